@@ -1,0 +1,44 @@
+"""The one place that asks for the time, for ids and for chance, so that tests can hold them still."""
+
+from __future__ import annotations
+
+import random
+import time
+import uuid
+from datetime import UTC, datetime
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Where time, ids and chance come from."""
+
+    def now(self) -> datetime: ...
+
+    def seconds(self) -> float: ...
+
+    def new_id(self) -> str: ...
+
+    def chance(self) -> float: ...
+
+
+class SystemClock:
+    """The real thing."""
+
+    def now(self) -> datetime:
+        """The time in UTC, in whole milliseconds, which is what a transcript line can hold."""
+        moment = datetime.now(UTC)
+        return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
+
+    def seconds(self) -> float:
+        """A clock that only goes forward, for measuring how long something took."""
+        return time.monotonic()
+
+    def new_id(self) -> str:
+        return str(uuid.uuid4())
+
+    def chance(self) -> float:
+        """A number in [0, 1)."""
+        return random.random()
+
+
+SYSTEM_CLOCK = SystemClock()

@@ -1,0 +1,87 @@
+"""What a turn streams out while it runs; doors render these and decide nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from nacre.messages.blocks import Message, ToolCall, ToolResult
+from nacre.messages.usage import Usage
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    """More words of the reply being streamed."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ThinkingDelta:
+    """More of the model's reasoning."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallReady:
+    """The model has finished writing one tool call; more may follow in the same reply."""
+
+    call: ToolCall
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """A whole answer of a provider; always the last event of a provider's stream."""
+
+    message: Message
+    usage: Usage
+    stop_reason: str | None = "end_turn"
+    id: str | None = None
+    model: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ResultReady:
+    """A tool call was answered."""
+
+    call: ToolCall
+    result: ToolResult
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """The provider asked us to come back; the next try starts after so many seconds."""
+
+    seconds: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class StartedOver:
+    """What was streamed of this reply is void: the attempt failed and the next one begins."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """One line for the person: something was removed, saved, recalled, or went wrong."""
+
+    text: str
+    level: Literal["info", "warning"] = "info"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnDone:
+    """The turn is over."""
+
+    outcome: Literal["answered", "cancelled", "turn_limit", "failed"]
+    rounds: int
+    usage: Usage
+    cost_usd: float | None = None
+    error: str | None = None
+
+
+ProviderEvent: TypeAlias = TextDelta | ThinkingDelta | CallReady | Waiting | StartedOver | Reply
+Event: TypeAlias = ProviderEvent | ResultReady | Notice | TurnDone

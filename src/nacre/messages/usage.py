@@ -1,0 +1,41 @@
+"""What a provider says a request cost, in tokens; the three input counters exclude each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """Tokens of one request; adapters turn inclusive counters into these exclusive ones."""
+
+    input: int = 0
+    cache_write: int = 0
+    cache_read: int = 0
+    output: int = 0
+    cache_write_1h: int = 0
+    """The share of `cache_write` that was written for one hour."""
+
+    @property
+    def prompt(self) -> int:
+        """All tokens sent."""
+        return self.input + self.cache_write + self.cache_read
+
+    @property
+    def total(self) -> int:
+        """What the context holds after the reply."""
+        return self.prompt + self.output
+
+    @property
+    def hit_rate(self) -> float:
+        """The share of the prompt that was read from the cache."""
+        return self.cache_read / self.prompt if self.prompt else 0.0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            input=self.input + other.input,
+            cache_write=self.cache_write + other.cache_write,
+            cache_read=self.cache_read + other.cache_read,
+            output=self.output + other.output,
+            cache_write_1h=self.cache_write_1h + other.cache_write_1h,
+        )

@@ -1,0 +1,140 @@
+"""Blocks to and from the JSON a provider speaks, and the one canonical serialisation (T4)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import assert_never
+
+from nacre.messages.blocks import (
+    Block,
+    Document,
+    Extra,
+    Image,
+    Json,
+    JsonObject,
+    Opaque,
+    ResultPart,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+)
+
+
+def parse_content(content: Json) -> tuple[Block, ...]:
+    """The blocks of a message's `content`, which may be a bare string."""
+    if isinstance(content, str):
+        return (Text(content),)
+    if not isinstance(content, list):
+        return ()
+    return tuple(parse_block(item) for item in content)
+
+
+def parse_block(item: Json) -> Block:
+    """One block; what has no known shape is kept as it came."""
+    if not isinstance(item, dict):
+        return Text(item if isinstance(item, str) else canonical(item).decode())
+    match item:
+        case {"type": "text", "text": str(text)}:
+            return Text(text, _rest(item, "type", "text"))
+        case {"type": "thinking", "thinking": str(text)}:
+            signature = item.get("signature")
+            return Thinking(
+                text,
+                signature if isinstance(signature, str) else None,
+                _rest(item, "type", "thinking", "signature"),
+            )
+        case {"type": "tool_use", "id": str(call_id), "name": str(name)}:
+            arguments = item.get("input")
+            return ToolCall(
+                call_id,
+                name,
+                arguments if isinstance(arguments, dict) else {},
+                _rest(item, "type", "id", "name", "input"),
+            )
+        case {"type": "tool_result", "tool_use_id": str(call_id)}:
+            return ToolResult(
+                call_id,
+                _parse_result(item.get("content")),
+                item.get("is_error") is True,
+                _rest(item, "type", "tool_use_id", "content", "is_error"),
+            )
+        case {"type": "image", "source": dict(source)}:
+            return Image(source, _rest(item, "type", "source"))
+        case {"type": "document", "source": dict(source)}:
+            return Document(source, _rest(item, "type", "source"))
+        case _:
+            return Opaque(str(item.get("type", "")), _without_marker(item))
+
+
+def _parse_result(content: Json) -> tuple[ResultPart, ...]:
+    if content is None or content == "":
+        return ()
+    parts = parse_content(content)
+    return tuple(
+        part
+        if isinstance(part, Text | Image | Document | Opaque)
+        else Opaque(type(part).__name__, render_block(part))
+        for part in parts
+    )
+
+
+def _rest(item: JsonObject, *known: str) -> Extra:
+    return tuple((key, value) for key, value in item.items() if key not in known and key != "cache_control")
+
+
+def _without_marker(item: JsonObject) -> JsonObject:
+    return {key: value for key, value in item.items() if key != "cache_control"}
+
+
+def render_block(block: Block) -> JsonObject:
+    """The block as the provider takes it; keys always in the same order, no cache marker."""
+    match block:
+        case Text(text, extra):
+            return {"type": "text", "text": text, **dict(extra)}
+        case Thinking(text, signature, extra):
+            signed: JsonObject = {} if signature is None else {"signature": signature}
+            return {"type": "thinking", "thinking": text, **signed, **dict(extra)}
+        case ToolCall(call_id, name, arguments, extra):
+            return {"type": "tool_use", "id": call_id, "name": name, "input": arguments, **dict(extra)}
+        case ToolResult(call_id, content, is_error, extra):
+            failed: JsonObject = {"is_error": True} if is_error else {}
+            return {
+                "type": "tool_result",
+                "tool_use_id": call_id,
+                "content": _render_result(content),
+                **failed,
+                **dict(extra),
+            }
+        case Image(source, extra):
+            return {"type": "image", "source": source, **dict(extra)}
+        case Document(source, extra):
+            return {"type": "document", "source": source, **dict(extra)}
+        case Opaque(_, wire):
+            return wire
+        case _:
+            assert_never(block)
+
+
+def _render_result(content: tuple[ResultPart, ...]) -> Json:
+    match content:
+        case ():
+            return ""
+        case (Text(text, ()),):
+            return text
+        case _:
+            return [render_block(part) for part in content]
+
+
+def render_blocks(blocks: Iterable[Block]) -> list[Json]:
+    return [render_block(block) for block in blocks]
+
+
+def canonical(value: Json) -> bytes:
+    """The bytes that stand for a value: compact, key order kept, UTF-8, lone surrogates escaped."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return json.dumps(value, separators=(",", ":")).encode()

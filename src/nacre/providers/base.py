@@ -1,0 +1,79 @@
+"""The port every model call goes through: a request in Anthropic's vocabulary, events back."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from nacre.messages.blocks import JsonObject
+from nacre.messages.events import ProviderEvent, Reply
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """Everything one model call needs; the lists hold JSON as it goes on the wire, cache markers included."""
+
+    model: str
+    messages: list[JsonObject]
+    system: list[JsonObject] = field(default_factory=list)
+    """Text blocks."""
+    tools: list[JsonObject] = field(default_factory=list)
+    """`{name, description, input_schema}`, sorted by name."""
+    max_tokens: int = 8_192
+    thinking: JsonObject | None = None
+    output_schema: JsonObject | None = None
+    """A JSON schema the answer must follow."""
+    options: JsonObject = field(default_factory=dict)
+    """Further top-level fields of the provider's own, passed on as they are."""
+    betas: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capabilities:
+    """What a provider's model can do; read from the dated rules file, never guessed in code."""
+
+    window: int = 200_000
+    max_output: int = 8_192
+    streaming: bool = True
+    structured_output: bool = False
+    system_messages: bool = False
+    """Takes `role: "system"` inside the conversation."""
+    binds_thinking: bool = False
+    """Thinking blocks are valid only while every byte before them stays the same."""
+    server_edits: bool = False
+    counts_tokens: bool = False
+    cache_markers: bool = False
+    """Takes `cache_control` on blocks."""
+
+
+class Provider(Protocol):
+    """An adapter that completes views."""
+
+    @property
+    def name(self) -> str:
+        """For people: `anthropic`, `openai`, `embedded`, `scripted`."""
+        ...
+
+    def capabilities(self, model: str) -> Capabilities: ...
+
+    def stream(self, request: Request) -> AsyncIterator[ProviderEvent]:
+        """Events as they come; the last one is always the whole `Reply`.
+
+        Closing the iterator, or cancelling the task that reads it, ends the request.
+        """
+        ...
+
+    async def count_tokens(self, request: Request) -> int | None:
+        """The exact prompt size, or None where the provider has no way to tell."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+async def complete(provider: Provider, request: Request) -> Reply:
+    """The whole reply at once."""
+    async for event in provider.stream(request):
+        if isinstance(event, Reply):
+            return event
+    raise AssertionError("a provider's stream ends with a Reply or raises")
