@@ -1,0 +1,224 @@
+"""The `nacre` command: finds the subcommand, runs it, and turns every ending into an exit code and one line.
+
+0 ok, 1 the answer is no, 2 usage, 3 configuration, 4 provider, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import click
+
+from nacre import __version__
+from nacre.cli.options import RunOptions, run_options
+from nacre.cli.output import print_error
+from nacre.errors import NacreError
+
+OK, NO, USAGE, INTERRUPTED = 0, 1, 2, 130
+_DEBUG = "nacre.debug"
+
+
+class Entry(NamedTuple):
+    """Where a command lives, and its line in the help, so that listing commands imports none of them."""
+
+    module: str
+    function: str
+    summary: str
+
+
+COMMANDS = {
+    "chat": Entry("nacre.cli.chat", "chat", "Talk in the terminal (the same as bare `nacre`)."),
+    "context": Entry("nacre.cli.context", "context", "Show what fills the window."),
+    "doctor": Entry("nacre.cli.doctor", "doctor", "Check settings, paths, model and key."),
+    "sessions": Entry(
+        "nacre.cli.sessions", "sessions", "List, show, search, check, import and export sessions."
+    ),
+    "sim": Entry("nacre.cli.sim", "sim", "Run the provider simulator on a loopback port."),
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command line and return its exit code; never raises."""
+    meta: dict[str, object] = {}
+    try:
+        if instruction := os.environ.get("_NACRE_COMPLETE"):
+            return _completed(instruction)
+        args = list(sys.argv[1:] if argv is None else argv)
+        context = nacre.make_context("nacre", args, color=False if os.environ.get("NO_COLOR") else None)
+        meta = context.meta  # one for the whole command line: a subcommand's `--debug` lands here too
+        with context:
+            result = nacre.invoke(context)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except (KeyboardInterrupt, click.Abort):
+        return INTERRUPTED
+    except Exception as error:
+        return _ending(error, debug=bool(meta.get(_DEBUG) or os.environ.get("NACRE_DEBUG")))
+    return result if isinstance(result, int) else OK
+
+
+class LazyGroup(click.Group):
+    """A group that imports a command's file only when that command is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        entry = COMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        command = getattr(importlib.import_module(entry.module), entry.function)
+        assert isinstance(command, click.Command)
+        _take_debug(command)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in COMMANDS and not args[0].startswith("-") and not ctx.resilient_parsing:
+            raise click.UsageError(f"no command {args[0]!r}{_did_you_mean(args[0])}", ctx=ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, COMMANDS[name].summary) for name in self.list_commands(ctx)])
+
+
+def _set_debug(ctx: click.Context, _: click.Parameter, value: bool) -> None:
+    if value:
+        ctx.meta[_DEBUG] = True
+
+
+def _debug_option() -> click.Option:
+    return click.Option(
+        ["--debug"],
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=_set_debug,
+        help="Show a traceback when something fails.",
+    )
+
+
+def _take_debug(command: click.Command) -> None:
+    """Let `--debug` stand after the command's name too, at any depth."""
+    if not any("--debug" in param.opts for param in command.params):
+        command.params.append(_debug_option())
+    if isinstance(command, click.Group):
+        for child in command.commands.values():
+            _take_debug(child)
+
+
+@click.group(
+    cls=LazyGroup, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]}
+)
+@click.version_option(__version__, prog_name="nacre", message="%(prog)s %(version)s")
+@click.option("-p", "--print", "prompt", metavar="TEXT", help="Answer one prompt (`-` reads stdin) and exit.")
+@click.option(
+    "--output-format",
+    type=click.Choice(["text", "json", "stream-json"]),
+    default=None,
+    help="How `-p` prints its answer.",
+)
+@run_options
+@click.pass_context
+def nacre(ctx: click.Context, /, **given: str | int | bool | None) -> int:
+    """Memory and context management for LLM agents.
+
+    Bare `nacre` starts a chat in the terminal; `nacre -p TEXT` answers once and exits.
+    """
+    options = RunOptions(debug=_DEBUG in ctx.meta).updated(**given)
+    _check(ctx, options, has_format=given["output_format"] is not None)
+    ctx.obj = options
+    if ctx.invoked_subcommand is not None:
+        return OK
+    if options.prompt is None:
+        from nacre.cli.chat import run_chat
+
+        return run_chat(options)
+    from nacre.cli.prompt import run_prompt
+
+    if options.prompt == "-":
+        options = options.updated(prompt=sys.stdin.read())
+    return run_prompt(options)
+
+
+_take_debug(nacre)
+
+
+def _check(ctx: click.Context, options: RunOptions, *, has_format: bool) -> None:
+    """Refuse options that contradict each other."""
+    if options.prompt is not None and ctx.invoked_subcommand is not None:
+        raise click.UsageError(f"-p cannot stand before {ctx.invoked_subcommand!r}; leave one of them out")
+    if options.prompt is not None and not options.prompt.strip():
+        raise click.UsageError("-p needs a prompt; say what you want to ask")
+    if has_format and options.prompt is None:
+        raise click.UsageError("--output-format goes with -p; add -p TEXT")
+    if options.continue_ and options.resume is not None:
+        raise click.UsageError("--continue and --resume exclude each other; leave one of them out")
+
+
+def _did_you_mean(word: str) -> str:
+    from difflib import get_close_matches
+
+    close = get_close_matches(word, COMMANDS, n=1)
+    return f"; did you mean `nacre {close[0]}`?" if close else ""
+
+
+def _completed(instruction: str) -> int:
+    from click.shell_completion import shell_complete
+
+    return shell_complete(nacre, {}, "nacre", "_NACRE_COMPLETE", instruction)
+
+
+def _ending(error: Exception, *, debug: bool) -> int:
+    """Say in one line how the command failed, and return its exit code."""
+    if isinstance(error, click.exceptions.Exit):
+        return error.exit_code
+    if isinstance(error, OSError):
+        was_closed = _is_reader_gone()
+        _drop_unwritten()
+        if was_closed and isinstance(error, BrokenPipeError):
+            return OK  # the reader had enough, as in `nacre sessions list | head`
+    if debug and not isinstance(error, click.ClickException):
+        import traceback
+
+        traceback.print_exception(error)
+    if isinstance(error, click.UsageError):
+        where = error.ctx.command_path if error.ctx else "nacre"
+        print_error(f"{error.format_message().rstrip('.')} (see `{where} --help`)")
+        return USAGE
+    if isinstance(error, click.ClickException):
+        print_error(error.format_message())
+        return error.exit_code
+    if isinstance(error, NacreError):
+        print_error(str(error))
+        return error.exit_code
+    hint = "" if debug else "; run with --debug to see where"
+    print_error(f"unexpected {type(error).__name__}: {error}{hint}")
+    return NO
+
+
+def _is_reader_gone() -> bool:
+    """Whether stdout is a pipe that nobody reads any more; another broken pipe is an error like any other."""
+    import select
+
+    if sys.stdout is None or not hasattr(select, "poll"):
+        return sys.stdout is not None
+    poll = select.poll()
+    poll.register(sys.stdout.fileno(), select.POLLOUT)
+    return any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0))
+
+
+def _drop_unwritten() -> None:
+    """Send what stdout cannot take nowhere, so that the interpreter's last flush stays quiet."""
+    if sys.stdout is None:
+        return
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,115 @@
+"""How commands print: one JSON document for programs, plain tables for people."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import unicodedata
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import IO
+
+from nacre.messages.blocks import Json
+
+MINUTE, HOUR, DAY = 60, 3_600, 86_400
+KILO = 1_000
+"""Sizes are decimal, as `ls --si` and disk vendors count."""
+MONTH_DAYS = 60
+"""Older than this, a date says more than a number of days."""
+
+
+def print_json(value: Json) -> None:
+    """Print one JSON document on stdout, readable when a person looks at it."""
+    # Python keeps lone surrogates from odd file names; escaping them keeps the output valid UTF-8.
+    text = json.dumps(value, ensure_ascii=False, indent=2 if is_terminal() else None)
+    print(text.encode(errors="backslashreplace").decode() if not _is_encodable(text) else text)
+
+
+def print_table(
+    rows: Iterable[Sequence[str]], *, header: Sequence[str] = (), right: Sequence[int] = ()
+) -> None:
+    """Print columns padded to their widest cell; `right` names the columns to align right."""
+    lines = [list(header)] * bool(header) + [[printable(cell) for cell in row] for row in rows]
+    if not lines:
+        return
+    widths = [max(_width(line[i]) for line in lines if i < len(line)) for i in range(max(map(len, lines)))]
+    for line in lines:
+        cells = [_padded(cell, widths[i], right=i in right) for i, cell in enumerate(line)]
+        print("  ".join(cells).rstrip())
+
+
+def print_error(message: str) -> None:
+    """Print one line on stderr."""
+    print(f"nacre: {printable(message)}", file=sys.stderr)
+
+
+def is_terminal(stream: IO[str] | None = None) -> bool:
+    """Whether a person is looking at this stream (stdout unless told)."""
+    stream = sys.stdout if stream is None else stream
+    return stream is not None and not stream.closed and stream.isatty()
+
+
+def has_colour(stream: IO[str] | None = None) -> bool:
+    """Whether colour and progress may be shown: on a terminal, unless `NO_COLOR` or a dumb one says no."""
+    return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb" and is_terminal(stream)
+
+
+def printable(text: str) -> str:
+    """On one line and without control characters, so that a file name cannot repaint the terminal."""
+    return "".join(char if char.isprintable() else _escaped(char) for char in text)
+
+
+def human_size(size: int) -> str:
+    """`999 B`, `1.2 kB`, `35 MB`."""
+    amount, unit = float(size), "B"
+    for bigger in ("kB", "MB", "GB", "TB"):
+        if round(amount) < KILO:
+            break
+        amount, unit = amount / KILO, bigger
+    return f"{amount:.1f} {unit}" if unit != "B" and amount < 9.95 else f"{amount:.0f} {unit}"
+
+
+def human_count(number: int) -> str:
+    """`950`, `12.3k`, `1.0M`: tokens in a narrow column."""
+    for limit, unit in ((999_950, "M"), (KILO, "k")):
+        if number >= limit:
+            return f"{number / (KILO * KILO if unit == 'M' else KILO):.1f}{unit}"
+    return str(number)
+
+
+def human_age(then: datetime, now: datetime) -> str:
+    """`now`, `5 min`, `3 h`, `12 d`, and the date when it was long ago."""
+    seconds = (now - then).total_seconds()
+    if seconds < MINUTE:
+        return "now"
+    if seconds < HOUR:
+        return f"{seconds // MINUTE:.0f} min"
+    if seconds < DAY:
+        return f"{seconds // HOUR:.0f} h"
+    return f"{seconds // DAY:.0f} d" if seconds < MONTH_DAYS * DAY else then.date().isoformat()
+
+
+def _escaped(char: str) -> str:
+    return " " if char in "\n\r\t" else char.encode("unicode_escape").decode("ascii")
+
+
+def _is_encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _width(text: str) -> int:
+    """Columns on a terminal: East Asian wide characters take two, combining marks none."""
+    return sum(
+        0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1
+        for char in text
+    )
+
+
+def _padded(text: str, width: int, *, right: bool) -> str:
+    space = " " * (width - _width(text))
+    return space + text if right else text + space
