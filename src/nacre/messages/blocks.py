@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-Json: TypeAlias = "None | bool | int | float | str | list[Json] | dict[str, Json]"
+Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 JsonObject: TypeAlias = "dict[str, Json]"
 Extra: TypeAlias = "tuple[tuple[str, Json], ...]"
 """Fields of a block that nacre does not know, kept in order and sent back as they came."""
@@ -58,7 +58,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """A block nacre passes through untouched: compaction, redacted thinking, server tools, what comes next."""
+    """A block passed through untouched: compaction, redacted thinking, server tools, what comes next."""
 
     kind: str
     wire: JsonObject

@@ -1,0 +1,227 @@
+"""What makes any log a valid request (T6): calls paired with results, roles in turn, the user first.
+
+An exchange is what stands between two replies. It stays open until another reply begins; only then are its
+messages sealed, so that nothing sent before can change when a late result or a user's text arrives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable
+from dataclasses import dataclass, field
+from hashlib import blake2b
+
+from nacre.messages.blocks import Block, JsonObject, Opaque, Role, Text, Thinking, ToolCall, ToolResult
+from nacre.messages.tokens import estimate_block
+from nacre.messages.wire import canonical, render_block
+
+INTERRUPTED = "[Interrupted: this call did not finish and its outcome is unknown.]"
+"""Stands for the result of a call that never got one."""
+CONTINUE = "[Continue.]"
+"""Stands between two replies when nobody said anything, because roles must alternate."""
+OPENING = "[The conversation starts with the assistant.]"
+"""Stands first when a log begins with a reply, because the user must come first."""
+DIGEST_BYTES = 16
+"""128 bits: no two blocks of one conversation will ever collide by chance."""
+
+Report = Callable[[str, str, str], None]
+"""Takes kind, place and message of something odd."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One block as it stands in the view, and where it came from."""
+
+    record_id: str
+    index: int
+    block: Block
+    wire: JsonObject
+    digest: bytes
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One record's contribution to the view, as it stands now."""
+
+    record_id: str
+    role: Role
+    reply_id: str | None
+    parts: tuple[Part, ...]
+
+    @property
+    def tokens(self) -> int:
+        return sum(part.tokens for part in self.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """One wire message that will not change any more in this epoch."""
+
+    wire: JsonObject
+    digests: tuple[bytes, ...]
+
+
+def part(record_id: str, index: int, block: Block) -> Part:
+    wire = render_block(block)
+    digest = blake2b(canonical(wire), digest_size=DIGEST_BYTES).digest()
+    return Part(record_id, index, block, wire, digest, estimate_block(block))
+
+
+def seal(role: Role, parts: Iterable[Part]) -> Sealed:
+    kept = tuple(parts)
+    wire: JsonObject = {"role": role, "content": [one.wire for one in kept]}
+    return Sealed(wire, tuple(one.digest for one in kept))
+
+
+def _synthetic(block: Block) -> Part:
+    return part("", 0, block)
+
+
+@dataclass(slots=True)
+class Exchange:
+    """The open end of a conversation: what precedes the current reply, the reply, and what answers it."""
+
+    before: list[Part] = field(default_factory=list)
+    before_system: list[Part] = field(default_factory=list)
+    reply: list[Part] = field(default_factory=list)
+    reply_id: str | None = None
+    has_reply: bool = False
+    results: list[Part] = field(default_factory=list)
+    after: list[Part] = field(default_factory=list)
+    after_system: list[Part] = field(default_factory=list)
+
+    def copy(self) -> Exchange:
+        return Exchange(
+            list(self.before),
+            list(self.before_system),
+            list(self.reply),
+            self.reply_id,
+            self.has_reply,
+            list(self.results),
+            list(self.after),
+            list(self.after_system),
+        )
+
+    def add(self, item: Item, known_calls: Container[str], *, is_first: bool, report: Report) -> list[Sealed]:
+        """Take one more record in; returns the messages that are final because a new reply began."""
+        if item.role == "assistant":
+            closed = [] if self._continues(item) else self.close(is_first=is_first)
+            self._hear(item, known_calls, report)
+            return closed
+        for one in item.parts:
+            if isinstance(one.block, ToolResult):
+                self._answer(one, report)
+            elif isinstance(one.block, ToolCall):
+                report("call_by_user", one.block.id, "a tool call in a user record is left out")
+            elif _is_blank(one.block):
+                report("blank_text", one.record_id, "blank text is left out")
+            elif item.role == "system":
+                (self.after_system if self.has_reply else self.before_system).append(one)
+            else:
+                (self.after if self.has_reply else self.before).append(one)
+        return []
+
+    def _continues(self, item: Item) -> bool:
+        if not self.has_reply:
+            return False
+        if item.reply_id is not None:
+            return item.reply_id == self.reply_id
+        return self.reply_id is None and not (self.results or self.after or self.after_system)
+
+    def _hear(self, item: Item, known_calls: Container[str], report: Report) -> None:
+        self.has_reply = True
+        self.reply_id = item.reply_id
+        calls = {one.block.id for one in self.reply if isinstance(one.block, ToolCall)}
+        for one in item.parts:
+            if isinstance(one.block, ToolResult):
+                report("result_by_assistant", one.block.call_id, "a tool result in a reply is left out")
+            elif _is_blank(one.block):
+                report("blank_text", one.record_id, "blank text is left out")
+            elif isinstance(one.block, ToolCall) and (one.block.id in calls or one.block.id in known_calls):
+                report("repeated_call", one.block.id, "a second call with the same id is left out")
+            else:
+                self.reply.append(one)
+                if isinstance(one.block, ToolCall):
+                    calls.add(one.block.id)
+
+    def _answer(self, one: Part, report: Report) -> None:
+        assert isinstance(one.block, ToolResult)
+        call_id = one.block.call_id
+        if call_id not in self.open_calls():
+            answered = any(
+                isinstance(other.block, ToolResult) and other.block.call_id == call_id
+                for other in self.results
+            )
+            if answered:
+                report("repeated_result", call_id, "a second result for the same call is left out")
+            else:
+                report("orphan_result", call_id, "a result without an open call is left out")
+            return
+        self.results.append(one)
+
+    def open_calls(self) -> list[str]:
+        """Calls of the current reply that have no result yet, in order."""
+        answered = {one.block.call_id for one in self.results if isinstance(one.block, ToolResult)}
+        return [
+            one.block.id
+            for one in self.reply
+            if isinstance(one.block, ToolCall) and one.block.id not in answered
+        ]
+
+    def is_void(self) -> bool:
+        """Whether the reply holds nothing a provider would accept on its own: no text, no call."""
+        return all(isinstance(one.block, Thinking) for one in self.reply)
+
+    def close(self, *, is_first: bool) -> list[Sealed]:
+        """End the exchange because another reply begins; what answered the old reply precedes the new one."""
+        if self.is_void():
+            self.before += self.after
+            self.before_system += self.after_system
+            sealed: list[Sealed] = []
+        else:
+            sealed = [*self._opening(is_first=is_first), seal("assistant", self.reply)]
+            answers = self._answers()
+            self.before = answers or ([] if self.after_system else [_synthetic(Text(CONTINUE))])
+            self.before_system = self.after_system
+        self.reply, self.reply_id, self.has_reply = [], None, False
+        self.results, self.after, self.after_system = [], [], []
+        return sealed
+
+    def render(self, *, is_first: bool) -> list[Sealed]:
+        """The open end as a request would carry it now; it never ends with the assistant."""
+        if self.is_void():
+            return _user_side(self.before + self.after, self.before_system + self.after_system)
+        closing = _user_side(self._answers(), self.after_system)
+        return [
+            *self._opening(is_first=is_first),
+            seal("assistant", self.reply),
+            *(closing or [seal("user", [_synthetic(Text(CONTINUE))])]),
+        ]
+
+    def _opening(self, *, is_first: bool) -> list[Sealed]:
+        opening = _user_side(self.before, self.before_system)
+        if opening or not is_first or _is_compaction(self.reply):
+            return opening
+        return [seal("user", [_synthetic(Text(OPENING))])]
+
+    def _answers(self) -> list[Part]:
+        missing = [
+            _synthetic(ToolResult(call_id, (Text(INTERRUPTED),), True)) for call_id in self.open_calls()
+        ]
+        return [*self.results, *missing, *self.after]
+
+
+def _user_side(user: list[Part], system: list[Part]) -> list[Sealed]:
+    # A system message may only follow a user's; with nothing to follow, its words become the user's.
+    if not user:
+        user, system = system, []
+    sealed = [seal("user", user)] if user else []
+    return [*sealed, seal("system", system)] if system else sealed
+
+
+def _is_blank(block: Block) -> bool:
+    return isinstance(block, Text) and not block.text.strip()
+
+
+def _is_compaction(parts: list[Part]) -> bool:
+    return bool(parts) and isinstance(parts[0].block, Opaque) and parts[0].block.kind == "compaction"

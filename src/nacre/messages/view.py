@@ -1,0 +1,394 @@
+"""What the model will see: a pure fold over the records (T3), valid whatever the log says (T6).
+
+Folding a `Said` costs what that record holds. `Replaced`, `Compacted` and `Undone` start a new epoch and may
+cost what is in view; inside an epoch a sealed message never changes. Views share one append-only body, each
+with its own length; a view that diverges from a longer one copies first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import assert_never
+
+from nacre.messages.blocks import Block, JsonObject, Message, Opaque, Role, ToolCall, ToolResult
+from nacre.messages.pairing import Exchange, Item, Part, Report, Sealed, part
+from nacre.messages.records import (
+    Address,
+    BlockOf,
+    Compacted,
+    Noted,
+    Problem,
+    Record,
+    Replaced,
+    ResultOf,
+    Said,
+    Undone,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """The last figure a provider gave for the whole context, and for which reply."""
+
+    reply_id: str | None
+    tokens: int
+
+
+@dataclass(slots=True)
+class _Body:
+    """What views of one conversation share; only ever appended to."""
+
+    records: list[Record] = field(default_factory=list)
+    items: list[Item] = field(default_factory=list)
+    sealed: list[Sealed] = field(default_factory=list)
+    calls: dict[str, int] = field(default_factory=dict)
+    """Every call id in view, with the place of the item that made it."""
+    noted: list[Noted] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Length:
+    """How much of the shared body one view sees."""
+
+    records: int = 0
+    items: int = 0
+    sealed: int = 0
+    noted: int = 0
+    problems: int = 0
+
+
+class View:
+    """What the model will see; a value: `after` returns a new one."""
+
+    __slots__ = (
+        "_body",
+        "_epochs",
+        "_exchange",
+        "_length",
+        "_messages",
+        "_replaced",
+        "_since",
+        "anchor",
+        "estimate",
+    )
+
+    def __init__(self) -> None:
+        self._body = _Body()
+        self._length = _Length()
+        self._exchange = Exchange()
+        self._messages: list[JsonObject] | None = None
+        self._epochs: tuple[str, ...] = ()
+        self._replaced: dict[str, str] = {}
+        self._since = 0
+        self.anchor: Anchor | None = None
+        """The provider's last word on the size of the context; none after a compaction."""
+        self.estimate = 0
+        """Estimated tokens of everything in view."""
+
+    @staticmethod
+    def of(records: Iterable[Record]) -> View:
+        """The fold of a whole log."""
+        return View().after(*records)
+
+    def after(self, *records: Record) -> View:
+        """The view once these happened too."""
+        fold = _Fold(self)
+        for record in records:
+            fold.add(record)
+        return fold.done()
+
+    @property
+    def messages(self) -> list[JsonObject]:
+        """The conversation as a request carries it; a fresh list of shared messages nobody may change."""
+        if self._messages is None:
+            self._messages = [one.wire for one in self._sealed()]
+        return list(self._messages)
+
+    @property
+    def digests(self) -> list[tuple[str, bytes]]:
+        """For every block its path in a request and the digest of its canonical bytes."""
+        return [
+            (f"messages[{i}].content[{j}]", digest)
+            for i, one in enumerate(self._sealed())
+            for j, digest in enumerate(one.digests)
+        ]
+
+    @property
+    def sealed(self) -> Sequence[Sealed]:
+        """The messages that will not change any more in this epoch."""
+        return self._body.sealed[: self._length.sealed]
+
+    @property
+    def items(self) -> Sequence[Item]:
+        """The records in view as they stand now, in order."""
+        return self._body.items[: self._length.items]
+
+    @property
+    def records(self) -> Sequence[Record]:
+        """Everything that was folded, in order."""
+        return self._body.records[: self._length.records]
+
+    @property
+    def problems(self) -> Sequence[Problem]:
+        """What in the log had to be left out of the request, and why."""
+        return self._body.problems[: self._length.problems]
+
+    @property
+    def epochs(self) -> tuple[str, ...]:
+        """One reason for every rewrite of bytes already in view: compact, clear, undo …"""
+        return self._epochs
+
+    @property
+    def replaced(self) -> dict[str, str]:
+        """Which tool results stand differently, by call id, and why."""
+        return dict(self._replaced)
+
+    @property
+    def open_calls(self) -> list[str]:
+        """Calls of the last reply that have no result yet."""
+        return self._exchange.open_calls()
+
+    @property
+    def last_reply(self) -> Message | None:
+        """The reply at the end of the view, if nothing but its results came after."""
+        exchange = self._exchange
+        if not exchange.has_reply or exchange.after:
+            return None
+        return Message("assistant", tuple(one.block for one in exchange.reply))
+
+    def noted(self, kind: str) -> list[Noted]:
+        """The bookkeeping of one kind, in order."""
+        return [note for note in self._body.noted[: self._length.noted] if note.kind == kind]
+
+    def count(self, base: int = 0) -> int:
+        """How many tokens a request would hold (C1); `base` is system and tools, which the view lacks."""
+        if self.anchor is None:
+            return base + self.estimate
+        return max(0, self.anchor.tokens + self._since)
+
+    def _sealed(self) -> list[Sealed]:
+        tail = self._exchange.render(is_first=self._length.sealed == 0)
+        return [*self._body.sealed[: self._length.sealed], *tail]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, View):
+            return NotImplemented
+        return (
+            self.digests == other.digests
+            and self.messages == other.messages
+            and self.count() == other.count()
+            and self._epochs == other._epochs
+            and self._body.noted[: self._length.noted] == other._body.noted[: other._length.noted]
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"<View: {len(self.messages)} messages, ~{self.count()} tokens, {len(self._epochs)} rewrites>"
+
+
+class _Fold:
+    """The only thing that makes views: takes records one by one, then hands out the result."""
+
+    def __init__(self, view: View) -> None:
+        self.body = _own(view)
+        self.exchange = view._exchange.copy()
+        self.epochs = view._epochs
+        self.replaced = view._replaced
+        self.since = view._since
+        self.anchor = view.anchor
+        self.estimate = view.estimate
+
+    def add(self, record: Record) -> None:
+        self.body.records.append(record)
+        match record:
+            case Said():
+                if record.aside is None:
+                    self._say(record)
+            case Noted():
+                self.body.noted.append(record)
+            case Replaced():
+                self._replace(record)
+            case Compacted():
+                self._compact(record)
+            case Undone():
+                self._undo()
+            case _:
+                assert_never(record)
+
+    def done(self) -> View:
+        view = View()
+        body = self.body
+        view._body = body
+        view._length = _Length(
+            len(body.records), len(body.items), len(body.sealed), len(body.noted), len(body.problems)
+        )
+        view._exchange = self.exchange
+        view._epochs = self.epochs
+        view._replaced = self.replaced
+        view._since = self.since
+        view.anchor = self.anchor
+        view.estimate = self.estimate
+        return view
+
+    def _say(self, said: Said) -> None:
+        reply_id = said.reply.id if said.reply else None
+        parts = tuple(part(said.id, i, block) for i, block in enumerate(said.blocks))
+        item = Item(said.id, said.role, reply_id, parts)
+        self._take(item, self._report)
+        self.estimate += item.tokens
+        usage = said.reply.usage if said.reply else None
+        if usage is None:
+            self.since += item.tokens
+        elif self.anchor is not None and reply_id is not None and reply_id == self.anchor.reply_id:
+            # The first record of a reply anchors the count, so that results which arrived between its
+            # records are counted; the figure itself comes from the last one.
+            self.anchor = Anchor(reply_id, usage.total)
+            self.since += item.tokens
+        else:
+            self.anchor = Anchor(reply_id, usage.total)
+            self.since = 0
+
+    def _take(self, item: Item, report: Report) -> None:
+        body = self.body
+        body.sealed += self.exchange.add(item, body.calls, is_first=not body.sealed, report=report)
+        body.items.append(item)
+        for one in item.parts:
+            if isinstance(one.block, ToolCall):
+                body.calls.setdefault(one.block.id, len(body.items) - 1)
+
+    def _replace(self, record: Replaced) -> None:
+        stands = {change.at: change.stands for change in record.changes}
+        gone = _gone_calls(self.body.items, stands)
+        items = [_changed(item, stands, gone) for item in self.body.items]
+        freed = self.estimate - sum(item.tokens for item in items)
+        self.replaced = self.replaced | {
+            at.call_id: record.reason for at in stands if isinstance(at, ResultOf) and at.call_id not in gone
+        }
+        self._restart(items, record.reason)
+        self.since -= freed
+
+    def _compact(self, record: Compacted) -> None:
+        items = self.body.items
+        start = _position(items, record.first, default=0)
+        end = _position(items, record.keeps_from, default=len(items))
+        role: Role = "assistant" if _is_provider_block(record) else "user"
+        record_id = record.summary_id or record.id
+        summary = Item(
+            record_id, role, None, tuple(part(record_id, i, block) for i, block in enumerate(record.summary))
+        )
+        self._restart([*items[:start], summary, *items[max(start, end) :]], "compact")
+        self.replaced = {call: why for call, why in self.replaced.items() if call in self.body.calls}
+        self._lose_anchor()
+
+    def _undo(self) -> None:
+        again = _Fold(View())
+        for live in _live(self.body.records):
+            again.add(live)
+        # What was odd in the log stays odd, and what happened stays recorded: only the standing changes.
+        again.body.records, again.body.problems = self.body.records, self.body.problems
+        self.body, self.exchange, self.replaced = again.body, again.exchange, again.replaced
+        self.estimate = again.estimate
+        self.epochs = (*self.epochs, "undo")
+        self._lose_anchor()
+
+    def _restart(self, items: list[Item], reason: str) -> None:
+        """Begin a new epoch: the same log, with other items standing."""
+        old = self.body
+        self.body = _Body(records=old.records, noted=old.noted, problems=old.problems)
+        self.exchange = Exchange()
+        self.epochs = (*self.epochs, reason)
+        for item in items:
+            # What a rewrite leaves without a partner goes with it on purpose: nothing to report.
+            self._take(item, _ignore)
+        self.estimate = sum(item.tokens for item in items)
+
+    def _lose_anchor(self) -> None:
+        self.anchor = None
+        self.since = 0
+
+    def _report(self, kind: str, where: str, message: str) -> None:
+        self.body.problems.append(Problem(kind, where, message))
+
+
+def _own(view: View) -> _Body:
+    """The body to append to: the shared one, or a copy if another view has already gone further."""
+    body, length = view._body, view._length
+    if len(body.records) == length.records:
+        return body
+    return _Body(
+        records=body.records[: length.records],
+        items=body.items[: length.items],
+        sealed=body.sealed[: length.sealed],
+        calls={call: place for call, place in body.calls.items() if place < length.items},
+        noted=body.noted[: length.noted],
+        problems=body.problems[: length.problems],
+    )
+
+
+def _live(records: Sequence[Record]) -> list[Record]:
+    """The records that still count, without the undoing itself; an undoing can be undone."""
+    dead: set[str] = set()
+    for record in reversed(records):
+        if isinstance(record, Undone) and record.id not in dead:
+            dead.add(record.target)
+    return [record for record in records if record.id not in dead and not isinstance(record, Undone)]
+
+
+def _position(items: Sequence[Item], record_id: str | None, *, default: int) -> int:
+    if record_id is None:
+        return default
+    return next((i for i, item in enumerate(items) if item.record_id == record_id), default)
+
+
+def _is_provider_block(record: Compacted) -> bool:
+    return any(isinstance(block, Opaque) and block.kind == "compaction" for block in record.summary)
+
+
+def _gone_calls(items: Sequence[Item], stands: dict[Address, tuple[Block, ...]]) -> set[str]:
+    """Calls of which one half is removed: the other half must go too."""
+    gone = {at.call_id for at, blocks in stands.items() if isinstance(at, ResultOf) and not blocks}
+    for item in items:
+        for one in item.parts:
+            call_id = _call_id(one.block)
+            blocks = stands.get(BlockOf(one.record_id, one.index))
+            if call_id and blocks is not None and call_id not in {_call_id(block) for block in blocks}:
+                gone.add(call_id)
+    return gone
+
+
+def _call_id(block: Block) -> str | None:
+    if isinstance(block, ToolCall):
+        return block.id
+    return block.call_id if isinstance(block, ToolResult) else None
+
+
+def _changed(item: Item, stands: dict[Address, tuple[Block, ...]], gone: set[str]) -> Item:
+    if not any(_touches(one, stands, gone) for one in item.parts):
+        return item
+    parts = tuple(new for one in item.parts for new in _standing(one, stands, gone))
+    return Item(item.record_id, item.role, item.reply_id, parts)
+
+
+def _touches(one: Part, stands: dict[Address, tuple[Block, ...]], gone: set[str]) -> bool:
+    call_id = _call_id(one.block)
+    return (
+        call_id in gone
+        or BlockOf(one.record_id, one.index) in stands
+        or (isinstance(one.block, ToolResult) and ResultOf(one.block.call_id) in stands)
+    )
+
+
+def _standing(one: Part, stands: dict[Address, tuple[Block, ...]], gone: set[str]) -> list[Part]:
+    if _call_id(one.block) in gone:
+        return []
+    blocks = stands.get(BlockOf(one.record_id, one.index))
+    if blocks is None and isinstance(one.block, ToolResult):
+        blocks = stands.get(ResultOf(one.block.call_id))
+    return [one] if blocks is None else [part(one.record_id, one.index, block) for block in blocks]
+
+
+def _ignore(kind: str, where: str, message: str) -> None:
+    """Nobody needs to hear it."""
