@@ -1,0 +1,4 @@
+"""What the provider remembers: model rules and prices, cache markers, the ledger, the providers' cache rules.
+
+Pure: no clock, no network; the one data file is read at import. May import messages and errors.
+"""

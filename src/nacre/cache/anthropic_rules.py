@@ -1,0 +1,278 @@
+"""Anthropic's prompt cache as pure functions (P6): a call and a cache in, true usage and a new cache out.
+
+The steps: flatten and edit the prompt, refuse what the API refuses, chain digests, look back from each
+marker, bill, write and refresh. What the documentation leaves open is a switch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from nacre.cache.anthropic_checks import markers_of, refuse
+from nacre.cache.anthropic_edits import Binding, Edited, binding, edit, visible
+from nacre.cache.anthropic_lookup import Chance, Prompt, Sampled, prompt_of, sample
+from nacre.cache.anthropic_render import Count, chain, estimate, flatten, objects, render, seeds
+from nacre.cache.anthropic_report import api_usage, config_digest, diagnose, trace_of
+from nacre.cache.anthropic_state import (
+    Cache,
+    Call,
+    Entry,
+    Iteration,
+    Outcome,
+    Refusal,
+    Rendered,
+    Snapshot,
+    Switches,
+    Trace,
+)
+from nacre.cache.rules import ModelProfile, cost
+from nacre.messages.blocks import Json, JsonObject
+from nacre.messages.usage import Usage
+
+__all__ = [
+    "Cache",
+    "Call",
+    "Entry",
+    "Iteration",
+    "Outcome",
+    "Refusal",
+    "Switches",
+    "Trace",
+    "api_usage",
+    "estimate",
+    "simulate",
+]
+
+SNAPSHOTS = 16
+"""How many past requests are kept for diagnostics: enough for a few lanes, small enough to hold whole."""
+COMPACTION_TRIGGER_TOKENS = 150_000
+"""The provider's default size at which threshold compaction runs."""
+DEFAULT_SWITCHES = Switches()
+
+
+def simulate(
+    cache: Cache,
+    call: Call,
+    *,
+    profile: ModelProfile,
+    switches: Switches = DEFAULT_SWITCHES,
+    count: Count = estimate,
+    chance: Chance | None = None,
+) -> Outcome:
+    """What the provider answers to a call in terms of tokens, money and memory."""
+    refusal = refuse(call, profile)
+    if refusal is not None:
+        return Outcome(cache=cache, refusal=refusal)
+    setting = _Setting(
+        call=_without_output(call), profile=profile, switches=switches, count=count, chance=chance
+    )
+    ready = _prepare(cache, setting)
+    if isinstance(ready, Outcome):
+        return ready
+    if call.outcome in {"rejected", "broken_before"}:
+        return Outcome(cache=cache, prompt_tokens=ready.prompt.tokens, original_tokens=ready.original)
+    runs = _run(cache, setting, ready)
+    after = _remember(cache, setting, ready, runs)
+    if call.outcome == "broken_after" and not switches.broken_after_writes:
+        after = cache
+    return _outcome(cache, after, setting, ready, runs)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Setting:
+    call: Call
+    profile: ModelProfile
+    switches: Switches
+    count: Count
+    chance: Chance | None
+
+    def prompt(self, blocks: list[Rendered], markers: tuple[tuple[int, str], ...]) -> Prompt:
+        links = chain(blocks, seeds(self.call, self.profile, self.switches, blocks))
+        return prompt_of(blocks, links, markers)
+
+    def sample(self, cache: Cache, prompt: Prompt, output_tokens: int) -> Sampled:
+        return sample(
+            cache.entries,
+            prompt,
+            call=replace(self.call, output_tokens=output_tokens),
+            profile=self.profile,
+            switches=self.switches,
+            chance=self.chance,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ready:
+    prompt: Prompt
+    edited: Edited
+    binding: Binding | None
+    original: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    kind: str
+    prompt: Prompt
+    sampled: Sampled
+
+
+def _without_output(call: Call) -> Call:
+    """A request with `max_tokens: 0` only warms the cache."""
+    return replace(call, output_tokens=0, reply=()) if call.body.get("max_tokens") == 0 else call
+
+
+def _prepare(cache: Cache, setting: _Setting) -> _Ready | Outcome:
+    call, profile = setting.call, setting.profile
+    seen = visible(call.body, flatten(call.body, setting.count), profile)
+    bound: Binding | None = None
+    if profile.binds_thinking and setting.switches.binding:
+        bound = binding(cache, call, seen)
+        if bound.broken and _mismatch(call.body) == "error":
+            return Outcome(cache=cache, refusal=_unbound(bound), trace=Trace(unbound=_paths(bound.broken)))
+        lost = set(map(id, bound.broken))
+        seen = [block for block in seen if id(block) not in lost]
+    cleared = cache.cleared if setting.switches.clearing == "sticky" else frozenset()
+    edited = edit(call.body, seen, profile=profile, cleared=cleared, count=setting.count)
+    original = sum(block.tokens for block in seen)
+    placed = markers_of(call.body, edited.blocks)
+    if isinstance(placed, Refusal):
+        return Outcome(cache=cache, refusal=placed)
+    prompt = setting.prompt(edited.blocks, placed)
+    if prompt.tokens > profile.window:
+        text = f"prompt is too long: {prompt.tokens} tokens > {profile.window} maximum"
+        refusal = Refusal(400, "invalid_request_error", text)
+        return Outcome(cache=cache, refusal=refusal, prompt_tokens=prompt.tokens, original_tokens=original)
+    return _Ready(prompt=prompt, edited=edited, binding=bound, original=original)
+
+
+def _mismatch(body: JsonObject) -> str:
+    thinking = body.get("thinking")
+    bound = thinking.get("block_binding") if isinstance(thinking, dict) else None
+    return str(bound.get("prefix_mismatch_behavior") or "error") if isinstance(bound, dict) else "error"
+
+
+def _unbound(bound: Binding) -> Refusal:
+    index, inner = bound.broken[0].at
+    text = f"messages.{index}.content.{inner}: `thinking` block was produced after different content"
+    return Refusal(
+        400, "invalid_request_error", f"{text}; the messages, system and tools before it must not change."
+    )
+
+
+def _paths(blocks: tuple[Rendered, ...]) -> tuple[str, ...]:
+    return tuple(block.path for block in blocks)
+
+
+def _run(cache: Cache, setting: _Setting, ready: _Ready) -> list[_Run]:
+    """Every sampling of the call: usually one, more with server tools or a compaction that comes due."""
+    call = setting.call
+    output = call.output_tokens
+    if isinstance(call.body.get("compaction"), dict):
+        return [_Run("compaction", ready.prompt, setting.sample(cache, ready.prompt, output))]
+    due = _compaction_due(call.body, ready.prompt.tokens)
+    if due is not None and call.summary:
+        return _compact(cache, setting, ready, due)
+    return _sample_with_server_tools(cache, setting, ready, output)
+
+
+def _compaction_due(body: JsonObject, tokens: int) -> JsonObject | None:
+    management = body.get("context_management")
+    for item in objects(management.get("edits")) if isinstance(management, dict) else []:
+        if item.get("type") == "compact_20260112":
+            trigger = item.get("trigger")
+            value = trigger.get("value") if isinstance(trigger, dict) else None
+            return (
+                item if tokens >= (value if isinstance(value, int) else COMPACTION_TRIGGER_TOKENS) else None
+            )
+    return None
+
+
+def _compact(cache: Cache, setting: _Setting, ready: _Ready, due: JsonObject) -> list[_Run]:
+    """One sampling writes the summary, the next goes on from it; both are billed."""
+    wire: JsonObject = {"type": "compaction", "content": setting.call.summary}
+    summary = render(wire, level="messages", role="assistant", at=(0, 0), count=setting.count)
+    first = setting.sample(cache, ready.prompt, summary.tokens)
+    asked: Json = due.get("instructions")
+    if isinstance(asked, str):
+        extra = setting.count({"type": "text", "text": asked})
+        first = first._replace(usage=first.usage + Usage(input=extra))
+    runs = [_Run("compaction", ready.prompt, first)]
+    if due.get("pause_after_compaction") is True:
+        return runs
+    head = [block for block in ready.prompt.blocks if block.level != "messages"]
+    markers = tuple((index, ttl) for index, ttl in ready.prompt.markers if index < len(head))
+    prompt = setting.prompt([*head, summary], markers)
+    second = setting.sample(replace(cache, entries=first.entries), prompt, setting.call.output_tokens)
+    return [*runs, _Run("message", prompt, second)]
+
+
+def _sample_with_server_tools(cache: Cache, setting: _Setting, ready: _Ready, output: int) -> list[_Run]:
+    """A server tool's result makes the provider sample again, on a prompt that ends with the result."""
+    runs = [_Run("message", ready.prompt, setting.sample(cache, ready.prompt, 0))]
+    blocks = list(ready.prompt.blocks)
+    markers = ready.prompt.markers
+    for inner, wire in enumerate(setting.call.reply):
+        at = (len(objects(setting.call.body.get("messages"))), inner)
+        blocks.append(render(wire, level="messages", role="assistant", at=at, count=setting.count))
+        kind = blocks[-1].kind
+        if kind.endswith("_tool_result"):
+            markers = (*markers, (len(blocks) - 1, "5m")) if markers else markers
+            prompt = setting.prompt(list(blocks), markers)
+            entries = runs[-1].sampled.entries
+            runs.append(_Run("message", prompt, setting.sample(replace(cache, entries=entries), prompt, 0)))
+    last = runs[-1].sampled
+    runs[-1] = replace(runs[-1], sampled=last._replace(usage=replace(last.usage, output=output)))
+    return runs
+
+
+def _remember(cache: Cache, setting: _Setting, ready: _Ready, runs: list[_Run]) -> Cache:
+    call, body = setting.call, setting.call.body
+    shot = Snapshot(
+        message_id=call.message_id,
+        lane=call.lane,
+        model=setting.profile.model,
+        speed=body.get("speed"),
+        config=config_digest(call),
+        blocks=tuple(ready.prompt.blocks),
+        chain=tuple(ready.prompt.chain),
+        cached=runs[0].sampled.cached,
+    )
+    bindings = {**cache.bindings, **ready.binding.bound} if ready.binding else cache.bindings
+    return Cache(
+        entries=runs[-1].sampled.entries,
+        bindings=bindings,
+        cleared=ready.edited.cleared if setting.switches.clearing == "sticky" else cache.cleared,
+        sent=(*cache.sent, shot)[-SNAPSHOTS:],
+    )
+
+
+def _outcome(before: Cache, after: Cache, setting: _Setting, ready: _Ready, runs: list[_Run]) -> Outcome:
+    iterations = tuple(
+        Iteration("compaction" if run.kind == "compaction" else "message", run.sampled.usage) for run in runs
+    )
+    prices = [cost(setting.profile, step.usage) for step in iterations]
+    known = [price for price in prices if price is not None]
+    broken = ready.binding.broken if ready.binding else ()
+    return Outcome(
+        cache=after,
+        usage=sum((step.usage for step in iterations), Usage()),
+        cost_usd=sum(known) * setting.call.price_factor if len(known) == len(prices) else None,
+        diagnostics=diagnose(before, setting.call, after.sent[-1]) if after is not before else None,
+        trace=trace_of(before, setting.call, ready.prompt, runs[0].sampled, unbound=_paths(broken)),
+        applied_edits=ready.edited.applied,
+        dropped=tuple({"type": "thinking_dropped", "path": block.path} for block in broken),
+        prompt_tokens=ready.prompt.tokens,
+        original_tokens=ready.original,
+        iterations=iterations,
+        stop_reason=_stop_reason(setting, runs),
+    )
+
+
+def _stop_reason(setting: _Setting, runs: list[_Run]) -> str | None:
+    body = setting.call.body
+    if runs[-1].kind == "compaction":
+        return "compaction"
+    if body.get("max_tokens") == 0:
+        return "max_tokens"
+    full = runs[-1].prompt.tokens + setting.call.output_tokens > setting.profile.window
+    return "model_context_window_exceeded" if full else None

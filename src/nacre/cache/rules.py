@@ -1,0 +1,278 @@
+"""What each model costs, holds and caches (P5): one dated table of data, read once, overridable."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from importlib import resources
+from typing import Literal, cast
+
+from nacre.errors import ConfigError
+from nacre.messages.blocks import Json, JsonObject
+from nacre.messages.usage import Usage
+
+CacheKind = Literal["markers", "boundaries", "intervals", "none"]
+"""Who says where a cached prefix ends: the client, the latest message, every so many tokens, nobody."""
+
+PER_MILLION = 1_000_000
+"""Prices are quoted per this many tokens."""
+LONG_WINDOW = 1_000_000
+"""What the `[1m]` suffix of a model name asks for."""
+
+_VERSION_SUFFIX = re.compile(r"(-\d{8}|-\d{4}-\d{2}-\d{2}|-latest|-v\d+(:\d+)?|@[\w.-]+|:[\w.-]+)*$")
+_REGION_PREFIX = re.compile(r"^(?:[\w-]+/|(?:us|eu|apac|global)\.)?(?:anthropic[./])?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PriceTier:
+    """USD per million tokens for requests whose whole prompt is larger than `above_prompt_tokens`."""
+
+    above_prompt_tokens: int = 0
+    input: float = 0.0
+    output: float = 0.0
+    write_5m: float = 0.0
+    """A write for the provider's ordinary lifetime (30 minutes at OpenAI)."""
+    write_1h: float = 0.0
+    """A write for its longer lifetime (12 hours at OpenAI)."""
+    read: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelProfile:
+    """Everything nacre knows about one model; the numbers come from the table, never from code."""
+
+    model: str
+    provider: str = "unknown"
+    known: bool = False
+    """False for a name that is not in the table; then there is no price either."""
+    note: str = ""
+    """What about this row is not confirmed."""
+    window: int = 128_000
+    max_output: int = 8_192
+    prices: tuple[PriceTier, ...] = ()
+    """Cheapest prompt size first; empty when the price is not known."""
+    cache: CacheKind = "none"
+    max_markers: int = 0
+    min_cacheable: int = 0
+    """A shorter prefix is silently not cached."""
+    lookback: int = 0
+    """How many positions the provider walks back from a marker."""
+    collapse_runs: bool = False
+    """A run of tool calls, or of tool results, counts as one position."""
+    interval: int = 0
+    round_to: int = 1
+    ttl_seconds: int = 0
+    strips_old_thinking: bool = False
+    """Thinking before the last text of the user is not shown to the model."""
+    keeps_thinking: bool = False
+    """Clearing thinking keeps all of it unless told otherwise."""
+    config_rendered_first: bool = False
+    """The thinking and effort settings stand before the tools, so that changing them loses everything."""
+    binds_thinking: bool = False
+    system_messages: bool = False
+    server_edits: bool = False
+    structured_output: bool = False
+    thinking: bool = False
+    compaction: bool = False
+    forced_tool_choice: bool = False
+    counts_tokens: bool = False
+    default_effort: str = ""
+
+    @property
+    def cache_markers(self) -> bool:
+        """Takes `cache_control` on blocks."""
+        return self.cache == "markers" and self.max_markers > 0
+
+    def tier(self, prompt_tokens: int) -> PriceTier | None:
+        """The prices of a request of this size: past a cliff the whole request costs more."""
+        due = [tier for tier in self.prices if prompt_tokens > tier.above_prompt_tokens]
+        return due[-1] if due else (self.prices[0] if self.prices else None)
+
+
+def profile(model: str) -> ModelProfile:
+    """What the shipped table says about a model."""
+    return SHIPPED.profile(model)
+
+
+def cost(profile: ModelProfile, usage: Usage) -> float | None:
+    """USD of one request, or None when the model's price is not known."""
+    tier = profile.tier(usage.prompt)
+    if tier is None:
+        return None
+    return (
+        usage.input * tier.input
+        + (usage.cache_write - usage.cache_write_1h) * tier.write_5m
+        + usage.cache_write_1h * tier.write_1h
+        + usage.cache_read * tier.read
+        + usage.output * tier.output
+    ) / PER_MILLION
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """A table of models: rows by name, other names for them, and what to assume about the rest."""
+
+    date: str
+    source: str
+    defaults: Mapping[str, JsonObject]
+    unknown: Mapping[str, JsonObject]
+    aliases: Mapping[str, str]
+    models: Mapping[str, JsonObject] = field(default_factory=dict)
+
+    def profile(self, model: str) -> ModelProfile:
+        """The row for a name as people write it: dated, with a region or a `[1m]` suffix, or unknown."""
+        name, long = _bare(model)
+        key = self._row(name)
+        if key is None:
+            found = _parse(model, {**self._assumed(name), "prices": []})
+        else:
+            found = replace(_parse(model, self._flat(key)), known=True)
+        return replace(found, window=max(found.window, LONG_WINDOW)) if long else found
+
+    def _row(self, name: str) -> str | None:
+        undated = _VERSION_SUFFIX.sub("", name)
+        hyphens = undated.replace(".", "-")
+        for candidate in (name, undated, hyphens):
+            key = self.aliases.get(candidate, candidate)
+            if key in self.models:
+                return key
+        return None
+
+    def _flat(self, key: str, seen: tuple[str, ...] = ()) -> JsonObject:
+        row = self.models[key]
+        like = row.get("like")
+        if like is None:
+            return {**self.defaults.get(str(row.get("provider")), {}), **row}
+        if not isinstance(like, str) or like not in self.models or like in (*seen, key):
+            raise ConfigError(
+                f"model table: {key}.like names no other row: {like!r}; name a model of the table"
+            )
+        return {**self._flat(like, (*seen, key)), "note": "", **row}
+
+    def _assumed(self, name: str) -> JsonObject:
+        prefix = max((p for p in self.unknown if name.startswith(p)), key=len, default="")
+        row = self.unknown.get(prefix, {})
+        return {**self.defaults.get(str(row.get("provider")), {}), **row}
+
+
+def with_overrides(table: Json, rules: Rules | None = None) -> Rules:
+    """The table with a user's rows over it: `{"models": {name: {field: value}}, "aliases": {…}}`.
+
+    A row of a known model changes only the fields it names; every row is checked at once.
+    """
+    base = SHIPPED if rules is None else rules
+    if not isinstance(table, dict) or set(table) - {"models", "aliases", "date", "source"}:
+        raise ConfigError('model table: expected {"models": {...}, "aliases": {...}}; fix the override file')
+    models, aliases = _objects(table, "models"), _strings(table, "aliases")
+    rows = dict(base.models)
+    for name, row in models.items():
+        known = base._row(name)
+        inherited = dict(rows[known]) if known == name else {"provider": "unknown"}
+        if known is not None and known != name:
+            inherited = {"like": known}
+        rows[name] = {**inherited, **row}
+    merged = replace(base, models=rows, aliases={**base.aliases, **aliases})
+    for name in models:
+        merged.profile(name)
+    return merged
+
+
+def _bare(model: str) -> tuple[str, bool]:
+    name = model.strip().lower()
+    long = name.endswith("[1m]")
+    return _REGION_PREFIX.sub("", name.removesuffix("[1m]").strip()), long
+
+
+def _parse(model: str, row: JsonObject) -> ModelProfile:
+    known: JsonObject = {}
+    for key, value in row.items():
+        if key == "prices":
+            known[key] = cast("Json", _tiers(model, value))
+        elif key != "like":
+            known[key] = _checked(model, key, value)
+    return ModelProfile(model=model, **known)  # type: ignore[arg-type]  # every value was checked against its field
+
+
+_KINDS: dict[str, str] = {
+    f.name: str(f.type) for f in fields(ModelProfile) if f.name not in {"model", "known"}
+}
+_WANTED = {"int": "a whole number", "bool": "true or false", "str": "a string"}
+
+
+def _checked(model: str, key: str, value: Json) -> Json:
+    kind = _KINDS.get(key)
+    if kind is None:
+        raise ConfigError(f"model table: {model}.{key} is not a field; remove it or correct its name")
+    if kind == "CacheKind":
+        if value in {"markers", "boundaries", "intervals", "none"}:
+            return value
+        raise ConfigError(f"model table: {model}.cache must be markers, boundaries, intervals or none")
+    accepted = (
+        (kind == "int" and isinstance(value, int) and not isinstance(value, bool) and value >= 0)
+        or (kind == "bool" and isinstance(value, bool))
+        or (kind == "str" and isinstance(value, str))
+    )
+    if not accepted:
+        raise ConfigError(f"model table: {model}.{key} must be {_WANTED[kind]}, not {value!r}")
+    return value
+
+
+def _tiers(model: str, value: Json) -> tuple[PriceTier, ...]:
+    if not isinstance(value, list):
+        raise ConfigError(f"model table: {model}.prices must be a list of price tiers")
+    return tuple(sorted((_tier(model, item) for item in value), key=lambda tier: tier.above_prompt_tokens))
+
+
+def _tier(model: str, item: Json) -> PriceTier:
+    names = {f.name for f in fields(PriceTier)}
+    if not isinstance(item, dict) or not set(item) <= names or not {"input", "output"} <= set(item):
+        raise ConfigError(
+            f"model table: {model}.prices: a tier has input, output and some of {sorted(names)}"
+        )
+    numbers: dict[str, float] = {}
+    for key, value in item.items():
+        if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
+            raise ConfigError(f"model table: {model}.prices.{key} must be a number from 0 up, not {value!r}")
+        numbers[key] = value
+    above = int(numbers.pop("above_prompt_tokens", 0))
+    # A table that names no cache prices means that cached tokens cost as much as others.
+    prices = {"write_5m": numbers["input"], "write_1h": numbers["input"], "read": numbers["input"], **numbers}
+    return PriceTier(above_prompt_tokens=above, **prices)
+
+
+def _objects(table: JsonObject, key: str) -> dict[str, JsonObject]:
+    value = table.get(key, {})
+    if not isinstance(value, dict):
+        raise ConfigError(f"model table: {key} must be an object; fix the override file")
+    rows: dict[str, JsonObject] = {}
+    for name, row in value.items():
+        if not isinstance(row, dict):
+            raise ConfigError(f"model table: {key}.{name} must be an object; fix the override file")
+        rows[name] = row
+    return rows
+
+
+def _strings(table: JsonObject, key: str) -> dict[str, str]:
+    value = table.get(key, {})
+    if not isinstance(value, dict) or not all(isinstance(item, str) for item in value.values()):
+        raise ConfigError(f"model table: {key} must map names to names; fix the override file")
+    return {name: str(item) for name, item in value.items()}
+
+
+def _shipped() -> Rules:
+    text = resources.files("nacre.cache").joinpath("data/models.json").read_text(encoding="utf-8")
+    table: JsonObject = json.loads(text)
+    return Rules(
+        date=str(table["date"]),
+        source=str(table["source"]),
+        defaults=_objects(table, "defaults"),
+        unknown=_objects(table, "unknown"),
+        aliases=_strings(table, "aliases"),
+        models=_objects(table, "models"),
+    )
+
+
+SHIPPED = _shipped()
+"""The table that comes with nacre."""
