@@ -291,7 +291,7 @@ def test_notes_move_no_byte() -> None:
     plain = View.of([user("u1", "go")])
     noted = plain.after(Noted(id="n", at=moment(1), kind="title", facts={"title": "x"}))
     assert noted.messages == plain.messages
-    assert noted.digests == plain.digests
+    assert noted.chain == plain.chain
     assert [note.facts for note in noted.noted("title")] == [{"title": "x"}]
 
 

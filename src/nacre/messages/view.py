@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import assert_never
 
-from nacre.messages.blocks import Block, JsonObject, Message, Opaque, Role, ToolCall, ToolResult
-from nacre.messages.pairing import Exchange, Item, Part, Report, Sealed, part
+from nacre.messages.blocks import JsonObject, Message, Opaque, Role, ToolCall
+from nacre.messages.pairing import DIGEST_BYTES, Exchange, Item, Report, Sealed, part
 from nacre.messages.records import (
-    Address,
-    BlockOf,
     Compacted,
     Noted,
     Problem,
@@ -25,6 +24,7 @@ from nacre.messages.records import (
     Said,
     Undone,
 )
+from nacre.messages.rewrite import changed, gone_calls
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,8 @@ class _Body:
     records: list[Record] = field(default_factory=list)
     items: list[Item] = field(default_factory=list)
     sealed: list[Sealed] = field(default_factory=list)
+    chain: list[bytes] = field(default_factory=list)
+    """For every sealed block a digest of it and all before it."""
     calls: dict[str, int] = field(default_factory=dict)
     """Every call id in view, with the place of the item that made it."""
     noted: list[Noted] = field(default_factory=list)
@@ -55,6 +57,7 @@ class _Length:
     records: int = 0
     items: int = 0
     sealed: int = 0
+    chain: int = 0
     noted: int = 0
     problems: int = 0
 
@@ -107,13 +110,20 @@ class View:
         return list(self._messages)
 
     @property
-    def digests(self) -> list[tuple[str, bytes]]:
-        """For every block its path in a request and the digest of its canonical bytes."""
-        return [
-            (f"messages[{i}].content[{j}]", digest)
-            for i, one in enumerate(self._sealed())
-            for j, digest in enumerate(one.digests)
-        ]
+    def chain(self) -> list[bytes]:
+        """For every block a digest of it and all before it: one equal entry means one equal prefix."""
+        chain = self._body.chain[: self._length.chain]
+        for one in self._exchange.render(is_first=self._length.sealed == 0):
+            _extend(chain, one)
+        return chain
+
+    def path(self, place: int) -> str:
+        """Where in the messages the block at a place of the chain stands."""
+        for i, one in enumerate(self._sealed()):
+            if place < len(one.digests):
+                return f"messages[{i}].content[{place}]"
+            place -= len(one.digests)
+        return "end of messages"
 
     @property
     def sealed(self) -> Sequence[Sealed]:
@@ -176,7 +186,7 @@ class View:
         if not isinstance(other, View):
             return NotImplemented
         return (
-            self.digests == other.digests
+            self.chain == other.chain
             and self.messages == other.messages
             and self.count() == other.count()
             and self._epochs == other._epochs
@@ -223,7 +233,12 @@ class _Fold:
         body = self.body
         view._body = body
         view._length = _Length(
-            len(body.records), len(body.items), len(body.sealed), len(body.noted), len(body.problems)
+            len(body.records),
+            len(body.items),
+            len(body.sealed),
+            len(body.chain),
+            len(body.noted),
+            len(body.problems),
         )
         view._exchange = self.exchange
         view._epochs = self.epochs
@@ -253,16 +268,18 @@ class _Fold:
 
     def _take(self, item: Item, report: Report) -> None:
         body = self.body
-        body.sealed += self.exchange.add(item, body.calls, is_first=not body.sealed, report=report)
+        for one in self.exchange.add(item, body.calls, is_first=not body.sealed, report=report):
+            body.sealed.append(one)
+            _extend(body.chain, one)
         body.items.append(item)
-        for one in item.parts:
-            if isinstance(one.block, ToolCall):
-                body.calls.setdefault(one.block.id, len(body.items) - 1)
+        for spoken in item.parts:
+            if isinstance(spoken.block, ToolCall):
+                body.calls.setdefault(spoken.block.id, len(body.items) - 1)
 
     def _replace(self, record: Replaced) -> None:
         stands = {change.at: change.stands for change in record.changes}
-        gone = _gone_calls(self.body.items, stands)
-        items = [_changed(item, stands, gone) for item in self.body.items]
+        gone = gone_calls(self.body.items, stands)
+        items = [changed(item, stands, gone) for item in self.body.items]
         freed = self.estimate - sum(item.tokens for item in items)
         self.replaced = self.replaced | {
             at.call_id: record.reason for at in stands if isinstance(at, ResultOf) and at.call_id not in gone
@@ -322,10 +339,19 @@ def _own(view: View) -> _Body:
         records=body.records[: length.records],
         items=body.items[: length.items],
         sealed=body.sealed[: length.sealed],
+        chain=body.chain[: length.chain],
         calls={call: place for call, place in body.calls.items() if place < length.items},
         noted=body.noted[: length.noted],
         problems=body.problems[: length.problems],
     )
+
+
+def _extend(chain: list[bytes], message: Sealed) -> None:
+    last = chain[-1] if chain else b""
+    role = str(message.wire["role"]).encode()
+    for digest in message.digests:
+        last = blake2b(last + role + digest, digest_size=DIGEST_BYTES).digest()
+        chain.append(last)
 
 
 def _live(records: Sequence[Record]) -> list[Record]:
@@ -345,49 +371,6 @@ def _position(items: Sequence[Item], record_id: str | None, *, default: int) -> 
 
 def _is_provider_block(record: Compacted) -> bool:
     return any(isinstance(block, Opaque) and block.kind == "compaction" for block in record.summary)
-
-
-def _gone_calls(items: Sequence[Item], stands: dict[Address, tuple[Block, ...]]) -> set[str]:
-    """Calls of which one half is removed: the other half must go too."""
-    gone = {at.call_id for at, blocks in stands.items() if isinstance(at, ResultOf) and not blocks}
-    for item in items:
-        for one in item.parts:
-            call_id = _call_id(one.block)
-            blocks = stands.get(BlockOf(one.record_id, one.index))
-            if call_id and blocks is not None and call_id not in {_call_id(block) for block in blocks}:
-                gone.add(call_id)
-    return gone
-
-
-def _call_id(block: Block) -> str | None:
-    if isinstance(block, ToolCall):
-        return block.id
-    return block.call_id if isinstance(block, ToolResult) else None
-
-
-def _changed(item: Item, stands: dict[Address, tuple[Block, ...]], gone: set[str]) -> Item:
-    if not any(_touches(one, stands, gone) for one in item.parts):
-        return item
-    parts = tuple(new for one in item.parts for new in _standing(one, stands, gone))
-    return Item(item.record_id, item.role, item.reply_id, parts)
-
-
-def _touches(one: Part, stands: dict[Address, tuple[Block, ...]], gone: set[str]) -> bool:
-    call_id = _call_id(one.block)
-    return (
-        call_id in gone
-        or BlockOf(one.record_id, one.index) in stands
-        or (isinstance(one.block, ToolResult) and ResultOf(one.block.call_id) in stands)
-    )
-
-
-def _standing(one: Part, stands: dict[Address, tuple[Block, ...]], gone: set[str]) -> list[Part]:
-    if _call_id(one.block) in gone:
-        return []
-    blocks = stands.get(BlockOf(one.record_id, one.index))
-    if blocks is None and isinstance(one.block, ToolResult):
-        blocks = stands.get(ResultOf(one.block.call_id))
-    return [one] if blocks is None else [part(one.record_id, one.index, block) for block in blocks]
 
 
 def _ignore(kind: str, where: str, message: str) -> None:

@@ -1,0 +1,97 @@
+"""The ladder: shrink the view, cheapest rung first, until it fits; without rungs it guards the window."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from nacre.errors import ContextOverflow, PromptTooLong
+from nacre.loop.limits import Thresholds
+from nacre.messages.blocks import Text, Thinking, ToolCall, ToolResult
+from nacre.messages.records import Record
+from nacre.messages.view import View
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pressure:
+    """How full the window is, as a rung's policy sees it."""
+
+    tokens: int
+    thresholds: Thresholds
+    overflow: PromptTooLong | None = None
+    """The provider's own refusal, when there was one."""
+
+    @property
+    def fits(self) -> bool:
+        return self.overflow is None and self.tokens < self.thresholds.autocompact
+
+
+class Rung(Protocol):
+    """One way to make the view smaller."""
+
+    def is_due(self, view: View, pressure: Pressure) -> bool: ...
+
+    async def act(self, view: View) -> Sequence[Record]: ...
+
+
+async def fit(
+    view: View,
+    ladder: Sequence[Rung],
+    *,
+    base: int,
+    thresholds: Thresholds,
+    overflow: PromptTooLong | None = None,
+) -> list[Record]:
+    """Climb the ladder; raises `ContextOverflow` when even its last rung leaves too much."""
+    records: list[Record] = []
+    pressure = Pressure(tokens=view.count(base), thresholds=thresholds, overflow=overflow)
+    for rung in ladder:
+        # Cheapest first: a rung that costs a model call must never run while a free one could be enough.
+        if rung.is_due(view, pressure):
+            new = await rung.act(view)
+            view = view.after(*new)
+            records.extend(new)
+            pressure = Pressure(
+                tokens=view.count(base), thresholds=thresholds, overflow=None if new else overflow
+            )
+    if pressure.overflow is None and pressure.tokens >= thresholds.blocking:
+        raise ContextOverflow(_what_fills_it(view, base, pressure))
+    return records
+
+
+def _what_fills_it(view: View, base: int, pressure: Pressure) -> str:
+    shares = {"system prompt and tools": base, **breakdown(view)}
+    largest = sorted(shares.items(), key=lambda share: -share[1])[:3]
+    parts = ", ".join(f"{name} about {tokens:,}" for name, tokens in largest if tokens)
+    return (
+        f"the conversation holds about {pressure.tokens:,} tokens and the model's window ends at "
+        f"{pressure.thresholds.blocking:,} ({parts}); "
+        "start a new session with /clear or use a model with a larger window"
+    )
+
+
+def breakdown(view: View) -> dict[str, int]:
+    """Estimated tokens in view by kind, in a fixed order."""
+    kinds = {
+        "user text": 0,
+        "assistant text": 0,
+        "thinking": 0,
+        "tool calls": 0,
+        "tool results": 0,
+        "other": 0,
+    }
+    for item in view.items:
+        for part in item.parts:
+            match part.block:
+                case Text():
+                    kinds["assistant text" if item.role == "assistant" else "user text"] += part.tokens
+                case Thinking():
+                    kinds["thinking"] += part.tokens
+                case ToolCall():
+                    kinds["tool calls"] += part.tokens
+                case ToolResult():
+                    kinds["tool results"] += part.tokens
+                case _:
+                    kinds["other"] += part.tokens
+    return kinds

@@ -1,0 +1,46 @@
+"""What a session has used so far: tokens, money, and how much of it came from the cache."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from nacre.cache.rules import cost, profile
+from nacre.messages.records import Record, Said
+from nacre.messages.usage import Usage
+
+
+NO_USAGE = Usage()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Meter:
+    """Sums over the requests of a session."""
+
+    requests: int = 0
+    usage: Usage = NO_USAGE
+    cost_usd: float = 0.0
+    unpriced: int = 0
+    """Requests to models of which no price is known."""
+
+    @staticmethod
+    def of(records: Iterable[Record]) -> Meter:
+        """What a loaded transcript has cost; a reply split over several records counts once, by its last."""
+        replies: dict[str, Said] = {}
+        for record in records:
+            if isinstance(record, Said) and record.reply and record.reply.usage:
+                replies[record.reply.id or record.id] = record
+        meter = Meter()
+        for said in replies.values():
+            if said.reply and said.reply.usage:
+                meter = meter.after(said.reply.usage, said.reply.model or "")
+        return meter
+
+    def after(self, usage: Usage, model: str) -> Meter:
+        price = cost(profile(model), usage)
+        return Meter(
+            requests=self.requests + 1,
+            usage=self.usage + usage,
+            cost_usd=self.cost_usd + (price or 0.0),
+            unpriced=self.unpriced + (price is None),
+        )

@@ -1,0 +1,86 @@
+"""Ask, act, repeat: the query loop on one screen, with slots for whoever wants to shrink, keep or listen.
+
+It knows nothing of memory or layers. `fit` runs before every request, `keep` before results are recorded,
+`heard` after every reply. Whatever happens, also a cancel, the transcript it leaves behind is valid (T6, Q2).
+"""
+
+from __future__ import annotations
+
+from asyncio import CancelledError
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+
+from nacre.clock import SYSTEM_CLOCK, Clock
+from nacre.errors import PromptTooLong
+from nacre.loop.limits import Limits
+from nacre.loop.recover import Ask, Fit, Remedies, whole_reply
+from nacre.loop.round import Round, heard
+from nacre.messages.blocks import Text, ToolResult
+from nacre.messages.events import Event, Notice, Reply
+from nacre.messages.records import Record
+from nacre.messages.transcript import Transcript
+from nacre.messages.view import View
+from nacre.tools.base import Tool
+
+GO_ON = "[The reply was cut off at the output limit. Go on exactly where it stopped.]"
+
+
+async def fits_as_it_is(view: View, overflow: PromptTooLong | None) -> Sequence[Record]:
+    return ()
+
+
+async def kept_as_it_is(results: Sequence[ToolResult]) -> Sequence[ToolResult]:
+    return results
+
+
+def heard_by_nobody(reply: Reply) -> None:
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slots:
+    """Where others take part in the loop."""
+
+    fit: Fit = fits_as_it_is
+    keep: Callable[[Sequence[ToolResult]], Awaitable[Sequence[ToolResult]]] = kept_as_it_is
+    heard: Callable[[Reply], None] = heard_by_nobody
+
+
+NO_SLOTS = Slots()
+DEFAULT_LIMITS = Limits()
+
+
+async def run(
+    transcript: Transcript,
+    ask: Ask,
+    tools: Mapping[str, Tool],
+    *,
+    slots: Slots = NO_SLOTS,
+    limits: Limits = DEFAULT_LIMITS,
+    clock: Clock = SYSTEM_CLOCK,
+) -> AsyncGenerator[Event, None]:
+    """Run rounds until a reply calls no tool; yields what happens on the way."""
+    remedies = Remedies(limits)
+    for _ in range(limits.max_rounds):
+        await transcript.append(*await slots.fit(transcript.view, None))
+        one = Round(transcript, tools, clock)
+        try:
+            async with aclosing(
+                one.play(whole_reply(transcript, ask, slots.fit, remedies), slots.heard)
+            ) as events:
+                async for event in events:
+                    yield event
+        except (CancelledError, GeneratorExit):
+            await one.cut_short()
+            raise
+        finally:
+            await one.stop()
+        assert one.reply is not None, "a round that ends by itself has its reply"
+        if one.reply.message.tool_calls:
+            await transcript.append(heard("user", await slots.keep(one.results), clock))
+        elif remedies.may_continue(one.reply):
+            await transcript.append(heard("user", (Text(GO_ON),), clock, meta=True))
+        else:
+            return
+    yield Notice(f"Stopped after {limits.max_rounds} rounds in one turn; say something to go on.", "warning")

@@ -1,0 +1,102 @@
+"""One round: hear a reply, answer its calls; whatever interrupts it, what it records is valid (T6, Q2)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
+
+from nacre.clock import Clock
+from nacre.messages.blocks import Block, Text, ToolResult, result_of
+from nacre.messages.events import CallReady, Event, ProviderEvent, Reply, StartedOver, TextDelta
+from nacre.messages.pairing import INTERRUPTED
+from nacre.messages.records import Record, ReplyFacts, Said
+from nacre.messages.transcript import Transcript
+from nacre.tools.base import Tool
+from nacre.tools.run import Running
+
+CUT_SHORT = "[The user interrupted this reply.]"
+
+
+class Round:
+    """The state of one round while it runs."""
+
+    def __init__(self, transcript: Transcript, tools: Mapping[str, Tool], clock: Clock) -> None:
+        self._transcript = transcript
+        self._tools = tools
+        self._clock = clock
+        self._running = Running(tools)
+        self._partial = ""
+        self.reply: Reply | None = None
+
+    async def play(
+        self, stream: AsyncGenerator[ProviderEvent, None], listen: Callable[[Reply], None]
+    ) -> AsyncGenerator[Event, None]:
+        """Hear the reply, start readers as soon as their call is whole, then let the writers go too."""
+        async with aclosing(stream) as events:
+            async for event in events:
+                await self._take(event)
+                yield event
+        assert self.reply is not None, "a stream ends with its reply"
+        listen(self.reply)
+        async with aclosing(self._running.as_ready()) as results:
+            async for ready in results:
+                yield ready
+
+    async def _take(self, event: ProviderEvent) -> None:
+        match event:
+            case TextDelta(text):
+                self._partial += text
+            case CallReady(call):
+                self._running.start(call)
+            case StartedOver():
+                await self.stop()
+                self._running, self._partial = Running(self._tools), ""
+            case Reply():
+                await self._transcript.append(said(event, self._clock))
+                self.reply = event
+            case _:
+                pass
+
+    @property
+    def results(self) -> list[ToolResult]:
+        """One for every call of the reply, in the order of the calls."""
+        done = {result.call_id: result for result in self._running.done}
+        calls = self.reply.message.tool_calls if self.reply else ()
+        return [done.get(call.id) or result_of(call, INTERRUPTED, is_error=True) for call in calls]
+
+    async def cut_short(self) -> None:
+        """End in the middle: what was heard and done is kept, what was not is said to be interrupted."""
+        await self.stop()
+        await self._transcript.append(*self._ending())
+
+    async def stop(self) -> None:
+        await self._running.stop()
+
+    def _ending(self) -> list[Record]:
+        if self.reply is None:
+            # Thinking and half-written calls are useless without their end; words are not.
+            said_so_far = (
+                [heard("assistant", (Text(self._partial),), self._clock)] if self._partial.strip() else []
+            )
+            return [*said_so_far, heard("user", (Text(CUT_SHORT),), self._clock, meta=True)]
+        results = self.results
+        return [heard("user", tuple(results), self._clock)] if results else []
+
+
+def said(reply: Reply, clock: Clock) -> Said:
+    """A provider's reply as a record."""
+    facts = ReplyFacts(id=reply.id, model=reply.model, stop_reason=reply.stop_reason, usage=reply.usage)
+    return Said(id=clock.new_id(), at=clock.now(), role="assistant", blocks=reply.message.blocks, reply=facts)
+
+
+def heard(role: str, blocks: Sequence[Block], clock: Clock, *, meta: bool = False) -> Said:
+    """Anything else that was said, as a record."""
+    facts = ReplyFacts(stop_reason="interrupted") if role == "assistant" else None
+    return Said(
+        id=clock.new_id(),
+        at=clock.now(),
+        role="assistant" if role == "assistant" else "user",
+        blocks=tuple(blocks),
+        reply=facts,
+        meta=meta,
+    )

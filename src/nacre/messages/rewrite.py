@@ -1,0 +1,56 @@
+"""How items stand after a rewrite: addressed blocks change or go, and a call goes with its result."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from nacre.messages.blocks import Block, ToolCall, ToolResult
+from nacre.messages.pairing import Item, Part, part
+from nacre.messages.records import Address, BlockOf, ResultOf
+
+Stands: TypeAlias = "dict[Address, tuple[Block, ...]]"
+"""What stands at each address from now on."""
+
+
+def gone_calls(items: Sequence[Item], stands: Stands) -> set[str]:
+    """Calls of which one half is removed: the other half must go too."""
+    gone = {at.call_id for at, blocks in stands.items() if isinstance(at, ResultOf) and not blocks}
+    for item in items:
+        for one in item.parts:
+            call_id = _call_id(one.block)
+            blocks = stands.get(BlockOf(one.record_id, one.index))
+            if call_id and blocks is not None and call_id not in {_call_id(block) for block in blocks}:
+                gone.add(call_id)
+    return gone
+
+
+def _call_id(block: Block) -> str | None:
+    if isinstance(block, ToolCall):
+        return block.id
+    return block.call_id if isinstance(block, ToolResult) else None
+
+
+def changed(item: Item, stands: Stands, gone: set[str]) -> Item:
+    if not any(_touches(one, stands, gone) for one in item.parts):
+        return item
+    parts = tuple(new for one in item.parts for new in _standing(one, stands, gone))
+    return Item(item.record_id, item.role, item.reply_id, parts)
+
+
+def _touches(one: Part, stands: Stands, gone: set[str]) -> bool:
+    call_id = _call_id(one.block)
+    return (
+        call_id in gone
+        or BlockOf(one.record_id, one.index) in stands
+        or (isinstance(one.block, ToolResult) and ResultOf(one.block.call_id) in stands)
+    )
+
+
+def _standing(one: Part, stands: Stands, gone: set[str]) -> list[Part]:
+    if _call_id(one.block) in gone:
+        return []
+    blocks = stands.get(BlockOf(one.record_id, one.index))
+    if blocks is None and isinstance(one.block, ToolResult):
+        blocks = stands.get(ResultOf(one.block.call_id))
+    return [one] if blocks is None else [part(one.record_id, one.index, block) for block in blocks]
