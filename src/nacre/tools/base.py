@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias, cast, get_type_hints, overload
 
-from nacre.messages.blocks import JsonObject, ToolResult
+from nacre.errors import ToolError
+from nacre.messages.blocks import Json, JsonObject, ToolResult
+from nacre.messages.wire import canonical
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
+
+Function: TypeAlias = Callable[..., Awaitable[object]]
+
+MAX_SECONDS = 900.0
+"""A call that takes longer has hung: longer than the longest command Bash allows, plus the time to end it."""
+SHOWN_PROBLEMS = 3
+"""How many wrong arguments an error names; after three the model rewrites the call anyway."""
+SHOWN_VALUE_CHARS = 60
+"""How much of a wrong value an error quotes: enough to recognise it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,8 +35,170 @@ class Tool:
     """Takes the model's arguments; a `ToolError` or any other exception becomes an error result."""
     read_only: bool = False
     """Changes nothing: may run side by side with others, and while the reply still streams."""
+    max_seconds: float | None = MAX_SECONDS
+    """A call that takes longer is cancelled; None for a tool that guards its own time."""
 
     @property
     def definition(self) -> JsonObject:
         """As it stands in a request."""
         return {"name": self.name, "description": self.description, "input_schema": self.input_schema}
+
+
+@overload
+def tool(
+    function: Function, *, name: str | None = None, description: str | None = None, read_only: bool = False
+) -> Tool: ...
+
+
+@overload
+def tool(
+    function: None = None, *, name: str | None = None, description: str | None = None, read_only: bool = False
+) -> Callable[[Function], Tool]: ...
+
+
+def tool(
+    function: Function | None = None,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    read_only: bool = False,
+) -> Tool | Callable[[Function], Tool]:
+    """Make a tool of an async function: its hints are the schema, its docstring the description.
+
+    A parameter is described by a plain string in its hint: `path: Annotated[str, "Where to look."]`.
+    """
+    if function is None:
+        return lambda decorated: tool(decorated, name=name, description=description, read_only=read_only)
+    called = name or str(getattr(function, "__name__", "tool"))
+    words = description or inspect.getdoc(function)
+    _check_shape(function, called, words)
+    schema, call = _schema_and_call(function, called)
+    return Tool(name=called, description=words or "", input_schema=schema, call=call, read_only=read_only)
+
+
+def _check_shape(function: Function, name: str, words: str | None) -> None:
+    """Refuse early what could only fail later, in front of the model."""
+    if not inspect.iscoroutinefunction(function):
+        raise TypeError(f"{name} must be an async function to become a tool")
+    if not words:
+        raise TypeError(f"{name} needs a docstring: it is what the model reads about the tool")
+    by_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    hints = get_type_hints(function)
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind not in by_name:
+            raise TypeError(f"{name}: {parameter} cannot be given by name, so a model cannot give it")
+        if parameter.name not in hints:
+            raise TypeError(f"{name}: {parameter.name} needs a type hint")
+
+
+def _schema_and_call(
+    function: Function, name: str
+) -> tuple[JsonObject, Callable[[JsonObject], Awaitable[ToolResult | str]]]:
+    # Importing pydantic takes longer than starting the rest of nacre; only those who make a tool pay.
+    from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415
+    from pydantic_core import ArgsKwargs  # noqa: PLC0415
+
+    adapter = TypeAdapter[object](cast("type[object]", function))
+    schema = _input_schema(cast("JsonObject", adapter.json_schema()), function)
+
+    async def call(arguments: JsonObject) -> ToolResult | str:
+        try:
+            running = adapter.validate_python(ArgsKwargs((), arguments))
+        except ValidationError as error:
+            problems = error.errors(include_url=False, include_context=False)
+            raise ToolError(_explain(problems, name, schema)) from None
+        return _as_answer(await cast("Awaitable[object]", running))
+
+    return schema, call
+
+
+def _input_schema(generated: JsonObject, function: Function) -> JsonObject:
+    """The schema in declared order: its bytes stand at the very front of every request."""
+    bare = cast("JsonObject", _without_titles(generated))
+    properties = cast("dict[str, JsonObject]", bare.get("properties") or {})
+    for parameter, hint in get_type_hints(function, include_extras=True).items():
+        words = [note for note in getattr(hint, "__metadata__", ()) if isinstance(note, str)]
+        if words and parameter in properties:
+            properties[parameter] = {**properties[parameter], "description": " ".join(words)}
+    schema: JsonObject = {
+        "type": "object",
+        "properties": cast("JsonObject", properties),
+        "required": [key for key in properties if key in cast("list[Json]", bare.get("required") or [])],
+        "additionalProperties": False,
+    }
+    return {**schema, "$defs": bare["$defs"]} if "$defs" in bare else schema
+
+
+def _without_titles(schema: Json) -> Json:
+    """Titles repeat the names, cost tokens and change with pydantic's taste."""
+    match schema:
+        case dict():
+            return {key: _bare_member(key, value) for key, value in schema.items() if key != "title"}
+        case list():
+            return [_without_titles(item) for item in schema]
+        case _:
+            return schema
+
+
+def _bare_member(key: str, value: Json) -> Json:
+    if key in {"default", "const", "enum", "examples"}:
+        return value
+    if key in {"properties", "$defs", "patternProperties"} and isinstance(value, dict):
+        # Here the keys are names somebody chose, and one of them may be "title".
+        return {name: _without_titles(item) for name, item in value.items()}
+    return _without_titles(value)
+
+
+def _explain(problems: list[ErrorDetails], name: str, schema: JsonObject) -> str:
+    """One line that names each wrong argument and what was expected."""
+    properties = cast("dict[str, JsonObject]", schema["properties"])
+    said = [_explain_one(problem, properties) for problem in problems[:SHOWN_PROBLEMS]]
+    more = len(problems) - SHOWN_PROBLEMS
+    return f"{name}: " + "; ".join(said) + (f"; and {more} more" if more > 0 else "")
+
+
+def _explain_one(problem: ErrorDetails, properties: Mapping[str, JsonObject]) -> str:
+    argument = str(problem["loc"][0]) if problem["loc"] else "the arguments"
+    expected = _expectation(properties.get(argument, {}))
+    if problem["type"].startswith("missing") and len(problem["loc"]) == 1:
+        return f"{argument} is missing ({expected})"
+    if problem["type"] == "unexpected_keyword_argument":
+        return f"{argument} is not an argument (takes {', '.join(properties) or 'none'})"
+    place = ".".join(str(part) for part in problem["loc"])
+    value = " ".join(repr(problem["input"])[: SHOWN_VALUE_CHARS + 1].split())
+    if len(value) > SHOWN_VALUE_CHARS:
+        value = value[:SHOWN_VALUE_CHARS] + "…"
+    reason = problem["msg"][:1].lower() + problem["msg"][1:]
+    return (
+        f"{place}: expected {expected}, got {value}"
+        if place == argument
+        else f"{place}: {reason}, got {value}"
+    )
+
+
+def _expectation(schema: JsonObject) -> str:
+    match schema:
+        case {"enum": list(values)}:
+            return "one of " + ", ".join(canonical(value).decode() for value in values)
+        case {"const": value}:
+            return canonical(value).decode()
+        case {"anyOf": list(options)}:
+            return " or ".join(_expectation(option) for option in options if isinstance(option, dict))
+        case {"type": str(kind)}:
+            return {"null": "null"}.get(kind, f"an {kind}" if kind[0] in "aio" else f"a {kind}")
+        case _:
+            return "another value"
+
+
+def _as_answer(value: object) -> ToolResult | str:
+    """Text stays text; what else a function returns is shown as JSON where it can be."""
+    match value:
+        case ToolResult() | str():
+            return value
+        case None:
+            return ""
+        case _:
+            try:
+                return canonical(cast("Json", value)).decode()
+            except (TypeError, ValueError):
+                return str(value)

@@ -1,0 +1,29 @@
+"""Load and render prompt files, byte for byte.
+
+A prompt is what the model reads: no front matter, no dedent, no stripping except exactly one final newline.
+Slots look like `{{ name }}`; filling them is one pass and strict both ways.
+"""
+
+from __future__ import annotations
+
+import re
+from importlib import resources
+
+SLOT = re.compile(r"\{\{ ([A-Za-z_][A-Za-z0-9_]*) \}\}")
+
+
+def load(package: str, name: str) -> str:
+    """The text of `<package>/prompts/<name>.md`; call it at import, so that a missing file fails at start."""
+    # Bytes, because text mode would turn a carriage return into something the lock file did not see.
+    text = (resources.files(package) / "prompts" / f"{name}.md").read_bytes().decode("utf-8")
+    return text.removesuffix("\n")
+
+
+def render(template: str, **slots: str) -> str:
+    """The template with every slot filled; what is inserted is never looked at again."""
+    wanted = set(SLOT.findall(template))
+    if missing := sorted(wanted - slots.keys()):
+        raise ValueError(f"no text given for the prompt's slots: {', '.join(missing)}")
+    if unused := sorted(slots.keys() - wanted):
+        raise ValueError(f"the prompt has no such slots: {', '.join(unused)}")
+    return SLOT.sub(lambda slot: slots[slot[1]], template)

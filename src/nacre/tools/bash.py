@@ -1,0 +1,145 @@
+"""Bash: run a command in the session's working directory, bounded in time and output."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Annotated
+
+from nacre import prompts
+from nacre.errors import ToolError
+from nacre.messages.blocks import Text, ToolResult
+from nacre.tools.base import Tool, tool
+from nacre.tools.child import Child, Ended, Output, run_child
+from nacre.tools.workspace import Workspace
+
+DESCRIPTION = prompts.load("nacre.tools", "bash")
+
+# The command's own `exit` must not keep us from learning where it ended, hence the trap. The file behind the
+# number is open but has no name: nothing to clean up, nothing for another process to guess.
+_SHELL = "trap '{{ builtin pwd -P >&{fd}; }} 2>/dev/null' EXIT; eval \"$1\""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BashSettings:
+    """How far one command may go."""
+
+    seconds: float = 120.0
+    """Enough for a test run; what takes longer says so in `timeout`."""
+    max_seconds: float = 600.0
+    """A turn should not wait longer for one command."""
+    success_chars: int = 30_000
+    """What a command may put into the view when it worked; about 7,500 tokens."""
+    failure_chars: int = 10_000
+    """Half of it from the beginning, half from the end: an error is said first or last."""
+    max_bytes: int = 64 * 1024 * 1024
+    """Past this a command prints without end: a thousand times what will be shown."""
+
+
+def bash_tool(workspace: Workspace, settings: BashSettings | None = None) -> Tool:
+    """Runs shell commands; a `cd` holds for the next call."""
+    limits = settings or BashSettings()
+
+    @tool(name="Bash", description=DESCRIPTION)
+    async def bash(
+        command: Annotated[str, "The command."],
+        timeout: Annotated[  # noqa: ASYNC109  # the model's word for it
+            int | None, "Milliseconds until it is stopped; 120000 unless given, at most 600000."
+        ] = None,
+        description: Annotated[str | None, "What it does, in five to ten words."] = None,
+    ) -> ToolResult:
+        if timeout is not None and timeout <= 0:
+            raise ToolError("timeout must be a positive number of milliseconds.")
+        seconds = min(limits.seconds if timeout is None else timeout / 1000, limits.max_seconds)
+        return await _run(command, workspace, limits, seconds=seconds)
+
+    return bash
+
+
+async def _run(command: str, workspace: Workspace, limits: BashSettings, *, seconds: float) -> ToolResult:
+    note = _return_to_root_if_lost(workspace)
+    output = Output(head=limits.success_chars, tail=limits.failure_chars // 2)
+    with tempfile.TemporaryFile() as whereabouts:
+        child = Child(
+            argv=(_shell(), "-c", _SHELL.format(fd=whereabouts.fileno()), "bash", command),
+            cwd=workspace.cwd,
+            seconds=seconds,
+            max_bytes=limits.max_bytes,
+            pass_fds=(whereabouts.fileno(),),
+        )
+        try:
+            ended = await run_child(child, output)
+        except (OSError, ValueError) as error:
+            raise ToolError(
+                f"The command could not be started ({error}); put a long one into a file."
+            ) from None
+        _follow(workspace, whereabouts)
+    if ended.group is not None:
+        workspace.keep_running(ended.group)
+    failed = ended.why != "exited" or ended.exit_code != 0
+    shown = _excerpt(output, limits) if failed else _beginning(output)
+    parts = [note, _verdict(ended, seconds, limits), shown, _background(ended)]
+    return ToolResult("", (Text("\n".join(part for part in parts if part)),), is_error=failed)
+
+
+def _shell() -> str:
+    shell = shutil.which("bash")
+    if shell is None:
+        raise ToolError("There is no bash on PATH; install it to run commands.")
+    return shell
+
+
+def _return_to_root_if_lost(workspace: Workspace) -> str:
+    if workspace.cwd.is_dir():
+        return ""
+    lost, workspace.cwd = workspace.cwd, workspace.root
+    return f"[The working directory {lost} is gone; this ran in {workspace.root}.]"
+
+
+def _follow(workspace: Workspace, whereabouts: IO[bytes]) -> None:
+    """Take over the directory in which the command ended, if it said one."""
+    whereabouts.seek(0)
+    place = whereabouts.read().removesuffix(b"\n").decode(errors="surrogateescape")
+    if place and Path(place).is_dir():
+        workspace.cwd = Path(place)
+
+
+def _verdict(ended: Ended, seconds: float, limits: BashSettings) -> str:
+    match ended.why:
+        case "timeout":
+            return f"Stopped after {seconds:g} s with all its processes; set timeout for longer commands."
+        case "flood":
+            return f"Stopped: it printed more than {limits.max_bytes:,} bytes; send its output to a file."
+        case "exited":
+            return f"Exit code {ended.exit_code}" if ended.exit_code else ""
+
+
+def _beginning(output: Output) -> str:
+    left_out = output.characters - len(output.head)
+    if not left_out:
+        return output.head.removesuffix("\n") or "(no output)"
+    return (
+        f"{output.head}\n[{left_out:,} more characters left out; use head, tail, grep or a file to see them.]"
+    )
+
+
+def _excerpt(output: Output, limits: BashSettings) -> str:
+    """What there is of a failed command's output: its beginning and its end."""
+    if output.characters <= limits.failure_chars:
+        return output.head.removesuffix("\n")
+    half = limits.failure_chars // 2
+    left_out = output.characters - 2 * half
+    return f"{output.head[:half]}\n[{left_out:,} characters left out]\n{output.tail[-half:]}".removesuffix(
+        "\n"
+    )
+
+
+def _background(ended: Ended) -> str:
+    if ended.cut_off:
+        return (
+            "[Processes it left in the background still held its output and were ended; "
+            "to keep one running, send its output to a file.]"
+        )
+    return "[A process it started goes on in the background.]" if ended.group is not None else ""

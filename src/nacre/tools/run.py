@@ -1,0 +1,166 @@
+"""Run a reply's tool calls: readers side by side, writers one by one in order, an error becomes a result."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import replace
+from types import TracebackType
+from typing import Self
+
+from nacre.errors import ToolError
+from nacre.messages.blocks import ToolCall, ToolResult, result_of
+from nacre.messages.events import ResultReady
+from nacre.tools.base import Tool
+
+READERS_AT_ONCE = 10
+"""More would not be faster on one machine and would open files and processes without end."""
+STOP_SECONDS = 10.0
+"""How long a stop waits for a tool that ignores being cancelled, before it goes on without it."""
+MAX_ERROR_CHARS = 2_000
+"""An exception's message may quote a whole document; the model needs its beginning."""
+
+
+async def run_all(calls: Sequence[ToolCall], tools: Mapping[str, Tool]) -> list[ToolResult]:
+    """Answer every call, in the order of the calls."""
+    async with Running(tools) as running:
+        for call in calls:
+            running.start(call)
+        return await running.results()
+
+
+class Running:
+    """The tool calls of one reply, started as they become ready.
+
+    Order as the model meant it: a writer waits for all calls before it, a reader for the writers before it.
+    Use it as a context manager: whatever happens inside, no tool is left running behind it.
+    """
+
+    def __init__(
+        self, tools: Mapping[str, Tool], *, on_result: Callable[[ToolCall, ToolResult], None] | None = None
+    ) -> None:
+        self._tools = tools
+        self._on_result = on_result
+        self._started: list[tuple[ToolCall, asyncio.Task[ToolResult]]] = []
+        self._last_writer: asyncio.Task[ToolResult] | None = None
+        self._places = asyncio.Semaphore(READERS_AT_ONCE)
+        self._released = asyncio.Event()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    def start(self, call: ToolCall) -> None:
+        """Take on one more call; a reader begins at once, a writer not before `release`."""
+        tool = self._tools.get(call.name)
+        is_writer = tool is not None and not tool.read_only
+        before = [task for _, task in self._started if is_writer or task is self._last_writer]
+        task = asyncio.create_task(self._answer(call, tool, before), name=f"tool {call.name}")
+        self._started.append((call, task))
+        if is_writer:
+            self._last_writer = task
+
+    def release(self) -> None:
+        """Let the writers begin: the reply is whole and on disk."""
+        self._released.set()
+
+    async def results(self) -> list[ToolResult]:
+        """Every answer in the order of the calls; releases the writers."""
+        async for _ in self.as_ready():
+            pass
+        return self.done
+
+    async def as_ready(self) -> AsyncIterator[ResultReady]:
+        """Every answer as it comes, those from before this was asked included; releases the writers."""
+        self.release()
+        pending = {task for _, task in self._started}
+        try:
+            while pending:
+                finished, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+                for call, task in self._started:
+                    if task in finished:
+                        yield ResultReady(call, task.result())
+        except asyncio.CancelledError:
+            await self.stop()
+            raise
+
+    @property
+    def done(self) -> list[ToolResult]:
+        """The answers there are so far, in the order of the calls; what a cancelled turn can still keep."""
+        return [task.result() for _, task in self._started if _has_answer(task)]
+
+    async def stop(self) -> None:
+        """Cancel what still runs and wait until it has ended."""
+        unfinished = [task for _, task in self._started if not task.done()]
+        for task in unfinished:
+            task.cancel()
+        if not unfinished:
+            return
+        try:
+            await asyncio.wait(unfinished, timeout=STOP_SECONDS)
+        except asyncio.CancelledError:
+            # Somebody is in a hurry: the second cancel tells the tools to skip their grace periods.
+            for task in unfinished:
+                task.cancel()
+            await asyncio.wait(unfinished, timeout=STOP_SECONDS)
+            raise
+
+    async def _answer(
+        self, call: ToolCall, tool: Tool | None, before: Sequence[asyncio.Task[ToolResult]]
+    ) -> ToolResult:
+        if before:
+            await asyncio.wait(before)
+        if tool is None:
+            known = ", ".join(sorted(self._tools)) or "none"
+            result = result_of(
+                call, f"There is no tool named {call.name}. Available: {known}.", is_error=True
+            )
+        elif tool.read_only:
+            async with self._places:
+                result = await _run_one(call, tool)
+        else:
+            await self._released.wait()
+            result = await _run_one(call, tool)
+        if self._on_result is not None:
+            self._on_result(call, result)
+        return result
+
+
+async def _run_one(call: ToolCall, tool: Tool) -> ToolResult:
+    """The tool's answer, whatever it does; only being cancelled passes through."""
+    try:
+        async with asyncio.timeout(tool.max_seconds) as limit:
+            answer = await tool.call(call.input)
+    except ToolError as error:
+        return result_of(call, str(error)[:MAX_ERROR_CHARS], is_error=True)
+    except TimeoutError as error:
+        if limit.expired():
+            return result_of(call, f"{call.name} was stopped after {tool.max_seconds:g} s.", is_error=True)
+        return result_of(call, _one_line(error), is_error=True)
+    except asyncio.CancelledError as error:
+        running = asyncio.current_task()
+        if running is None or running.cancelling():
+            raise
+        # Nobody asked for this: something inside the tool was cancelled, which is the tool's own failure.
+        return result_of(call, _one_line(error), is_error=True)
+    except (Exception, SystemExit) as error:  # noqa: BLE001  # a tool's failure is the model's to read
+        return result_of(call, _one_line(error), is_error=True)
+    return replace(answer, call_id=call.id) if isinstance(answer, ToolResult) else result_of(call, answer)
+
+
+def _one_line(error: BaseException) -> str:
+    """Type and message; a traceback would tell the model about our files, not about its mistake."""
+    try:
+        message = " ".join(str(error).split())
+    except Exception:  # noqa: BLE001  # an exception whose own __str__ fails is still only a tool's failure
+        message = ""
+    kind = type(error).__name__
+    return f"{kind}: {message}"[:MAX_ERROR_CHARS] if message else kind
+
+
+def _has_answer(task: asyncio.Task[ToolResult]) -> bool:
+    return task.done() and not task.cancelled() and task.exception() is None

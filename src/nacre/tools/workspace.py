@@ -1,0 +1,96 @@
+"""Where a session's tools work: the working directory, what was read in which version, what runs behind."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from nacre.errors import ToolError
+from nacre.tools.child import end_group, has_members
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """Which state of a file the model has seen."""
+
+    mtime_ns: int
+    size: int
+    digest: str | None
+    """None for a file too large to be held whole, which Edit and Write therefore refuse."""
+
+
+class Workspace:
+    """Mutable, and owned by one session."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root.resolve()
+        self.cwd = self.root
+        self._seen: dict[Path, Version] = {}
+        self._groups: set[int] = set()
+
+    def locate(self, file_path: str) -> Path:
+        """The real file a path means, links followed; relative paths start at the working directory."""
+        if not file_path or "\0" in file_path:
+            raise ToolError("The path is empty or holds a zero byte; give the path of a file.")
+        try:
+            return Path(os.path.realpath(self.cwd / os.path.expanduser(file_path)))  # noqa: PTH111  # no error on an unknown ~user
+        except (OSError, ValueError) as error:
+            raise ToolError(f"Cannot use the path {file_path}: {error}.") from None
+
+    def shown(self, path: Path) -> str:
+        """The path as briefly as it can be said from the working directory."""
+        return str(path.relative_to(self.cwd)) if path.is_relative_to(self.cwd) else str(path)
+
+    def saw(self, path: Path, version: Version) -> None:
+        """Remember that the model knows this version of the file."""
+        self._seen.pop(path, None)  # so that the newest stands last
+        self._seen[path] = version
+
+    def seen(self, path: Path) -> Version | None:
+        return self._seen.get(path)
+
+    def recently_seen(self) -> list[Path]:
+        """Files the model has read or written, newest first."""
+        return list(reversed(self._seen))
+
+    def clone(self) -> Workspace:
+        """The same knowledge for a fork; what one of the two learns later the other does not know."""
+        twin = Workspace(self.root)
+        twin.cwd = self.cwd
+        twin._seen = dict(self._seen)
+        return twin
+
+    def keep_running(self, group: int) -> None:
+        """Take on a process group that a command left in the background on purpose."""
+        self._groups = {known for known in self._groups if has_members(known)} | {group}
+
+    async def close(self) -> None:
+        """End what commands left running in the background."""
+        groups, self._groups = self._groups, set()
+        await asyncio.gather(*(end_group(group) for group in groups if has_members(group)))
+
+
+def version_of(content: bytes, stat: os.stat_result) -> Version:
+    return Version(stat.st_mtime_ns, len(content), hashlib.sha256(content).hexdigest())
+
+
+async def in_thread(work: Callable[[threading.Event], T]) -> T:
+    """Run blocking work aside; when cancelled, it is told to stop and awaited: nothing changes afterwards."""
+    stop = threading.Event()
+    running = asyncio.ensure_future(asyncio.to_thread(work, stop))
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        stop.set()
+        await asyncio.wait({running})
+        if not running.cancelled():
+            running.exception()  # looked at, so that nobody warns about it: the caller is gone
+        raise
