@@ -1,0 +1,11 @@
+"""WHAT IS CONFIGURED: every setting, from files, environment and command line, read once.
+
+`load` gives one frozen `Settings` that knows where each value came from.
+May import the rooms below it; light, because every command loads it.
+"""
+
+from nacre.settings.load import load
+from nacre.settings.trust import is_trusted, trust
+from nacre.settings.values import Problem, Settings, Switches
+
+__all__ = ["Problem", "Settings", "Switches", "is_trusted", "load", "trust"]

@@ -1,0 +1,133 @@
+"""Reads every source once and lays them over one another.
+
+policy > command line > environment > local file > project file > user file > default
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
+
+from nacre.errors import ConfigError
+from nacre.messages.blocks import Json
+from nacre.settings.gate import Gate
+from nacre.settings.project import find_root, is_committed, is_same
+from nacre.settings.schema import Layer
+from nacre.settings.sources import Given, Source, from_command_line, from_environment, from_file
+from nacre.settings.trust import FILE, canonical, read_trusted
+from nacre.settings.values import Settings
+
+POLICY_PATH = Path("/etc/nacre/settings.json")
+_VENDOR_VARIABLES = {"anthropic.baseUrl": "ANTHROPIC_BASE_URL", "openai.baseUrl": "OPENAI_BASE_URL"}
+
+
+def load(
+    cwd: Path,
+    environ: Mapping[str, str],
+    *,
+    cli: Mapping[str, Json] | None = None,
+    policy_path: Path = POLICY_PATH,
+) -> Settings:
+    """The settings for a run in this directory.
+
+    Values that cannot be used are left out and listed in `problems`; a file that is not JSON raises
+    `ConfigError`.
+    """
+    cwd = cwd.resolve()
+    outside = (
+        from_file(policy_path, Layer.POLICY),
+        from_command_line(cli or {}),
+        from_environment(environ),
+    )
+    home = _home(outside, environ)
+    root = find_root(cwd, home)
+    local = root / ".nacre" / "settings.local.json"
+    files = [from_file(home / "settings.json", Layer.USER)]
+    if not is_same(root / ".nacre", home):
+        files = [
+            from_file(local, Layer.LOCAL),
+            from_file(root / ".nacre" / "settings.json", Layer.PROJECT),
+            *files,
+        ]
+    trusted = read_trusted(home)
+    gate = Gate(
+        root=root,
+        trust_path=home / FILE,
+        is_trusted=canonical(root) in trusted.directories,
+        is_local_committed=is_committed(local),
+    )
+    sources = [gate.admitted(source) for source in (*outside, *files)]
+    chosen = _strongest(sources)
+    problems = [problem for source in sources for problem in source.problems]
+    return _built(
+        Settings(
+            home=home,
+            cwd=cwd,
+            project_root=root,
+            is_trusted=gate.is_trusted,
+            environ=MappingProxyType(_environ(environ, sources, chosen)),
+            problems=(*problems, *([trusted.problem] if trusted.problem else [])),
+        ),
+        chosen,
+    )
+
+
+def _home(outside: Iterable[Source], environ: Mapping[str, str]) -> Path:
+    """Where the user's files are (M1); the user's own settings cannot say, they are found there."""
+    given = _strongest(outside).get("home")
+    user = Path(environ.get("HOME") or Path.home())
+    if given is None:
+        return user / ".nacre"
+    text = str(given.value)
+    if text == "~" or text.startswith("~/"):
+        return user / text[2:]
+    if not Path(text).is_absolute():
+        raise ConfigError(f"{given.origin}: must be an absolute path or start with ~/, not {text!r}")
+    return Path(text)
+
+
+def _strongest(sources: Iterable[Source]) -> dict[str, Given]:
+    """For each setting the first that was given; sources come strongest first.
+
+    What a file says by name is meant more than what its `env` block says through a variable.
+    """
+    chosen: dict[str, Given] = {}
+    for source in sources:
+        for given in (*source.given, *source.environ_given):
+            chosen.setdefault(given.key.name, given)
+    return chosen
+
+
+def _environ(
+    environ: Mapping[str, str], sources: Iterable[Source], chosen: Mapping[str, Given]
+) -> dict[str, str]:
+    """The environment with the files' `env` blocks around it, in the same order of strength as settings."""
+    combined: dict[str, str] = {}
+    for source in reversed(list(sources)):
+        if source.layer is Layer.ENVIRONMENT:
+            combined |= environ
+        else:
+            # Our own variables have become settings already, under the rules for where each may come from.
+            combined |= {n: v for n, v in source.environ.items() if not n.startswith(("NACRE_", "CLAUDE_"))}
+    combined |= {v: str(chosen[name].value) for name, v in _VENDOR_VARIABLES.items() if name in chosen}
+    return combined
+
+
+def _built(settings: Settings, chosen: Mapping[str, Given]) -> Settings:
+    """With the chosen values in their fields."""
+    top: dict[str, Json] = {}
+    parts: dict[str, dict[str, Json]] = {}
+    for given in chosen.values():
+        match given.key.path:
+            case ("home",) | ("environ",):
+                continue
+            case (name,):
+                top[name] = given.value
+            case (part, name):
+                parts.setdefault(part, {})[name] = given.value
+    filled = {part: replace(getattr(settings, part), **values) for part, values in parts.items()}
+    origins = MappingProxyType({name: given.origin for name, given in chosen.items()})
+    # The schema has checked each value for its field, which mypy cannot follow through a table.
+    return replace(settings, origins=origins, **top, **filled)  # type: ignore[arg-type]

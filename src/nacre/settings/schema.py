@@ -1,0 +1,131 @@
+"""The table of all settings: name in the files, kind, where it may come from, which variables also set it.
+
+Each is also a variable: `maxTurns` is `NACRE_MAX_TURNS`, `autocompact.pct` is `NACRE_AUTOCOMPACT_PCT`;
+`switches.clear_idle` drops its first word and is `NACRE_CLEAR_IDLE`. An empty variable counts as unset.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, fields
+from enum import Enum
+
+from nacre.settings.kinds import Address, Flag, Kind, Number, Prose, Table, Word
+from nacre.settings.values import Roles, Switches
+
+
+class Layer(Enum):
+    """Where a value can come from, strongest first."""
+
+    POLICY = "policy"
+    CLI = "command line"
+    ENVIRONMENT = "environment"
+    LOCAL = "local"
+    PROJECT = "project"
+    USER = "user"
+
+
+class Reach(Enum):
+    """Which of these a setting listens to."""
+
+    ANYWHERE = "anywhere"
+    TRUSTED = "in a project's directory only once the user trusts it"
+    NOT_PROJECT = "never a repository's own settings"
+    OFF_ONLY = "a repository's own settings may say false, never true"
+    NOT_REPOSITORY = "never a file in the project's directory"
+    START = "policy, command line and environment only"
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One setting."""
+
+    name: str
+    kind: Kind
+    field: str = ""
+    """Path to its field in `Settings` where that does not follow from the name."""
+    reach: Reach = Reach.ANYWHERE
+    aliases: tuple[str, ...] = ()
+    """Variables of existing harnesses; nacre's own name wins (M7)."""
+
+    @property
+    def variable(self) -> str:
+        return "NACRE_" + _snake(self.name.removeprefix("switches.")).replace(".", "_").upper()
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        return tuple((self.field or _snake(self.name)).split("."))
+
+
+def _snake(name: str) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
+
+
+SECONDS = Number(low=0.1, high=86_400, is_whole=False)
+"""Up to a day: longer than that is a slip, not a wish."""
+_AUTO = {"keep_warm", "recall_selector", "extract", "dream"}
+
+_KEYS = (
+    Key("home", Word(), reach=Reach.START, aliases=("CLAUDE_CONFIG_DIR",)),
+    Key("model", Word()),
+    Key("smallModel", Word()),
+    *(Key(f"roles.{role.name}", Word()) for role in fields(Roles)),
+    Key("anthropic.baseUrl", Address(), reach=Reach.TRUSTED, aliases=("ANTHROPIC_BASE_URL",)),
+    Key("openai.baseUrl", Address(), reach=Reach.TRUSTED, aliases=("OPENAI_BASE_URL",)),
+    Key("maxOutputTokens", Number(), aliases=("CLAUDE_CODE_MAX_OUTPUT_TOKENS",)),
+    Key("maxTurns", Number(high=100_000)),
+    Key("cacheTtl", Word(("5m", "1h"))),
+    Key("maxContextTokens", Number(low=1_000), aliases=("CLAUDE_CODE_MAX_CONTEXT_TOKENS",)),
+    Key("autocompact.pct", Number(high=100, is_whole=False), aliases=("CLAUDE_AUTOCOMPACT_PCT_OVERRIDE",)),
+    Key("autocompact.window", Number(low=1_000), aliases=("CLAUDE_CODE_AUTO_COMPACT_WINDOW",)),
+    Key("retry.tries", Number(high=100)),
+    Key("retry.maxWaitSeconds", SECONDS),
+    Key("tools.timeoutSeconds", SECONDS),
+    Key("tools.maxTimeoutSeconds", SECONDS),
+    *(Key(f"switches.{switch.name}", Flag(switch.name in _AUTO)) for switch in fields(Switches)),
+    Key("autoMemoryEnabled", Flag(), field="memory.enabled", reach=Reach.OFF_ONLY),
+    Key("autoMemoryDirectory", Word(), field="memory.directory", reach=Reach.NOT_PROJECT),
+    Key(
+        "disableAutoMemory",
+        Flag(),
+        field="memory.disabled",
+        reach=Reach.NOT_REPOSITORY,
+        aliases=("CLAUDE_CODE_DISABLE_AUTO_MEMORY",),
+    ),
+    Key("simple", Flag(), field="memory.simple", reach=Reach.NOT_REPOSITORY, aliases=("CLAUDE_CODE_SIMPLE",)),
+    Key("remote", Flag(), field="memory.remote", reach=Reach.NOT_REPOSITORY, aliases=("CLAUDE_CODE_REMOTE",)),
+    Key(
+        "remoteMemoryDir",
+        Word(),
+        field="memory.remote_directory",
+        reach=Reach.NOT_REPOSITORY,
+        aliases=("CLAUDE_CODE_REMOTE_MEMORY_DIR",),
+    ),
+    Key(
+        "memoryPathOverride",
+        Word(),
+        field="memory.path_override",
+        reach=Reach.NOT_REPOSITORY,
+        aliases=("CLAUDE_COWORK_MEMORY_PATH_OVERRIDE",),
+    ),
+    Key(
+        "memoryExtraGuidelines",
+        Prose(),
+        field="memory.extra_guidelines",
+        reach=Reach.NOT_REPOSITORY,
+        aliases=("CLAUDE_COWORK_MEMORY_EXTRA_GUIDELINES",),
+    ),
+    Key("env", Table(is_words=True), field="environ", reach=Reach.TRUSTED),
+    Key("hooks", Table(), reach=Reach.TRUSTED),
+    Key("commands", Table(), reach=Reach.TRUSTED),
+    Key("mcpServers", Table(), reach=Reach.TRUSTED),
+)
+
+KEYS = {key.name: key for key in _KEYS}
+"""Every setting by its name, in the order `nacre doctor` shows them."""
+
+GROUPS = frozenset(name.rpartition(".")[0] for name in KEYS) - {""}
+"""Objects that hold settings, such as `roles`."""
+
+OTHER_VARIABLES = frozenset({"NACRE_DEBUG"})
+"""Variables of ours that are not settings."""

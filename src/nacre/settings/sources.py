@@ -1,0 +1,174 @@
+"""Where settings come from: each source becomes a list of what it gives and what is wrong with it."""
+
+from __future__ import annotations
+
+import json
+import stat
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NoReturn
+
+from nacre.errors import ConfigError
+from nacre.messages.blocks import Json, JsonObject
+from nacre.settings.schema import GROUPS, KEYS, OTHER_VARIABLES, Key, Layer
+from nacre.settings.values import Problem
+
+MAX_FILE_BYTES = 1_000_000
+"""A settings file is a page or two; a link to an endless device must not hang the start."""
+SHOWN_CHARS = 40
+"""Enough of a bad value to recognise it."""
+_RENAMED = {"roles.main": "model"}
+FOREIGN_SECRETS = frozenset({"apikey", "api_key", "authtoken", "auth_token", "token"})
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """One value that one source gives for one setting, already checked."""
+
+    key: Key
+    value: Json
+    layer: Layer
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """All that one place says."""
+
+    layer: Layer
+    given: tuple[Given, ...] = ()
+    environ: Mapping[str, str] = field(default_factory=dict)
+    """A file's `env` block."""
+    environ_given: tuple[Given, ...] = ()
+    """What the variables in that block say."""
+    problems: tuple[Problem, ...] = ()
+
+
+def from_file(path: Path, layer: Layer) -> Source:
+    """What a settings file says; nothing when there is none. Raises `ConfigError` when it cannot be read."""
+    found: list[Given] = []
+    problems: list[Problem] = []
+    environ: dict[str, str] = {}
+    for name, raw in _leaves(_document(path), str(path), problems):
+        key = KEYS[name]
+        value = _checked(key, raw, str(path), problems)
+        if value is None:
+            continue
+        found.append(Given(key, value, layer, f"{layer.value} {path}"))
+        if name == "env" and isinstance(value, dict):
+            environ = {variable: str(text) for variable, text in value.items()}
+    inner = from_environment(environ, layer, place=f"{layer.value} {path} env.")
+    return Source(layer, tuple(found), environ, inner.given, (*problems, *inner.problems))
+
+
+def from_environment(
+    environ: Mapping[str, str], layer: Layer = Layer.ENVIRONMENT, *, place: str = "environment "
+) -> Source:
+    """What variables say, nacre's own names before those of other harnesses (M7)."""
+    found: list[Given] = []
+    problems: list[Problem] = []
+    for key in KEYS.values():
+        name = next((n for n in (key.variable, *key.aliases) if environ.get(n, "").strip()), None)
+        if name is None or key.name == "env":
+            continue
+        try:
+            found.append(Given(key, key.kind.read(environ[name]), layer, f"{place}{name}"))
+        except (ValueError, TypeError):
+            message = f"must be {key.kind.allowed}, not {_shown(environ[name])}"
+            problems.append(Problem(f"{place}{name}", message, is_error=True))
+    known = {key.variable for key in KEYS.values()} | OTHER_VARIABLES
+    for name in sorted(environ):
+        if name.startswith("NACRE_") and name not in known:
+            problems.append(Problem(f"{place}{name}", f"no such setting{_did_you_mean(name, known)}"))
+    return Source(layer, tuple(found), problems=tuple(problems))
+
+
+def from_command_line(values: Mapping[str, Json]) -> Source:
+    """What the options of the command say, by the names of the settings."""
+    problems: list[Problem] = []
+    found = []
+    for name, raw in values.items():
+        value = _checked(KEYS[name], raw, "command line", problems)
+        if value is not None:
+            found.append(Given(KEYS[name], value, Layer.CLI, "command line"))
+    return Source(Layer.CLI, tuple(found), problems=tuple(problems))
+
+
+def _document(path: Path) -> JsonObject:
+    try:
+        status = path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read ({error.strerror}); check its permissions") from error
+    if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_FILE_BYTES:
+        raise ConfigError(
+            f"{path}: is not a plain file of at most {MAX_FILE_BYTES:,} bytes; remove or replace it"
+        )
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+        value: Json = json.loads(text, parse_constant=_refuse) if text.strip() else {}
+    except json.JSONDecodeError as error:
+        where = f"{path}:{error.lineno}:{error.colno}"
+        raise ConfigError(f"{where}: not valid JSON ({error.msg}); correct it there") from error
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read ({error.strerror}); check its permissions") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: not UTF-8 at byte {error.start}; save it as UTF-8") from error
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(
+            f"{path}: a value cannot be read ({_shown(str(error))}); correct it there"
+        ) from error
+    if not isinstance(value, dict):
+        raise ConfigError(f"{path}:1:1: must be a JSON object; write {{}} to begin with")
+    return value
+
+
+def _refuse(word: str) -> NoReturn:
+    raise ValueError(f"{word} is not JSON")
+
+
+def _leaves(
+    document: JsonObject, place: str, problems: list[Problem], prefix: str = ""
+) -> Iterator[tuple[str, Json]]:
+    """The settings in a document, by their full names; what is not one goes to the problems."""
+    for word, value in document.items():
+        name = prefix + word
+        if name in KEYS:
+            yield name, value
+        elif name in GROUPS and isinstance(value, dict):
+            yield from _leaves(value, place, problems, f"{name}.")
+        elif name in GROUPS:
+            problems.append(Problem(place, f"{name!r} must be a JSON object", is_error=True))
+        elif word.lower() in FOREIGN_SECRETS:
+            hint = 'keys are read from the environment, or from "env" in the user\'s own settings'
+            problems.append(Problem(place, f"{name!r} is never read from settings: {hint}", is_error=True))
+        else:
+            problems.append(Problem(place, f"no setting {name[:80]!r}{_did_you_mean(name, KEYS)}"))
+
+
+def _checked(key: Key, raw: Json, place: str, problems: list[Problem]) -> Json:
+    """The value if it is of the key's kind; null is as good as absent."""
+    if raw is None:
+        return None
+    try:
+        return key.kind.checked(raw)
+    except (ValueError, TypeError):
+        # An `env` block or a hook can hold a secret, so a bad one is not shown.
+        shown = "" if isinstance(raw, dict) else f", not {_shown(raw)}"
+        problems.append(Problem(place, f"{key.name!r} must be {key.kind.allowed}{shown}", is_error=True))
+        return None
+
+
+def _shown(value: Json) -> str:
+    text = repr(value) if isinstance(value, str) else json.dumps(value)
+    return text if len(text) <= SHOWN_CHARS else text[: SHOWN_CHARS - 1] + "…"
+
+
+def _did_you_mean(word: str, known: Mapping[str, Key] | set[str]) -> str:
+    # Imported when something is misspelt: start-up does not pay for it.
+    from difflib import get_close_matches  # noqa: PLC0415
+
+    close = [_RENAMED[word]] if word in _RENAMED else get_close_matches(word[:80], sorted(known), n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""

@@ -1,0 +1,90 @@
+"""Which directories the user trusts: a short list in the home, by canonical path.
+
+Trust holds for exactly one directory, so that a repository cloned below a trusted one is not trusted with it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from nacre.errors import ConfigError
+from nacre.settings.values import Problem
+
+FILE = "trust.json"
+MODE = 0o600
+"""The list says which projects someone works on: nobody else's business."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trusted:
+    """The list as read, and what was wrong with its file."""
+
+    directories: frozenset[str] = frozenset()
+    problem: Problem | None = None
+
+
+def is_trusted(home: Path, directory: Path) -> bool:
+    """Whether the user trusts this very directory."""
+    return canonical(directory) in read_trusted(home).directories
+
+
+def trust(home: Path, directory: Path) -> None:
+    """Add a directory to the list; a list that cannot be read is left alone and the user is told."""
+    path = home / FILE
+    trusted = read_trusted(home)
+    if trusted.problem is not None:
+        raise ConfigError(trusted.problem.line)
+    if canonical(directory) in trusted.directories:
+        return
+    text = (
+        json.dumps(sorted({*trusted.directories, canonical(directory)}), indent=2, ensure_ascii=False) + "\n"
+    )
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        _replace(path, os.fsencode(text))
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be written ({error.strerror}); check its permissions") from error
+
+
+def read_trusted(home: Path) -> Trusted:
+    """The list; a file that is not one counts as empty and is reported, never deleted."""
+    path = home / FILE
+    try:
+        value = json.loads(os.fsdecode(path.read_bytes()))
+    except FileNotFoundError:
+        return Trusted()
+    except (OSError, ValueError, RecursionError):
+        return Trusted(problem=_unreadable(path))
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        return Trusted(problem=_unreadable(path))
+    return Trusted(frozenset(value))
+
+
+def canonical(directory: Path) -> str:
+    """The one spelling of a directory: absolute, links resolved."""
+    return str(directory.resolve())
+
+
+def _unreadable(path: Path) -> Problem:
+    message = "not a JSON list of directories, so nothing is trusted; correct it or move it away"
+    return Problem(str(path), message, is_error=False)
+
+
+def _replace(path: Path, data: bytes) -> None:
+    """Write aside, then rename: a crash leaves the old list or the new one."""
+    import tempfile  # noqa: PLC0415 (only this rare write needs it; every start would pay)
+
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f"{path.name}.")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            os.fchmod(file.fileno(), MODE)
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise

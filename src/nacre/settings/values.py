@@ -1,0 +1,203 @@
+"""The settings as frozen values: what each means, and what it is when nobody says anything."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from nacre.errors import ConfigError
+from nacre.messages.blocks import JsonObject
+
+Switch: TypeAlias = "bool | Literal['auto']"
+"""`auto` lets the layer decide by what it finds: a verified provider, a configured model."""
+
+CacheTtl: TypeAlias = Literal["5m", "1h"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Switches:
+    """One switch per layer and mechanism; a change takes effect at the next turn boundary."""
+
+    offload: bool = True
+    """Oversized tool results go to the store before they are first sent."""
+    clear_idle: bool = True
+    """Old tool results are cleared when the provider's cache has gone cold anyway."""
+    keep_warm: Switch = "auto"
+    """Refresh the cache while waiting for the user; `auto` is off until the provider is verified."""
+    clear_economic: bool = False
+    """Clear on a warm cache when the arithmetic says it pays; on real sessions it seldom did."""
+    clear_server: bool = False
+    """Let the provider delete results from its cache."""
+    clear_declared: bool = False
+    """Declare to the provider what it may clear."""
+    notes: bool = True
+    """Keep running notes of the session (only with `compact` on)."""
+    notes_compact: bool = True
+    """Let the notes stand for the conversation before a summary is paid for."""
+    compact: bool = True
+    """Automatic compaction near the window's end."""
+    compact_prepare: bool = True
+    """Prepare a compaction in the background before it is needed."""
+    compact_provider: bool = False
+    """Use the provider's own compaction."""
+    collapse: bool = False
+    snip: bool = False
+    recall: bool = True
+    """Attach the memories a message calls for."""
+    recall_selector: Switch = "auto"
+    """Let a small model choose among them; `auto` is on when one is configured."""
+    extract: Switch = "auto"
+    """Write durable facts to memory after a turn; `auto` asks a real model, or rules without one."""
+    dream: Switch = "auto"
+    """Consolidate memory between sessions; `auto` as for `extract`."""
+    search_past: bool = True
+    drift_check: bool = True
+    """Check a recalled memory against the files it speaks of."""
+    grounding: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Roles:
+    """Models for side work (P2); None falls back to the main one as a fork, or to the small one."""
+
+    select: str | None = None
+    extract: str | None = None
+    notes: str | None = None
+    compact: str | None = None
+    dream: str | None = None
+    summary: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """Where a vendor's requests go."""
+
+    base_url: str | None = None
+    """None: the vendor's own address."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Autocompact:
+    """When compaction starts; these lower the threshold the window gives and never raise it (C3)."""
+
+    pct: float | None = None
+    """Percent of the effective window."""
+    window: int | None = None
+    """Compact as if the window had this many tokens."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retry:
+    """How patient a model call is; None leaves the choice to `nacre.providers`."""
+
+    tries: int | None = None
+    """Tries in all, the first included."""
+    max_wait_seconds: float | None = None
+    """The longest single pause between two tries."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolLimits:
+    """How long a tool may run; None leaves the choice to `nacre.tools`."""
+
+    timeout_seconds: float | None = None
+    max_timeout_seconds: float | None = None
+    """The most that a call may ask for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemorySettings:
+    """Whether there is memory, and where (M4, M7)."""
+
+    enabled: bool | None = None
+    """The setting `autoMemoryEnabled`."""
+    disabled: bool | None = None
+    """`NACRE_DISABLE_AUTO_MEMORY` or `--no-memory`: decides before everything else, both ways."""
+    simple: bool = False
+    """`NACRE_SIMPLE` or `--bare`."""
+    remote: bool = False
+    """The process runs on a machine whose disk does not last."""
+    remote_directory: str | None = None
+    """Stands in for the home as the base of memory."""
+    path_override: str | None = None
+    """The memory directory itself, set by an embedding host."""
+    directory: str | None = None
+    """The setting `autoMemoryDirectory`; never from a repository's own settings."""
+    extra_guidelines: str | None = None
+
+    @property
+    def is_on(self) -> bool:
+        """The first rule that applies decides (M7)."""
+        if self.disabled is not None:
+            return not self.disabled
+        if self.simple or (self.remote and self.remote_directory is None):
+            return False
+        return self.enabled is not False
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something in the settings that is not as it should be."""
+
+    place: str
+    """The file or variable."""
+    message: str
+    is_error: bool = False
+    """The value cannot be used; a warning only goes unheeded."""
+
+    @property
+    def line(self) -> str:
+        return f"{self.place}: {self.message}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Everything configured for this run, read once."""
+
+    home: Path
+    cwd: Path
+    project_root: Path
+    """The directory whose `.nacre/` holds the project's settings, and which the user may trust."""
+    is_trusted: bool = False
+    model: str | None = None
+    """None: chosen by the keys that are present (P3)."""
+    small_model: str | None = None
+    roles: Roles = field(default_factory=Roles)
+    anthropic: Endpoint = field(default_factory=Endpoint)
+    openai: Endpoint = field(default_factory=Endpoint)
+    max_output_tokens: int | None = None
+    """None: the model's own maximum."""
+    max_turns: int = 100
+    """Model calls in one turn: of 762 recorded in real sessions the median took 5, and one more than 100."""
+    cache_ttl: CacheTtl = "5m"
+    """The lifetime that costs least to write; an hour pays only for sessions with long pauses."""
+    max_context_tokens: int | None = None
+    """A window for models that no table knows; may lower a known one (C3)."""
+    autocompact: Autocompact = field(default_factory=Autocompact)
+    retry: Retry = field(default_factory=Retry)
+    tools: ToolLimits = field(default_factory=ToolLimits)
+    switches: Switches = field(default_factory=Switches)
+    memory: MemorySettings = field(default_factory=MemorySettings)
+    hooks: JsonObject = field(default_factory=dict)
+    commands: JsonObject = field(default_factory=dict)
+    mcp_servers: JsonObject = field(default_factory=dict)
+    environ: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """The environment with the files' `env` blocks around it; it holds keys, so it is never shown.
+
+    Base URLs stand in it as they are in force, so that what reads it needs no second place to look.
+    """
+    origins: Mapping[str, str] = field(default_factory=dict)
+    problems: tuple[Problem, ...] = ()
+
+    def origin(self, name: str) -> str:
+        """Where the value of a setting such as `model` or `switches.notes` came from."""
+        return self.origins.get(name, "default")
+
+    def require_sound(self) -> None:
+        """Raise `ConfigError` when a value somewhere cannot be used."""
+        errors = [problem.line for problem in self.problems if problem.is_error]
+        if errors:
+            more = f" (and {len(errors) - 1} more; see `nacre doctor`)" if len(errors) > 1 else ""
+            raise ConfigError(errors[0] + more)
