@@ -1,0 +1,391 @@
+"""The on-disk form of a session: encode ours, decode ours and real Claude Code logs (T2b, T5).
+
+Records stay in the order of the file. Every line becomes a record or a problem; `Loaded.lines` adds up.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from nacre.messages.blocks import Json, JsonObject, Text, ToolResult
+from nacre.messages.chain import Link, left_behind
+from nacre.messages.jsonl_encode import Envelope, chained_id, derived_id, encode
+from nacre.messages.jsonl_parse import (
+    METADATA_TYPES,
+    parse_compacted,
+    parse_line,
+    parse_nacre,
+    parse_replaced,
+    parse_said,
+    parse_time,
+    removed_ids,
+)
+from nacre.messages.records import BlockOf, Change, Noted, Problem, Record, Replaced, Said
+from nacre.messages.usage import Usage
+from nacre.messages.wire import canonical
+
+__all__ = ["Envelope", "LineCounts", "Loaded", "Reader", "chained_id", "decode", "encode"]
+
+UNDATED = datetime(1970, 1, 1, tzinfo=UTC)
+"""Stands where a log holds no time at all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineCounts:
+    """What became of the lines: `total` is the sum of the others, and `recorded` is the number of records."""
+
+    total: int = 0
+    recorded: int = 0
+    merged: int = 0
+    """Summaries that went into the record of their boundary."""
+    blank: int = 0
+    unreadable: int = 0
+    repeated: int = 0
+    torn: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """A log as read: what happened, what was odd, and what a writer needs to go on."""
+
+    records: list[Record]
+    problems: list[Problem]
+    lines: LineCounts
+    session_id: str | None = None
+    cwd: str | None = None
+    git_branch: str | None = None
+    version: str | None = None
+    leaf: str | None = None
+    """What the next message hangs on."""
+    torn: bytes = b""
+    """The last line if it was cut off; the store moves it aside."""
+    ends_whole: bool = True
+    """Whether the last line ends in a newline; if not, a writer must begin with one."""
+
+    @property
+    def usage(self) -> dict[str, Usage]:
+        """One usage per reply, from the last of its records; adding them up per record counts twice."""
+        return {
+            said.reply.id: said.reply.usage
+            for said in self.records
+            if isinstance(said, Said) and said.reply and said.reply.id and said.reply.usage
+        }
+
+
+def decode(lines: Iterable[bytes], *, session_id: str | None = None, subagent: bool = False) -> Loaded:
+    """Read a log line by line, whoever wrote it; `subagent` says that its sidechain is its main thread."""
+    reader = Reader(session_id=session_id, subagent=subagent)
+    for line in lines:
+        reader.line(line)
+    return reader.done()
+
+
+class Reader:
+    """Takes lines one by one, or objects of the same shape, then hands out the result."""
+
+    def __init__(self, *, session_id: str | None = None, subagent: bool = False) -> None:
+        self.session_id = session_id
+        self.subagent = subagent
+        self.records: list[Record] = []
+        self.problems: list[Problem] = []
+        self.links: list[Link] = []
+        self.places: dict[str, int] = {}
+        """Where the record with this id stands."""
+        self.at: datetime | None = None
+        self.undated = 0
+        self.boundaries: dict[str, tuple[int, JsonObject]] = {}
+        """Boundaries that still wait for their summary."""
+        self.tally: Counter[str] = Counter()
+        self.oddities: Counter[tuple[str, str]] = Counter()
+        """What is reported once with a count."""
+        self.sessions: Counter[str] = Counter()
+        self.facts: dict[str, str] = {}
+        self.unread = b""
+        self.unread_at = 0
+        self.ends_whole = True
+
+    def line(self, raw: bytes) -> None:
+        """Take one line, with or without its newline."""
+        self.tally["total"] += 1
+        self.ends_whole = raw.endswith(b"\n")
+        if not raw.strip():
+            self.tally["blank"] += 1
+            return
+        self._settle_unread()
+        try:
+            value, proper = parse_line(raw)
+        except ValueError:
+            self.unread, self.unread_at = raw, self.tally["total"]
+            if self.ends_whole:
+                self._settle_unread()
+            return
+        if not proper:
+            self._remark("bad_text", "lines hold bytes that are not UTF-8")
+        if isinstance(value, dict):
+            self.take(value)
+        else:
+            self._unreadable("not_object", self.tally["total"], "is not a JSON object")
+
+    def take(self, line: JsonObject) -> None:
+        """Take one line that is already parsed."""
+        record_id = self._id_of(line)
+        if record_id in self.places:
+            self.tally["repeated"] += 1
+            self.problems.append(
+                Problem("repeated_id", record_id, "stands twice in the log; the first counts")
+            )
+            return
+        self._learn(line)
+        at = self._time_of(line)
+        match line.get("type"):
+            case "user" if line.get("isCompactSummary") is True and not self._is_aside(line):
+                self._summary(line, record_id, at)
+            case "user" | "assistant":
+                self._message(line, record_id, at)
+            case "system":
+                self._system(line, record_id, at)
+            case "content-replacement":
+                self._decision(line, parse_replaced(line, record_id, at), record_id, at)
+            case "nacre":
+                self._decision(line, parse_nacre(line, record_id, at), record_id, at)
+            case "attachment":
+                self._remark("attachment", "attachments of another program are kept and passed over")
+                self._noted(line, f"attachment/{_attachment_type(line)}", record_id, at=at, is_main=True)
+            case other:
+                if other not in METADATA_TYPES:
+                    self._remark(
+                        "unknown_type", f"lines of unknown type {canonical(other).decode()} are kept"
+                    )
+                self._noted(line, f"foreign/{other}", record_id, at=at)
+
+    def done(self) -> Loaded:
+        """Look at the chain as a whole and hand out what was read."""
+        torn, self.unread = self.unread, b""
+        if torn:
+            self.tally["torn"] += 1
+            where = f"line {self.unread_at}"
+            self.problems.append(Problem("torn_line", where, "the last line was cut off and is left out"))
+        self._report_boundaries()
+        own = self.session_id or next((name for name, _ in self.sessions.most_common(1)), None)
+        gone, odd = left_behind(self.links)
+        for record_id in gone | self._bridge(own):
+            self._put_aside(record_id)
+        found = [Problem(kind, "", f"{n} {what}") for (kind, what), n in self.oddities.items()]
+        return Loaded(
+            records=self.records,
+            problems=[*self.problems, *odd, *found],
+            lines=LineCounts(recorded=len(self.records), **self.tally),
+            session_id=own,
+            cwd=self.facts.get("cwd"),
+            git_branch=self.facts.get("gitBranch"),
+            version=self.facts.get("version"),
+            leaf=next((link.id for link in reversed(self.links) if link.is_main), None),
+            torn=torn,
+            ends_whole=self.ends_whole,
+        )
+
+    def _learn(self, line: JsonObject) -> None:
+        """What the lines repeat about their session: the id said most often, the rest as first said."""
+        session = line.get("sessionId")
+        if isinstance(session, str):
+            self.sessions[session] += 1
+        for name in ("cwd", "gitBranch", "version"):
+            value = line.get(name)
+            if isinstance(value, str) and value:
+                self.facts.setdefault(name, value)
+
+    def _id_of(self, line: JsonObject) -> str:
+        own = line.get("uuid") or (
+            line.get("id") if line.get("type") in {"nacre", "content-replacement"} else None
+        )
+        if isinstance(own, str) and own:
+            return own
+        # No id of its own: made from the content, so that reading again gives the same one.
+        content = canonical(line).decode()
+        made = derived_id("line", content)
+        again = 1
+        while made in self.places:
+            again += 1
+            made = derived_id("line", content, str(again))
+        return made
+
+    def _time_of(self, line: JsonObject) -> datetime:
+        at = parse_time(line.get("timestamp"))
+        if at is None:
+            if isinstance(line.get("message"), dict):
+                self._remark("no_time", "messages have no time and take the one before")
+            self.undated += self.at is None
+            return self.at or UNDATED
+        if self.at is None and self.undated:
+            self.records[:] = [replace(record, at=at) for record in self.records]
+        self.at = at
+        return at
+
+    def _message(self, line: JsonObject, record_id: str, at: datetime) -> None:
+        said = parse_said(line, record_id, at)
+        if said is None:
+            self._remark("no_message", "message lines hold no message and are kept as notes")
+            self._noted(line, f"foreign/{line.get('type')}", record_id, at=at, is_main=True)
+            return
+        if self.subagent and said.aside == "sidechain":
+            said = replace(said, aside=None)
+        if said.aside == "display":
+            self._remark("not_a_reply", "replies were written by the program itself, for people only")
+        if any(isinstance(block, Text) and not block.text.strip() for block in said.blocks):
+            self._remark("blank_text", "messages hold text that is only whitespace")
+        self._add(said, line, said=said, is_main=said.aside != "sidechain")
+
+    def _system(self, line: JsonObject, record_id: str, at: datetime) -> None:
+        subtype = line.get("subtype")
+        if isinstance(line.get("message"), dict):
+            self._message(line, record_id, at)
+        elif subtype == "compact_boundary" and not self._is_aside(line):
+            self.boundaries[record_id] = (len(self.records), line)
+            self._noted(line, "system/compact_boundary", record_id, at=at, is_main=True)
+        elif subtype == "snip_boundary" and (changes := self._removals(line)):
+            self._add(Replaced(id=record_id, at=at, changes=changes, reason="snip"), line, is_main=True)
+        else:
+            self._noted(line, f"system/{subtype}", record_id, at=at, is_main=not self._is_aside(line))
+
+    def _summary(self, line: JsonObject, record_id: str, at: datetime) -> None:
+        parent = line.get("parentUuid")
+        boundary = parent if parent in self.boundaries else next(reversed(self.boundaries), None)
+        if not isinstance(boundary, str):
+            self.problems.append(Problem("summary_without_boundary", record_id, "is taken as a compaction"))
+            self._add(
+                parse_compacted(None, {**line, "uuid": record_id}, at), line, link_id=record_id, is_main=True
+            )
+            return
+        place, first = self.boundaries.pop(boundary)
+        earlier = self.records[place]
+        self.records[place] = parse_compacted(
+            {**first, "uuid": earlier.id}, {**line, "uuid": record_id}, earlier.at
+        )
+        self.places[record_id] = place
+        self.tally["merged"] += 1
+        self._link(line, record_id, is_main=True)
+
+    def _decision(self, line: JsonObject, record: Record | None, record_id: str, at: datetime) -> None:
+        if record is not None:
+            self.places[record_id] = len(self.records)
+            self.records.append(record)
+            return
+        self._remark("unknown_decision", "decisions have an unknown shape and are kept as notes")
+        self._noted(line, f"foreign/{line.get('type')}", record_id, at=at)
+
+    def _noted(
+        self, line: JsonObject, kind: str, record_id: str, *, at: datetime, is_main: bool = False
+    ) -> None:
+        self._add(Noted(id=record_id, at=at, kind=kind, facts=line), line, is_main=is_main)
+
+    def _add(
+        self,
+        record: Record,
+        line: JsonObject,
+        *,
+        link_id: str | None = None,
+        said: Said | None = None,
+        is_main: bool,
+    ) -> None:
+        self.places[record.id] = len(self.records)
+        self.records.append(record)
+        self._link(line, link_id or record.id, said=said, is_main=is_main)
+
+    def _link(self, line: JsonObject, record_id: str, *, said: Said | None = None, is_main: bool) -> None:
+        """Remember what the line says about its place; lines without a parent field are in no chain."""
+        self.places.setdefault(record_id, len(self.records) - 1)
+        session = line.get("sessionId")
+        if not is_main and "parentUuid" not in line:
+            return
+        parent = line.get("parentUuid") or line.get("logicalParentUuid")
+        self.links.append(
+            Link(
+                id=record_id,
+                parent=parent if isinstance(parent, str) else None,
+                said=said,
+                is_main=is_main,
+                is_boundary=record_id in self.boundaries,
+                starts_over=_starts_over(line, said),
+                session=session if isinstance(session, str) else None,
+            )
+        )
+
+    def _removals(self, line: JsonObject) -> tuple[Change, ...]:
+        removed = [self.records[self.places[one]] for one in removed_ids(line) if one in self.places]
+        return tuple(
+            Change(BlockOf(record.id, index), ())
+            for record in removed
+            if isinstance(record, Said)
+            for index in range(len(record.blocks))
+        )
+
+    def _bridge(self, own: str | None) -> set[str]:
+        """The one message of an earlier session with which a continuation begins; it was not said here.
+
+        A longer run is history that was copied along, and stays if the chain leads to it.
+        """
+        spoken = [link for link in self.links if link.said is not None and link.session is not None]
+        run = next((place for place, link in enumerate(spoken) if link.session == own), 0)
+        if not run:
+            return set()
+        where = spoken[0].id
+        self.problems.append(
+            Problem("other_session", where, f"{run} messages at the start are another session's")
+        )
+        return {where} if run == 1 else set()
+
+    def _put_aside(self, record_id: str) -> None:
+        place = self.places[record_id]
+        said = self.records[place]
+        if isinstance(said, Said) and said.aside is None:
+            self.records[place] = replace(said, aside="abandoned")
+
+    def _report_boundaries(self) -> None:
+        for record_id in self.boundaries:
+            self.problems.append(
+                Problem(
+                    "boundary_without_summary",
+                    record_id,
+                    "the compaction did not happen; all before it stands",
+                )
+            )
+        main = any(link.said is not None and link.is_main for link in self.links)
+        if not main and any(link.said is not None for link in self.links):
+            self.problems.append(
+                Problem("only_sidechain", "", "every message is a sub-agent's; read it as a sub-agent's log")
+            )
+
+    def _is_aside(self, line: JsonObject) -> bool:
+        return line.get("isSidechain") is True and not self.subagent
+
+    def _settle_unread(self) -> None:
+        if self.unread:
+            self._unreadable("bad_line", self.unread_at, "is not JSON")
+            self.unread = b""
+
+    def _unreadable(self, kind: str, number: int, what: str) -> None:
+        self.tally["unreadable"] += 1
+        self.problems.append(Problem(kind, f"line {number}", what))
+
+    def _remark(self, kind: str, what: str) -> None:
+        self.oddities[kind, what] += 1
+
+
+def _attachment_type(line: JsonObject) -> str:
+    attachment = line.get("attachment")
+    kind: Json = attachment.get("type") if isinstance(attachment, dict) else None
+    return kind if isinstance(kind, str) else "unknown"
+
+
+def _starts_over(line: JsonObject, said: Said | None) -> bool:
+    return (
+        said is not None
+        and said.role == "user"
+        and not said.meta
+        and "parentUuid" in line
+        and line["parentUuid"] is None
+        and not any(isinstance(block, ToolResult) for block in said.blocks)
+    )

@@ -1,0 +1,299 @@
+"""Records to lines of a session log, in the field names that Claude Code transcripts use (T2, T2b).
+
+Messages and boundaries hang together by `parentUuid`. Decisions (`content-replacement`, `nacre`) carry an
+`id` and no parent, so that other readers pass over them: with a `uuid` they would look like a leaf.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import assert_never
+from uuid import NAMESPACE_URL, uuid5
+
+from nacre.messages.blocks import Block, Json, JsonObject, Text, ToolResult
+from nacre.messages.records import (
+    Aside,
+    Change,
+    Compacted,
+    Noted,
+    Record,
+    Replaced,
+    ReplyFacts,
+    ResultOf,
+    Said,
+    Undone,
+)
+from nacre.messages.usage import Usage
+from nacre.messages.wire import canonical, render_block
+
+ENVELOPE_FIELDS = frozenset(
+    {
+        "type", "uuid", "parentUuid", "sessionId", "timestamp", "cwd", "gitBranch", "version",
+        "userType", "isSidechain", "isMeta", "message", "nacreAside", "nacreExtra",
+    }
+)  # fmt: skip
+"""What a message line says itself; everything else of it is the record's `extra`."""
+FIELDS_BY_TYPE = {
+    "user": ENVELOPE_FIELDS | {"isCompactSummary"},
+    "assistant": ENVELOPE_FIELDS,
+    "system": ENVELOPE_FIELDS | {"subtype", "content", "level"},
+}
+MESSAGE_FIELDS = frozenset(
+    {"id", "type", "role", "model", "content", "stop_reason", "stop_sequence", "usage"}
+)
+REPLY_FIELDS = frozenset({"id", "model", "stop_reason", "usage"})
+USER_TYPE = "external"
+SYNTHETIC_MODEL = "<synthetic>"
+"""The model name Claude Code gives to replies it wrote itself: API errors, interruptions."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Envelope:
+    """What every message line of a session repeats."""
+
+    session_id: str
+    cwd: str
+    git_branch: str = ""
+    version: str = ""
+
+
+def encode(record: Record, *, envelope: Envelope, parent: str | None) -> bytes:
+    """The record as whole lines: one, or two for a compaction (its boundary and its summary)."""
+    match record:
+        case Said():
+            lines = [_said(record, envelope, parent)]
+        case Replaced():
+            lines = [_replaced(record, envelope)]
+        case Compacted(first=None):
+            lines = _boundary_and_summary(record, envelope, parent)
+        case Compacted():
+            lines = [_span(record, envelope)]
+        case Undone(target=target):
+            lines = [{**_decision(record, "nacre", envelope), "kind": "undone", "target": target}]
+        case Noted(kind=kind, facts=facts):
+            lines = [{**_decision(record, "nacre", envelope), "kind": kind, "facts": facts}]
+        case _:
+            assert_never(record)
+    return b"".join(canonical(line) + b"\n" for line in lines)
+
+
+def chained_id(record: Record) -> str | None:
+    """What the next message hangs on once this record is written; none leaves the parent as it was."""
+    match record:
+        case Said(aside="sidechain" | "abandoned"):
+            return None
+        case Said(id=record_id):
+            return record_id
+        case Compacted(first=None):
+            return summary_id(record)
+        case _:
+            return None
+
+
+def derived_id(*parts: str) -> str:
+    """An id that is the same whenever the same parts are read again."""
+    return str(uuid5(NAMESPACE_URL, "nacre:" + canonical(list(parts)).decode()))
+
+
+def summary_id(record: Compacted) -> str:
+    return record.summary_id or derived_id("summary", record.id)
+
+
+def aside_of(line: JsonObject) -> Aside | None:
+    """Why the record on this line never reaches the model, as far as the line alone can tell."""
+    if line.get("isSidechain") is True:
+        return "sidechain"
+    message = line.get("message")
+    model = message.get("model") if isinstance(message, dict) else None
+    if line.get("type") == "assistant" and (
+        line.get("isApiErrorMessage") is True or model == SYNTHETIC_MODEL
+    ):
+        return "display"
+    return None
+
+
+def _said(said: Said, envelope: Envelope, parent: str | None) -> JsonObject:
+    line = _message_line(said.role, said.id, said.at, envelope=envelope, parent=parent)
+    line["isSidechain"] = said.aside == "sidechain"
+    if said.meta:
+        line["isMeta"] = True
+    if said.role == "system":
+        line |= {"subtype": "informational", "level": "info", "content": said.message.text}
+    line["message"] = _message(said)
+    known = FIELDS_BY_TYPE[said.role]
+    line |= {key: value for key, value in said.extra.items() if key not in known}
+    if clashing := {key: value for key, value in said.extra.items() if key in known}:
+        line["nacreExtra"] = clashing
+    if aside_of(line) != said.aside:
+        line["nacreAside"] = said.aside
+    return line
+
+
+def _message_line(
+    kind: str, record_id: str, at: datetime, *, envelope: Envelope, parent: str | None
+) -> JsonObject:
+    return {
+        "parentUuid": parent,
+        "isSidechain": False,
+        "userType": USER_TYPE,
+        "cwd": envelope.cwd,
+        "sessionId": envelope.session_id,
+        "version": envelope.version,
+        "gitBranch": envelope.git_branch,
+        "type": kind,
+        "uuid": record_id,
+        "timestamp": timestamp(at),
+    }
+
+
+def timestamp(at: datetime) -> str:
+    """ISO in UTC with milliseconds, or finer only where the value is."""
+    moment = at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+    precision = "microseconds" if moment.microsecond % 1000 else "milliseconds"
+    return moment.isoformat(timespec=precision).replace("+00:00", "Z")
+
+
+def _message(said: Said) -> JsonObject:
+    if said.role != "assistant":
+        return {"role": said.role, "content": _content(said.blocks)}
+    return {
+        "type": "message",
+        "role": "assistant",
+        **({} if said.reply is None else _reply(said.reply)),
+        "stop_sequence": None,
+        "content": _blocks(said.blocks),
+    }
+
+
+def _reply(reply: ReplyFacts) -> JsonObject:
+    return {
+        "id": reply.id,
+        "model": reply.model,
+        "stop_reason": reply.stop_reason,
+        "usage": None if reply.usage is None else _usage(reply.usage),
+    }
+
+
+def _usage(usage: Usage) -> JsonObject:
+    counts: JsonObject = {
+        "input_tokens": usage.input,
+        "cache_creation_input_tokens": usage.cache_write,
+        "cache_read_input_tokens": usage.cache_read,
+        "output_tokens": usage.output,
+    }
+    if usage.cache_write_1h:
+        counts["cache_creation"] = {
+            "ephemeral_5m_input_tokens": max(0, usage.cache_write - usage.cache_write_1h),
+            "ephemeral_1h_input_tokens": usage.cache_write_1h,
+        }
+    return counts
+
+
+def _content(blocks: tuple[Block, ...]) -> Json:
+    match blocks:
+        case (Text(text, ()),):
+            return text
+        case _:
+            return _blocks(blocks)
+
+
+def _blocks(blocks: Iterable[Block]) -> list[Json]:
+    return [_block(block) for block in blocks]
+
+
+def _block(block: Block) -> JsonObject:
+    wire = render_block(block)
+    if isinstance(block, ToolResult) and block.content and wire["content"] == "":
+        # On the wire an empty text and no content are the same; a log must tell them apart.
+        wire["content"] = [render_block(part) for part in block.content]
+    return wire
+
+
+def _decision(record: Record, kind: str, envelope: Envelope) -> JsonObject:
+    return {
+        "type": kind,
+        "id": record.id,
+        "sessionId": envelope.session_id,
+        "timestamp": timestamp(record.at),
+    }
+
+
+def _replaced(record: Replaced, envelope: Envelope) -> JsonObject:
+    return {
+        **_decision(record, "content-replacement", envelope),
+        "reason": record.reason,
+        "replacements": [_replacement(change) for change in record.changes],
+    }
+
+
+def _replacement(change: Change) -> JsonObject:
+    blocks = _blocks(change.stands)
+    if not isinstance(change.at, ResultOf):
+        return {"kind": "block", "uuid": change.at.record_id, "index": change.at.index, "blocks": blocks}
+    text = "\n".join(block.text for block in change.stands if isinstance(block, Text | ToolResult))
+    # `replacement` is what Claude Code reads; `blocks` is what stands exactly.
+    return {
+        "kind": "tool-result",
+        "toolUseId": change.at.call_id,
+        "replacement": text,
+        "blocks": blocks,
+    }
+
+
+def _boundary_and_summary(record: Compacted, envelope: Envelope, parent: str | None) -> list[JsonObject]:
+    summary = summary_id(record)
+    metadata: JsonObject = {"trigger": record.trigger, "preTokens": record.pre_tokens}
+    if record.post_tokens is not None:
+        metadata["postTokens"] = record.post_tokens
+    if record.keeps_from is not None:
+        metadata["preservedSegment"] = {
+            "headUuid": record.keeps_from,
+            "anchorUuid": summary,
+            "tailUuid": parent,
+        }
+    metadata["nacre"] = {
+        "kind": record.kind,
+        "keepsFrom": record.keeps_from,
+        "summaryId": record.summary_id,
+        "extra": record.extra,
+    }
+    boundary = _message_line("system", record.id, record.at, envelope=envelope, parent=None)
+    boundary |= {
+        "logicalParentUuid": parent,
+        "subtype": "compact_boundary",
+        "content": "Conversation compacted",
+        "isMeta": False,
+        "level": "info",
+        "compactMetadata": metadata,
+    }
+    said = _message_line("user", summary, record.at, envelope=envelope, parent=record.id)
+    said |= {
+        "isVisibleInTranscriptOnly": True,
+        "isCompactSummary": True,
+        "message": {"role": "user", "content": _content(record.summary)},
+    }
+    return [boundary, said]
+
+
+def _span(record: Compacted, envelope: Envelope) -> JsonObject:
+    """A compaction that leaves the start of the conversation standing.
+
+    Claude Code forgets everything before a boundary, so for it such a span must stay what it was.
+    """
+    return {
+        **_decision(record, "nacre", envelope),
+        "kind": "compacted",
+        "compacted": {
+            "summary": _blocks(record.summary),
+            "first": record.first,
+            "keepsFrom": record.keeps_from,
+            "summaryId": record.summary_id,
+            "trigger": record.trigger,
+            "kind": record.kind,
+            "preTokens": record.pre_tokens,
+            "postTokens": record.post_tokens,
+            "extra": record.extra,
+        },
+    }
