@@ -57,7 +57,7 @@ def diagnose(cache: Cache, call: Call, now: Snapshot) -> JsonObject | None:
 def _reason(before: Snapshot | None, now: Snapshot) -> JsonObject | None:
     if before is None:
         return {"type": "previous_message_not_found"}
-    if (before.model, before.speed) != (now.model, now.speed):
+    if (before.model, before.settings) != (now.model, now.settings):
         return {"type": "model_changed", "cache_missed_input_tokens": _missed(before.blocks, 0)}
     index = first_difference(before.chain, now.chain)
     if index is None:

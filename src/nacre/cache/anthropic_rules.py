@@ -231,7 +231,7 @@ def _remember(cache: Cache, setting: _Setting, ready: _Ready, runs: list[_Run]) 
         message_id=call.message_id,
         lane=call.lane,
         model=setting.profile.model,
-        speed=body.get("speed"),
+        settings=body.get("speed"),
         config=config_digest(call),
         blocks=tuple(ready.prompt.blocks),
         chain=tuple(ready.prompt.chain),

@@ -105,7 +105,8 @@ class Snapshot:
     message_id: str
     lane: str
     model: str
-    speed: Json
+    settings: Json
+    """Parameters besides the blocks that name a reason of their own when they change."""
     config: bytes
     blocks: tuple[Rendered, ...]
     chain: tuple[bytes, ...]
