@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -71,9 +72,22 @@ class Provider(Protocol):
     async def close(self) -> None: ...
 
 
+@asynccontextmanager
+async def opened(provider: Provider, request: Request) -> AsyncIterator[AsyncIterator[ProviderEvent]]:
+    """The stream of a request; leaving the block ends it, wherever the reading stopped."""
+    events = provider.stream(request)
+    try:
+        yield events
+    finally:
+        # A stream left half-read would keep its connection until the garbage collector comes by.
+        if isinstance(events, AsyncGenerator):
+            await events.aclose()
+
+
 async def complete(provider: Provider, request: Request) -> Reply:
     """The whole reply at once."""
-    async for event in provider.stream(request):
-        if isinstance(event, Reply):
-            return event
+    async with opened(provider, request) as events:
+        async for event in events:
+            if isinstance(event, Reply):
+                return event
     raise AssertionError("a provider's stream ends with a Reply or raises")

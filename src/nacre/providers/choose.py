@@ -1,0 +1,170 @@
+"""Which model answers when nobody configured anything (P3), and which model takes which role (P2)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from nacre.cache.rules import SHIPPED, profile
+from nacre.errors import ConfigError
+from nacre.providers.base import Provider
+from nacre.providers.retry import RetrySettings, with_retry
+
+ProviderName = Literal["anthropic", "openai", "embedded"]
+RoleName = Literal["main", "select", "extract", "notes", "compact", "dream", "summary"]
+
+ANTHROPIC_MAIN = "claude-sonnet-5-5"
+"""Strong enough for work with tools at half the price of the larger ones, and its cache reads are cheap."""
+ANTHROPIC_SMALL = "claude-haiku-5-5"
+"""Side queries are short: far below the size where its price jumps."""
+OPENAI_MAIN = "gpt-6.1-terra"
+"""The middle of its family: tools and a long window at half the price of the next."""
+OPENAI_SMALL = "gpt-6-luna"
+"""The cheapest that follows a schema."""
+EMBEDDED = "embedded"
+"""nacre's own engine: no network, no key, and no language model."""
+
+SIDE_QUERIES: frozenset[RoleName] = frozenset({"select", "summary"})
+"""Roles that ask with a prompt of their own; there is no prefix they could share."""
+_SMALL: Mapping[ProviderName, str] = {
+    "anthropic": ANTHROPIC_SMALL,
+    "openai": OPENAI_SMALL,
+    "embedded": EMBEDDED,
+}
+_NAMES: tuple[ProviderName, ...] = get_args(ProviderName)
+_FAMILIES: tuple[tuple[re.Pattern[str], ProviderName], ...] = (
+    (re.compile(r"claude", re.IGNORECASE), "anthropic"),
+    (re.compile(r"gpt|chatgpt|o\d", re.IGNORECASE), "openai"),
+)
+"""For models newer than the rules table."""
+_OFFER = "a local server works too: set OPENAI_BASE_URL (Ollama: http://localhost:11434/v1) and NACRE_MODEL"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """What will answer, and why."""
+
+    provider_name: ProviderName
+    model: str
+    reason: str
+    """One line, said at start."""
+    offer: str | None = None
+    """What the user could have instead; never done without being asked."""
+
+
+def choose(model: str | None, environ: Mapping[str, str]) -> Choice:
+    """The named model if there is one, else what the environment has a key for, else the embedded engine."""
+    if model:
+        return _wanted(model, environ, because="as asked")
+    if named := environ.get("NACRE_MODEL"):
+        return _wanted(named, environ, because="NACRE_MODEL")
+    if environ.get("ANTHROPIC_API_KEY"):
+        return _choice("anthropic", ANTHROPIC_MAIN, "ANTHROPIC_API_KEY is set")
+    if environ.get("OPENAI_API_KEY"):
+        return _choice("openai", OPENAI_MAIN, "OPENAI_API_KEY is set")
+    if url := environ.get("OPENAI_BASE_URL"):
+        raise ConfigError(f"OPENAI_BASE_URL is set, but not which model {url} serves: set NACRE_MODEL")
+    return Choice(
+        provider_name="embedded",
+        model=EMBEDDED,
+        reason="no language model: no key is set, so the embedded engine keeps your memory by rules",
+        offer=_OFFER,
+    )
+
+
+def build(choice: Choice, environ: Mapping[str, str], *, retry: RetrySettings | None = None) -> Provider:
+    """The provider of a choice, patient; vendors are loaded by their first call."""
+    match choice.provider_name:
+        case "anthropic":
+            from nacre.providers.anthropic import AnthropicProvider  # noqa: PLC0415  only what was chosen is loaded
+
+            return with_retry(
+                AnthropicProvider(
+                    api_key=environ.get("ANTHROPIC_API_KEY"), base_url=environ.get("ANTHROPIC_BASE_URL")
+                ),
+                retry,
+            )
+        case "openai":
+            from nacre.providers.openai_compatible import OpenAICompatibleProvider  # noqa: PLC0415  as above
+
+            return with_retry(
+                OpenAICompatibleProvider(
+                    api_key=environ.get("OPENAI_API_KEY"), base_url=environ.get("OPENAI_BASE_URL")
+                ),
+                retry,
+            )
+        case "embedded":
+            from nacre.providers.embedded import EmbeddedProvider  # noqa: PLC0415  as above
+
+            return EmbeddedProvider()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoleModel:
+    """What answers in a role."""
+
+    model: str
+    shares_cache: bool
+    """Runs as a fork on the main model's prefix; otherwise as an agent of its own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Roles:
+    """A model per role; unset ones fall back to the main model, side queries to the small one."""
+
+    main: str
+    small: str | None = None
+    select: str | None = None
+    extract: str | None = None
+    notes: str | None = None
+    compact: str | None = None
+    dream: str | None = None
+    summary: str | None = None
+
+    def resolve(self, role: RoleName) -> RoleModel:
+        if role in SIDE_QUERIES:
+            named = self.select if role == "select" else self.summary
+            return RoleModel(model=named or self.small or self.main, shares_cache=False)
+        named = getattr(self, role) or self.main
+        return RoleModel(model=named, shares_cache=named == self.main)
+
+
+def small_model(choice: Choice) -> str:
+    """The model for side queries beside this one; a private server is asked for nothing it may not have."""
+    return _SMALL[choice.provider_name] if profile(choice.model).known else choice.model
+
+
+def _wanted(model: str, environ: Mapping[str, str], *, because: str) -> Choice:
+    name, bare = _provider_of(model, environ)
+    if name == "anthropic" and not environ.get("ANTHROPIC_API_KEY"):
+        raise ConfigError(f"{bare} needs a key: set ANTHROPIC_API_KEY")
+    if name == "openai" and not (environ.get("OPENAI_API_KEY") or environ.get("OPENAI_BASE_URL")):
+        raise ConfigError(f"{bare} needs a key or a server: set OPENAI_API_KEY or OPENAI_BASE_URL")
+    return _choice(name, bare, because)
+
+
+def _provider_of(model: str, environ: Mapping[str, str]) -> tuple[ProviderName, str]:
+    """Who serves a model, and its name there: by prefix, by the table, by family, by the server there is."""
+    prefix, _, rest = model.partition("/")
+    if prefix == EMBEDDED:
+        return "embedded", EMBEDDED
+    for name in _NAMES:
+        if prefix == name and rest:
+            return name, rest
+    bare = SHIPPED.aliases.get(model, model)
+    row = profile(bare)
+    for name in _NAMES:
+        if row.known and row.provider == name:
+            return name, bare
+    for family, name in _FAMILIES:
+        if family.match(bare):
+            return name, bare
+    if environ.get("OPENAI_BASE_URL"):
+        return "openai", bare
+    raise ConfigError(f"no provider is known for {model}: write anthropic/{model} or openai/{model}")
+
+
+def _choice(name: ProviderName, model: str, because: str) -> Choice:
+    return Choice(provider_name=name, model=model, reason=f"{model} through {name} ({because})")

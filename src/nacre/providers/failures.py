@@ -1,0 +1,120 @@
+"""What a provider's refusal means: one table from HTTP status to nacre's errors for all adapters (Q3)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+
+from nacre.clock import SYSTEM_CLOCK, Clock
+from nacre.errors import (
+    AuthError,
+    InvalidRequest,
+    Overloaded,
+    PromptTooLong,
+    ProviderError,
+    StreamBroken,
+)
+
+TEMPORARY = frozenset({408, 409, 425, 429})
+"""Client-side statuses that may pass on another try; so may everything from 500 up."""
+REFUSED = frozenset({401, 402, 403})
+"""The key is wrong, the account has no credit, or the key may not do this."""
+TOO_LARGE = 413
+MESSAGE_CHARS = 500
+"""A provider's sentence is passed on; a whole HTML error page is not."""
+
+_TOO_LONG = (
+    re.compile(r"prompt is too long(?:: (?P<tokens>\d+) tokens > (?P<limit>\d+))?", re.IGNORECASE),
+    re.compile(r"exceed context limit: (?P<tokens>\d+) \+ \d+ > (?P<limit>\d+)", re.IGNORECASE),
+    re.compile(
+        r"maximum context length is (?P<limit>\d+) tokens(?:.*?(?:resulted in|requested) (?P<tokens>\d+))?",
+        re.IGNORECASE | re.DOTALL,
+    ),
+    re.compile(r"exceeds? the (?:available )?context (?:size|window|length)", re.IGNORECASE),
+)
+TOO_LONG_CODES = frozenset({"context_length_exceeded", "exceed_context_size_error", "request_too_large"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """What an adapter could read off a failed call."""
+
+    status: int
+    message: str
+    code: str = ""
+    """The provider's own word for the cause."""
+    headers: Mapping[str, str]
+
+
+def error_of(
+    refusal: Refusal, *, provider: str, key_variable: str, clock: Clock = SYSTEM_CLOCK
+) -> ProviderError:
+    """The error to raise for a refused call, with advice where someone can act on it."""
+    said = _one_line(refusal.message)
+    if refusal.status in REFUSED or refusal.code == "insufficient_quota":
+        return AuthError(
+            f"{provider} refuses the key ({refusal.status}: {said}); "
+            f"check {key_variable}, and that its account may use this model"
+        )
+    if too_long := _too_long(refusal):
+        return too_long
+    if refusal.headers.get("x-should-retry") == "false":
+        return ProviderError(f"{provider} failed and asks not to be tried again ({refusal.status}: {said})")
+    if refusal.status in TEMPORARY or refusal.status >= 500:
+        return Overloaded(
+            f"{provider} is busy ({refusal.status}: {said})", retry_after=retry_after(refusal.headers, clock)
+        )
+    return InvalidRequest(f"{provider} refuses the request ({refusal.status}: {said})")
+
+
+def unreachable(error: Exception, *, provider: str, url: str) -> Overloaded:
+    """No connection at all; worth another try, and worth knowing where we tried."""
+    cause = error.__cause__ or error
+    return Overloaded(f"cannot reach {provider} at {url} ({_one_line(str(cause) or type(cause).__name__)})")
+
+
+def broken(error: Exception | str, *, provider: str) -> StreamBroken:
+    """The reply stopped or could not be read."""
+    said = error if isinstance(error, str) else str(error) or type(error).__name__
+    return StreamBroken(f"the reply of {provider} broke off ({_one_line(said)})")
+
+
+def silent(*, provider: str, seconds: float) -> StreamBroken:
+    return StreamBroken(f"{provider} sent nothing for {seconds:g} seconds")
+
+
+def retry_after(headers: Mapping[str, str], clock: Clock = SYSTEM_CLOCK) -> float | None:
+    """Seconds the provider asks us to wait; it may say milliseconds, seconds or a date."""
+    try:
+        if (milliseconds := headers.get("retry-after-ms")) is not None:
+            return max(0.0, float(milliseconds) / 1000)
+        if (seconds := headers.get("retry-after")) is None:
+            return None
+        if re.fullmatch(r"\s*\d+(\.\d+)?\s*", seconds):
+            return float(seconds)
+        moment = parsedate_to_datetime(seconds)
+    except ValueError:
+        return None
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return max(0.0, (moment - clock.now()).total_seconds())
+
+
+def _too_long(refusal: Refusal) -> PromptTooLong | None:
+    if refusal.status not in {400, 422, TOO_LARGE}:
+        return None
+    for pattern in _TOO_LONG:
+        if found := pattern.search(refusal.message):
+            figures = {name: int(value) for name, value in found.groupdict().items() if value}
+            return PromptTooLong(
+                _one_line(refusal.message), tokens=figures.get("tokens"), limit=figures.get("limit")
+            )
+    if refusal.status == TOO_LARGE or refusal.code in TOO_LONG_CODES:
+        return PromptTooLong(_one_line(refusal.message))
+    return None
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())[:MESSAGE_CHARS]

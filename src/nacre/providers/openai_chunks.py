@@ -1,0 +1,184 @@
+"""Puts a reply together from chat-completion chunks, as OpenAI and the many servers like it send them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from nacre.errors import StreamBroken
+from nacre.messages.blocks import Block, Json, JsonObject, Message, Text, ToolCall
+from nacre.messages.events import CallReady, ProviderEvent, Reply, TextDelta, ThinkingDelta
+from nacre.messages.usage import Usage
+from nacre.providers.parse import as_count, as_text, parse_arguments
+
+_STOP_REASONS = {
+    "stop": "end_turn",
+    "length": "max_tokens",
+    "tool_calls": "tool_use",
+    "function_call": "tool_use",
+    "content_filter": "refusal",
+}
+_REASONING = ("reasoning_content", "reasoning")
+"""Where servers put what the model thinks; there is no standard field."""
+
+
+class Assembly:
+    """A reply while it is being streamed."""
+
+    def __init__(self, new_id: Callable[[], str]) -> None:
+        self._new_id = new_id
+        self._text: list[str] = []
+        self._calls = _Calls()
+        self._usage = Usage()
+        self._finish: str | None = None
+        self._id: str | None = None
+        self._model: str | None = None
+
+    def take(self, chunk: object) -> list[ProviderEvent]:
+        """What the reader should learn from this chunk."""
+        if not isinstance(chunk, dict):
+            raise StreamBroken(f"unreadable stream chunk: {json.dumps(chunk)[:200]}")
+        self._id = as_text(chunk.get("id")) or self._id
+        self._model = as_text(chunk.get("model")) or self._model
+        if isinstance(usage := chunk.get("usage"), dict):
+            self._usage = parse_usage(usage)
+        choices = chunk.get("choices")
+        if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
+            return []
+        self._finish = as_text(choices[0].get("finish_reason")) or self._finish
+        # A server that does not stream after all sends the whole message where the delta belongs.
+        delta = choices[0].get("delta") or choices[0].get("message")
+        return self._add(delta) if isinstance(delta, dict) else []
+
+    def finish(self) -> list[ProviderEvent]:
+        """The calls not yet announced, then the whole reply; a stream that gave no reason to end has none."""
+        if self._finish is None:
+            raise StreamBroken("the reply ended before it was complete")
+        ready = [CallReady(call) for call in self._calls.close(self._new_id)]
+        text = "".join(self._text)
+        blocks: list[Block] = [Text(text)] if text else []
+        reply = Reply(
+            message=Message("assistant", (*blocks, *self._calls.ready)),
+            usage=self._usage,
+            stop_reason=self._stop_reason(),
+            id=self._id,
+            model=self._model,
+        )
+        return [*ready, reply]
+
+    def _add(self, delta: JsonObject) -> list[ProviderEvent]:
+        events: list[ProviderEvent] = []
+        if thought := next((t for name in _REASONING if (t := _words(delta.get(name)))), ""):
+            events.append(ThinkingDelta(thought))
+        for text in (_words(delta.get("content")), _words(delta.get("refusal"))):
+            if text:
+                self._text.append(text)
+                events.append(TextDelta(text))
+        fragments = delta.get("tool_calls")
+        for fragment in fragments if isinstance(fragments, list) else []:
+            if isinstance(fragment, dict):
+                events += [CallReady(call) for call in self._calls.add(fragment, self._new_id)]
+        return events
+
+    def _stop_reason(self) -> str:
+        reason = _STOP_REASONS.get(self._finish or "", self._finish or "")
+        # Several servers say "stop" although the model called a tool.
+        return "tool_use" if self._calls.ready and reason == "end_turn" else reason
+
+
+@dataclass(slots=True)
+class _Call:
+    id: str = ""
+    name: str = ""
+    arguments: list[str] = field(default_factory=list)
+
+    @property
+    def is_whole(self) -> bool:
+        try:
+            return isinstance(json.loads("".join(self.arguments)), dict)
+        except ValueError:
+            return False
+
+
+class _Calls:
+    """The tool calls of one reply, however their fragments are numbered."""
+
+    def __init__(self) -> None:
+        self.ready: list[ToolCall] = []
+        self._all: list[_Call] = []
+        self._by_index: dict[int, _Call] = {}
+
+    def add(self, fragment: JsonObject, new_id: Callable[[], str]) -> list[ToolCall]:
+        """The earlier calls that this fragment shows to be complete."""
+        index = fragment.get("index")
+        last = self._all[-1] if self._all else None
+        call = self._by_index.get(index) if isinstance(index, int) else last
+        function = fragment.get("function")
+        said: JsonObject = function if isinstance(function, dict) else {}
+        given, name = as_text(fragment.get("id")) or "", as_text(said.get("name")) or ""
+        done: list[ToolCall] = []
+        if call is None or _begins_another(call, given, name):
+            done = self._announce(new_id, only_whole=True)
+            call = _Call()
+            self._all.append(call)
+        if isinstance(index, int):
+            self._by_index[index] = call
+        call.id = call.id or given
+        call.name = call.name or name
+        call.arguments.append(_arguments(said.get("arguments")))
+        return done
+
+    def close(self, new_id: Callable[[], str]) -> list[ToolCall]:
+        return self._announce(new_id, only_whole=False)
+
+    def _announce(self, new_id: Callable[[], str], *, only_whole: bool) -> list[ToolCall]:
+        """In order, so that what was announced is always a prefix of the reply's calls."""
+        done: list[ToolCall] = []
+        for call in self._all[len(self.ready) :]:
+            if only_whole and not call.is_whole:
+                break
+            taken = {earlier.id for earlier in self.ready}
+            call_id = call.id if call.id and call.id not in taken else f"call_{new_id()}"
+            done.append(ToolCall(call_id, call.name, parse_arguments("".join(call.arguments))))
+            self.ready.append(done[-1])
+        return done
+
+
+def _begins_another(call: _Call, given: str, name: str) -> bool:
+    """Whether a fragment under a known index is a new call: some servers number all their calls 0."""
+    if not name or not call.name:
+        return False
+    if given and call.id and given != call.id:
+        return True
+    return name != call.name or (call.is_whole and not (given and given == call.id))
+
+
+def _arguments(value: Json) -> str:
+    if isinstance(value, str):
+        return value
+    # Some servers send an object where the vocabulary has a string.
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else ""
+
+
+def parse_usage(usage: JsonObject) -> Usage:
+    """OpenAI's prompt counter includes what the cache read and wrote; ours exclude each other."""
+    details = usage.get("prompt_tokens_details")
+    shares: JsonObject = details if isinstance(details, dict) else {}
+    read, written = as_count(shares.get("cached_tokens")), as_count(shares.get("cache_write_tokens"))
+    return Usage(
+        input=max(0, as_count(usage.get("prompt_tokens")) - read - written),
+        cache_write=written,
+        cache_read=read,
+        output=as_count(usage.get("completion_tokens")),
+    )
+
+
+def _words(value: Json) -> str:
+    if isinstance(value, str):
+        return value
+    if not isinstance(value, list):
+        return ""
+    return "".join(
+        text for part in value if isinstance(part, dict) and isinstance(text := part.get("text"), str)
+    )

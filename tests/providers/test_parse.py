@@ -1,0 +1,31 @@
+"""Readings shared by the adapters."""
+
+from __future__ import annotations
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nacre.providers.parse import parse_arguments
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+
+
+@given(st.dictionaries(st.text(), values))
+def test_arguments_come_back_in_the_order_they_were_written(arguments: dict[str, object]) -> None:
+    """P1: key order is part of the cached bytes."""
+    parsed = parse_arguments(json.dumps(arguments))
+    assert json.dumps(parsed) == json.dumps(arguments)
+
+
+@given(st.text())
+def test_any_text_becomes_arguments_and_what_is_no_object_is_kept(text: str) -> None:
+    try:
+        wanted = json.loads(text) if text.strip() else {}
+    except ValueError:
+        wanted = None
+    assert parse_arguments(text) == (wanted if isinstance(wanted, dict) else {"_malformed": text})
