@@ -1,0 +1,251 @@
+"""Where a log's compactions stand, so that resuming reads the last stretch and not the whole file (T9).
+
+The index lives in a small sidecar. It is only ever a shortcut: absent, stale or damaged, it is made again by
+a scan of bytes that parses nothing but the few lines it is about.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from nacre.messages.blocks import Json, JsonObject
+from nacre.store import disk
+from nacre.store.lines import line_around, open_log, whole_lines
+
+FORMAT = 1
+FINGERPRINT_BYTES = 256
+"""So much of the covered end must be unchanged for an index to be trusted; a replaced file differs there."""
+
+TOKENS = (b'"compact_boundary"', b'"compacted"', b'"undone"')
+"""A line without any of these never changes the index."""
+
+
+@dataclass(frozen=True, slots=True)
+class Boundary:
+    """One compaction in a log."""
+
+    offset: int
+    id: str
+    whole: bool
+    """It stands for everything before it, but for what it keeps; a partial one needs its surroundings."""
+    starts: int
+    """Where reading must begin for the view after it to be complete, kept messages included."""
+    summary: str = ""
+    """The id under which its summary stands in the view, when that has no line of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeFrom:
+    """Where to begin reading, and how much that is."""
+
+    offset: int
+    bytes_to_read: int
+    boundary: Boundary | None
+
+
+@dataclass(frozen=True, slots=True)
+class BoundaryIndex:
+    """All compactions and all undos in the first `size` bytes of a log."""
+
+    boundaries: tuple[Boundary, ...] = ()
+    undone: tuple[tuple[str, str], ...] = ()
+    """Pairs: the undoing record and its target; undoing a compaction makes an earlier one count again."""
+    size: int = 0
+    mtime_ns: int = 0
+    fingerprint: str = ""
+
+    def resume(self, size: int) -> ResumeFrom:
+        """Where a log of this size must be read from."""
+        dead: set[str] = set()
+        for undo, target in reversed(self.undone):
+            if undo not in dead:
+                dead.add(target)
+        for boundary in reversed(self.boundaries):
+            if boundary.whole and boundary.id not in dead:
+                return ResumeFrom(boundary.starts, size - boundary.starts, boundary)
+        return ResumeFrom(0, size, None)
+
+
+def up_to_date(path: Path, known: BoundaryIndex | None) -> BoundaryIndex:
+    """The index of the whole log as it is now, reading only what the known one does not cover."""
+    with open_log(path) as file:
+        found = os.fstat(file.fileno())
+    if known is None or not _still_true(path, known, found):
+        known = BoundaryIndex()
+    if known.size == found.st_size:
+        return known
+    index = known
+    for at, block in whole_lines(path, start=known.size, end=found.st_size):
+        if block.endswith(b"\n"):  # a line still being written is not covered yet
+            index = replace(extended(path, index, at, block), size=at + len(block))
+    return replace(index, mtime_ns=found.st_mtime_ns, fingerprint=fingerprint(path, index.size))
+
+
+def extended(path: Path, index: BoundaryIndex, at: int, block: bytes) -> BoundaryIndex:
+    """The index with what one stretch of whole lines adds to it."""
+    for begin, line in _interesting(block):
+        record = _parsed(line)
+        if record.get("subtype") == "compact_boundary" and record.get("isSidechain") is not True:
+            boundary = _boundary(path, index, at + begin, record)
+            index = replace(index, boundaries=(*index.boundaries, boundary))
+        elif record.get("type") == "nacre" and record.get("kind") == "compacted":
+            boundary = _boundary(path, index, at + begin, record)
+            index = replace(index, boundaries=(*index.boundaries, replace(boundary, whole=False)))
+        elif record.get("type") == "nacre" and record.get("kind") == "undone":
+            index = replace(index, undone=(*index.undone, (_id(record), _text(record.get("target")))))
+    return index
+
+
+def _interesting(block: bytes) -> Iterator[tuple[int, bytes]]:
+    """Lines with one of the tokens; inside a string the quotes are escaped, so few are there by chance."""
+    places = []
+    for token in TOKENS:
+        found = block.find(token)
+        while found >= 0:
+            places.append(found)
+            found = block.find(token, found + 1)
+    last = -1
+    for place in sorted(places):
+        begin, line = line_around(block, place)
+        if begin != last:
+            yield begin, line
+        last = begin
+
+
+def _boundary(path: Path, index: BoundaryIndex, offset: int, record: JsonObject) -> Boundary:
+    first, kept = _span(record)
+    span = record.get("compacted")
+    wanted = [*kept, *([first] if first else [])]
+    starts = offset
+    if wanted:
+        # What it names stood in the view, so it is where that view is read from; if not, look before.
+        view_from = index.resume(offset).offset
+        found = _offset_of(path, wanted, view_from, offset)
+        if found is None:
+            found = _offset_of(path, wanted, 0, view_from)
+        # An id that is nowhere keeps nothing: that is how the fold reads it, too.
+        starts = offset if found is None else found
+    named = [each.starts for each in index.boundaries if each.summary and each.summary in wanted]
+    starts = min([starts, *named])
+    # A kept tail may reach back over an earlier compaction; that one must then be read with all it needs.
+    for earlier in reversed(index.boundaries):
+        if earlier.offset < starts and not _summary_at(path, earlier, starts):
+            break
+        starts = min(starts, earlier.starts)
+    summary = _text(span.get("summaryId")) or _id(record) if isinstance(span, dict) else ""
+    return Boundary(offset, _id(record), first is None, starts, summary)
+
+
+def _summary_at(path: Path, earlier: Boundary, offset: int) -> bool:
+    """Whether the line at an offset is the summary that belongs to the boundary on the line before."""
+    with open_log(path) as file:
+        file.seek(earlier.offset)
+        file.readline()
+        return file.tell() == offset and b'"isCompactSummary"' in file.readline()
+
+
+def _span(record: JsonObject) -> tuple[str | None, list[str]]:
+    """The first record it stands for (none: all) and those it keeps, in the spellings that occur."""
+    first: str | None = None
+    kept: list[str] = []
+    for place in (record, record.get("compactMetadata"), record.get("compacted")):
+        if not isinstance(place, dict):
+            continue
+        first = first or _text(place.get("first")) or None
+        segment = place.get("preservedSegment")
+        messages = place.get("preservedMessages")
+        ids: list[Json] = [place.get("keepsFrom")]
+        if isinstance(segment, dict):
+            ids += [segment.get("head"), segment.get("headUuid")]
+        if isinstance(messages, dict):
+            for name in ("uuids", "allUuids"):
+                listed = messages.get(name)
+                ids += listed if isinstance(listed, list) else []
+        kept += [each for each in ids if isinstance(each, str) and each]
+    return first, kept
+
+
+def _offset_of(path: Path, ids: Iterable[str], start: int, end: int) -> int | None:
+    """Where the first record with one of these ids begins."""
+    wanted = frozenset(ids)
+    named = b"|".join(re.escape(json.dumps(each)).encode() for each in sorted(wanted))
+    pattern = re.compile(rb'"uuid"\s*:\s*(?:' + named + rb")")
+    for at, block in whole_lines(path, start=start, end=end):
+        for match in pattern.finditer(block):
+            begin, line = line_around(block, match.start())
+            if _parsed(line).get("uuid") in wanted:  # not merely a uuid nested somewhere in the record
+                return at + begin
+    return None
+
+
+def _id(record: JsonObject) -> str:
+    """Messages carry a uuid, decisions an id."""
+    return _text(record.get("uuid") or record.get("id"))
+
+
+def _parsed(line: bytes) -> JsonObject:
+    try:
+        value: Json = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _text(value: Json) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _still_true(path: Path, known: BoundaryIndex, found: os.stat_result) -> bool:
+    """Logs only grow: same size means same time, and what is covered must end as it did."""
+    if known.size > found.st_size or (known.size == found.st_size and known.mtime_ns != found.st_mtime_ns):
+        return False
+    return known.fingerprint == fingerprint(path, known.size)
+
+
+def fingerprint(path: Path, size: int) -> str:
+    """A digest of the last bytes before an offset."""
+    with open_log(path) as file:
+        file.seek(max(0, size - FINGERPRINT_BYTES))
+        return hashlib.blake2b(file.read(min(size, FINGERPRINT_BYTES)), digest_size=8).hexdigest()
+
+
+def save(sidecar: Path, index: BoundaryIndex) -> None:
+    """Write the index beside its log."""
+    body = {
+        "format": FORMAT,
+        "size": index.size,
+        "mtimeNs": index.mtime_ns,
+        "fingerprint": index.fingerprint,
+        "boundaries": [
+            [each.offset, each.id, each.whole, each.starts, each.summary] for each in index.boundaries
+        ],
+        "undone": [list(pair) for pair in index.undone],
+    }
+    disk.make_folder(sidecar.parent)
+    disk.replace_file(sidecar, json.dumps(body).encode(), temp_name=f".{sidecar.name}.tmp", sync=False)
+
+
+def load(sidecar: Path) -> BoundaryIndex | None:
+    """The index as it was saved, or nothing when there is none that can be read."""
+    try:
+        body = json.loads(sidecar.read_bytes())
+        if body["format"] != FORMAT:
+            return None
+        return BoundaryIndex(
+            tuple(
+                Boundary(int(offset), str(name), bool(whole), int(starts), str(summary))
+                for offset, name, whole, starts, summary in body["boundaries"]
+            ),
+            tuple((str(undo), str(target)) for undo, target in body["undone"]),
+            int(body["size"]),
+            int(body["mtimeNs"]),
+            str(body["fingerprint"]),
+        )
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None

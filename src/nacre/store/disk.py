@@ -1,0 +1,116 @@
+"""Small acts on local disk that either happen whole or leave what was there (M27: 0600 and 0700)."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from pathlib import Path
+
+FILE_MODE = 0o600
+FOLDER_MODE = 0o700
+
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_FORBIDDEN = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+
+
+class NotRegularError(OSError):
+    """The path names a FIFO, a socket, a device or a directory."""
+
+
+def explain(error: OSError, path: str | os.PathLike[str]) -> str:
+    """One line that says what went wrong with a path and what to do about it."""
+    if error.errno in _FULL:
+        return f"disk full: {path} is as it was before; free some space and try again"
+    if error.errno in _FORBIDDEN:
+        return f"no permission for {path}; check its owner, its mode and whether the disk is read-only"
+    if isinstance(error, NotADirectoryError):
+        return f"{path}: a part of this path is a file, not a folder; choose another name"
+    if isinstance(error, NotRegularError | IsADirectoryError):
+        return f"{path} is not a regular file; move it away and try again"
+    return f"{path}: {error.strerror or error}"
+
+
+def make_folder(folder: Path) -> None:
+    """Create a folder and its parents, each for the owner only; those that exist stay as they are."""
+    missing = []
+    while not folder.is_dir():
+        missing.append(folder)
+        folder = folder.parent
+    for each in reversed(missing):
+        with contextlib.suppress(FileExistsError):
+            each.mkdir(mode=FOLDER_MODE)
+
+
+def open_regular(path: Path, flags: int) -> int:
+    """A descriptor of a regular file; anything else raises `NotRegularError` instead of blocking."""
+    try:
+        descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC, FILE_MODE)
+    except OSError as error:
+        if error.errno == errno.ENXIO:  # a socket, or a FIFO that nobody reads
+            raise NotRegularError(errno.EINVAL, "not a regular file", str(path)) from error
+        raise
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise NotRegularError(errno.EINVAL, "not a regular file", str(path))
+    return descriptor
+
+
+def replace_file(path: Path, data: bytes, *, temp_name: str, sync: bool = True) -> None:
+    """Put these bytes at a path, all or nothing: write aside, flush, rename, flush the folder.
+
+    The caller holds a lock, so the temporary name may be the same each time: what a killed process left
+    behind is overwritten by the next write instead of piling up.
+    """
+    temp = path.with_name(temp_name)
+    try:
+        descriptor = os.open(
+            temp, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE
+        )
+        try:
+            write_all(descriptor, data)
+            if sync:
+                os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        temp.replace(path)
+    except BaseException:
+        temp.unlink(missing_ok=True)
+        raise
+    if sync:
+        sync_folder(path.parent)
+
+
+def append_whole(descriptor: int, data: bytes) -> int:
+    """Add bytes at the end with one write and return the new size; on failure the file is cut back.
+
+    The caller is the only writer. A short write is tried once more, which yields the reason it was short.
+    """
+    before = os.fstat(descriptor).st_size
+    try:
+        write_all(descriptor, data)
+    except BaseException:
+        os.ftruncate(descriptor, before)
+        raise
+    return before + len(data)
+
+
+def write_all(descriptor: int, data: bytes) -> None:
+    """Write every byte; nearly always this is one call."""
+    written = os.write(descriptor, data)
+    while written < len(data):
+        written += os.write(descriptor, memoryview(data)[written:])
+
+
+def sync_folder(folder: Path) -> None:
+    """Make a rename or a new name in this folder survive a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        # Some network file systems refuse to flush a folder; the data itself is already flushed.
+        if error.errno not in {errno.EINVAL, errno.ENOTSUP}:
+            raise
+    finally:
+        os.close(descriptor)

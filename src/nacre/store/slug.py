@@ -1,0 +1,70 @@
+"""Where nacre's home is, and how a working directory becomes the name of its project folder (M1, M2)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from nacre.errors import ConfigError
+
+MAX_PLAIN_UNITS = 200
+"""Longer slugs get a hash: most file systems refuse names over 255 bytes."""
+
+_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
+_KEPT = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789")
+
+
+def slug(path: str) -> str:
+    """The folder name that stands for a path: every UTF-16 unit outside [A-Za-z0-9] becomes a dash."""
+    units = _utf16_units(path)
+    plain = "".join(chr(unit) if chr(unit) in _KEPT else "-" for unit in units)
+    if len(plain) <= MAX_PLAIN_UNITS:
+        return plain
+    return f"{plain[:MAX_PLAIN_UNITS]}-{_base36(abs(_signed_hash(units)))}"
+
+
+def _utf16_units(text: str) -> list[int]:
+    # Lone surrogates stand for undecodable bytes of a path; each counts as one unit.
+    encoded = text.encode("utf-16-le", "surrogatepass")
+    return [encoded[i] | encoded[i + 1] << 8 for i in range(0, len(encoded), 2)]
+
+
+def _signed_hash(units: list[int]) -> int:
+    """`h * 31 + unit` in 32-bit two's complement, the string hash every Java and JavaScript reader knows."""
+    value = 0
+    for unit in units:
+        value = (value * 31 + unit) & 0xFFFF_FFFF
+    return value - 0x1_0000_0000 if value & 0x8000_0000 else value
+
+
+def _base36(number: int) -> str:
+    digits = ""
+    while True:
+        number, last = divmod(number, 36)
+        digits = _DIGITS[last] + digits
+        if not number:
+            return digits
+
+
+def home(environ: Mapping[str, str]) -> Path:
+    """nacre's home: NACRE_HOME, else CLAUDE_CONFIG_DIR, else ~/.nacre."""
+    named = environ.get("NACRE_HOME") or environ.get("CLAUDE_CONFIG_DIR")
+    if not named:
+        return Path(environ.get("HOME") or Path.home()) / ".nacre"
+    expanded = Path(named).expanduser()
+    if not expanded.is_absolute():
+        raise ConfigError(f"NACRE_HOME must be an absolute path or start with ~/, not {named!r}")
+    return expanded
+
+
+def canonical(cwd: str | os.PathLike[str]) -> str:
+    """The working directory as its folder is named after it: absolute, with symlinks resolved."""
+    return os.path.realpath(cwd)
+
+
+def same_folder(name: str, cwd_slug: str) -> bool:
+    """Whether a project folder may belong to this slug; runtimes differ in the hash after the 200 (M2)."""
+    if len(cwd_slug) <= MAX_PLAIN_UNITS:
+        return name == cwd_slug
+    return name[: MAX_PLAIN_UNITS + 1] == cwd_slug[: MAX_PLAIN_UNITS + 1] and len(name) > MAX_PLAIN_UNITS
