@@ -1,0 +1,286 @@
+"""HTTP/1.1 for one loopback address: requests bounded in size and time, answers whole or streamed.
+
+The rest of the room sees `HttpRequest` and `HttpResponse` only; an answer that raises `ConnectionDropped`
+cuts the line, and an answer whose client has left is cancelled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+from urllib.parse import parse_qsl, urlsplit
+
+import h11
+
+from nacre.errors import ConfigError
+from nacre.messages.blocks import Json
+from nacre.messages.wire import canonical
+
+READ_BYTES = 65_536
+"""How much is read from a socket at once; a usual pipe buffer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpLimits:
+    """How much of a client the server puts up with."""
+
+    body_bytes: int = 32 * 1024 * 1024
+    """The provider's own limit for a request body."""
+    request_seconds: float = 30.0
+    """A request that has not arrived whole by then is answered 408; loopback needs far less."""
+    idle_seconds: float = 120.0
+    """A kept-alive connection without a new request is closed; longer than any SDK keeps one."""
+
+
+@dataclass(frozen=True, slots=True)
+class HttpRequest:
+    """One request, read whole."""
+
+    method: str
+    path: str
+    query: Mapping[str, str]
+    headers: Mapping[str, str]
+    """Names in lower case."""
+    body: bytes
+    too_large: bool = False
+    """The body went over the limit and was thrown away."""
+
+
+@dataclass(frozen=True, slots=True)
+class HttpResponse:
+    """One answer; a streamed body is sent chunk by chunk as it comes."""
+
+    status: int
+    body: bytes | AsyncIterator[bytes]
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+Answer: TypeAlias = Callable[[HttpRequest], Awaitable[HttpResponse]]
+
+
+class ConnectionDropped(Exception):  # noqa: N818 - it is what happens, on purpose, and never leaves this room
+    """The answer asks for the line to be cut in mid-reply."""
+
+
+def json_response(status: int, value: Json, headers: tuple[tuple[str, str], ...] = ()) -> HttpResponse:
+    return HttpResponse(status, canonical(value), (("content-type", "application/json"), *headers))
+
+
+class HttpServer:
+    """Listens on a loopback address and hands every request to one function."""
+
+    def __init__(self, answer: Answer, *, host: str, port: int, limits: HttpLimits) -> None:
+        self._answer = answer
+        self._host = loopback(host)
+        self._port = port
+        self._limits = limits
+        self._server: asyncio.Server | None = None
+        self._connections: set[asyncio.Task[None]] = set()
+
+    async def start(self) -> int:
+        """Begin to listen; the port that was taken."""
+        try:
+            self._server = await asyncio.start_server(self._connected, self._host, self._port)
+        except OSError as error:
+            reason = error.strerror or error
+            raise ConfigError(
+                f"cannot listen on {self._host}:{self._port} ({reason}); choose another --port"
+            ) from None
+        return int(self._server.sockets[0].getsockname()[1])
+
+    async def close(self) -> None:
+        """Stop listening and end every connection."""
+        if self._server is None:
+            return
+        self._server.close()
+        for task in self._connections:
+            task.cancel()
+        await asyncio.gather(*self._connections, return_exceptions=True)
+        await self._server.wait_closed()
+        self._server = None
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._connections.add(task)
+        try:
+            await _Connection(reader, writer, self._answer, self._limits).serve()
+        except asyncio.CancelledError:
+            # The server is closing; asyncio would report a cancelled connection as an error.
+            pass
+        finally:
+            self._connections.discard(task)
+            writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
+
+
+def loopback(host: str) -> str:
+    """The address to bind, refused unless only this machine can reach it."""
+    address = "127.0.0.1" if host == "localhost" else host.strip("[]")
+    try:
+        local = ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        local = False
+    if not local:
+        raise ConfigError(
+            f"the simulator answers on this machine only: use --host 127.0.0.1 instead of {host!r}"
+        )
+    return address
+
+
+class _Connection:
+    """One client, one request after the other."""
+
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, answer: Answer, limits: HttpLimits
+    ) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._answer = answer
+        self._limits = limits
+        self._h11 = h11.Connection(h11.SERVER)
+
+    async def serve(self) -> None:
+        try:
+            while await self._first_bytes():
+                request = await self._request()
+                if request is None:
+                    return
+                await self._respond_unless_gone(request)
+                if self._h11.our_state is not h11.DONE or self._h11.their_state is not h11.DONE:
+                    return
+                self._h11.start_next_cycle()
+        except h11.RemoteProtocolError as error:
+            await self._complain(error.error_status_hint, f"not HTTP: {error}")
+        except (OSError, ConnectionDropped):
+            return
+
+    async def _first_bytes(self) -> bool:
+        """Wait for a request to begin; False when the client is done or says nothing for too long."""
+        if self._h11.trailing_data[0]:
+            return True
+        try:
+            async with asyncio.timeout(self._limits.idle_seconds):
+                received = await self._reader.read(READ_BYTES)
+        except TimeoutError:
+            return False
+        self._h11.receive_data(received)
+        return bool(received)
+
+    async def _request(self) -> HttpRequest | None:
+        try:
+            async with asyncio.timeout(self._limits.request_seconds):
+                return await self._read_whole()
+        except TimeoutError:
+            await self._complain(408, "the request did not arrive whole in time")
+            return None
+
+    async def _read_whole(self) -> HttpRequest | None:
+        head: h11.Request | None = None
+        body = bytearray()
+        too_large = False
+        while True:
+            match event := await self._next_event():
+                case h11.Request():
+                    head = event
+                case h11.Data():
+                    too_large = too_large or len(body) + len(event.data) > self._limits.body_bytes
+                    # Read on and throw away: closing now would hide the answer behind a connection reset.
+                    body = bytearray() if too_large else body + event.data
+                case h11.EndOfMessage():
+                    break
+                case _:
+                    return None
+        assert head is not None
+        return _parse_request(head, bytes(body), too_large)
+
+    async def _next_event(self) -> object:
+        while (event := self._h11.next_event()) is h11.NEED_DATA:
+            if self._h11.they_are_waiting_for_100_continue:
+                await self._send(h11.InformationalResponse(status_code=100, headers=[]))
+            self._h11.receive_data(await self._reader.read(READ_BYTES))
+        return event
+
+    async def _respond_unless_gone(self, request: HttpRequest) -> None:
+        answering = asyncio.create_task(self._respond(request), name="sim-answer")
+        watching = asyncio.create_task(self._client_leaves(), name="sim-watch")
+        try:
+            await asyncio.wait({answering, watching}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            answering.cancel()
+            watching.cancel()
+            await asyncio.gather(answering, watching, return_exceptions=True)
+        if not answering.cancelled() and (error := answering.exception()):
+            raise error
+
+    async def _client_leaves(self) -> None:
+        if received := await self._reader.read(READ_BYTES):
+            # The next request came early: keep it for its turn, and read no more until then.
+            self._h11.receive_data(received)
+            await asyncio.Event().wait()
+
+    async def _respond(self, request: HttpRequest) -> None:
+        response = await self._answered(request)
+        body = response.body
+        length = (("content-length", str(len(body))),) if isinstance(body, bytes) else ()
+        await self._send(h11.Response(status_code=response.status, headers=[*response.headers, *length]))
+        if isinstance(body, bytes):
+            await self._send(h11.Data(data=body))
+        else:
+            async for chunk in body:
+                await self._send(h11.Data(data=chunk))
+        await self._send(h11.EndOfMessage())
+
+    async def _answered(self, request: HttpRequest) -> HttpResponse:
+        try:
+            return await self._answer(request)
+        except ConnectionDropped:
+            raise
+        except Exception as error:  # noqa: BLE001 - a task of its own: the client must learn why it got nothing
+            said = f"the simulator could not answer: {type(error).__name__}: {error}"
+            return json_response(500, {"type": "error", "error": {"type": "api_error", "message": said}})
+
+    async def _complain(self, status: int, message: str) -> None:
+        """Say why the connection ends; the client may be past listening."""
+        if self._h11.our_state not in {h11.IDLE, h11.SEND_RESPONSE}:
+            return
+        body = canonical({"type": "error", "error": {"type": "invalid_request_error", "message": message}})
+        headers = [
+            ("content-type", "application/json"),
+            ("content-length", str(len(body))),
+            ("connection", "close"),
+        ]
+        with contextlib.suppress(OSError):
+            await self._send(h11.Response(status_code=status, headers=headers))
+            await self._send(h11.Data(data=body))
+            await self._send(h11.EndOfMessage())
+
+    async def _send(self, event: h11.Event) -> None:
+        payload = self._h11.send(event)
+        if payload:
+            self._writer.write(payload)
+            await self._writer.drain()
+
+
+def _parse_request(head: h11.Request, body: bytes, too_large: bool) -> HttpRequest:
+    parts = urlsplit(head.target.decode("ascii"))
+    return HttpRequest(
+        method=head.method.decode("ascii"),
+        path=parts.path,
+        query=dict(parse_qsl(parts.query, keep_blank_values=True)),
+        headers={name.decode("ascii"): value.decode("latin-1") for name, value in head.headers},
+        body=body,
+        too_large=too_large,
+    )
+
+
+def parse_json(body: bytes) -> Json:
+    """The body with its key order kept; ValueError says why it is not JSON."""
+    value: Json = json.loads(body)
+    return value

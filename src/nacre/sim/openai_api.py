@@ -1,0 +1,168 @@
+"""Chat completions: what they refuse, how they bill, and how they word a reply, whole or streamed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from nacre.cache import openai_rules, rules
+from nacre.cache.anthropic_render import Count
+from nacre.cache.anthropic_state import Cache, Call, Outcome, Refusal
+from nacre.cache.openai_rules import Switches
+from nacre.messages.blocks import Json, JsonObject
+from nacre.messages.wire import canonical
+from nacre.sim.dialect import Accepted, Refused, frame, pieces
+from nacre.sim.faults import Fault
+from nacre.sim.openai_words import in_blocks, unpaired
+
+TEXT_PIECE = 24
+"""Characters of text in one streamed chunk: several chunks even for a short sentence."""
+JSON_PIECE = 12
+"""Characters of a tool call's arguments in one chunk: they always arrive broken in odd places."""
+SERVER_ERROR = 500
+"""From this status on, the fault is the provider's."""
+DONE = b"data: [DONE]\n\n"
+
+_FINISH = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "tool_use": "tool_calls",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "refusal": "content_filter",
+}
+_FAULTS: dict[str, Refusal] = {
+    "prompt_too_long": Refusal(
+        400,
+        "context_length_exceeded",
+        "This model's maximum context length is 200000 tokens."
+        " However, your messages resulted in 210000 tokens.",
+    ),
+    "too_large": Refusal(413, "request_too_large", "Request body is too large"),
+    "rate_limit": Refusal(429, "rate_limit_exceeded", "Rate limit reached; try again later"),
+    "overloaded": Refusal(503, "server_error", "The engine is currently overloaded, please try again later"),
+    "server_error": Refusal(500, "server_error", "The server had an error while answering"),
+    "auth": Refusal(401, "invalid_api_key", "Incorrect API key provided"),
+}
+
+
+class ChatApi:
+    """OpenAI's dialect, as compatible servers speak it too."""
+
+    def __init__(self, switches: Switches, count: Count) -> None:
+        self._switches = switches
+        self._count = count
+        self._cache = Cache()
+
+    def check(self, body: JsonObject, headers: Mapping[str, str]) -> None:
+        if not isinstance(body.get("model"), str) or not body["model"]:
+            raise _invalid("you must provide a model parameter")
+        messages = body.get("messages")
+        if not isinstance(messages, list) or not messages:
+            raise _invalid("'messages' must be a non-empty list")
+        for index, message in enumerate(messages):
+            role = message.get("role") if isinstance(message, dict) else None
+            if role not in {"system", "developer", "user", "assistant", "tool"}:
+                raise _invalid(f"messages[{index}].role: {role!r} is not one of the known roles")
+        if fault := unpaired(body):
+            raise _invalid(fault)
+
+    def bill(self, call: Call) -> Outcome:
+        profile = rules.profile(str(call.body.get("model")))
+        return openai_rules.simulate(
+            self._cache, call, profile=profile, switches=self._switches, count=self._count
+        )
+
+    def remember(self, outcome: Outcome) -> None:
+        self._cache = outcome.cache
+
+    def in_blocks(self, body: JsonObject) -> JsonObject:
+        return in_blocks(body)
+
+    def whole(self, accepted: Accepted) -> JsonObject:
+        message = _message(accepted)
+        choice: JsonObject = {
+            "index": 0,
+            "message": message,
+            "logprobs": None,
+            "finish_reason": _finish_reason(accepted),
+        }
+        return {
+            **_envelope(accepted, "chat.completion"),
+            "choices": [choice],
+            "usage": openai_rules.api_usage(accepted.outcome, chat=True),
+        }
+
+    def frames(self, accepted: Accepted) -> Iterator[bytes]:
+        envelope = _envelope(accepted, "chat.completion.chunk")
+        for delta in _deltas(_message(accepted)):
+            yield frame({**envelope, "choices": [_choice(delta, None)]})
+        yield frame({**envelope, "choices": [_choice({}, _finish_reason(accepted))]})
+        options = accepted.body.get("stream_options")
+        if isinstance(options, dict) and options.get("include_usage") is True:
+            yield frame(
+                {**envelope, "choices": [], "usage": openai_rules.api_usage(accepted.outcome, chat=True)}
+            )
+        yield DONE
+
+    def refusal(self, fault: Fault) -> Refusal:
+        return _FAULTS[fault.kind]
+
+    def error(self, refusal: Refusal) -> JsonObject:
+        broad = "server_error" if refusal.status >= SERVER_ERROR else "invalid_request_error"
+        return {
+            "error": {"message": refusal.message, "type": broad, "param": None, "code": refusal.type},
+        }
+
+
+def _invalid(message: str) -> Refused:
+    return Refused(Refusal(400, "invalid_request_error", message))
+
+
+def _envelope(accepted: Accepted, kind: str) -> JsonObject:
+    return {
+        "id": accepted.id,
+        "object": kind,
+        "created": accepted.created,
+        "model": accepted.body.get("model"),
+    }
+
+
+def _finish_reason(accepted: Accepted) -> str:
+    return _FINISH.get(accepted.reply.stop_reason or "", "stop")
+
+
+def _message(accepted: Accepted) -> JsonObject:
+    content = accepted.reply.content
+    calls: list[Json] = [
+        {
+            "id": block.get("id"),
+            "type": "function",
+            "function": {"name": block.get("name"), "arguments": canonical(block.get("input")).decode()},
+        }
+        for block in content
+        if block.get("type") == "tool_use"
+    ]
+    thinking = "".join(str(block.get("thinking")) for block in content if block.get("type") == "thinking")
+    message: JsonObject = {"role": "assistant", "content": accepted.reply.text or None, "refusal": None}
+    # Not a field of OpenAI's own API, but where compatible servers put a model's reasoning.
+    reasoning: JsonObject = {"reasoning_content": thinking} if thinking else {}
+    return {**message, **reasoning, **({"tool_calls": calls} if calls else {})}
+
+
+def _deltas(message: JsonObject) -> Iterator[JsonObject]:
+    yield {"role": "assistant", "content": None if message["content"] is None else ""}
+    for name in ("reasoning_content", "content"):
+        for piece in pieces(str(message.get(name) or ""), TEXT_PIECE):
+            yield {name: piece}
+    calls = message.get("tool_calls", [])
+    for index, call in enumerate(calls if isinstance(calls, list) else []):
+        match call:
+            case {"id": call_id, "function": {"name": called, "arguments": str(arguments)}}:
+                head: JsonObject = {"name": called, "arguments": ""}
+                yield {"tool_calls": [{"index": index, "id": call_id, "type": "function", "function": head}]}
+                for piece in pieces(arguments, JSON_PIECE):
+                    yield {"tool_calls": [{"index": index, "function": {"arguments": piece}}]}
+
+
+def _choice(delta: JsonObject, finish_reason: str | None) -> JsonObject:
+    return {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish_reason}
