@@ -1,0 +1,121 @@
+"""What the embedded provider answers to a request: words, tool calls, or both; pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nacre.messages.blocks import ToolCall, ToolResult
+from nacre.providers.base import Request
+from nacre.providers.embedded_calls import ToolShape, intent_of, plan_call, shapes, words_of
+from nacre.providers.embedded_conversation import Conversation, find_earlier, read_conversation
+from nacre.providers.embedded_phrases import Intent, Language
+from nacre.providers.embedded_reading import SMALL_TALK, Meaning, understand
+from nacre.providers.embedded_sentences import say
+
+MAX_RESULT_CHARS = 4_000
+"""A screen or two; the whole result stands in the transcript."""
+MAX_RESULT_LINES = 80
+"""As above, for results of many short lines."""
+
+_FILE_TOOLS = {Intent.READ: "Read", Intent.LIST: "Glob", Intent.SEARCH: "Grep"}
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What goes into the reply."""
+
+    text: str
+    calls: tuple[ToolCall, ...] = ()
+
+
+def answer(request: Request, call_prefix: str) -> Answer:
+    """Tell what the tools answered, then see to what the user says now."""
+    talk = read_conversation(request.messages)
+    told = _tell_results(talk)
+    if told and not talk.words:
+        return Answer(told)
+    reply = _see_to(talk, shapes(request.tools), call_prefix)
+    return Answer("\n\n".join(part for part in (told, reply.text) if part), reply.calls)
+
+
+def _tell_results(talk: Conversation) -> str:
+    if not talk.answered:
+        return ""
+    asked = understand(talk.said[-1] if talk.said else "")
+    told = [_tell(call, result, asked.language) for call, result in talk.answered]
+    if asked.meanings and asked.has_rest:
+        told.append(say(asked.language, "rest"))
+    return "\n\n".join(told)
+
+
+def _tell(call: ToolCall, result: ToolResult, language: Language) -> str:
+    intent = intent_of(call)
+    topic = "other" if intent is Intent.UNKNOWN else intent.value
+    outcome = "error" if result.is_error else "done"
+    quoted = _shorten(result.text.strip(), language) or say(language, "empty")
+    return say(language, f"{topic}.{outcome}", words=words_of(call), result=quoted)
+
+
+def _shorten(text: str, language: Language) -> str:
+    lines = text.splitlines()
+    kept = "\n".join(lines[:MAX_RESULT_LINES])[:MAX_RESULT_CHARS]
+    if kept == "\n".join(lines):
+        return kept
+    lines_left = len(lines) - len(kept.splitlines())
+    return f"{kept}\n{say(language, 'cut', lines=lines_left, chars=len(text) - len(kept))}"
+
+
+def _see_to(talk: Conversation, tools: tuple[ToolShape, ...], call_prefix: str) -> Answer:
+    heard = understand(talk.words)
+    if not heard.meanings:
+        return Answer(say(heard.language, "unknown"))
+    calls: list[ToolCall] = []
+    spoken: list[str] = []
+    for meaning in heard.meanings:
+        call = plan_call(meaning, tools, f"{call_prefix}{len(calls)}") if _is_complete(meaning) else None
+        if call is None:
+            spoken.append(_speak(meaning, talk))
+        else:
+            calls.append(call)
+    if heard.has_rest and not calls:
+        spoken.append(say(heard.language, "rest"))
+    return Answer("\n\n".join(spoken), tuple(calls))
+
+
+def _is_complete(meaning: Meaning) -> bool:
+    match meaning.intent:
+        case Intent.REMEMBER | Intent.CORRECT:
+            return bool(meaning.text)
+        case Intent.FORGET:
+            return bool(meaning.query)
+        case _:
+            return True
+
+
+def _speak(meaning: Meaning, talk: Conversation) -> str:
+    """What is said where no tool is called: small talk, a question back, or that the tool is missing."""
+    language, intent = meaning.language, meaning.intent
+    if intent in SMALL_TALK:
+        return say(language, intent.value)
+    if not _is_complete(meaning):
+        return say(language, f"{intent.value}.what")
+    if intent in {Intent.RECALL, Intent.WHEN}:
+        return _look_back(meaning, talk)
+    if intent in _FILE_TOOLS:
+        return say(language, "files.absent", tool=_FILE_TOOLS[intent])
+    return say(language, f"{intent.value}.absent")
+
+
+def _look_back(meaning: Meaning, talk: Conversation) -> str:
+    language = meaning.language
+    found = find_earlier(talk.said, meaning.query)
+    if not found:
+        return say(language, "recall.nothing", query=meaning.query)
+    kind = meaning.intent.value
+    quotes = say(language, "join").join(
+        say(language, f"{kind}.quote", number=earlier.number, sentence=earlier.sentence)
+        if meaning.intent is Intent.WHEN
+        else say(language, f"{kind}.quote", sentence=earlier.sentence)
+        for earlier in found
+    )
+    return say(language, f"{kind}.found", quotes=quotes)
