@@ -67,6 +67,7 @@ def load(
             cwd=cwd,
             project_root=root,
             is_trusted=gate.is_trusted,
+            env_names=tuple(sorted({name for source in sources for name in source.environ})),
             environ=MappingProxyType(_environ(environ, sources, chosen)),
             problems=(*problems, *([trusted.problem] if trusted.problem else [])),
         ),

@@ -13,6 +13,8 @@ from enum import Enum
 from nacre.settings.kinds import Address, Flag, Kind, Number, Prose, Table, Word
 from nacre.settings.values import Roles, Switches
 
+PREFIX = "NACRE_"
+
 
 class Layer(Enum):
     """Where a value can come from, strongest first."""
@@ -50,7 +52,7 @@ class Key:
 
     @property
     def variable(self) -> str:
-        return "NACRE_" + _snake(self.name.removeprefix("switches.")).replace(".", "_").upper()
+        return PREFIX + _snake(self.name.removeprefix("switches.")).replace(".", "_").upper()
 
     @property
     def path(self) -> tuple[str, ...]:
@@ -127,5 +129,5 @@ KEYS = {key.name: key for key in _KEYS}
 GROUPS = frozenset(name.rpartition(".")[0] for name in KEYS) - {""}
 """Objects that hold settings, such as `roles`."""
 
-OTHER_VARIABLES = frozenset({"NACRE_DEBUG"})
-"""Variables of ours that are not settings."""
+OTHER_VARIABLES = frozenset({"DEBUG"})
+"""Variables of ours that are not settings, without the prefix."""

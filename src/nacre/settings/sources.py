@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import json
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
 
 from nacre.errors import ConfigError
 from nacre.messages.blocks import Json, JsonObject
-from nacre.settings.schema import GROUPS, KEYS, OTHER_VARIABLES, Key, Layer
+from nacre.settings.schema import GROUPS, KEYS, OTHER_VARIABLES, PREFIX, Key, Layer
 from nacre.settings.values import Problem
 
 MAX_FILE_BYTES = 1_000_000
 """A settings file is a page or two; a link to an endless device must not hang the start."""
 SHOWN_CHARS = 40
 """Enough of a bad value to recognise it."""
+LIKENESS = 0.75
+"""Two letters swapped in a word of five still count as the same word; half a word does not."""
 _RENAMED = {"roles.main": "model"}
 FOREIGN_SECRETS = frozenset({"apikey", "api_key", "authtoken", "auth_token", "token"})
 
@@ -77,10 +79,12 @@ def from_environment(
         except (ValueError, TypeError):
             message = f"must be {key.kind.allowed}, not {_shown(environ[name])}"
             problems.append(Problem(f"{place}{name}", message, is_error=True))
-    known = {key.variable for key in KEYS.values()} | OTHER_VARIABLES
+    known = {key.variable.removeprefix(PREFIX) for key in KEYS.values()} | OTHER_VARIABLES
     for name in sorted(environ):
-        if name.startswith("NACRE_") and name not in known:
-            problems.append(Problem(f"{place}{name}", f"no such setting{_did_you_mean(name, known)}"))
+        word = name.removeprefix(PREFIX)
+        if name.startswith(PREFIX) and word not in known:
+            hint = _did_you_mean(word, known, prefix=PREFIX)
+            problems.append(Problem(f"{place}{name}", f"no such setting{hint}"))
     return Source(layer, tuple(found), problems=tuple(problems))
 
 
@@ -166,9 +170,11 @@ def _shown(value: Json) -> str:
     return text if len(text) <= SHOWN_CHARS else text[: SHOWN_CHARS - 1] + "…"
 
 
-def _did_you_mean(word: str, known: Mapping[str, Key] | set[str]) -> str:
+def _did_you_mean(word: str, known: Iterable[str], *, prefix: str = "") -> str:
     # Imported when something is misspelt: start-up does not pay for it.
     from difflib import get_close_matches  # noqa: PLC0415
 
-    close = [_RENAMED[word]] if word in _RENAMED else get_close_matches(word[:80], sorted(known), n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""
+    close = get_close_matches(word[:80], sorted(known), n=1, cutoff=LIKENESS)
+    if word in _RENAMED:
+        close = [_RENAMED[word]]
+    return f"; did you mean {prefix + close[0]!r}?" if close else ""

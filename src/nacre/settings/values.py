@@ -188,6 +188,8 @@ class Settings:
 
     Base URLs stand in it as they are in force, so that what reads it needs no second place to look.
     """
+    env_names: tuple[str, ...] = ()
+    """Variables that came from the files' `env` blocks."""
     origins: Mapping[str, str] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
 
