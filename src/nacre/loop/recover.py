@@ -59,9 +59,9 @@ async def whole_reply(
         try:
             async with aclosing(ask(transcript.view, remedies.output)) as events:
                 async for event in events:
-                    if _is_cut_off(event) and remedies.raise_output():
+                    if isinstance(event, Reply) and event.stop_reason == CUT_OFF and remedies.raise_output():
                         again = True
-                        yield StartedOver("the reply reached the output limit; asking again with more room")
+                        yield StartedOver("the reply was cut off; asking again with more room", event.usage)
                     else:
                         yield event
         except PromptTooLong as refusal:
@@ -74,6 +74,3 @@ async def whole_reply(
         if not again:
             return
 
-
-def _is_cut_off(event: ProviderEvent) -> bool:
-    return isinstance(event, Reply) and event.stop_reason == CUT_OFF

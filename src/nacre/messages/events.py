@@ -62,6 +62,8 @@ class StartedOver:
     """What was streamed of this reply is void: the attempt failed and the next one begins."""
 
     reason: str
+    usage: Usage | None = None
+    """What the void attempt cost, when the provider said so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +76,12 @@ class Notice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnDone:
-    """The turn is over."""
+    """The turn is over; one that failed or was cancelled raises instead."""
 
-    outcome: Literal["answered", "cancelled", "turn_limit", "failed"]
+    outcome: Literal["answered", "turn_limit"]
     rounds: int
     usage: Usage
-    cost_usd: float | None = None
-    error: str | None = None
+    cost_usd: float
 
 
 ProviderEvent: TypeAlias = TextDelta | ThinkingDelta | CallReady | Waiting | StartedOver | Reply

@@ -1,0 +1,77 @@
+"""Fakes for tests, ours and the users': a scripted provider, a store in memory, a clock that stands still."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+from nacre.messages.blocks import Json, JsonObject
+from nacre.messages.wire import canonical
+from nacre.providers.base import Request
+from nacre.providers.scripted import ScriptedProvider, call, say, think, together
+from nacre.store.memory import DictStore
+
+__all__ = [
+    "DictStore",
+    "FrozenClock",
+    "ScriptedProvider",
+    "call",
+    "first_moved_block",
+    "say",
+    "think",
+    "together",
+]
+
+
+class FrozenClock:
+    """Time that moves only when told, ids that count, chance that is always the same."""
+
+    def __init__(self, start: datetime = datetime(2026, 1, 1, tzinfo=UTC)) -> None:
+        self._now = start
+        self._ids = 0
+
+    def now(self) -> datetime:
+        return self._now
+
+    def seconds(self) -> float:
+        return self._now.timestamp()
+
+    def new_id(self) -> str:
+        self._ids += 1
+        return f"00000000-0000-4000-8000-{self._ids:012d}"
+
+    def chance(self) -> float:
+        return 0.5
+
+    def advance(self, seconds: float) -> None:
+        self._now += timedelta(seconds=seconds)
+
+
+def first_moved_block(requests: Sequence[Request]) -> str | None:
+    """Where a request first fails to start with the bytes of the one before it; none means never."""
+    before: list[bytes] = []
+    for n, request in enumerate(requests):
+        now = _blocks(request)
+        for i, block in enumerate(before):
+            if i >= len(now) or now[i] != block:
+                gone = now[i][:200] if i < len(now) else b"nothing"
+                return f"request {n}, block {i}: {block[:200]!r} became {gone!r}"
+        before = now
+    return None
+
+
+def _blocks(request: Request) -> list[bytes]:
+    """The prompt block by block, without the cache markers, which may move."""
+    pieces: list[Json] = [*request.tools, *request.system]
+    for message in request.messages:
+        content = message["content"]
+        blocks = content if isinstance(content, list) else [{"type": "text", "text": content}]
+        pieces += [{"role": message["role"], "block": _bare(block)} for block in blocks]
+    return [canonical(_bare(piece)) for piece in pieces]
+
+
+def _bare(value: Json) -> Json:
+    if not isinstance(value, dict):
+        return value
+    bare: JsonObject = {key: item for key, item in value.items() if key != "cache_control"}
+    return bare
