@@ -1,0 +1,135 @@
+"""Recordings of other programs, read as sessions (T7).
+
+One file per format, each with a question (`is_…`) and a reader; ids and times never vary between readings.
+Decompression is the caller's; may import errors and the rest of messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from io import BytesIO
+from itertools import chain
+from pathlib import PurePath
+
+from nacre.errors import ForeignTranscript
+from nacre.messages.blocks import Json
+from nacre.messages.foreign import anthropic_messages, lean, openai_messages, swe_agent, text_trajectories
+from nacre.messages.foreign.head import values_in
+from nacre.messages.foreign.recording import ForeignSession, Recording
+from nacre.messages.jsonl import UNDATED, decode
+from nacre.messages.jsonl_parse import parse_line
+from nacre.messages.records import Problem
+
+__all__ = ["FORMATS", "ForeignSession", "read_foreign", "recognise"]
+
+HEAD_BYTES = 256 * 1024
+"""How much of a file is looked at to tell what it is: enough for one long first line of a trajectory."""
+
+
+def _is_claude_code(value: Json) -> bool:
+    if not isinstance(value, dict) or not isinstance(value.get("type"), str):
+        return False
+    return bool(value.keys() & {"uuid", "parentUuid", "sessionId", "leafUuid", "messageId"})
+
+
+_QUESTIONS: dict[str, Callable[[Json], bool]] = {
+    "lean": lean.is_lean,
+    "claude-code": _is_claude_code,
+    "swe-agent": swe_agent.is_swe_agent,
+    "text-trajectories": text_trajectories.is_text_trajectory,
+    "anthropic-messages": anthropic_messages.is_anthropic,
+    "openai-messages": openai_messages.is_openai,
+}
+"""The narrow questions come first: every list of messages looks like OpenAI's at first sight."""
+_READERS: dict[str, Callable[..., list[ForeignSession]]] = {
+    "swe-agent": swe_agent.read,
+    "text-trajectories": text_trajectories.read,
+    "anthropic-messages": anthropic_messages.read,
+    "openai-messages": openai_messages.read,
+}
+FORMATS = tuple(sorted(_QUESTIONS))
+
+
+def recognise(head: bytes) -> str:
+    """The format that the first bytes of a file are in; `ForeignTranscript` when it is none we know."""
+    values = values_in(head)
+    if values and all(_is_message(value) for value in values):
+        values = [values]
+    for value in values:
+        for name, is_this in _QUESTIONS.items():
+            if is_this(value):
+                return name
+    raise ForeignTranscript(f"not a transcript nacre knows; it reads, uncompressed: {', '.join(FORMATS)}")
+
+
+def read_foreign(data: bytes | Iterable[bytes], *, name: str) -> list[ForeignSession]:
+    """The sessions in a file, given whole or line by line; `name` is the file's, and decides their ids."""
+    lines = iter(BytesIO(data) if isinstance(data, bytes) else data)
+    head = _head(lines)
+    try:
+        form = recognise(b"".join(head))
+    except ForeignTranscript as error:
+        raise ForeignTranscript(f"{name}: {error}") from None
+    everything = chain(head, lines)
+    stem = PurePath(name).name
+    if form == "lean":
+        return lean.read(everything, name=stem)
+    if form == "claude-code":
+        return [_claude_code(everything, stem)]
+    values, problems = _values(everything)
+    sessions = _READERS[form](values, name=stem)
+    if sessions:
+        sessions[0].problems.extend(problems)
+    return sessions
+
+
+def _head(lines: Iterator[bytes]) -> list[bytes]:
+    head: list[bytes] = []
+    size = 0
+    for line in lines:
+        head.append(line)
+        size += len(line)
+        if size >= HEAD_BYTES:
+            break
+    return head
+
+
+def _claude_code(lines: Iterable[bytes], name: str) -> ForeignSession:
+    loaded = decode(lines, subagent=name.startswith("agent-"))
+    known = [record.at for record in loaded.records[:1]]
+    return ForeignSession(
+        session_id=loaded.session_id or Recording(name).session_id,
+        records=loaded.records,
+        problems=loaded.problems,
+        cwd=loaded.cwd,
+        started=next((at for at in known if at != UNDATED), None),
+    )
+
+
+def _values(lines: Iterable[bytes]) -> tuple[list[Json], list[Problem]]:
+    """What a file holds: one JSON document, or one value a line; lines of single messages are one list."""
+    data = b"".join(lines)
+    try:
+        return [parse_line(data)[0]], []
+    except ValueError:
+        values, problems = _by_line(data)
+    if values and all(_is_message(value) for value in values):
+        return [values], problems
+    return values, problems
+
+
+def _by_line(data: bytes) -> tuple[list[Json], list[Problem]]:
+    values: list[Json] = []
+    problems: list[Problem] = []
+    for number, line in enumerate(data.split(b"\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            values.append(parse_line(line)[0])
+        except ValueError:
+            problems.append(Problem("bad_line", f"line {number}", "is not JSON"))
+    return values, problems
+
+
+def _is_message(value: Json) -> bool:
+    return isinstance(value, dict) and isinstance(value.get("role"), str) and "type" not in value

@@ -1,0 +1,93 @@
+"""A session as another program recorded it, built record by record with ids and times that never vary."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from nacre.messages.blocks import Block, JsonObject, Role
+from nacre.messages.jsonl_encode import derived_id
+from nacre.messages.jsonl_parse import parse_time
+from nacre.messages.records import Noted, Problem, Record, ReplyFacts, Said
+
+MADE_UP_START = datetime(2000, 1, 1, tzinfo=UTC)
+"""Where a recording without times begins: a date nobody takes for real."""
+MADE_UP_STEP = timedelta(seconds=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForeignSession:
+    """One session out of a foreign file."""
+
+    session_id: str
+    records: list[Record]
+    problems: list[Problem]
+    cwd: str | None = None
+    started: datetime | None = None
+    """None when the file holds no times and those of the records are made up."""
+
+
+@dataclass(slots=True)
+class Recording:
+    """Collects what a foreign file says; `name` and `number` make its ids the same on every reading."""
+
+    name: str
+    number: int = 0
+    cwd: str | None = None
+    records: list[Record] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    started: datetime | None = None
+
+    @property
+    def session_id(self) -> str:
+        return derived_id("session", self.name, str(self.number))
+
+    def say(
+        self,
+        role: Role,
+        blocks: tuple[Block, ...],
+        *,
+        source: JsonObject,
+        meta: bool = False,
+        extra: JsonObject,
+    ) -> None:
+        """Add a message; `source` is what it was read from, and may hold its time and its model."""
+        model = source.get("model")
+        reply = ReplyFacts(model=model if isinstance(model, str) else None) if role == "assistant" else None
+        record_id, at = self._next(source)
+        self.records.append(
+            Said(id=record_id, at=at, role=role, blocks=blocks, reply=reply, meta=meta, extra=extra)
+        )
+
+    def note(self, kind: str, facts: JsonObject) -> None:
+        if facts:
+            record_id, at = self._next({})
+            self.records.append(Noted(id=record_id, at=at, kind=kind, facts=facts))
+
+    def system_prompt(self, text: str) -> None:
+        """A recording's system prompt is the base it ran on, not part of the conversation."""
+        self.note("system_prompt", {"text": text})
+
+    def report(self, kind: str, where: str, message: str) -> None:
+        self.problems.append(Problem(kind, where, message))
+
+    def done(self) -> ForeignSession:
+        if self.started is None:
+            self.report(
+                "made_up_times", "", "the file holds no times; the records are dated one second apart"
+            )
+        return ForeignSession(
+            session_id=self.session_id,
+            records=self.records,
+            problems=self.problems,
+            cwd=self.cwd,
+            started=self.started,
+        )
+
+    def _next(self, source: JsonObject) -> tuple[str, datetime]:
+        place = len(self.records)
+        known = parse_time(source.get("timestamp")) or parse_time(source.get("created_at"))
+        self.started = self.started or known
+        before = self.records[-1].at if self.records else None
+        made_up = MADE_UP_START if before is None else before + MADE_UP_STEP
+        return derived_id("record", self.name, str(self.number), str(place)), known or made_up
