@@ -11,7 +11,7 @@ ZH = Notation({
     r"|一定要?|务必|千万|要|先|就|也|还)*\s*",
     "OPENER": r"(?:(?:不对|不是(?=[，,。\s])|不(?=[，,])|错了|你?(?:说|记|弄|搞)错了|我(?:刚才)?说错了"
     r"|更正(?:一下)?|纠正(?:一下)?|其实|实际上"
-    r"|等等|抱歉|对不起|应该(?=是|不是))\s*[，,：:。！!]?\s*)+",
+    r"|等等|抱歉|对不起)\s*[，,：:。！!]?\s*)+",
     "ANY": ".+",
     "WORDS": ".+?",
     "CLAUSE": r"[^，,；;。：:？?]+?",
@@ -38,10 +38,11 @@ ZH = Notation({
     "ALL": "(?:全部|全|都)?",
     "COLON": r"\s*[:：]\s*",
     "COMMA": r"\s*[，,、]?\s*",
-    "PATH": r"(?:`[^`]+`|“[^”]+”|「[^」]+」|\"[^\"]+\"|'[^']+'|[\w./~-]*[./][\w./~-]+|README|LICENSE"
+    "PATH": r"(?:`[^`]+`|“[^”]+”|「[^」]+」|\"[^\"]+\"|'[^']+'|[A-Za-z0-9_./~-]*[./][A-Za-z0-9_./~-]+"
+    r"|README|LICENSE"
     r"|Makefile|Dockerfile)",
-    "GLOB": r"[\w./~-]*[*?][\w./~*?-]*",
-    "PLACE": r"[\w./~-]+",
+    "GLOB": r"[A-Za-z0-9_./~-]*[*?][A-Za-z0-9_./~*?-]*",
+    "PLACE": "[A-Za-z0-9_./~-]+",
 })  # fmt: skip
 
 _ASKS = r"[?？]\s*$|(?:吗|呢|么|没有|没)\s*[?？。!！]*\s*$"
@@ -75,7 +76,7 @@ CHINESE = Grammar(
     rules=(
         *ZH.rules(
             Intent.WHEN,
-            "[你][还][(记得|知道)]我WHENEVERTOYOUSAY[关于]<query:WORDS>THING[的]",
+            "[你][还][(记得|知道)]我WHENEVERTOYOUSAY[关于]<query:WORDS>THING[的][吗]",
             "我TOYOUSAY[关于]<query:WORDS>THING(是)?WHENEVER[的事]",
         ),
         *ZH.rules(

@@ -128,7 +128,7 @@ _SUFFIX = re.compile(r"(?:ing|ed|es|s)$")
 _LITTLE_WORDS = frozenset(
     re.findall(
         r"\w+",
-        "a an and are as at be by did do does for from had has have how i in is it its me my of on or our s so"
-        " t that the this to us was we were what when where which who will with you your",
+        "a an and are as at be by did do does for from had has have how i in is it its me my of on or our s"
+        " so t that the this to us was we were what when where which who will with you your",
     )
 )

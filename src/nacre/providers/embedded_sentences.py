@@ -67,8 +67,6 @@ SENTENCES: dict[Language, dict[str, str]] = {
         "empty": "(nothing)",
         "cut": "… ({lines} more lines, {chars} more characters)",
         "join": "; ",
-        "end": ".",
-        "space": " ",
     },
     "zh": {
         "unknown": "没有配置语言模型，我无法回答：请设置 ANTHROPIC_API_KEY 或 OPENAI_API_KEY，"
@@ -117,8 +115,6 @@ SENTENCES: dict[Language, dict[str, str]] = {
         "empty": "（空）",
         "cut": "……（还有 {lines} 行、{chars} 个字符）",
         "join": "；",
-        "end": "。",
-        "space": "",
     },
 }
 
