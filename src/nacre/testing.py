@@ -65,8 +65,9 @@ def _blocks(request: Request) -> list[bytes]:
     pieces: list[Json] = [*request.tools, *request.system]
     for message in request.messages:
         content = message["content"]
-        blocks = content if isinstance(content, list) else [{"type": "text", "text": content}]
-        pieces += [{"role": message["role"], "block": _bare(block)} for block in blocks]
+        blocks: list[Json] = content if isinstance(content, list) else [{"type": "text", "text": content}]
+        role = str(message["role"])
+        pieces += [[role, _bare(block)] for block in blocks]
     return [canonical(_bare(piece)) for piece in pieces]
 
 

@@ -9,7 +9,6 @@ from nacre.cache.rules import cost, profile
 from nacre.messages.records import Record, Said
 from nacre.messages.usage import Usage
 
-
 NO_USAGE = Usage()
 
 

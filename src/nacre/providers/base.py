@@ -58,10 +58,10 @@ class Provider(Protocol):
 
     def capabilities(self, model: str) -> Capabilities: ...
 
-    def stream(self, request: Request) -> AsyncIterator[ProviderEvent]:
+    def stream(self, request: Request) -> AsyncGenerator[ProviderEvent, None]:
         """Events as they come; the last one is always the whole `Reply`.
 
-        Closing the iterator, or cancelling the task that reads it, ends the request.
+        Closing the generator, or cancelling the task that reads it, ends the request.
         """
         ...
 

@@ -1,0 +1,58 @@
+"""An agent: a provider, tools and a session; `run` plays one turn and streams what happens."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+
+from nacre.agents.session import Session
+from nacre.agents.turn import turn
+from nacre.loop.limits import Limits
+from nacre.messages.events import Event
+from nacre.providers.base import Provider
+from nacre.tools.base import Tool
+
+DEFAULT_LIMITS = Limits()
+
+
+class Agent:
+    """A runner of the loop on one session; one turn at a time."""
+
+    def __init__(
+        self,
+        session: Session,
+        provider: Provider,
+        tools: Sequence[Tool] = (),
+        *,
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> None:
+        self.session = session
+        self.provider = provider
+        self.tools = {one.name: one for one in tools}
+        self.limits = limits
+        self._turn: AsyncGenerator[Event, None] | None = None
+
+    async def run(self, text: str) -> AsyncGenerator[Event, None]:
+        """One turn: from the person's text to the final reply.
+
+        Cancelling the task that reads the events, or closing the generator, stops the request and every tool
+        and leaves a session that can go on.
+        """
+        await self.cancel()
+        self._turn = turn(self.session, self.provider, text, tools=self.tools, limits=self.limits)
+        async with aclosing(self._turn) as events:
+            async for event in events:
+                yield event
+        self._turn = None
+
+    async def cancel(self) -> None:
+        """Stop a turn that somebody began and did not read to its end."""
+        if self._turn is not None:
+            unfinished, self._turn = self._turn, None
+            await unfinished.aclose()
+
+    async def close(self) -> None:
+        """Let go of the provider's connections and the session's log."""
+        await self.cancel()
+        await self.provider.close()
+        await self.session.keeper.close()

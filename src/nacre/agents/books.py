@@ -1,0 +1,84 @@
+"""A session's books on its prefix: what was sent, whether it moved, and what the provider says (C32)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import overload
+
+from nacre.cache.ledger import Ledger, Place, Sent
+from nacre.errors import PrefixMoved
+from nacre.messages.usage import Usage
+from nacre.messages.view import View
+
+
+class Books:
+    """Follows the requests of one session; in tests it raises where in use it only warns."""
+
+    def __init__(self, *, strict: bool, lifetime_seconds: float) -> None:
+        self._strict = strict
+        self._lifetime = lifetime_seconds
+        self._ledger = Ledger()
+        self._epochs = 0
+        self._sent_at: float | None = None
+        self._announced: str | None = None
+        self._warnings: list[str] = []
+
+    def sending(self, model: str, view: View, *, at: float) -> None:
+        """Compare what is about to be sent with what was sent before."""
+        self._announced = self._reason(view, at)
+        links = view.chain
+        now = Sent(model, _Places(view, len(links)), links, len(links))
+        moved = self._ledger.check(now, announced=self._announced)
+        if moved is not None and moved.announced is None:
+            if self._strict:
+                raise PrefixMoved(str(moved))
+            self._warnings.append(f"the cached prefix was lost: {moved}")
+        self._ledger = self._ledger.after_request(now)
+        self._epochs = len(view.epochs)
+        self._sent_at = at
+
+    def heard(self, usage: Usage) -> None:
+        """Compare the provider's own figures with those of the request before."""
+        drop = self._ledger.check_usage(usage, announced=self._announced)
+        if drop is not None:
+            self._warnings.append(str(drop))
+        self._ledger = self._ledger.after_usage(usage)
+
+    def warnings(self) -> list[str]:
+        """What there is to tell, told once."""
+        told, self._warnings = self._warnings, []
+        return told
+
+    def _reason(self, view: View, at: float) -> str | None:
+        """Why this request may read less from the cache than the last one."""
+        rewrites = view.epochs[self._epochs :]
+        if "compact" in rewrites or "undo" in rewrites:
+            self._ledger = self._ledger.after_compaction()
+        elif rewrites:
+            self._ledger = self._ledger.after_clear()
+        if rewrites:
+            return ", ".join(rewrites)
+        is_cold = self._sent_at is not None and at - self._sent_at >= self._lifetime
+        return "the cache expired" if is_cold else None
+
+
+class _Places(Sequence[Place]):
+    """Where each block of a view stands; worked out only when asked for, which is when something moved."""
+
+    def __init__(self, view: View, length: int) -> None:
+        self._view = view
+        self._length = length
+
+    def __len__(self) -> int:
+        return self._length
+
+    @overload
+    def __getitem__(self, index: int) -> Place: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Place]: ...
+
+    def __getitem__(self, index: int | slice) -> Place | Sequence[Place]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(self._length))]
+        return Place("messages", self._view.path(index), "block")

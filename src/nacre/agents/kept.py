@@ -1,0 +1,126 @@
+"""Sessions on disk: start one, resume one, or branch off one that another process holds (T1, T8, T8b, T9)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import nacre
+from nacre.clock import SYSTEM_CLOCK, Clock
+from nacre.errors import SessionBusy, TranscriptError
+from nacre.loop.round import heard
+from nacre.messages.blocks import Text, ToolResult
+from nacre.messages.jsonl import Envelope, chained_id, decode, encode
+from nacre.messages.pairing import INTERRUPTED
+from nacre.messages.records import Problem, Record
+from nacre.messages.view import View
+from nacre.store.log import SessionLog, branch
+from nacre.store.tail import Repair
+
+MAX_RESUME_BYTES = 64 * 1024 * 1024
+"""More than this behind the last boundary fills any window many times over; reading it only costs memory."""
+
+
+class LogKeeper:
+    """Writes a session's records to its log, each hanging on the one before."""
+
+    def __init__(self, log: SessionLog, envelope: Envelope, *, parent: str | None = None) -> None:
+        self._log = log
+        self._envelope = envelope
+        self._parent = parent
+
+    @property
+    def session_id(self) -> str:
+        return self._log.session
+
+    @property
+    def folder(self) -> Path:
+        """What belongs to the session beside its log."""
+        return self._log.folder
+
+    async def write(self, records: Sequence[Record]) -> None:
+        parent, lines = self._parent, []
+        for record in records:
+            lines.append(encode(record, envelope=self._envelope, parent=parent))
+            parent = chained_id(record) or parent
+        # One write into the page cache: a thread would cost more than it saves.
+        self._log.append(b"".join(lines))
+        self._parent = parent
+
+    async def sync(self) -> None:
+        await asyncio.to_thread(self._log.sync)
+
+    async def close(self) -> None:
+        self._log.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A session's records and the keeper that goes on writing them."""
+
+    keeper: LogKeeper
+    records: list[Record]
+    problems: list[Problem]
+    notices: list[str]
+
+
+def start(home: Path, cwd: Path, *, branch_name: str = "", clock: Clock = SYSTEM_CLOCK) -> Opened:
+    """A new, empty session for a working directory."""
+    session_id = clock.new_id()
+    log = SessionLog.create(home, cwd, session=session_id)
+    return Opened(LogKeeper(log, _envelope(session_id, cwd, branch_name)), [], [], [])
+
+
+def resume(path: Path, *, home: Path, branch_name: str = "", clock: Clock = SYSTEM_CLOCK) -> Opened:
+    """Go on with a session; one that is open elsewhere goes on as a branch with its own id."""
+    notices: list[str] = []
+    try:
+        log = SessionLog.open(path, home=home)
+    except SessionBusy as busy:
+        log = branch(path, clock.new_id(), home=home)
+        notices.append(f"{busy} Continuing as a branch: session {log.session}.")
+    try:
+        return _load(log, notices, branch_name, clock)
+    except BaseException:
+        log.close()
+        raise
+
+
+def _load(log: SessionLog, notices: list[str], branch_name: str, clock: Clock) -> Opened:
+    where = log.resume_offset()
+    if where.bytes_to_read > MAX_RESUME_BYTES:
+        raise TranscriptError(
+            f"session {log.session} has {where.bytes_to_read / 1e6:,.0f} MB behind its last compaction, "
+            f"more than the {MAX_RESUME_BYTES / 1e6:,.0f} MB that can be resumed; read it with "
+            f"`nacre sessions show {log.session}` or start a new session"
+        )
+    loaded = decode(log.read(where.offset), session_id=log.session)
+    if log.repaired is not None:
+        notices.append(_torn(log.repaired))
+    envelope = _envelope(log.session, Path(loaded.cwd or Path.cwd()), branch_name)
+    keeper = LogKeeper(log, envelope, parent=loaded.leaf)
+    return Opened(keeper, loaded.records, loaded.problems, notices)
+
+
+async def mend(opened: Opened, clock: Clock = SYSTEM_CLOCK) -> Opened:
+    """Answer the calls that were in flight when the process ended, so that the log itself is whole (T8)."""
+    open_calls = View.of(opened.records).open_calls
+    if not open_calls:
+        return opened
+    results = tuple(ToolResult(call_id, (Text(INTERRUPTED),), is_error=True) for call_id in open_calls)
+    ending = heard("user", results, clock)
+    await opened.keeper.write([ending])
+    notice = f"{len(open_calls)} tool call{'s' * (len(open_calls) > 1)} did not finish last time."
+    return Opened(opened.keeper, [*opened.records, ending], opened.problems, [*opened.notices, notice])
+
+
+def _torn(repair: Repair) -> str:
+    if repair.kept_in is None:
+        return "The last line of the log had lost its end; nothing else was lost."
+    return f"The end of the log was torn: {repair.torn_bytes} bytes were moved to {repair.kept_in}."
+
+
+def _envelope(session_id: str, cwd: Path, branch_name: str) -> Envelope:
+    return Envelope(session_id=session_id, cwd=str(cwd), git_branch=branch_name, version=nacre.__version__)

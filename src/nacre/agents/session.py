@@ -1,0 +1,243 @@
+"""One conversation: its transcript, what stands before it, what it costs, and the requests it makes.
+
+Usable on its own by people with a loop of their own: `prepare` gives a request, `record` takes the reply,
+`add_results` the answers of the tools (Q4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from nacre.agents.books import Books
+from nacre.agents.fit import Rung, fit
+from nacre.agents.meter import Meter
+from nacre.cache.breakpoints import Lifetime, place
+from nacre.cache.rules import ModelProfile, cost, profile
+from nacre.clock import SYSTEM_CLOCK, Clock
+from nacre.errors import InvalidRequest, PromptTooLong
+from nacre.loop.limits import Thresholds, thresholds, window
+from nacre.loop.round import heard, said
+from nacre.messages.blocks import Json, JsonObject, Text, ToolResult
+from nacre.messages.events import Reply
+from nacre.messages.records import Record
+from nacre.messages.tokens import Calibration, estimate_json, estimate_text
+from nacre.messages.transcript import Transcript
+from nacre.messages.usage import Usage
+from nacre.messages.view import View
+from nacre.providers.base import Request
+from nacre.tools.base import Tool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Base:
+    """What stands before every message of a session; never edited in mid-session (C31b)."""
+
+    model: str
+    system: tuple[JsonObject, ...] = ()
+    tools: tuple[JsonObject, ...] = ()
+
+    @staticmethod
+    def of(model: str, system: str, tools: Sequence[Tool]) -> Base:
+        """Tools are sorted by name, so that the order they were found in never reaches a request."""
+        blocks: tuple[JsonObject, ...] = ({"type": "text", "text": system},) if system else ()
+        definitions = tuple(one.definition for one in sorted(tools, key=lambda one: one.name))
+        return Base(model=model, system=blocks, tools=definitions)
+
+    @property
+    def tokens(self) -> int:
+        words = sum(estimate_text(str(block["text"])) for block in self.system)
+        return words + sum(estimate_json(definition) for definition in self.tools)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionSettings:
+    """What a person may set about a session's requests."""
+
+    max_output: int = 8_192
+    """Tokens of one reply: enough for nearly every one, and little of the window is kept free for it."""
+    cache_ttl: Lifetime = "5m"
+    """How long the provider keeps the prefix: five minutes is the cheaper write."""
+    window_ceiling: int | None = None
+    compact_percent: float | None = None
+    compact_window: int | None = None
+    strict_prefix: bool = False
+    """Raise when bytes already sent change unannounced; otherwise it is only reported."""
+
+
+class Keeper(Protocol):
+    """Where a session's records are kept."""
+
+    @property
+    def session_id(self) -> str: ...
+
+    async def write(self, records: Sequence[Record]) -> None: ...
+
+    async def sync(self) -> None:
+        """Come back when everything written would survive a power cut."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class InMemory:
+    """Keeps nothing: for people with a store of their own, and for sessions that must leave no trace."""
+
+    def __init__(self, session_id: str) -> None:
+        self.session_id = session_id
+
+    async def write(self, records: Sequence[Record]) -> None:
+        return None
+
+    async def sync(self) -> None:
+        return None
+
+    async def close(self) -> None:
+        return None
+
+
+DEFAULT_SETTINGS = SessionSettings()
+FIVE_MINUTES, HOUR = 300.0, 3_600.0
+
+
+class Session:
+    """One conversation."""
+
+    def __init__(
+        self,
+        base: Base,
+        records: Iterable[Record] = (),
+        *,
+        keeper: Keeper | None = None,
+        settings: SessionSettings = DEFAULT_SETTINGS,
+        ladder: Sequence[Rung] = (),
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        self.base = base
+        self.keeper: Keeper = keeper or InMemory(clock.new_id())
+        self.transcript = Transcript(records, write=self.keeper.write)
+        self.settings = settings
+        self.ladder = ladder
+        self.clock = clock
+        self.meter = Meter.of(self.transcript.records)
+        self.calibration = Calibration()
+        lifetime = HOUR if settings.cache_ttl == "1h" else FIVE_MINUTES
+        self._books = Books(strict=settings.strict_prefix, lifetime_seconds=lifetime)
+        self._asked = 0
+
+    @property
+    def id(self) -> str:
+        return self.keeper.session_id
+
+    @property
+    def view(self) -> View:
+        return self.transcript.view
+
+    @property
+    def profile(self) -> ModelProfile:
+        return profile(self.base.model)
+
+    @property
+    def thresholds(self) -> Thresholds:
+        """Where in the model's window something happens (C3)."""
+        rules, settings = self.profile, self.settings
+        size = window(
+            self.base.model, known=rules.window if rules.known else None, ceiling=settings.window_ceiling
+        )
+        return thresholds(
+            size,
+            max_output=rules.max_output,
+            percent=settings.compact_percent,
+            compact_window=settings.compact_window,
+        )
+
+    @property
+    def tokens(self) -> int:
+        """How many tokens the next request would hold."""
+        return self.view.count(self.base.tokens)
+
+    async def add_user(self, text: str) -> None:
+        """Record what the person said."""
+        await self.transcript.append(heard("user", (Text(text),), self.clock))
+
+    async def prepare(self) -> Request:
+        """The next request, shrunk to fit, with its cache markers."""
+        await self.transcript.append(*await self.fit(self.view, None))
+        return self.send(self.view)
+
+    async def record(self, reply: Reply) -> None:
+        """Take a provider's reply into the conversation."""
+        await self.transcript.append(said(reply, self.clock))
+        self.heard(reply)
+
+    async def add_results(self, results: Sequence[ToolResult]) -> None:
+        """Answer the calls of the last reply."""
+        await self.transcript.append(heard("user", tuple(results), self.clock))
+
+    async def fit(self, view: View, overflow: PromptTooLong | None) -> list[Record]:
+        """The loop's slot: what must happen to the view before it can be sent."""
+        return await fit(
+            view, self.ladder, base=self.base.tokens, thresholds=self.thresholds, overflow=overflow
+        )
+
+    def send(self, view: View, max_output: int | None = None) -> Request:
+        """A view as a request that is about to be sent: the books are told."""
+        request = self.request(view, max_output)
+        self._books.sending(self.base.model, view, at=self.clock.now().timestamp())
+        self._asked = self.base.tokens + view.estimate
+        return request
+
+    def request(self, view: View, max_output: int | None = None) -> Request:
+        """A view as a request; asking for one changes nothing."""
+        messages = view.messages if self.profile.system_messages else _without_system(view.messages)
+        if not messages:
+            raise InvalidRequest("there is nothing to send yet: add a user's message first")
+        system, tools, marked = place(
+            list(self.base.system),
+            list(self.base.tools),
+            messages,
+            profile=self.profile,
+            ttl=self.settings.cache_ttl,
+        )
+        return Request(
+            model=self.base.model.removesuffix("[1m]"),
+            system=system,
+            tools=tools,
+            messages=marked,
+            max_tokens=min(max_output or self.settings.max_output, self.profile.max_output),
+        )
+
+    def heard(self, reply: Reply) -> None:
+        """The loop's slot: keep the books on a reply."""
+        self.pay(reply.usage)
+        self.calibration = self.calibration.after(estimated=self._asked, real=reply.usage.prompt)
+        self._books.heard(reply.usage)
+
+    def pay(self, usage: Usage) -> None:
+        """Count what a request cost, whether or not its reply was of use."""
+        self.meter = self.meter.after(usage, self.base.model)
+
+    def price(self, usage: Usage) -> float:
+        """USD of this usage; nothing where no price is known."""
+        return cost(self.profile, usage) or 0.0
+
+    def warnings(self) -> list[str]:
+        """What there is to tell about the prefix and the cache, told once."""
+        return self._books.warnings()
+
+
+def _without_system(messages: list[JsonObject]) -> list[JsonObject]:
+    """For models that take no system message in mid-conversation: its words join the user's before it."""
+    merged: list[JsonObject] = []
+    for message in messages:
+        if message["role"] == "system" and merged:
+            merged[-1] = {**merged[-1], "content": [*_content(merged[-1]), *_content(message)]}
+        else:
+            merged.append(message)
+    return merged
+
+
+def _content(message: JsonObject) -> list[Json]:
+    content = message["content"]
+    return content if isinstance(content, list) else []

@@ -1,0 +1,54 @@
+"""One user turn, told top to bottom: the words go to the log, the loop runs, the books are closed."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+
+from nacre.agents.session import Session
+from nacre.loop.limits import Limits
+from nacre.loop.loop import Slots, run
+from nacre.messages.events import Event, Notice, ProviderEvent, Reply, StartedOver, TurnDone
+from nacre.messages.usage import Usage
+from nacre.messages.view import View
+from nacre.providers.base import Provider
+from nacre.tools.base import Tool
+
+
+async def turn(
+    session: Session, provider: Provider, text: str, *, tools: Mapping[str, Tool], limits: Limits
+) -> AsyncGenerator[Event, None]:
+    """From the person's text to the final reply; the text is on disk before anything is sent."""
+    await session.add_user(text)
+    spent, rounds, last = Usage(), 0, None
+
+    async def ask(view: View, max_output: int) -> AsyncGenerator[ProviderEvent, None]:
+        async with aclosing(provider.stream(session.send(view, max_output))) as events:
+            async for event in events:
+                yield event
+
+    slots = Slots(fit=session.fit, heard=session.heard)
+    loop = run(session.transcript, ask, tools, slots=slots, limits=limits, clock=session.clock)
+    try:
+        async with aclosing(loop) as events:
+            async for event in events:
+                match event:
+                    case Reply():
+                        spent, rounds, last = spent + event.usage, rounds + 1, event
+                    case StartedOver(usage=Usage() as wasted):
+                        session.pay(wasted)
+                        spent += wasted
+                    case _:
+                        pass
+                yield event
+                for warning in session.warnings():
+                    yield Notice(warning, "warning")
+    finally:
+        await session.keeper.sync()
+    is_answered = last is not None and not last.message.tool_calls
+    yield TurnDone(
+        outcome="answered" if is_answered else "turn_limit",
+        rounds=rounds,
+        usage=spent,
+        cost_usd=session.price(spent),
+    )

@@ -1,0 +1,100 @@
+"""The nets under every test: a clean environment, no network but loopback, a prefix that never moves."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nacre.agents.session import Session
+from nacre.messages.view import View
+from nacre.testing import FrozenClock, ScriptedProvider, first_moved_block
+
+LOOPBACK = ("127.", "localhost", "::1")
+FOREIGN_VARIABLES = ("NACRE_", "CLAUDE_", "ANTHROPIC_", "OPENAI_", "OTEL_")
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """No setting of the person who runs the tests reaches them, and nothing of theirs is written to."""
+    for name in list(os.environ):
+        if name.startswith(FOREIGN_VARIABLES):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("NACRE_HOME", str(tmp_path_factory.mktemp("home")))
+
+
+@pytest.fixture(autouse=True)
+def closed_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing in nacre needs the network: a connection to anywhere but loopback fails the test.
+
+    Patched because there is no other way to see a connection that must not be attempted.
+    """
+    connect = socket.socket.connect
+
+    def guarded(self: socket.socket, address: Any) -> None:
+        if isinstance(address, tuple) and not str(address[0]).startswith(LOOPBACK):
+            raise AssertionError(f"a test tried to connect to {address}")
+        connect(self, address)
+
+    monkeypatch.setattr(socket.socket, "connect", guarded)
+
+
+@pytest.fixture(autouse=True)
+def prefix_net(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Every request starts with the bytes of the one before, unless the test says why not.
+
+    Patched so that the net holds without any test having to ask for it.
+    """
+    providers: list[ScriptedProvider] = []
+    create = ScriptedProvider.__init__
+
+    def noted(self: ScriptedProvider, *args: Any, **kwargs: Any) -> None:
+        create(self, *args, **kwargs)
+        providers.append(self)
+
+    monkeypatch.setattr(ScriptedProvider, "__init__", noted)
+    yield
+    assert all(not provider.changed() for provider in providers), (
+        "somebody changed a request after sending it"
+    )
+    if request.node.get_closest_marker("moves_prefix") is None:
+        moved = [first_moved_block(provider.requests) for provider in providers]
+        assert not any(moved), f"the prefix moved: {next(filter(None, moved))}"
+
+
+@pytest.fixture(autouse=True)
+def replay_net(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """After every test the records of every session fold to the view the session had.
+
+    Patched so that the net holds without any test having to ask for it.
+    """
+    sessions: list[Session] = []
+    create = Session.__init__
+
+    def noted(self: Session, *args: Any, **kwargs: Any) -> None:
+        create(self, *args, **kwargs)
+        sessions.append(self)
+
+    monkeypatch.setattr(Session, "__init__", noted)
+    yield
+    for session in sessions:
+        assert View.of(session.transcript.records) == session.view, "replay differs from the live view"
+
+
+@pytest.fixture
+def clock() -> FrozenClock:
+    return FrozenClock()
+
+
+@pytest.fixture
+def provider() -> ScriptedProvider:
+    return ScriptedProvider()
+
+
+@pytest.fixture
+def home() -> Path:
+    return Path(os.environ["NACRE_HOME"])
