@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -47,6 +48,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if instruction := os.environ.get("_NACRE_COMPLETE"):
             return _completed(instruction)
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            # A name that the terminal cannot show is shown escaped; it is no reason to fail.
+            sys.stdout.reconfigure(errors="backslashreplace")
         args = list(sys.argv[1:] if argv is None else argv)
         context = nacre.make_context("nacre", args, color=False if os.environ.get("NO_COLOR") else None)
         meta = context.meta  # one for the whole command line: a subcommand's `--debug` lands here too

@@ -21,9 +21,10 @@ MONTH_DAYS = 60
 
 def print_json(value: Json) -> None:
     """Print one JSON document on stdout, readable when a person looks at it."""
-    # Python keeps lone surrogates from odd file names; escaping them keeps the output valid UTF-8.
-    text = json.dumps(value, ensure_ascii=False, indent=2 if is_terminal() else None)
-    print(text.encode(errors="backslashreplace").decode() if not _is_encodable(text) else text)
+    indent = 2 if is_terminal() else None
+    text = json.dumps(value, ensure_ascii=False, indent=indent)
+    # A terminal without UTF-8, or a file name that is not text, still gets the same document, escaped.
+    print(text if _is_encodable(text) else json.dumps(value, indent=indent))
 
 
 def print_table(
@@ -96,7 +97,7 @@ def _escaped(char: str) -> str:
 
 def _is_encodable(text: str) -> bool:
     try:
-        text.encode()
+        text.encode(getattr(sys.stdout, "encoding", None) or "utf-8")
     except UnicodeEncodeError:
         return False
     return True

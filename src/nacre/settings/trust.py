@@ -54,7 +54,7 @@ def read_trusted(home: Path) -> Trusted:
     path = home / FILE
     try:
         value = json.loads(os.fsdecode(path.read_bytes()))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return Trusted()
     except (OSError, ValueError, RecursionError):
         return Trusted(problem=_unreadable(path))

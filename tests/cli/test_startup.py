@@ -1,0 +1,66 @@
+"""Start-up: the quick commands import next to nothing, and no command imports a vendor it does not use."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.program import started
+
+LISTED = """
+import sys
+before = set(sys.modules)
+sys.argv = ["nacre", *sys.argv[1:]]
+import runpy
+extra = set(sys.modules) - before
+try:
+    runpy.run_module("nacre", run_name="__main__", alter_sys=True)
+except SystemExit:
+    pass
+print(*sorted(set(sys.modules) - before - extra), file=sys.stderr)
+"""
+"""Runs a command as `python -m nacre` does, then lists what that imported beyond `runpy` itself."""
+
+HEAVY = {
+    "anthropic",
+    "openai",
+    "httpx2",
+    "httpx",
+    "pydantic",
+    "pydantic_core",
+    "rich",
+    "textual",
+    "mcp",
+    "numpy",
+    "yaml",
+    "asyncio",
+    "opentelemetry",
+}
+"""Vendors, UI and ranking: each costs more than all of a quick command."""
+
+
+def imported(cwd: Path, *args: str) -> set[str]:
+    ended = started(cwd, "-c", LISTED, *args)
+    return set(ended.stderr.splitlines()[-1].split())
+
+
+def test_version_imports_nothing_but_the_package(tmp_path: Path) -> None:
+    assert imported(tmp_path, "--version") <= {"nacre", "nacre.__main__"}
+
+
+@pytest.mark.parametrize("args", [["--help"], ["doctor", "--json"], ["doctor"], ["--nonsense"], ["nonsense"]])
+def test_quick_commands_import_no_vendor_no_ui_and_no_event_loop(tmp_path: Path, args: list[str]) -> None:
+    loaded = imported(tmp_path, *args)
+    assert "click" in loaded  # or the list below would prove nothing
+    assert {name.partition(".")[0] for name in loaded} & HEAVY == set()
+
+
+def test_settings_load_without_the_command_line_or_a_vendor(tmp_path: Path) -> None:
+    ended = started(
+        tmp_path,
+        "-c",
+        "import sys, nacre.settings, pathlib; nacre.settings.load(pathlib.Path('.'), {'HOME': '/nowhere'}); "
+        "print(*sorted({n.partition('.')[0] for n in sys.modules}))",
+    )
+    assert {"click", "difflib", "tempfile", *HEAVY} & set(ended.stdout.split()) == set()
