@@ -1,0 +1,202 @@
+"""All sessions below a home: list, find, search; no log is ever changed, so any home is safe (T7)."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from nacre.errors import SessionNotFound, TranscriptError
+from nacre.messages.blocks import JsonObject
+from nacre.store import disk
+from nacre.store.search import Hit, Query, query, search_log
+from nacre.store.slug import canonical, same_folder, slug
+from nacre.store.summaries import SessionSummary, moment, summarise
+
+CACHE_FORMAT = 1
+NEAR_IDS = 3
+"""So many similar ids are offered when one is not found; more would not be read."""
+SHOWN_AMBIGUOUS = 5
+"""So many ids with a shared prefix are named."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Log:
+    path: Path
+    size: int
+    mtime_ns: int
+
+
+class Sessions:
+    """The sessions of one home."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+
+    def list(self, cwd: str | os.PathLike[str] | None = None) -> list[SessionSummary]:
+        """Summaries, newest first, of one working directory or of all."""
+        logs = list(self._logs(cwd))
+        cached = _load_cache(self._cache)
+        summaries = {}
+        fresh: dict[str, JsonObject] = {}
+        for log in logs:
+            known = _from_cache(cached.get(str(log.path)), log)
+            if known is None:
+                try:
+                    known = summarise(log.path)
+                except TranscriptError:  # deleted or made unreadable since it was listed
+                    continue
+                fresh[str(log.path)] = _to_cache(known, log)
+            summaries[log.path] = known
+        gone = [key for key in cached if cwd is None and Path(key) not in summaries]
+        if fresh or gone:
+            kept = {key: value for key, value in cached.items() if key not in gone}
+            _save_cache(self._cache, kept | fresh)
+        wanted = [each for each in summaries.values() if cwd is None or _belongs(each, canonical(cwd))]
+        return sorted(wanted, key=lambda each: (each.modified, each.session), reverse=True)
+
+    def find(self, id_or_prefix: str) -> Path:
+        """The log with this id, or the only one whose id begins so."""
+        logs = list(self._logs())
+        exact = [log for log in logs if log.path.stem == id_or_prefix]
+        if exact:  # a copied project has the same ids again; the newer one is meant
+            return max(exact, key=lambda log: log.mtime_ns).path
+        begun = [log.path for log in logs if id_or_prefix and log.path.stem.startswith(id_or_prefix)]
+        if len(begun) > 1:
+            some = ", ".join(sorted(path.stem for path in begun)[:SHOWN_AMBIGUOUS])
+            raise TranscriptError(
+                f"{id_or_prefix!r} is the beginning of {len(begun)} sessions: {some}; type more of it"
+            )
+        if not begun:
+            raise SessionNotFound(_not_found(id_or_prefix, sorted({log.path.stem for log in logs})))
+        return begun[0]
+
+    def latest(self, cwd: str | os.PathLike[str]) -> Path | None:
+        """The log of this directory that was written to last."""
+        listed = self.list(cwd)
+        return next((each.path for each in listed if each.bytes), None)
+
+    def search(
+        self,
+        text: str,
+        *,
+        regex: bool = False,
+        ignore_case: bool = True,
+        cwd: str | os.PathLike[str] | None = None,
+    ) -> Iterator[Hit]:
+        """Matching lines of all logs, newest log first; a bad query is refused before anything is read."""
+        wanted = query(text, regex=regex, ignore_case=ignore_case)
+        logs = sorted(self._logs(cwd), key=lambda log: log.mtime_ns, reverse=True)
+        return (hit for log in logs for hit in _hits(log.path, wanted))
+
+    @property
+    def _cache(self) -> Path:
+        return self.home / "cache" / "sessions.json"
+
+    def _logs(self, cwd: str | os.PathLike[str] | None = None) -> Iterator[_Log]:
+        """Regular files only: a FIFO among them must not hold up a listing."""
+        name = None if cwd is None else slug(canonical(cwd))
+        for folder in _entries(self.home / "projects"):
+            if not folder.is_dir() or (name is not None and not same_folder(folder.name, name)):
+                continue
+            for entry in _entries(Path(folder.path)):
+                # Older clients keep the logs of sub-agents beside those of sessions.
+                if not entry.name.endswith(".jsonl") or entry.name.startswith("agent-"):
+                    continue
+                try:
+                    if entry.is_file():
+                        found = entry.stat()
+                        yield _Log(Path(entry.path), found.st_size, found.st_mtime_ns)
+                except OSError:
+                    continue
+
+
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(entries, key=lambda entry: entry.name)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise TranscriptError(disk.explain(error, folder)) from error
+
+
+def _belongs(summary: SessionSummary, cwd: str) -> bool:
+    """Two directories can share a slug (`a_b`, `a-b`); the log itself knows which one it was."""
+    return summary.cwd is None or canonical(summary.cwd) == cwd or slug(canonical(summary.cwd)) != slug(cwd)
+
+
+def _hits(path: Path, wanted: Query) -> Iterator[Hit]:
+    try:
+        yield from search_log(path, wanted)
+    except SessionNotFound:  # deleted since it was listed
+        return
+
+
+def _not_found(wanted: str, ids: list[str]) -> str:
+    near = [each for each in ids if wanted and each.startswith(wanted[:4])][:NEAR_IDS]
+    near = near or difflib.get_close_matches(wanted, ids, n=NEAR_IDS)
+    hint = f"did you mean {', '.join(near)}?" if near else "`nacre sessions list` shows what there is"
+    return f"no session {wanted!r}; {hint}"
+
+
+def _load_cache(path: Path) -> dict[str, JsonObject]:
+    try:
+        body = json.loads(path.read_bytes())
+        sessions = body["sessions"] if body["format"] == CACHE_FORMAT else {}
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return {}
+    return {str(key): value for key, value in sessions.items() if isinstance(value, dict)}
+
+
+def _save_cache(path: Path, sessions: dict[str, JsonObject]) -> None:
+    """Best effort: a home that cannot be written, or that another listing is writing, is merely slower."""
+    body = json.dumps({"format": CACHE_FORMAT, "sessions": sessions}).encode()
+    try:
+        disk.make_folder(path.parent)
+        with FileLock(path.with_suffix(".lock"), timeout=0, mode=disk.FILE_MODE):
+            disk.replace_file(path, body, temp_name=f".{path.name}.tmp", sync=False)
+    except (OSError, Timeout):
+        return
+
+
+def _to_cache(summary: SessionSummary, log: _Log) -> JsonObject:
+    return {
+        "size": log.size,
+        "mtimeNs": log.mtime_ns,
+        "cwd": summary.cwd,
+        "started": summary.started.isoformat() if summary.started else None,
+        "modified": summary.modified.isoformat(),
+        "messages": summary.messages,
+        "tokens": summary.tokens,
+        "compactions": summary.compactions,
+        "title": summary.title,
+    }
+
+
+def _from_cache(entry: JsonObject | None, log: _Log) -> SessionSummary | None:
+    if entry is None or entry.get("size") != log.size or entry.get("mtimeNs") != log.mtime_ns:
+        return None
+    modified = moment(entry.get("modified"))
+    match entry:
+        case {"messages": int(messages), "tokens": int(tokens), "compactions": int(compactions)} if modified:
+            cwd, title = entry.get("cwd"), entry.get("title")
+            return SessionSummary(
+                session=log.path.stem,
+                cwd=cwd if isinstance(cwd, str) else None,
+                started=moment(entry.get("started")),
+                modified=modified,
+                messages=messages,
+                tokens=tokens,
+                compactions=compactions,
+                bytes=log.size,
+                title=title if isinstance(title, str) else None,
+                slug=log.path.parent.name,
+                path=log.path,
+            )
+    return None

@@ -1,0 +1,202 @@
+"""What a session is about, read off its log by a scan of bytes: counts by token, JSON for a handful of lines.
+
+A JSON string escapes its quotes, so a token with bare quotes around it is structure and not somebody's text.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from nacre.messages.blocks import Json, JsonObject
+from nacre.store.lines import line_around, open_log, whole_lines
+
+TITLE_CHARS = 80
+"""A title is one line of a listing."""
+HEAD_LINES = 40
+"""So many first lines are parsed for the directory, the start and the opening words."""
+USAGES_TRIED = 20
+"""The last usages may belong to sidechains and synthetic replies; after so many the one before stands."""
+
+_SPACED = {kind: re.compile(rb'(?<!: \{)"type"\s*:\s*"' + kind + rb'"') for kind in (b"user", b"assistant")}
+_TITLE_TYPES = ("custom-title", "ai-title", "summary")
+"""Records that name a session, the one to prefer first; of each the last counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSummary:
+    """One line of a listing of sessions."""
+
+    session: str
+    cwd: str | None
+    started: datetime | None
+    modified: datetime
+    messages: int
+    """User and assistant records, tool results included; one reply may be several records."""
+    tokens: int
+    """What the context held after the last reply: input, cache writes and reads, output."""
+    compactions: int
+    bytes: int
+    title: str | None
+    """Its name if it was given one, else the user's first words."""
+    slug: str
+    path: Path
+
+
+@dataclass(slots=True)
+class _Findings:
+    """What the scan has seen so far."""
+
+    messages: int = 0
+    compactions: int = 0
+    cwd: str | None = None
+    started: datetime | None = None
+    opening: str | None = None
+    lines_parsed: int = 0
+    tokens: int = 0
+    names: dict[str, str] = field(default_factory=dict)
+
+
+def summarise(path: Path) -> SessionSummary:
+    """Read one log once, in bounded memory."""
+    with open_log(path) as file:
+        found = os.fstat(file.fileno())
+    seen = _Findings()
+    for _, block in whole_lines(path, end=found.st_size):
+        _count(block, seen)
+        if seen.lines_parsed < HEAD_LINES:
+            _look_at_head(block, seen)
+        _look_for_names(block, seen)
+        # Only the last usage counts, and the last chunk that has one is not known before the end.
+        seen.tokens = _last_tokens(block, seen.tokens)
+    named = [seen.names[kind] for kind in _TITLE_TYPES if kind in seen.names]
+    return SessionSummary(
+        session=path.stem,
+        cwd=seen.cwd,
+        started=seen.started,
+        modified=datetime.fromtimestamp(found.st_mtime, UTC),
+        messages=seen.messages,
+        tokens=seen.tokens,
+        compactions=seen.compactions,
+        bytes=found.st_size,
+        title=named[0] if named else seen.opening,
+        slug=path.parent.name,
+        path=path,
+    )
+
+
+def _count(block: bytes, seen: _Findings) -> None:
+    seen.messages += _tally(block, b"user") + _tally(block, b"assistant")
+    seen.compactions += block.count(b'"compact_boundary"')
+
+
+def _tally(block: bytes, kind: bytes) -> int:
+    """Records of a type; one that stands right behind a colon is nested in another, such as a progress report.
+
+    Nearly every writer leaves no blanks; the slower pattern is for those that do.
+    """
+    if b'"type": "' in block:
+        return len(_SPACED[kind].findall(block))
+    token = b'"type":"' + kind + b'"'
+    return block.count(token) - block.count(b":{" + token)
+
+
+def _look_at_head(block: bytes, seen: _Findings) -> None:
+    at = 0
+    while (
+        at < len(block)
+        and seen.lines_parsed < HEAD_LINES
+        and not (seen.cwd and seen.started and seen.opening)
+    ):
+        _, line = line_around(block, at)
+        at += len(line) + 1
+        seen.lines_parsed += 1
+        record = parsed(line)
+        seen.cwd = seen.cwd or _text(record.get("cwd"))
+        seen.started = seen.started or moment(record.get("timestamp"))
+        seen.opening = seen.opening or _opening_words(record)
+
+
+def _opening_words(record: JsonObject) -> str | None:
+    if record.get("type") != "user" or record.get("isMeta") is True or record.get("isSidechain") is True:
+        return None
+    message = record.get("message")
+    content = message.get("content") if isinstance(message, dict) else None
+    if isinstance(content, list):
+        content = next(
+            (
+                block.get("text")
+                for block in content
+                if isinstance(block, dict) and block.get("type") == "text"
+            ),
+            None,
+        )
+    words = _text(content)
+    # Commands and injected context arrive in tags; they are nobody's words.
+    return one_line(words, TITLE_CHARS) if words and not words.lstrip().startswith("<") else None
+
+
+def _look_for_names(block: bytes, seen: _Findings) -> None:
+    for kind in _TITLE_TYPES:
+        at = block.rfind(b'"type":"' + kind.encode() + b'"')
+        if at < 0:
+            continue
+        record = parsed(line_around(block, at)[1])
+        names = (_text(record.get(key)) for key in ("customTitle", "aiTitle", "title", "summary"))
+        if record.get("type") == kind and (name := next(filter(None, names), None)):
+            seen.names[kind] = one_line(name, TITLE_CHARS)
+
+
+def _last_tokens(block: bytes, before: int) -> int:
+    at = len(block)
+    for _ in range(USAGES_TRIED):
+        at = block.rfind(b'"usage"', 0, at)
+        if at < 0:
+            break
+        begin, line = line_around(block, at)
+        total = _total(parsed(line))
+        if total:
+            return total
+        at = begin
+    return before
+
+
+def _total(record: JsonObject) -> int:
+    message = record.get("message")
+    usage = message.get("usage") if isinstance(message, dict) else None
+    if not isinstance(usage, dict) or record.get("isSidechain") is True:
+        return 0
+    names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
+    return sum(count for name in names if isinstance(count := usage.get(name), int))
+
+
+def moment(value: Json) -> datetime | None:
+    """A timestamp as logs write it, or nothing."""
+    try:
+        read = datetime.fromisoformat(value) if isinstance(value, str) else None
+    except ValueError:
+        return None
+    return read.replace(tzinfo=UTC) if read and read.tzinfo is None else read
+
+
+def one_line(text: str, most: int) -> str:
+    """The words on one line, cut to size."""
+    flat = " ".join(text[: most * 8].split())
+    return flat if len(flat) <= most else flat[: most - 1].rstrip() + "…"
+
+
+def parsed(line: bytes) -> JsonObject:
+    """The record on a line; an empty one when the line holds none."""
+    try:
+        value: Json = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _text(value: Json) -> str | None:
+    return value if isinstance(value, str) and value else None
