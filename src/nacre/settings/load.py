@@ -20,6 +20,8 @@ from nacre.settings.trust import FILE, canonical, read_trusted
 from nacre.settings.values import Settings
 
 POLICY_PATH = Path("/etc/nacre/settings.json")
+PROJECT_FILE = Path(".nacre/settings.json")
+LOCAL_FILE = Path(".nacre/settings.local.json")
 _VENDOR_VARIABLES = {"anthropic.baseUrl": "ANTHROPIC_BASE_URL", "openai.baseUrl": "OPENAI_BASE_URL"}
 
 
@@ -43,22 +45,14 @@ def load(
     )
     home = _home(outside, environ)
     root = find_root(cwd, home)
-    local = root / ".nacre" / "settings.local.json"
-    files = [from_file(home / "settings.json", Layer.USER)]
-    if not is_same(root / ".nacre", home):
-        files = [
-            from_file(local, Layer.LOCAL),
-            from_file(root / ".nacre" / "settings.json", Layer.PROJECT),
-            *files,
-        ]
     trusted = read_trusted(home)
     gate = Gate(
         root=root,
         trust_path=home / FILE,
         is_trusted=canonical(root) in trusted.directories,
-        is_local_committed=is_committed(local),
+        is_local_committed=is_committed(root / LOCAL_FILE),
     )
-    sources = [gate.admitted(source) for source in (*outside, *files)]
+    sources = [gate.admitted(source) for source in (*outside, *_files(root, home))]
     chosen = _strongest(sources)
     problems = [problem for source in sources for problem in source.problems]
     return _built(
@@ -73,6 +67,14 @@ def load(
         ),
         chosen,
     )
+
+
+def _files(root: Path, home: Path) -> list[Source]:
+    """The settings files, strongest first; in the user's home directory there is no project's."""
+    user = from_file(home / "settings.json", Layer.USER)
+    if is_same(root / ".nacre", home):
+        return [user]
+    return [from_file(root / LOCAL_FILE, Layer.LOCAL), from_file(root / PROJECT_FILE, Layer.PROJECT), user]
 
 
 def _home(outside: Iterable[Source], environ: Mapping[str, str]) -> Path:
