@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -70,7 +70,7 @@ class AnthropicProvider:
     def capabilities(self, model: str) -> Capabilities:
         return capabilities_of(model)
 
-    async def stream(self, request: Request) -> AsyncIterator[ProviderEvent]:
+    async def stream(self, request: Request) -> AsyncGenerator[ProviderEvent, None]:
         """Text and thinking as they come, calls as they are finished, then the whole reply."""
         assembly = Assembly()
         client = self._connect()
@@ -148,7 +148,7 @@ class AnthropicProvider:
             # nacre's own retry tells the user what it waits for; two of them would multiply.
             "max_retries": 0,
             # Any byte, a ping included, is a sign of life: the time between two reads is the silence.
-            "timeout": httpx2.Timeout(self._timeout, connect=min(CONNECT_SECONDS, self._timeout)),
+            "timeout": httpx2.Timeout(self._timeout, connect=CONNECT_SECONDS),
         }
         if request.betas:
             options["headers"] = {"anthropic-beta": ",".join(request.betas)}
@@ -175,24 +175,15 @@ class AnthropicProvider:
             raise _keyless() from error
 
     def _explain(self, error: Exception, *, url: str) -> ProviderError:
-        from anthropic import (  # noqa: PLC0415  see _connect
-            APIConnectionError,
-            APIStatusError,
-            APITimeoutError,
-            CredentialsError,
-        )
+        from anthropic import APIStatusError, CredentialsError  # noqa: PLC0415  see _connect
 
         match error:
             case APIStatusError():
                 return failures.error_of(_refusal(error), provider=_NAME, key_variable=KEY_VARIABLE)
-            case APITimeoutError() | httpx2.TimeoutException():
-                return failures.silent(provider=_NAME, seconds=self._timeout)
-            case APIConnectionError():
-                return failures.unreachable(error, provider=_NAME, url=url)
             case CredentialsError():
                 return _keyless()
             case _:
-                return failures.broken(error, provider=_NAME)
+                return failures.lost(error, provider=_NAME, url=url, silence=self._timeout)
 
 
 def _prompt(request: Request) -> dict[str, object]:

@@ -133,7 +133,8 @@ class Roles:
 
 def small_model(choice: Choice) -> str:
     """The model for side queries beside this one; a private server is asked for nothing it may not have."""
-    return _SMALL[choice.provider_name] if profile(choice.model).known else choice.model
+    row = profile(choice.model)
+    return _SMALL[choice.provider_name] if row.provider == choice.provider_name else choice.model
 
 
 def _wanted(model: str, environ: Mapping[str, str], *, because: str) -> Choice:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 
+import httpx2
+
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import (
     AuthError,
@@ -70,20 +72,15 @@ def error_of(
     return InvalidRequest(f"{provider} refuses the request ({refusal.status}: {said})")
 
 
-def unreachable(error: Exception, *, provider: str, url: str) -> Overloaded:
-    """No connection at all; worth another try, and worth knowing where we tried."""
-    cause = error.__cause__ or error
-    return Overloaded(f"cannot reach {provider} at {url} ({_one_line(str(cause) or type(cause).__name__)})")
-
-
-def broken(error: Exception | str, *, provider: str) -> StreamBroken:
-    """The reply stopped or could not be read."""
-    said = error if isinstance(error, str) else str(error) or type(error).__name__
-    return StreamBroken(f"the reply of {provider} broke off ({_one_line(said)})")
-
-
-def silent(*, provider: str, seconds: float) -> StreamBroken:
-    return StreamBroken(f"{provider} sent nothing for {seconds:g} seconds")
+def lost(error: Exception, *, provider: str, url: str, silence: float) -> Overloaded | StreamBroken:
+    """The error for a connection that never was, went silent or broke off; vendors wrap the true cause."""
+    cause = error if isinstance(error, httpx2.TransportError) else error.__cause__ or error
+    said = _one_line(str(cause) or type(cause).__name__)
+    if isinstance(cause, httpx2.ConnectError | httpx2.ConnectTimeout):
+        return Overloaded(f"cannot reach {provider} at {url} ({said})")
+    if isinstance(cause, httpx2.TimeoutException):
+        return StreamBroken(f"{provider} sent nothing for {silence:g} seconds")
+    return StreamBroken(f"the reply of {provider} broke off ({said})")
 
 
 def retry_after(headers: Mapping[str, str], clock: Clock = SYSTEM_CLOCK) -> float | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -60,7 +60,7 @@ class OpenAICompatibleProvider:
     def capabilities(self, model: str) -> Capabilities:
         return capabilities_of(model)
 
-    async def stream(self, request: Request) -> AsyncIterator[ProviderEvent]:
+    async def stream(self, request: Request) -> AsyncGenerator[ProviderEvent, None]:
         """Text and reasoning as they come, calls as they are finished, then the reply.
 
         Reasoning is shown but no part of the reply: these servers take none of it back.
@@ -107,7 +107,7 @@ class OpenAICompatibleProvider:
                 options={
                     # nacre's own retry tells the user what it waits for; two of them would multiply.
                     "max_retries": 0,
-                    "timeout": httpx2.Timeout(self._timeout, connect=min(CONNECT_SECONDS, self._timeout)),
+                    "timeout": httpx2.Timeout(self._timeout, connect=CONNECT_SECONDS),
                 },
                 stream=True,
                 stream_cls=AsyncStream[object],
@@ -127,21 +127,12 @@ class OpenAICompatibleProvider:
             raise self._explain(error, url=str(client.base_url)) from error
 
     def _explain(self, error: Exception, *, url: str) -> ProviderError:
-        from openai import (  # noqa: PLC0415  see _connect
-            APIConnectionError,
-            APIError,
-            APIStatusError,
-            APITimeoutError,
-        )
+        from openai import APIError, APIStatusError  # noqa: PLC0415  see _connect
 
         match error:
             case APIStatusError():
                 refusal = _refusal(error, status=error.status_code, headers=dict(error.response.headers))
                 return failures.error_of(refusal, provider=_NAME, key_variable=KEY_VARIABLE)
-            case APITimeoutError() | httpx2.TimeoutException():
-                return failures.silent(provider=_NAME, seconds=self._timeout)
-            case APIConnectionError():
-                return failures.unreachable(error, provider=_NAME, url=url)
             case APIError() if error.body is not None:
                 # An error in mid-stream: only its code tells a busy server from a refusal.
                 status = 400 if error.code in failures.TOO_LONG_CODES else 500
@@ -149,7 +140,7 @@ class OpenAICompatibleProvider:
                     _refusal(error, status=status, headers={}), provider=_NAME, key_variable=KEY_VARIABLE
                 )
             case _:
-                return failures.broken(error, provider=_NAME)
+                return failures.lost(error, provider=_NAME, url=url, silence=self._timeout)
 
 
 def _body(request: Request, *, is_openai: bool) -> dict[str, object]:

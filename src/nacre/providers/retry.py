@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
 
 import anyio
@@ -76,7 +76,7 @@ class RetryingProvider:
     def capabilities(self, model: str) -> Capabilities:
         return self.inner.capabilities(model)
 
-    async def stream(self, request: Request) -> AsyncIterator[ProviderEvent]:
+    async def stream(self, request: Request) -> AsyncGenerator[ProviderEvent, None]:
         """The provider's events, `Waiting` before each new try, `StartedOver` where words became void."""
         failures: list[ProviderError] = []
         while True:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -119,7 +119,7 @@ class ScriptedProvider:
     def capabilities(self, model: str) -> Capabilities:
         return self._capabilities or capabilities_of(model)
 
-    async def stream(self, request: Request) -> AsyncIterator[ProviderEvent]:
+    async def stream(self, request: Request) -> AsyncGenerator[ProviderEvent, None]:
         self._keep(request)
         reply = self._next(request)
         for block in reply.blocks:
