@@ -6,8 +6,8 @@ from bisect import bisect_left
 from collections.abc import Sequence
 
 from nacre.cache.anthropic_lookup import Prompt, Sampled
-from nacre.cache.anthropic_render import digest
-from nacre.cache.anthropic_state import Cache, Call, Outcome, Rendered, Snapshot, Trace
+from nacre.cache.anthropic_render import LEVELS, digest
+from nacre.cache.anthropic_state import Cache, Call, Level, Outcome, Rendered, Snapshot, Trace
 from nacre.messages.blocks import JsonObject
 from nacre.messages.tokens import BYTES_PER_TOKEN
 from nacre.messages.usage import Usage
@@ -64,8 +64,14 @@ def _reason(before: Snapshot | None, now: Snapshot) -> JsonObject | None:
         return None
     if before.config != now.config:
         return {"type": "unavailable"}
-    block = (now.blocks if index < len(now.blocks) else before.blocks)[index]
-    return {"type": f"{block.level}_changed", "cache_missed_input_tokens": _missed(before.blocks, index)}
+    level = changed_level(before.blocks, now.blocks, index)
+    return {"type": f"{level}_changed", "cache_missed_input_tokens": _missed(before.blocks, index)}
+
+
+def changed_level(before: Sequence[Rendered], now: Sequence[Rendered], index: int) -> Level:
+    """A list that grew or shrank shifts the next one, so the earlier of the two levels is the changed one."""
+    levels = [blocks[index].level for blocks in (before, now) if index < len(blocks)]
+    return min(levels, key=LEVELS.index)
 
 
 def _missed(blocks: Sequence[Rendered], start: int) -> int:

@@ -12,7 +12,7 @@ from typing import Literal
 
 from nacre.cache.anthropic_lookup import Prompt, Sampled, prompt_of
 from nacre.cache.anthropic_render import DIGEST_BYTES, Count, chain, digest
-from nacre.cache.anthropic_report import first_difference, trace_of
+from nacre.cache.anthropic_report import changed_level, first_difference, trace_of
 from nacre.cache.anthropic_state import Cache, Call, Entry, Iteration, Outcome, Refusal, Snapshot
 from nacre.cache.openai_render import Layout, estimate, layout
 from nacre.cache.rules import ModelProfile, cost
@@ -314,8 +314,7 @@ def _reason(before: Snapshot, now: Snapshot) -> str | None:
     place = first_difference(before.chain, now.chain)
     if place is None:
         return None
-    blocks = now.blocks if place < len(now.blocks) else before.blocks
-    if blocks[place].level == "tools":
+    if changed_level(before.blocks, now.blocks, place) == "tools":
         return "tools"
     compacted = {block.kind for block in now.blocks} - {block.kind for block in before.blocks}
     return "context_compacted" if "compaction" in compacted else "input"

@@ -149,7 +149,7 @@ class Rules:
             raise ConfigError(
                 f"model table: {key}.like names no other row: {like!r}; name a model of the table"
             )
-        return {**self._flat(like, (*seen, key)), "note": "", **row}
+        return {**self._flat(like, (*seen, key)), **row}
 
     def _assumed(self, name: str) -> JsonObject:
         prefix = max((p for p in self.unknown if name.startswith(p)), key=len, default="")

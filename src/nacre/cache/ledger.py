@@ -1,0 +1,188 @@
+"""What was sent last, block by block, so that a changed prefix is noticed and named (C32).
+
+Digests are chained: one at the end of the known prefix says that all of it is unchanged, and where it is
+not, bisection finds the first block that differs.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from typing import Literal, NamedTuple
+
+from nacre.messages.blocks import Json, JsonObject
+from nacre.messages.usage import Usage
+from nacre.messages.wire import canonical
+
+DIGEST_BYTES = 16
+"""Chance collisions stay out of reach, and a long session's digests stay small."""
+DROP_SHARE = 0.05
+"""Reads that fall by less than this are the provider's own doing."""
+DROP_TOKENS = 2_000
+"""A fall smaller than this is not worth a word."""
+
+
+_ORDER = ("model", "tools", "system", "messages")
+
+
+class Place(NamedTuple):
+    """Where a block stands in a request."""
+
+    level: Literal["model", "tools", "system", "messages"]
+    path: str
+    kind: str
+
+
+def chain(blocks: Iterable[bytes], seed: bytes = b"") -> list[bytes]:
+    """The digest of everything up to and including each block; continue one by seeding with its last link."""
+    links: list[bytes] = []
+    link = seed
+    for block in blocks:
+        link = blake2b(
+            link + blake2b(block, digest_size=DIGEST_BYTES).digest(), digest_size=DIGEST_BYTES
+        ).digest()
+        links.append(link)
+    return links
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """One request: its model and the first `length` blocks of lists that are only ever appended to."""
+
+    model: str
+    places: Sequence[Place]
+    links: Sequence[bytes]
+    length: int
+
+    @property
+    def last(self) -> bytes:
+        """Stands for the whole request."""
+        return self.links[self.length - 1] if self.length else b""
+
+    def grown(self, blocks: Iterable[tuple[Place, bytes]]) -> Sent:
+        """This request and more blocks; both share the lists, so that growing costs only what is new."""
+        whole = (
+            isinstance(self.places, list) and isinstance(self.links, list) and len(self.links) == self.length
+        )
+        places = self.places if whole and isinstance(self.places, list) else list(self.places[: self.length])
+        links = self.links if whole and isinstance(self.links, list) else list(self.links[: self.length])
+        new = list(blocks)
+        links.extend(chain((data for _, data in new), self.last))
+        places.extend(spot for spot, _ in new)
+        return Sent(self.model, places, links, len(links))
+
+
+def sent(model: str, system: list[JsonObject], tools: list[JsonObject], messages: list[JsonObject]) -> Sent:
+    """A whole request as the provider reads it: tools, system, messages; markers are no part of it."""
+    return Sent(model, [], [], 0).grown(
+        [*_listed("tools", tools), *_listed("system", system), *message_blocks(messages)]
+    )
+
+
+def message_blocks(messages: Iterable[JsonObject], start: int = 0) -> Iterator[tuple[Place, bytes]]:
+    """Messages block by block, the first of them at `start`; a bare string is one text block."""
+    for index, message in enumerate(messages, start):
+        role = str(message.get("role")).encode() + b"\0"
+        content = message.get("content")
+        blocks: list[Json] = content if isinstance(content, list) else [{"type": "text", "text": content}]
+        for inner, block in enumerate(blocks):
+            place = Place("messages", f"messages[{index}].content[{inner}]", _kind(block))
+            yield place, role + canonical(_bare(block))
+
+
+def _listed(level: Literal["tools", "system"], blocks: list[JsonObject]) -> Iterator[tuple[Place, bytes]]:
+    for index, block in enumerate(blocks):
+        yield Place(level, f"{level}[{index}]", _kind(block)), canonical(_bare(block))
+
+
+def _kind(block: Json) -> str:
+    return str(block.get("type") or block.get("name") or "") if isinstance(block, dict) else ""
+
+
+def _bare(block: Json) -> Json:
+    if not isinstance(block, dict) or "cache_control" not in block:
+        return block
+    return {key: value for key, value in block.items() if key != "cache_control"}
+
+
+@dataclass(frozen=True, slots=True)
+class Divergence:
+    """The first block at which a request differs from the one before."""
+
+    index: int
+    place: Place
+    change: Literal["changed", "missing", "model"]
+    announced: str | None
+
+    def __str__(self) -> str:
+        what = {"changed": "was changed", "missing": "is missing", "model": "is another one"}[self.change]
+        why = f"announced: {self.announced}" if self.announced else "nobody announced it"
+        return f"{self.place.path} ({self.place.kind}), already sent, {what}; {why}"
+
+
+@dataclass(frozen=True, slots=True)
+class ReadDrop:
+    """The provider read less from its cache than the last time, and nobody said why."""
+
+    before: int
+    now: int
+
+    def __str__(self) -> str:
+        return f"cache reads fell from {self.before} to {self.now} tokens without an announced reason"
+
+
+def check_usage(previous_read: int | None, usage: Usage, announced: str | None = None) -> ReadDrop | None:
+    """Whether the provider's own figures say that the prefix was lost."""
+    if previous_read is None or announced:
+        return None
+    fall = previous_read - usage.cache_read
+    if fall > DROP_TOKENS and fall > previous_read * DROP_SHARE:
+        return ReadDrop(previous_read, usage.cache_read)
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ledger:
+    """What the next request is compared with; a dry run only checks and keeps the old ledger."""
+
+    previous: Sent | None = None
+    read: int | None = None
+    """Cache reads of the last request, or None when there is nothing to compare with."""
+    skips_next: bool = False
+
+    def check(self, now: Sent, *, announced: str | None = None) -> Divergence | None:
+        """The first block already sent that is not sent again as it was."""
+        before = self.previous
+        if before is None:
+            return None
+        if before.model != now.model:
+            return Divergence(0, Place("model", "model", now.model), "model", announced)
+        shared = min(before.length, now.length)
+        if not shared or before.links[shared - 1] == now.links[shared - 1]:
+            if before.length <= now.length:
+                return None
+            return Divergence(shared, before.places[shared], "missing", announced)
+        index = bisect_left(range(shared), True, key=lambda i: before.links[i] != now.links[i])
+        # A list that grew or shrank shifts the next one: the earlier of the two names what changed.
+        spot = min(before.places[index], now.places[index], key=lambda place: _ORDER.index(place.level))
+        return Divergence(index, spot, "changed", announced)
+
+    def check_usage(self, usage: Usage, *, announced: str | None = None) -> ReadDrop | None:
+        """Whether reads fell for no reason; not asked right after a clear."""
+        return None if self.skips_next else check_usage(self.read, usage, announced)
+
+    def after_request(self, now: Sent) -> Ledger:
+        return replace(self, previous=now)
+
+    def after_usage(self, usage: Usage) -> Ledger:
+        return replace(self, read=usage.cache_read, skips_next=False)
+
+    def after_compaction(self) -> Ledger:
+        """There is nothing left that the next reads could be compared with."""
+        return replace(self, read=None)
+
+    def after_clear(self) -> Ledger:
+        """The next reads will be fewer, as was meant."""
+        return replace(self, skips_next=True)
