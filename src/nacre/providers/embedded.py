@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 import anyio.lowlevel
 
@@ -35,7 +35,7 @@ class EmbeddedProvider:
     def capabilities(self, model: str) -> Capabilities:
         return Capabilities(counts_tokens=True)
 
-    async def stream(self, request: Request) -> AsyncIterator[ProviderEvent]:
+    async def stream(self, request: Request) -> AsyncGenerator[ProviderEvent, None]:
         """The answer word by word, its calls, then the whole reply."""
         digest = _digest(request)
         given = answer(request, f"toolu_{MODEL}_{digest}_")

@@ -18,8 +18,8 @@ ZH = Notation({
     "SHORT": r"[^，,；;。：:？?]{1,40}?",
     "ABOUT": "(?:关于|有关|对于)",
     "THING": "(?:的(?:那些|这些)?(?:事情|事儿|事|内容|记忆|信息|一切|话|东西|记录|情况)|的)?",
-    "NOTE": "(?:记住|记一下|记下来|记下|记着|牢记|记好)",
-    "DONTFORGET": "(?:别忘了|别忘记|不要忘了|不要忘记|别忘|勿忘)",
+    "NOTE": "(?:记住|记一下|记下来|记下(?!来)|记着|牢记|记好|记录一下|记录下来|记录下(?!来))",
+    "DONTFORGET": "(?:别忘了|别忘记|不要忘了|不要忘记|别忘(?![了记])|勿忘)",
     "DROP": "(?:忘掉|忘了|忘记|忘光|删掉|删除|删了|清除|抹掉|去掉)",
     "ERASE": "(?:删掉|删除|删了|清除|抹掉|去掉|移除)",
     "MEMORY": "(?:你的)?记忆(?:库)?(?:里面|里|中)?",
@@ -29,6 +29,7 @@ ZH = Notation({
     "SAY": "(?:说|提|讲|告诉|聊|谈|问)(?:过|到|起)*(?:你)?(?:过)?",
     "WHATEVER": "(?:些什么|什么|哪些|多少|啥)",
     "WHENEVER": "(?:是)?(?:在)?(?:什么时候|何时|哪天|哪一天|几时|啥时候|多久(?:以)?前)",
+    "MA": "(?:吗|嘛|(?<!什)么|(?<!什么)不)",
     "KNOW": "(?:知道|记得|了解|记住了|记了)",
     "ANSWER": "(?:事情|事|内容|信息)?",
     "ISWHAT": "(?:是什么|是谁|是哪个|是多少|叫什么(?:名字)?|在哪里|在哪儿|在哪|是哪天|是几号|是什么时候)",
@@ -68,7 +69,7 @@ CHINESE = Grammar(
     headed=(
         *ZH.rules(
             Intent.REMEMBER,
-            "ASK(NOTE|记得|DONTFORGET|做[个]笔记|备忘[一下]|备注一下|KEEPMEMORY)[(THIS|以下内容|以下"
+            "ASK(NOTE|记得|DONTFORGET|做[个]笔记|备忘[一下]|备注一下|保存|KEEPMEMORY)[(THIS|以下内容|以下"
             "|一件事|下面的内容|下面这些)]COLON<text:ANY>",
             "ASK把(以下内容|以下|下面的内容|下面这些|下面的话)(NOTE|KEEPMEMORY)COLON<text:ANY>",
         ),
@@ -76,7 +77,8 @@ CHINESE = Grammar(
     rules=(
         *ZH.rules(
             Intent.WHEN,
-            "[你][还][(记得|知道)]我WHENEVERTOYOUSAY[关于]<query:WORDS>THING[的][吗]",
+            "[你][还][(记得|知道)]我[上次|最后一次|第一次"
+            "|最早]WHENEVERTOYOUSAY[关于]<query:WORDS>THING[的][吗]",
             "我TOYOUSAY[关于]<query:WORDS>THING(是)?WHENEVER[的事]",
         ),
         *ZH.rules(
@@ -87,16 +89,18 @@ CHINESE = Grammar(
             "(我|我们)BEFORE[有没有|是不是]TOYOUSAY[关于]<query:WORDS>THING(什么|吗|没有|没)",
             "(我|我们)BEFORETOYOUSAYWHATEVER(关于|和)<query:WORDS>[有关]THING",
             "ABOUT<query:WORDS>THINGCOMMA(我|我们)BEFORETOYOUSAYWHATEVER",
-            "(你还|你|还)记得[关于]<query:WORDS>THING(吗|么|不|嘛)",
+            "(你还|你|还)记得[关于]<query:WORDS>THINGMA",
             "(你还|你|还)记得<query:(我|我们)WORDS(什么|哪个|哪里|哪儿|谁|多少|几)ANY?>",
-            "你[还]知道<query:(我|我们)WORDS>(吗|么|不|嘛)",
+            "你[还]知道<query:(我|我们)WORDS>MA",
             "你[还]知道<query:(我|我们)WORDS(什么|哪个|哪里|哪儿|谁|多少)>",
             "ASK(查[一]下|查查|看看|搜[一]下|搜索|翻翻|检查[一下])MEMORY[有没有]ABOUT<query:WORDS>THING",
             "MEMORY[有没有|有]ABOUT<query:WORDS>THING[吗|WHATEVER]",
             "ASK(回忆[一下]|回想[一下])[关于]<query:WORDS>THING",
             "<query:(我的|我们的|我家的)SHORT>ISWHAT",
-            "我叫什么[<query:名字>]",
-            "<query:我是谁>",
+            "<query:我叫>什么[名字]",
+            "我是谁",
+            "你[还][都](知道|记得)[我][的]WHATEVERANSWERMA?",
+            "<query:我(住|工作)>在(哪里|哪儿|哪)",
             "(我|我们)[平时|一般|最|比较](喜欢|用|偏好|习惯用)(什么|哪个|哪种)<query:SHORT>",
             unless=r"(?:当时|小时候|我们第一次|那年|那天|那时候|相遇|见面|怎么用|怎么做)|记得(?:我|吗"
             r"|这个|它)?\s*(?:吗|么)?\s*[?？]*$",
@@ -128,7 +132,7 @@ CHINESE = Grammar(
             Intent.CORRECT,
             "OPENER<text:[应该]是CLAUSECOMMA(而不是|不是)<query:SHORT>>",
             "OPENER<text:不是<query:CLAUSE>COMMA(而是|是|应该是)ANY>",
-            "OPENER<text:<query:SHORT>[应该]是CLAUSECOMMA(而不是|不是)ANY>",
+            "OPENER<text:<query:SHORT>[应该](是|在)CLAUSECOMMA(而不是|不是)ANY>",
             "OPENER<text:<query:SHORT>不是CLAUSECOMMA(而是|是|应该是)ANY>",
             "OPENER<text:<query:(我的|我们的)SHORT>(是|叫|在)ANY>",
             "OPENER<text:<query:我叫>ANY>",
@@ -176,13 +180,14 @@ CHINESE = Grammar(
         ),
         *ZH.rules(
             Intent.READ,
-            "ASK(读取|读一下|读|看一下|看看|看|打开|显示|查看|展示)[文件]\\s*<path:PATH>\\s*[文件][的内容]",
+            "ASK(读取|读一下|读|看一下|看看|看|打开|显示|查看一下|查看"
+            "|展示)[文件]\\s*<path:PATH>\\s*[文件][的内容]",
         ),
         *ZH.rules(
             Intent.SEARCH,
             "ASK在(代码|项目|文件|\\s*<path:PLACE>\\s*)[里面|里|中]?(搜索|查找|搜一下|搜|找"
             "|找一下)\\s*<query:ANY>",
-            "ASK(搜索|搜一下|查找|grep)[代码][里的|中的]?\\s*<query:ANY>",
+            "ASK(搜索一下|搜索|搜一下|查找|grep)[代码][里的|中的]?\\s*<query:ANY>",
         ),
         *ZH.rules(Intent.RUN, "ASK(运行|执行)[命令]\\s*`WORDS`"),
         *ZH.rules(

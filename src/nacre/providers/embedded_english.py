@@ -41,7 +41,7 @@ EN = Notation({
     r"|dockerfile|changelog)",
     "WHERE": r"[\w./~*-]*[./][\w./~*-]*",
     "CODE": "(?:(?:the|this|my|our) )?(?:code|codebase|code base|files|repo|repository|project|sources?)",
-    "PLACE": r"[\w./~*-]+",
+    "PLACE": r"(?!-)[\w./~*-]+",
     "WORDS": ".+?",
     "QUOTE": r"[`'\"“”]?",
     "GLOB": r"[^\s`'\"]*[*?][^\s`'\"]*",
@@ -111,12 +111,16 @@ ENGLISH = Grammar(
             "[please ][tell me ]what (did|have) i (SAY|SAID)[ to you][ you] ABOUT <query:ANY>",
             "[please ][tell me ]what i [have ]SAID ABOUT <query:ANY>",
             "(did|have) i [ever |already ](SAY|SAID) (anything about|about|that) <query:ANY>",
+            "(did|have) i [ever |already ](mention|mentioned) <query:ANY>",
             "(do|can|could) you [still |even ](remember|recall) (anything )about <query:ANY>",
             "(do|can|could) you [still |even ](remember|recall) about <query:ANY>",
             "do you [still |even ](remember|recall) <query:ANY>",
             "(can|could) you [still ](remember|recall) <query:(my|our|what|where|which|who) CLAUSE>",
             "do you [still ]know <query:[(what|which|where|who) ](my|our|i|we) ANY>",
             "do you (know|have) anything ABOUT <query:ANY>",
+            "[please ][tell me ]what (do you|you) (know|remember)[ (so far|already)]",
+            "who am i",
+            "where do (i|we) <query:(live|work|keep|store|track|host|deploy)[ ANY]>",
             "(is there|do you have) anything (in|from) MEMORY ABOUT <query:ANY>",
             "ASK(check|search|look (in|into|through)|consult) MEMORY (for|about|on) <query:ANY>",
             "ASK(look up|find|search for) <query:CLAUSE> in MEMORY",
@@ -131,10 +135,11 @@ ENGLISH = Grammar(
         ),
         *EN.rules(
             Intent.NEVER_MIND,
-            "[(oh|ok|okay|ah|no)COMMA ](never mind|nevermind|nvm|forget it|forget about it)"
+            "[(oh|ok|okay|ah|no|actually)COMMA ](never mind|nevermind|nvm|forget it|forget about it)"
             "[COMMA (then|forget it|forget about it)]",
         ),
-        *EN.rules(Intent.FORGET, "ASKforget (THIS|me|everything|all[ of THIS]|what i [just ]said)[ now]"),
+        *EN.rules(Intent.FORGET, "ASKforget [about ](THIS|me|everything|all[ of THIS]|what i [just"
+        " ]SAID)[ now]"),
         *EN.rules(
             Intent.FORGET,
             "ASKforget [about ](what|everything|anything|all|whatever)[ that] (i|you)['ve] [have |just "
@@ -162,13 +167,15 @@ ENGLISH = Grammar(
             Intent.CORRECT,
             "OPENER<text:<query:(my|our|the|this|that) CLAUSE>('s| is| are| was| were) CLAUSE[,]"
             " [and ](not|instead of|rather than) ANY>",
-            "OPENER<text:(it's|it is|it was|that's|i meant|i mean|i said|i (use|prefer|live in|work (at"
+            "OPENER<text:(it's|it is|it was|that's|i'm|i am|i meant|i mean|i said|i (use|prefer|live in"
+            "|work (at"
             "|for|on|with)))"
             " CLAUSE[,] [and ](not|instead of|rather than)[ (in|on|at)] <query:ANY>>",
             "OPENER<text:(it's not|it isn't|it is not|not)[ (in|on|at)] <query:CLAUSE>(,| but|;| -) [but"
             " ]ANY>",
             "OPENER<text:<query:(my|our) CLAUSE>('s| is| are| was| were) ANY>",
             "OPENER<text:<query:(i'm|i am) (called|named)> ANY>",
+            "<text:<query:my (name|email|birthday|timezone|address)> is CLAUSE[,] not ANY>",
             "<text:i meant CLAUSE[,] not[ (in|on|at)] <query:ANY>>",
             "<text:i (don't|do not|no longer) use <query:CLAUSE>[ (anymore|any more)](,|;| -) [but ](i"
             "|i'm|i am)"
@@ -245,6 +252,7 @@ ENGLISH = Grammar(
             "ASKsearch <path:WHERE> for <query:ANY>",
             "ASKsearch [CODE ]for <query:WORDS>[ in (CODE|<path:WHERE>)]",
             "ASK(look for|find|where is|where do we use) <query:WORDS> in (CODE|<path:WHERE>)",
+            unless=r"\b(?:web|internet|online)\b|\bfind (?:the|an?|any|all|some|every|out)\b",
         ),
         *EN.rules(Intent.RUN, "ASK(run|execute) [the command ]COMMAND"),
         *EN.rules(

@@ -155,18 +155,18 @@ def _match(rules: tuple[Rule, ...], body: str, language: Language, *, final: str
             for name in rule.pattern.groupindex
             if found.group(name)
         }
-        return _meaning(rule.intent, language, words, bare)
+        return _meaning(rule.intent, language, words)
     return None
 
 
-def _meaning(intent: Intent, language: Language, words: dict[str, str], sentence: str) -> Meaning:
+def _meaning(intent: Intent, language: Language, words: dict[str, str]) -> Meaning:
     text = words.get("text", "")
     query = words.get("query", "")
     if not query and intent is Intent.CORRECT:
         subject = _SUBJECT.match(text)
         query = (subject["subject"] or subject["subject_zh"]) if subject else text
     if not query and intent in {Intent.RECALL, Intent.WHEN}:
-        query = sentence
+        query = _SELF[language]
     of_files = intent in {Intent.READ, Intent.LIST, Intent.SEARCH}
     subject_words = _unquote(query) if of_files else clean_query(query)
     return Meaning(intent, language, text=text, query=subject_words, path=_unquote(words.get("path", "")))
@@ -185,12 +185,14 @@ def _unquote(words: str) -> str:
     return words.strip().strip("`'\"“”「」") or words
 
 
+_SELF: dict[Language, str] = {"en": "me", "zh": "我"}
+"""What a question without a subject is about: "what do you know?", "who am I?"."""
 _FENCE = re.compile(r"```.*?```", re.DOTALL)
 _HAN = re.compile(r"[\u3400-\u9fff]")
 _KANA = re.compile(r"[\u3040-\u30ff]")
 _WORD = re.compile(r"[A-Za-z]+")
 _BREAK = re.compile(
-    r"(?<=[。！？])\s*|(?<=[!?])\s+|\s*\n\s*"
+    r"(?<=[。！？])\s*|(?<=[!?])\s+|\n"
     r"|(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\bvs\.)(?<!\bDr\.)(?<!\bMr\.)(?<!\bMs\.)(?<!\bMrs\.)(?<!\betc\.)"
     r"(?<=\.)\s+(?=[A-Z\u3400-\u9fff\"“'`])"
 )
