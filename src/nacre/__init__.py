@@ -1,3 +1,53 @@
-"""Memory and context management for LLM agents: seven thin layers, cheapest first."""
+"""Memory and context management for LLM agents: seven thin layers, cheapest first.
+
+The names below are the public ones; each is loaded when first used, so that `import nacre` costs nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from nacre.agents.agent import Agent
+    from nacre.agents.opening import open_agent
+    from nacre.agents.session import Base, Session
+    from nacre.messages.transcript import Transcript
+    from nacre.messages.view import View
+    from nacre.providers.base import Provider, Request
+    from nacre.tools.base import Tool, tool
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "Agent",
+    "Base",
+    "Provider",
+    "Request",
+    "Session",
+    "Tool",
+    "Transcript",
+    "View",
+    "open_agent",
+    "tool",
+]
+
+_HOMES = {
+    "Agent": "nacre.agents.agent",
+    "Base": "nacre.agents.session",
+    "Provider": "nacre.providers.base",
+    "Request": "nacre.providers.base",
+    "Session": "nacre.agents.session",
+    "Tool": "nacre.tools.base",
+    "Transcript": "nacre.messages.transcript",
+    "View": "nacre.messages.view",
+    "open_agent": "nacre.agents.opening",
+    "tool": "nacre.tools.base",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'nacre' has no attribute {name!r}")
+    from importlib import import_module  # noqa: PLC0415 - nobody who only asks for the version needs it
+
+    return getattr(import_module(_HOMES[name]), name)

@@ -50,9 +50,3 @@ class Agent:
         if self._turn is not None:
             unfinished, self._turn = self._turn, None
             await unfinished.aclose()
-
-    async def close(self) -> None:
-        """Let go of the provider's connections and the session's log."""
-        await self.cancel()
-        await self.provider.close()
-        await self.session.keeper.close()

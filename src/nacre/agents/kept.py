@@ -53,7 +53,11 @@ class LogKeeper:
         await asyncio.to_thread(self._log.sync)
 
     async def close(self) -> None:
+        """Give the session free; one in which nothing was said leaves no file behind."""
+        is_empty = self._log.size == 0
         self._log.close()
+        if is_empty:
+            self._log.path.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,13 +37,15 @@ class Base:
     model: str
     system: tuple[JsonObject, ...] = ()
     tools: tuple[JsonObject, ...] = ()
+    opening: str = ""
+    """What the first message says ahead of the user's words: what varies must not touch the system."""
 
     @staticmethod
-    def of(model: str, system: str, tools: Sequence[Tool]) -> Base:
+    def of(model: str, system: str, tools: Sequence[Tool], *, opening: str = "") -> Base:
         """Tools are sorted by name, so that the order they were found in never reaches a request."""
         blocks: tuple[JsonObject, ...] = ({"type": "text", "text": system},) if system else ()
         definitions = tuple(one.definition for one in sorted(tools, key=lambda one: one.name))
-        return Base(model=model, system=blocks, tools=definitions)
+        return Base(model=model, system=blocks, tools=definitions, opening=opening)
 
     @property
     def tokens(self) -> int:
@@ -159,7 +161,10 @@ class Session:
 
     async def add_user(self, text: str) -> None:
         """Record what the person said."""
-        await self.transcript.append(heard("user", (Text(text),), self.clock))
+        said_now = [heard("user", (Text(text),), self.clock)]
+        if self.base.opening and not self.view.items:
+            said_now.insert(0, heard("user", (Text(self.base.opening),), self.clock, meta=True))
+        await self.transcript.append(*said_now)
 
     async def prepare(self) -> Request:
         """The next request, shrunk to fit, with its cache markers."""
