@@ -242,7 +242,7 @@ async def test_leaving_a_stream_hangs_up(canned: Any, provider: AnthropicProvide
     canned.events(started(), *block(0, {"type": "text", "text": "a"}), hold=True)
     stream = provider.stream(HELLO)
     assert await anext(stream) == TextDelta("a")
-    await stream.aclose()  # type: ignore[attr-defined]
+    await stream.aclose()
     await canned.closed.wait()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from datetime import UTC, datetime
 
 import pytest
@@ -117,7 +117,7 @@ async def test_leaving_the_patient_stream_closes_the_one_inside() -> None:
         def capabilities(self, model: str) -> Capabilities:
             return Capabilities()
 
-        async def stream(self, request: Request) -> AsyncIterator[ProviderEvent]:
+        async def stream(self, request: Request) -> AsyncGenerator[ProviderEvent, None]:
             try:
                 while True:
                     yield TextDelta("x")
@@ -131,7 +131,7 @@ async def test_leaving_the_patient_stream_closes_the_one_inside() -> None:
 
     stream = patient(Endless(), Bed()).stream(ASK)
     await anext(stream)
-    await stream.aclose()  # type: ignore[attr-defined]
+    await stream.aclose()
     assert closed == [True]
 
 

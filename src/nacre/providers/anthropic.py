@@ -94,14 +94,6 @@ class AnthropicProvider:
         tokens = answer.get("input_tokens") if isinstance(answer, dict) else None
         return tokens if isinstance(tokens, int) else None
 
-    async def _count(self, client: AsyncAnthropic, request: Request) -> object:
-        async def post(body: object) -> object:
-            return await client.post(
-                f"{_MESSAGES}/count_tokens", cast_to=object, body=body, options=self._options(request)
-            )
-
-        return await with_clean_text(post, _prompt(request) | _some(request.options, _COUNTED))
-
     async def close(self) -> None:
         if self._client is not None and self._owns_client:
             await self._client.close()
@@ -142,6 +134,14 @@ class AnthropicProvider:
             )
 
         return await with_clean_text(post, body)
+
+    async def _count(self, client: AsyncAnthropic, request: Request) -> object:
+        async def post(body: object) -> object:
+            return await client.post(
+                f"{_MESSAGES}/count_tokens", cast_to=object, body=body, options=self._options(request)
+            )
+
+        return await with_clean_text(post, _prompt(request) | _some(request.options, _COUNTED))
 
     def _options(self, request: Request) -> RequestOptions:
         options: RequestOptions = {

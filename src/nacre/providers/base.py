@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -75,13 +75,9 @@ class Provider(Protocol):
 @asynccontextmanager
 async def opened(provider: Provider, request: Request) -> AsyncIterator[AsyncIterator[ProviderEvent]]:
     """The stream of a request; leaving the block ends it, wherever the reading stopped."""
-    events = provider.stream(request)
-    try:
+    # A stream left half-read would keep its connection until the garbage collector comes by.
+    async with aclosing(provider.stream(request)) as events:
         yield events
-    finally:
-        # A stream left half-read would keep its connection until the garbage collector comes by.
-        if isinstance(events, AsyncGenerator):
-            await events.aclose()
 
 
 async def complete(provider: Provider, request: Request) -> Reply:
