@@ -16,6 +16,17 @@ def default_tools(workspace: Workspace) -> list[Tool]:
     """Bash, Edit, Glob, Grep, Read and Write on one workspace, sorted by name."""
     # Not at import: building the schemas needs pydantic, and most commands of the program need no tool.
     from nacre.tools.bash import bash_tool  # noqa: PLC0415
+    from nacre.tools.edit import edit_tool  # noqa: PLC0415
+    from nacre.tools.glob import glob_tool  # noqa: PLC0415
+    from nacre.tools.grep import grep_tool  # noqa: PLC0415
+    from nacre.tools.read import read_tool  # noqa: PLC0415
+    from nacre.tools.write import write_tool  # noqa: PLC0415
 
-    makers = (bash_tool,)
-    return sorted((make(workspace) for make in makers), key=lambda made: made.name)
+    return [
+        bash_tool(workspace),
+        edit_tool(workspace),
+        glob_tool(workspace),
+        grep_tool(workspace),
+        read_tool(workspace),
+        write_tool(workspace),
+    ]

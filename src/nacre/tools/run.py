@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import Self
@@ -74,7 +74,7 @@ class Running:
             pass
         return self.done
 
-    async def as_ready(self) -> AsyncIterator[ResultReady]:
+    async def as_ready(self) -> AsyncGenerator[ResultReady, None]:
         """Every answer as it comes, those from before this was asked included; releases the writers."""
         self.release()
         pending = {task for _, task in self._started}

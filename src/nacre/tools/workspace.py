@@ -78,6 +78,16 @@ class Workspace:
         await asyncio.gather(*(end_group(group) for group in groups if has_members(group)))
 
 
+def check_seen(seen: Version | None, content: bytes, shown: str) -> None:
+    """Refuse to change what the model has not read, or what somebody changed since."""
+    if seen is None:
+        raise ToolError(f"Read {shown} before changing it.")
+    if seen.digest is None:
+        raise ToolError(f"{shown} was too large to be read whole; change it with a command in Bash.")
+    if hashlib.sha256(content).hexdigest() != seen.digest:
+        raise ToolError(f"{shown} has changed since it was read; read it again.")
+
+
 def version_of(content: bytes, stat: os.stat_result) -> Version:
     return Version(stat.st_mtime_ns, len(content), hashlib.sha256(content).hexdigest())
 

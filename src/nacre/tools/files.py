@@ -1,0 +1,165 @@
+"""Files as the tools see them: only regular ones, text in a known encoding, replaced whole or not at all."""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import difflib
+import io
+import os
+import re
+import stat
+import threading
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from nacre.clock import SYSTEM_CLOCK
+from nacre.errors import ToolError
+
+MAX_WHOLE_BYTES = 10 * 1024 * 1024
+"""Files up to this size are held whole: read, compared and edited; larger ones are only streamed."""
+SNIFF_BYTES = 8_192
+"""A zero byte this early means the file is no text, as git decides it."""
+SIMILAR_NAMES = 3
+"""How many names a missing file's error suggests."""
+MAX_LISTED_NAMES = 5_000
+"""How many names of a directory are compared with a missing one; comparing is slow."""
+NEW_FILE_MODE = 0o666
+"""What a new file may be used for, before the user's umask takes its share."""
+
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+@dataclass(frozen=True, slots=True)
+class Encoding:
+    """How a file's bytes are text; decoding and encoding again gives the same bytes."""
+
+    name: str
+    errors: str
+    mark: bytes = b""
+    """The byte order mark the file begins with."""
+
+
+def open_regular(path: Path, shown: str) -> tuple[io.BufferedReader, os.stat_result]:
+    """Open a file for reading without ever waiting for it; what is no regular file is refused in one line."""
+    try:
+        # Without waiting: opening a pipe would otherwise block until somebody writes into it.
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise ToolError(f"There is no file {shown}.{_similar(path)}") from None
+    except OSError as error:
+        raise ToolError(f"Cannot open {shown}: {_reason(error)}.") from None
+    found = os.fstat(handle)
+    if not stat.S_ISREG(found.st_mode):
+        os.close(handle)
+        raise ToolError(f"{shown} is {_kind(found.st_mode)}.")
+    return os.fdopen(handle, "rb"), found
+
+
+def read_whole(path: Path, shown: str) -> tuple[bytes, os.stat_result]:
+    """A file's bytes, if it is small enough to be edited."""
+    source, found = open_regular(path, shown)
+    with source:
+        content = source.read(MAX_WHOLE_BYTES + 1) or b""
+    if len(content) > MAX_WHOLE_BYTES:
+        raise ToolError(
+            f"{shown} is larger than {MAX_WHOLE_BYTES:,} bytes; change it with a command in Bash."
+        )
+    return content, found
+
+
+def sniff(beginning: bytes, shown: str) -> Encoding:
+    """The encoding of a text that begins like this; what is no text is refused."""
+    if beginning.startswith(codecs.BOM_UTF8):
+        return Encoding("utf-8", "surrogateescape", codecs.BOM_UTF8)
+    for name, mark in (("utf-16-le", codecs.BOM_UTF16_LE), ("utf-16-be", codecs.BOM_UTF16_BE)):
+        if beginning.startswith(mark):
+            return Encoding(name, "surrogatepass", mark)
+    if b"\0" in beginning[:SNIFF_BYTES]:
+        raise ToolError(f"{shown} is a binary file; look at it with a command in Bash, such as file or xxd.")
+    # Bytes that are not UTF-8 travel as lone surrogates, so that an edit elsewhere in the file keeps them.
+    return Encoding("utf-8", "surrogateescape")
+
+
+def decode(content: bytes, shown: str) -> tuple[str, Encoding]:
+    encoding = sniff(content[:SNIFF_BYTES], shown)
+    try:
+        return content[len(encoding.mark) :].decode(encoding.name, encoding.errors), encoding
+    except UnicodeDecodeError:
+        raise ToolError(f"{shown} is not valid {encoding.name} text.") from None
+
+
+def printable(text: str) -> str:
+    """Text a request can carry: what stands for a broken byte becomes the replacement character."""
+    return text if text.isascii() else _LONE_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def replace_file(
+    path: Path, content: bytes, *, before: os.stat_result | None, stop: threading.Event
+) -> os.stat_result:
+    """Write aside, flush to disk, rename; the file keeps its mode and owner.
+
+    `path` must be real, not a link: renaming over a link would replace the link.
+    """
+    beside = path.with_name(f".nacre-{SYSTEM_CLOCK.new_id()}.tmp")
+    try:
+        handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, NEW_FILE_MODE)
+        with os.fdopen(handle, "wb") as target:
+            if before is not None:
+                _take_after(handle, before)
+            target.write(content)
+            target.flush()
+            os.fsync(handle)
+            written = os.fstat(handle)
+        if stop.is_set():
+            raise ToolError(f"Stopped before {path} was replaced.")
+        beside.replace(path)
+    except OSError as error:
+        raise ToolError(f"Cannot write {path}: {_reason(error)}.") from None
+    finally:
+        beside.unlink(missing_ok=True)
+    _flush_directory(path.parent)
+    return written
+
+
+def _take_after(handle: int, before: os.stat_result) -> None:
+    # Owner first: changing it clears the set-user bits, which the mode brings back. Only root may give away.
+    with contextlib.suppress(PermissionError):
+        os.fchown(handle, before.st_uid, before.st_gid)
+    os.fchmod(handle, stat.S_IMODE(before.st_mode))
+
+
+def _flush_directory(directory: Path) -> None:
+    # Without this the rename itself may be lost in a power cut; some file systems do not offer it.
+    with contextlib.suppress(OSError):
+        handle = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or type(error).__name__).lower()
+
+
+def _kind(mode: int) -> str:
+    if stat.S_ISDIR(mode):
+        return "a directory; list it with Glob, or with ls in Bash"
+    if stat.S_ISFIFO(mode):
+        return "a named pipe, not a file"
+    return "a device or socket, not a file"
+
+
+def _similar(path: Path) -> str:
+    """A hint at names like the one that was asked for."""
+    try:
+        with os.scandir(path.parent) as entries:
+            names = sorted(entry.name for entry in islice(entries, MAX_LISTED_NAMES))
+    except OSError:
+        return f" The directory {path.parent} does not exist either."
+    same_stem = [name for name in names if Path(name).stem == path.stem]
+    close = difflib.get_close_matches(path.name, names, n=SIMILAR_NAMES)
+    found = list(dict.fromkeys([*same_stem, *close]))[:SIMILAR_NAMES]
+    return f" Similar names there: {', '.join(found)}." if found else ""

@@ -1,0 +1,98 @@
+"""Glob: find files by name, newest first."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from nacre import prompts
+from nacre.errors import ToolError
+from nacre.tools import patterns
+from nacre.tools.base import Tool, tool
+from nacre.tools.child import Child, Output, run_child
+from nacre.tools.files import printable
+from nacre.tools.workspace import Workspace
+
+DESCRIPTION = prompts.load("nacre.tools", "glob")
+SEARCH = Path(__file__).with_name("search.py")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GlobSettings:
+    """How far one search may go."""
+
+    files: int = 100
+    """The newest are most likely the ones in question; more says that the pattern is too wide."""
+    seconds: float = 30.0
+    """Walking longer than this means a tree too large to list."""
+    max_bytes: int = 1024 * 1024
+    """A hundred of the longest possible paths fit twice."""
+
+
+def glob_tool(workspace: Workspace, settings: GlobSettings | None = None) -> Tool:
+    """Lists files whose path matches a pattern."""
+    limits = settings or GlobSettings()
+
+    @tool(name="Glob", description=DESCRIPTION, read_only=True)
+    async def glob(
+        pattern: Annotated[str, 'Such as "**/*.py", "src/*.{ts,tsx}" or "docs/**".'],
+        path: Annotated[str | None, "The directory to search; the working directory unless given."] = None,
+    ) -> str:
+        fixed, rest = patterns.split_fixed(pattern)
+        if not rest:
+            raise ToolError("The pattern is empty or ends with a slash; name the files, for example **/*.py.")
+        place = _place(workspace, path or ".", fixed)
+        return _shown(await _find(place, rest, limits), workspace, limits)
+
+    return glob
+
+
+def _place(workspace: Workspace, path: str, fixed: str) -> Path:
+    """The directory to walk; a pattern may name one of its own, even an absolute one."""
+    own = Path(fixed).expanduser() if fixed.startswith("~") else Path(fixed)
+    place = workspace.locate(os.fspath(workspace.locate(path) / own))
+    if not place.is_dir():
+        raise ToolError(f"There is no directory {place} to search.")
+    return place
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    total: int
+    paths: list[str]
+
+
+async def _find(place: Path, pattern: str, limits: GlobSettings) -> _Found:
+    order = {"target": os.fspath(place), "names": patterns.translate(pattern), "limit": limits.files}
+    output = Output(head=limits.max_bytes)
+    child = Child(
+        argv=(sys.executable, "-I", "-S", "-W", "ignore", os.fspath(SEARCH), "glob", json.dumps(order)),
+        cwd=place,
+        seconds=limits.seconds,
+        max_bytes=limits.max_bytes,
+    )
+    try:
+        ended = await run_child(child, output)
+    except (OSError, ValueError) as error:
+        raise ToolError(f"The search could not be started: {error}.") from None
+    if ended.why == "timeout":
+        raise ToolError(f"The search took longer than {limits.seconds:g} s; name a directory to search in.")
+    if ended.exit_code not in {0, 1}:
+        raise ToolError(f"Cannot use the pattern {pattern}: {output.head.strip().removeprefix('error: ')}.")
+    answer = json.loads(output.head)
+    return _Found(answer["total"], answer["paths"])
+
+
+def _shown(found: _Found, workspace: Workspace, limits: GlobSettings) -> str:
+    if not found.paths:
+        return "No files match."
+    lines = [printable(workspace.shown(Path(path))) for path in found.paths]
+    if found.total > len(lines):
+        lines.append(
+            f"[The newest {limits.files} of {found.total:,} files; narrow the pattern to see others.]"
+        )
+    return "\n".join(lines)

@@ -1,0 +1,180 @@
+"""Grep: find lines in files, with ripgrep where it is installed and a plain search where it is not."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from nacre import prompts
+from nacre.errors import ToolError
+from nacre.tools import patterns
+from nacre.tools.base import Tool, tool
+from nacre.tools.child import Child, Ended, Output, run_child
+from nacre.tools.workspace import Workspace
+
+DESCRIPTION = prompts.load("nacre.tools", "grep")
+SEARCH = Path(__file__).with_name("search.py")
+
+Mode = Literal["content", "files_with_matches", "count"]
+NOTHING_FOUND, FAILED = 1, 2
+"""Exit codes, the same for ripgrep and for our own search."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrepSettings:
+    """How far one search may go."""
+
+    lines: int = 250
+    """What one can read at a glance; more says that the pattern is too wide."""
+    chars: int = 20_000
+    """About 5,000 tokens, however long the lines are."""
+    line_chars: int = 500
+    """A matching line's beginning is enough to decide whether to read the file."""
+    seconds: float = 30.0
+    """A search that takes longer looks in the wrong place, or its pattern never ends."""
+    max_bytes: int = 4 * 1024 * 1024
+    """Far beyond what is shown; then the search is ended, for nobody would read the rest."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """One search."""
+
+    pattern: str
+    target: str
+    names: str | None
+    mode: Mode
+    before: int
+    after: int
+    ignore_case: bool
+
+
+def grep_tool(workspace: Workspace, settings: GrepSettings | None = None) -> Tool:
+    """Searches the contents of files."""
+    limits = settings or GrepSettings()
+
+    @tool(name="Grep", description=DESCRIPTION, read_only=True)
+    async def grep(  # noqa: PLR0913  # what the model may say
+        pattern: Annotated[str, "A regular expression, matched line by line."],
+        path: Annotated[str | None, "A file or directory; the working directory unless given."] = None,
+        glob: Annotated[
+            str | None, 'Only files with such names, for example "*.py" or "src/**/*.{ts,tsx}".'
+        ] = None,
+        output_mode: Annotated[
+            Mode, "Matching lines, only the files' names, or how many lines match per file."
+        ] = ("files_with_matches"),
+        before: Annotated[int, "Lines to show before each match."] = 0,
+        after: Annotated[int, "Lines to show after each match."] = 0,
+        context: Annotated[int, "Lines to show before and after each match."] = 0,
+        ignore_case: Annotated[bool, "Upper and lower case are the same."] = False,
+        head_limit: Annotated[int | None, "How many lines to return; 250 unless given."] = None,
+    ) -> str:
+        query = Query(
+            pattern=pattern,
+            target=_target(workspace, path),
+            names=glob,
+            mode=output_mode,
+            before=max(before, context, 0),
+            after=max(after, context, 0),
+            ignore_case=ignore_case,
+        )
+        wanted = limits.lines if head_limit is None else max(head_limit, 1)
+        return await _search(query, workspace.cwd, limits, lines=wanted)
+
+    return grep
+
+
+def _target(workspace: Workspace, path: str | None) -> str:
+    """The place to search as it will stand in the answer: relative where that is shorter."""
+    if path is None:
+        return "./"
+    place = workspace.locate(path)
+    if not (place.is_dir() or place.is_file()):
+        raise ToolError(f"There is no file or directory {path} to search.")
+    shown = workspace.shown(place)
+    return shown if shown.startswith("/") else "./" if shown == "." else f"./{shown}"
+
+
+async def _search(query: Query, cwd: Path, limits: GrepSettings, *, lines: int) -> str:
+    output = Output(head=limits.chars)
+    argv = _ripgrep(query, limits) if shutil.which("rg") else _plain(query, limits)
+    with tempfile.TemporaryFile() as errors:
+        child = Child(argv=argv, cwd=cwd, seconds=limits.seconds, max_bytes=limits.max_bytes, stderr=errors)
+        try:
+            ended = await run_child(child, output)
+        except (OSError, ValueError) as error:
+            raise ToolError(f"The search could not be started: {error}.") from None
+        errors.seek(0)
+        said = errors.read(limits.chars).decode(errors="replace")
+    if ended.why == "timeout":
+        raise ToolError(
+            f"The search took longer than {limits.seconds:g} s; narrow the path, glob or pattern."
+        )
+    if ended.why == "exited" and ended.exit_code not in {0, NOTHING_FOUND} and not output.characters:
+        raise ToolError(f"Cannot search for {query.pattern!r}: {_complaint(said)}.")
+    return _shown(output, ended, lines)
+
+
+def _ripgrep(query: Query, limits: GrepSettings) -> Sequence[str]:
+    modes = {
+        "content": ("--line-number",),
+        "files_with_matches": ("--files-with-matches",),
+        "count": ("--count",),
+    }
+    return (
+        "rg", "--no-config", "--no-messages", "--color=never", "--no-heading", "--with-filename", "--hidden",
+        "--sort=path", f"--max-columns={limits.line_chars}", "--max-columns-preview", "--glob=!.git",
+        *modes[query.mode],
+        f"--before-context={query.before}", f"--after-context={query.after}",
+        *(("--ignore-case",) if query.ignore_case else ()),
+        *((f"--glob={query.names}",) if query.names else ()),
+        f"--regexp={query.pattern}", "--", query.target,
+    )  # fmt: skip
+
+
+def _plain(query: Query, limits: GrepSettings) -> Sequence[str]:
+    order = {
+        "target": query.target,
+        "pattern": query.pattern,
+        "ignore_case": query.ignore_case,
+        "names": _names(query.names),
+        "mode": query.mode,
+        "before": query.before,
+        "after": query.after,
+        "line_chars": limits.line_chars,
+    }
+    return (sys.executable, "-I", "-S", "-W", "ignore", os.fspath(SEARCH), "grep", json.dumps(order))
+
+
+def _names(glob: str | None) -> str | None:
+    """A pattern without a slash means a name at any depth, as in a .gitignore."""
+    if glob is None:
+        return None
+    return patterns.translate(glob.removeprefix("/") if "/" in glob else f"**/{glob}")
+
+
+def _complaint(said: str) -> str:
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    named = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
+    return " ".join((named or lines or ["the search failed"])[-1:]).rstrip(".")
+
+
+def _shown(output: Output, ended: Ended, wanted: int) -> str:
+    """The first lines, and whether there are more; a line cut by the size limit is left out."""
+    if not output.characters:
+        return "No matches."
+    whole, _, rest = output.head.rpartition("\n")
+    found = whole.split("\n") if whole else [rest]
+    lines = [line.removeprefix("./") for line in found[:wanted]]
+    if ended.why == "flood":
+        lines.append("[Far too many matches; narrow the path, glob or pattern.]")
+    elif output.lines > len(lines):
+        lines.append(f"[{output.lines - len(lines):,} more lines; narrow the search or raise head_limit.]")
+    return "\n".join(lines)
