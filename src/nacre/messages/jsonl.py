@@ -155,7 +155,7 @@ class Reader:
                 self._remark("attachment", "attachments of another program are kept and passed over")
                 self._noted(line, f"attachment/{_attachment_type(line)}", record_id, at=at, is_main=True)
             case other:
-                if other not in METADATA_TYPES:
+                if not isinstance(other, str) or other not in METADATA_TYPES:
                     self._remark(
                         "unknown_type", f"lines of unknown type {canonical(other).decode()} are kept"
                     )
@@ -198,9 +198,8 @@ class Reader:
                 self.facts.setdefault(name, value)
 
     def _id_of(self, line: JsonObject) -> str:
-        own = line.get("uuid") or (
-            line.get("id") if line.get("type") in {"nacre", "content-replacement"} else None
-        )
+        is_decision = line.get("type") == "nacre" or line.get("type") == "content-replacement"
+        own = line.get("uuid") or (line.get("id") if is_decision else None)
         if isinstance(own, str) and own:
             return own
         # No id of its own: made from the content, so that reading again gives the same one.
@@ -252,7 +251,8 @@ class Reader:
 
     def _summary(self, line: JsonObject, record_id: str, at: datetime) -> None:
         parent = line.get("parentUuid")
-        boundary = parent if parent in self.boundaries else next(reversed(self.boundaries), None)
+        is_named = isinstance(parent, str) and parent in self.boundaries
+        boundary = parent if is_named else next(reversed(self.boundaries), None)
         if not isinstance(boundary, str):
             self.problems.append(Problem("summary_without_boundary", record_id, "is taken as a compaction"))
             self._add(
