@@ -69,16 +69,16 @@ CHINESE = Grammar(
     headed=(
         *ZH.rules(
             Intent.REMEMBER,
-            "ASK(NOTE|记得|DONTFORGET|做[个]笔记|备忘[一下]|备注一下|保存|KEEPMEMORY)[(THIS|以下内容|以下"
-            "|一件事|下面的内容|下面这些)]COLON<text:ANY>",
+            "ASK(NOTE|记得|DONTFORGET|做[个]笔记|备忘[一下]|备注一下|保存|KEEPMEMORY)"
+            "[(THIS|以下内容|以下|一件事|下面的内容|下面这些)]COLON<text:ANY>",
             "ASK把(以下内容|以下|下面的内容|下面这些|下面的话)(NOTE|KEEPMEMORY)COLON<text:ANY>",
         ),
     ),
     rules=(
         *ZH.rules(
             Intent.WHEN,
-            "[你][还][(记得|知道)]我[上次|最后一次|第一次"
-            "|最早]WHENEVERTOYOUSAY[关于]<query:WORDS>THING[的][吗]",
+            "[你][还][(记得|知道)]我[上次|最后一次|第一次|最早]"
+            "WHENEVERTOYOUSAY[关于]<query:WORDS>THING[的][吗]",
             "我TOYOUSAY[关于]<query:WORDS>THING(是)?WHENEVER[的事]",
         ),
         *ZH.rules(

@@ -86,9 +86,9 @@ ENGLISH = Grammar(
     headed=(
         *EN.rules(
             Intent.REMEMBER,
-            "ASK(NOTE|KEEP[ THIS] (to|in|into) MEMORY|take[ a] note|make a note|note to self|(note|jot"
-            "|write) down"
-            "|save|note)[ (this|that|these)][ the following][ one thing][ for (later|me)]COLON<text:ANY>",
+            "ASK(NOTE|KEEP[ THIS] (to|in|into) MEMORY|take[ a] note|make a note|note to self"
+            "|(note|jot|write) down|save|note)"
+            "[ (this|that|these)][ the following][ one thing][ for (later|me)]COLON<text:ANY>",
             "ASK(keep|bear) (this|that|the following) in mindCOLON<text:ANY>",
         ),
     ),
@@ -142,12 +142,11 @@ ENGLISH = Grammar(
         " ]SAID)[ now]"),
         *EN.rules(
             Intent.FORGET,
-            "ASKforget [about ](what|everything|anything|all|whatever)[ that] (i|you)['ve] [have |just "
-            "|once ]"
-            "(SAID|know|learned|remember|saved|stored) ABOUT <query:ANY>",
+            "ASKforget [about ](what|everything|anything|all|whatever)[ that] (i|you)['ve]"
+            " [have |just |once ](SAID|know|learned|remember|saved|stored) ABOUT <query:ANY>",
             "ASKforget (everything|anything|all) ABOUT <query:ANY>",
-            "ASKforget [about ](the|that|this) (memory|note|entry|fact|preference|rule) (about|on|of"
-            "|that) <query:ANY>",
+            "ASKforget [about ](the|that|this) (memory|note|entry|fact|preference|rule)"
+            " (about|on|of|that) <query:ANY>",
             "ASKforget [the fact ]that [i [ever ]SAID [that ]]<query:ANY>",
             "ASKforget [about ]<query:(my|our) ANY>",
             "ASKforget about <query:ANY>",
@@ -167,19 +166,17 @@ ENGLISH = Grammar(
             Intent.CORRECT,
             "OPENER<text:<query:(my|our|the|this|that) CLAUSE>('s| is| are| was| were) CLAUSE[,]"
             " [and ](not|instead of|rather than) ANY>",
-            "OPENER<text:(it's|it is|it was|that's|i'm|i am|i meant|i mean|i said|i (use|prefer|live in"
-            "|work (at"
-            "|for|on|with)))"
+            "OPENER<text:(it's|it is|it was|that's|i'm|i am|i meant|i mean|i said"
+            "|i (use|prefer|live in|work (at|for|on|with)))"
             " CLAUSE[,] [and ](not|instead of|rather than)[ (in|on|at)] <query:ANY>>",
-            "OPENER<text:(it's not|it isn't|it is not|not)[ (in|on|at)] <query:CLAUSE>(,| but|;| -) [but"
-            " ]ANY>",
+            "OPENER<text:(it's not|it isn't|it is not|not)[ (in|on|at)] <query:CLAUSE>(,| but|;| -)"
+            " [but ]ANY>",
             "OPENER<text:<query:(my|our) CLAUSE>('s| is| are| was| were) ANY>",
             "OPENER<text:<query:(i'm|i am) (called|named)> ANY>",
             "<text:<query:my (name|email|birthday|timezone|address)> is CLAUSE[,] not ANY>",
             "<text:i meant CLAUSE[,] not[ (in|on|at)] <query:ANY>>",
-            "<text:i (don't|do not|no longer) use <query:CLAUSE>[ (anymore|any more)](,|;| -) [but ](i"
-            "|i'm|i am)"
-            " [now ](use|using) ANY>",
+            "<text:i (don't|do not|no longer) use <query:CLAUSE>[ (anymore|any more)](,|;| -) [but ]"
+            "(i|i'm|i am) [now ](use|using) ANY>",
             unless=_ASKS + r"|\b(?:it's|it is|it was|that's) (?:all |just |only )?(?:fine|ok|okay|good"
             r"|great|cool|right|true|just|only)\b",
         ),
@@ -263,12 +260,12 @@ ENGLISH = Grammar(
             "what are you able to do",
         ),
         *EN.rules(
-            Intent.HELLO, "(hi|hello|hey|good (morning|afternoon|evening)|howdy|greetings)[ (there|nacre"
-            "|all)]"
+            Intent.HELLO,
+            "(hi|hello|hey|good (morning|afternoon|evening)|howdy|greetings)[ (there|nacre|all)]",
         ),
         *EN.rules(
-            Intent.THANKS, "[(many|ok|great)[,] ](thanks|thank you|thx|cheers)[ (a lot|so much|very much"
-            "|again)]"
+            Intent.THANKS,
+            "[(many|ok|great)[,] ](thanks|thank you|thx|cheers)[ (a lot|so much|very much|again)]",
         ),
         *EN.rules(Intent.BYE, "bye[ bye]", "goodbye", "see (you|ya)[ (later|soon)]", "good night"),
     ),

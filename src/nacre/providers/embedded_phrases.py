@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
 from typing import Literal, TypeAlias
 
 Language: TypeAlias = Literal["en", "zh"]
@@ -41,9 +42,22 @@ class Rule:
     """One way to say something."""
 
     intent: Intent
-    pattern: re.Pattern[str]
-    unless: re.Pattern[str] | None = None
+    pattern: str
+    """A regular expression that fits the whole sentence."""
+    unless: str | None = None
     """A sentence in which this is found means something else."""
+
+    def match(self, sentence: str, *, without_end: str) -> re.Match[str] | None:
+        """The match on the sentence without its closing marks, unless the whole means something else."""
+        if self.unless is not None and _compiled(self.unless).search(sentence):
+            return None
+        return _compiled(self.pattern).fullmatch(without_end)
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    # On first use: compiling the tables takes longer than all the rest of starting the program.
+    return re.compile(pattern, re.IGNORECASE | re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +85,13 @@ class Notation:
 
     def rules(self, intent: Intent, *phrases: str, unless: str | None = None) -> tuple[Rule, ...]:
         """One rule per phrase; `unless` is a plain regular expression, searched for."""
-        exception = None if unless is None else re.compile(unless, re.IGNORECASE)
-        return tuple(Rule(intent, self.compile(phrase), exception) for phrase in phrases)
+        return tuple(Rule(intent, self._pattern(phrase), unless) for phrase in phrases)
 
-    def compile(self, phrase: str) -> re.Pattern[str]:
+    def _pattern(self, phrase: str) -> str:
         # Longest first: shorthands stand side by side without a space, and one may begin like another.
         words = sorted(self.shorthands, key=len, reverse=True)
         symbol = re.compile("|".join([r"<(?:text|query|path):|[(\[\]> ]", *words]))
-        return re.compile(symbol.sub(self._expand, phrase), re.IGNORECASE | re.DOTALL)
+        return symbol.sub(self._expand, phrase)
 
     def _expand(self, symbol: re.Match[str]) -> str:
         found = symbol.group()

@@ -93,7 +93,7 @@ def _match_headed(message: str) -> Meaning | None:
     head = message[:MAX_SENTENCE_CHARS]
     for grammar in (ENGLISH, CHINESE):
         start = _end_of(grammar.lead, head)
-        meaning = _match(grammar.headed, message[start:], grammar.language, final=message)
+        meaning = _match(grammar.headed, message[start:], grammar.language, keeps_end=True)
         if meaning is not None:
             return meaning
     return None
@@ -142,18 +142,18 @@ def _end_of(pattern: re.Pattern[str], text: str) -> int:
     return found.end() if found else 0
 
 
-def _match(rules: tuple[Rule, ...], body: str, language: Language, *, final: str = "") -> Meaning | None:
+def _match(
+    rules: tuple[Rule, ...], body: str, language: Language, *, keeps_end: bool = False
+) -> Meaning | None:
     # One character for one character, so that a span in `spelled` is the same span in the user's own words.
     spelled = body.translate(_SPELLING)
-    bare = spelled.rstrip(_ENDS) if not final else spelled
+    bare = spelled if keeps_end else spelled.rstrip(_ENDS)
     for rule in rules:
-        found = rule.pattern.fullmatch(bare)
-        if found is None or (rule.unless is not None and rule.unless.search(spelled)):
+        found = rule.match(spelled, without_end=bare)
+        if found is None:
             continue
         words = {
-            name: body[slice(*found.span(name))].strip()
-            for name in rule.pattern.groupindex
-            if found.group(name)
+            name: body[slice(*found.span(name))].strip() for name in found.re.groupindex if found.group(name)
         }
         return _meaning(rule.intent, language, words)
     return None
