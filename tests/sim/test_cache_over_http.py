@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
-from anthropic import AsyncAnthropic
+from anthropic import AsyncAnthropic, BadRequestError
 from openai import AsyncOpenAI
 
 from nacre.cache.anthropic_rules import Switches
@@ -243,3 +243,36 @@ async def test_a_real_clock_follows_the_wall_and_can_still_be_advanced() -> None
         assert clock.seconds() > before
         clock.advance(400)
         assert counters(await ask(client, [{"role": "user", "content": LONG}])) == (0, 1000, 0)
+
+
+async def test_thinking_is_bound_to_the_words_before_it(sim: Simulator, claude: AsyncAnthropic) -> None:
+    """Provider facts 1.6: replayed thinking is refused once an earlier byte has changed."""
+    sim.extend([{"thinking": "Let me see.", "text": "Yes."}, "Again.", "Dropped."])
+    first: list[JsonObject] = [{"role": "user", "content": LONG}]
+    reply = await ask(claude, first)
+    said = {"role": "assistant", "content": [block.model_dump(exclude_none=True) for block in reply.content]}
+    more = {"role": "user", "content": "And?"}
+    assert (await ask(claude, [*first, said, more])).content[0].text == "Again."
+    edited = [{"role": "user", "content": "y" + LONG[1:]}, said, more]
+    with pytest.raises(BadRequestError, match="thinking"):
+        await ask(claude, edited)
+    behaviour = {"type": "adaptive", "block_binding": {"prefix_mismatch_behavior": "drop_block"}}
+    dropped = await ask(claude, edited, extra_body={"thinking": behaviour})
+    assert (dropped.content[0].text, len(dropped.input_transformations)) == ("Dropped.", 1)
+
+
+async def test_a_compaction_that_comes_due_opens_the_reply(sim: Simulator, claude: AsyncAnthropic) -> None:
+    """Provider facts 1.3."""
+    sim.extend(["After the summary."])
+    reply = await claude.beta.messages.create(
+        model=MODEL,
+        max_tokens=99,
+        messages=[{"role": "user", "content": "x" * 240_000}],
+        betas=["compact-2026-01-12"],
+        context_management={
+            "edits": [{"type": "compact_20260112", "trigger": {"type": "input_tokens", "value": 50_000}}]
+        },
+    )
+    assert [block.type for block in reply.content] == ["compaction", "text"]
+    assert [step.type for step in reply.usage.iterations] == ["compaction", "message"]
+    assert reply.usage.input_tokens < 1000 < reply.usage.iterations[0].input_tokens

@@ -201,6 +201,13 @@ async def test_openai_streams_break_too(gpt: AsyncOpenAI) -> None:
     assert await seen("malformed; after=1") == "JSONDecodeError"
 
 
+async def test_counting_tokens_fails_on_request(claude: AsyncAnthropic) -> None:
+    with pytest.raises(anthropic.RateLimitError):
+        await claude.messages.count_tokens(
+            model=MODEL, messages=HELLO, extra_headers={"x-sim-fault": "rate_limit"}
+        )
+
+
 async def test_an_unknown_fault_is_refused_by_name(claude: AsyncAnthropic) -> None:
     with pytest.raises(anthropic.BadRequestError, match="unknown fault 'gremlins'"):
         await claude.messages.create(

@@ -102,7 +102,13 @@ async def test_a_missing_key_is_unauthorised(sim: Simulator) -> None:
 
 @pytest.mark.parametrize(
     ("body", "words"),
-    [(b"{", "not valid JSON"), (b"[]", "not a JSON object"), (b"\xff\xfe", "JSON"), (b"[" * 100_000, "JSON")],
+    [
+        (b"{", "not valid JSON"),
+        (b"[]", "not a JSON object"),
+        (b'{"a":NaN}', "NaN"),
+        (b"\xff\xfe", "JSON"),
+        (b"[" * 100_000, "JSON"),
+    ],
 )
 async def test_a_body_that_is_no_json_object_is_refused(sim: Simulator, body: bytes, words: str) -> None:
     async with httpx2.AsyncClient(headers=KEY) as client:
@@ -115,6 +121,15 @@ async def test_the_version_header_is_required(sim: Simulator) -> None:
     async with httpx2.AsyncClient(headers={"x-api-key": "any"}) as client:
         answer = await client.post(f"{sim.url}/v1/messages", json=BODY)
     assert "anthropic-version" in answer.json()["error"]["message"]
+
+
+async def test_a_header_sent_twice_is_one_list(sim: Simulator) -> None:
+    editing = {**BODY, "context_management": {"edits": [{"type": "clear_tool_uses_20250919"}]}}
+    beta = [("anthropic-beta", "something-else"), ("anthropic-beta", "context-management-2025-06-27")]
+    async with httpx2.AsyncClient(headers=[*KEY.items(), *beta]) as client:
+        assert (await client.post(f"{sim.url}/v1/messages", json=editing)).status_code == 200
+    async with httpx2.AsyncClient(headers=[*KEY.items(), beta[0]]) as client:
+        assert (await client.post(f"{sim.url}/v1/messages", json=editing)).status_code == 400
 
 
 async def test_an_unknown_route_is_not_found_in_the_provider_s_shape(sim: Simulator) -> None:

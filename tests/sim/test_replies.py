@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from anthropic import AsyncAnthropic
+from anthropic import AsyncAnthropic, InternalServerError
 from hypothesis import given
 from hypothesis import strategies as st
 from openai import AsyncOpenAI
 
-from nacre.errors import ConfigError
+from nacre.errors import ConfigError, Overloaded
 from nacre.messages.blocks import Json, JsonObject, Message, Text, ToolCall
 from nacre.messages.events import ProviderEvent, Reply, TextDelta
 from nacre.messages.usage import Usage
@@ -139,6 +140,10 @@ def test_any_json_is_a_script_or_one_line(value: Json) -> None:
         assert all(reply.tokens >= 0 and reply.delay >= 0 for reply in replies)
 
 
+def said(text: str) -> tuple[JsonObject, ...]:
+    return ({"type": "text", "text": text},)
+
+
 def test_recorded_messages_give_the_assistant_s_replies_in_order() -> None:
     messages: list[JsonObject] = [
         {"role": "user", "content": "Hi."},
@@ -147,7 +152,7 @@ def test_recorded_messages_give_the_assistant_s_replies_in_order() -> None:
         {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "read", "input": {}}]},
     ]
     expected = [
-        ScriptedReply(content=({"type": "text", "text": "Hello."},), output_tokens=7),
+        ScriptedReply(content=said("Hello."), output_tokens=7),
         ScriptedReply(content=({"type": "tool_use", "id": "t", "name": "read", "input": {}},)),
     ]
     assert replies_from_messages(messages) == expected
@@ -155,24 +160,55 @@ def test_recorded_messages_give_the_assistant_s_replies_in_order() -> None:
 
 
 def test_lines_that_share_a_message_id_are_one_reply() -> None:
-    """Session logs of Claude Code hold one line per block; the last line has the stop reason."""
-    one: JsonObject = {"id": "m1", "role": "assistant", "content": [{"type": "text", "text": "a"}]}
-    two: JsonObject = {
-        "id": "m1",
-        "role": "assistant",
-        "content": [{"type": "text", "text": "b"}],
-        "stop_reason": "end_turn",
-        "usage": {"output_tokens": 9},
-    }
-    three: JsonObject = {"id": "m2", "role": "assistant", "content": "c"}
-    assert replies_from_messages([one, two, three]) == [
-        ScriptedReply(
-            content=({"type": "text", "text": "a"}, {"type": "text", "text": "b"}),
-            stop_reason="end_turn",
-            output_tokens=9,
-        ),
-        ScriptedReply(content=({"type": "text", "text": "c"},)),
+    """Session logs hold one line per block, results of parallel calls in between."""
+    call: JsonObject = {"type": "tool_use", "id": "t", "name": "read", "input": {}}
+    lines: list[JsonObject] = [
+        {"id": "m1", "role": "assistant", "content": "a", "usage": {"output_tokens": 2}},
+        {"id": "m1", "role": "assistant", "content": [call], "usage": {"output_tokens": 2}},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": "ok"}]},
+        {
+            "id": "m1",
+            "role": "assistant",
+            "content": "b",
+            "stop_reason": "tool_use",
+            "usage": {"output_tokens": 9},
+        },
+        {"msg": 2, "role": "assistant", "content": "c", "usage": {"output": 5}},
     ]
+    first = ScriptedReply(content=(*said("a"), call, *said("b")), stop_reason="tool_use", output_tokens=9)
+    assert replies_from_messages(lines) == [first, ScriptedReply(content=said("c"), output_tokens=5)]
+
+
+def test_a_count_taken_at_the_start_of_a_stream_is_not_believed() -> None:
+    line: JsonObject = {"role": "assistant", "content": "word " * 100, "usage": {"output_tokens": 3}}
+    assert [reply.tokens for reply in replies_from_messages([line])] == [125]
+
+
+def test_side_conversations_and_error_notes_are_left_out() -> None:
+    aside: JsonObject = {"isSidechain": True, "message": {"role": "assistant", "content": "aside"}}
+    lean: JsonObject = {"sidechain": True, "role": "assistant", "content": "aside"}
+    note: JsonObject = {"role": "assistant", "model": "<synthetic>", "content": "API Error"}
+    assert replies_from_messages([aside, lean, note]) == []
+
+
+@pytest.mark.real_data
+def test_a_real_session_gives_back_every_call_once() -> None:
+    folder = Path(__file__).parents[3] / "shared" / "data" / "claude_code_sessions"
+    if not folder.is_dir():
+        pytest.skip("needs the folder ../shared/data beside the repository")
+    for path in sorted((folder / "raw").glob("*.jsonl.gz")):
+        lines = [json.loads(line) for line in gzip.decompress(path.read_bytes()).splitlines()]
+        replies = replies_from_messages(lines)
+        calls = [block["id"] for reply in replies for block in reply.content if block["type"] == "tool_use"]
+        answered = {
+            block["tool_use_id"]
+            for line in lines
+            if not line.get("isSidechain") and isinstance(line.get("message"), dict)
+            for block in line["message"]["content"]
+            if isinstance(block, dict) and block.get("type") == "tool_result"
+        }
+        assert len(calls) == len(set(calls)) > 0, path.name
+        assert answered <= set(calls), path.name
 
 
 async def test_a_recorded_session_is_said_again(sim: Simulator, claude: AsyncAnthropic) -> None:
@@ -195,10 +231,10 @@ class Parrot:
     async def stream(self, request: Request) -> AsyncIterator[ProviderEvent]:
         self.asked.append(request)
         last = request.messages[-1]["content"]
-        said = last if isinstance(last, str) else json.dumps(last)
-        yield TextDelta(said)
+        words = last if isinstance(last, str) else json.dumps(last)
+        yield TextDelta(words)
         calls = [ToolCall("t1", str(request.tools[0]["name"]), {"x": 1})] if request.tools else []
-        message = Message("assistant", (Text(said), *calls))
+        message = Message("assistant", (Text(words), *calls))
         yield Reply(message=message, usage=Usage(output=3), stop_reason="tool_use" if calls else "end_turn")
 
     async def count_tokens(self, request: Request) -> int | None:
@@ -283,3 +319,21 @@ async def test_another_provider_hears_openai_s_requests_in_blocks() -> None:
             ],
         )
     ]
+
+
+class Broken(Parrot):
+    """A provider that cannot be reached."""
+
+    async def stream(self, request: Request) -> AsyncIterator[ProviderEvent]:
+        raise Overloaded("still busy")
+        yield
+
+
+async def test_a_provider_that_fails_is_an_error_of_the_server() -> None:
+    async with (
+        Simulator(source=replies_from_provider(Broken())) as sim,
+        AsyncAnthropic(api_key="any", base_url=sim.url, max_retries=0) as client,
+    ):
+        with pytest.raises(InternalServerError, match="no reply to give: still busy"):
+            await client.messages.create(model=MODEL, max_tokens=99, messages=HELLO)
+        assert sim.log[-1].status == 500

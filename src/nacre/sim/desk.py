@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from nacre.cache import anthropic_rules, openai_rules
 from nacre.cache.anthropic_render import Count
 from nacre.cache.anthropic_state import Call, Ending, Outcome, Refusal
-from nacre.errors import ConfigError
+from nacre.errors import ConfigError, NacreError
 from nacre.messages.blocks import JsonObject
 from nacre.messages.wire import canonical
 from nacre.sim.anthropic_api import MessagesApi
@@ -103,6 +103,9 @@ class Desk:
         api = self.messages_api
         try:
             body = _opened(request, api)
+            asked = _asked_fault(request.headers)
+            if asked is not None and turns_away(asked, streaming=False):
+                raise _as_refused(asked, api)
             return json_response(200, api.count_tokens(body, request.headers, self._call(request, body)))
         except Refused as refused:
             return self._turn_away(api, refused)
@@ -150,7 +153,10 @@ class Desk:
             return PREWARMED, False
         if self.script:
             return self.script[0], True
-        return await self._source(words), False
+        try:
+            return await self._source(words), False
+        except NacreError as error:
+            raise Refused(Refusal(500, "api_error", f"no reply to give: {error}")) from None
 
     def _call(self, request: HttpRequest, body: JsonObject, reply: ScriptedReply | None = None) -> Call:
         headers = request.headers

@@ -98,26 +98,24 @@ class HttpServer:
         if self._server is None:
             return
         self._server.close()
-        for task in self._connections:
+        connections = list(self._connections)
+        for task in connections:
             task.cancel()
-        await asyncio.gather(*self._connections, return_exceptions=True)
+        await asyncio.gather(*connections, return_exceptions=True)
         await self._server.wait_closed()
         self._server = None
 
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
+    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connection = _Connection(reader, writer, self._answer, self._limits)
+        task = asyncio.create_task(connection.serve(), name="sim-connection")
         self._connections.add(task)
-        try:
-            await _Connection(reader, writer, self._answer, self._limits).serve()
-        except asyncio.CancelledError:
-            # The server is closing; asyncio would report a cancelled connection as an error.
-            pass
-        finally:
-            self._connections.discard(task)
+
+        def ended(done: asyncio.Task[None]) -> None:
+            # Here rather than in the task: cancelled before its first step it would run none of its own code.
+            self._connections.discard(done)
             writer.close()
-            with contextlib.suppress(OSError):
-                await writer.wait_closed()
+
+        task.add_done_callback(ended)
 
 
 def loopback(host: str) -> str:
@@ -274,13 +272,26 @@ def _parse_request(head: h11.Request, body: bytes, too_large: bool) -> HttpReque
         method=head.method.decode("ascii"),
         path=parts.path,
         query=dict(parse_qsl(parts.query, keep_blank_values=True)),
-        headers={name.decode("ascii"): value.decode("latin-1") for name, value in head.headers},
+        headers=_headers(head),
         body=body,
         too_large=too_large,
     )
 
 
+def _headers(head: h11.Request) -> dict[str, str]:
+    """Names in lower case; a header sent twice is one list, as HTTP reads it."""
+    headers: dict[str, str] = {}
+    for raw_name, raw_value in head.headers:
+        name, value = raw_name.decode("ascii"), raw_value.decode("latin-1")
+        headers[name] = f"{headers[name]}, {value}" if name in headers else value
+    return headers
+
+
 def parse_json(body: bytes) -> Json:
     """The body with its key order kept; ValueError says why it is not JSON."""
-    value: Json = json.loads(body)
+    value: Json = json.loads(body, parse_constant=_no_number)
     return value
+
+
+def _no_number(name: str) -> Json:
+    raise ValueError(f"{name} is not a JSON number")

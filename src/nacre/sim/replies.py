@@ -57,6 +57,9 @@ class ReplySource(Protocol):
 DEFAULT_MAX_TOKENS = 8_192
 """What another provider is allowed when the request gives no limit (only OpenAI's may leave it out)."""
 
+SYNTHETIC = "<synthetic>"
+"""The model name under which a session log notes an error as if the assistant had said it."""
+
 EXHAUSTED = ScriptedReply(content=({"type": "text", "text": "The script is exhausted."},))
 
 
@@ -66,42 +69,41 @@ async def exhausted(body: JsonObject) -> ScriptedReply:
 
 
 def replies_from_messages(messages: Iterable[JsonObject]) -> list[ScriptedReply]:
-    """The assistant's messages of a recorded conversation, in order.
+    """The assistant's replies of a recorded conversation, in the order in which they began.
 
-    Takes wire messages, bare or inside a `{"message": …}` line of a session log. Neighbouring lines with one
-    message id are parts of one reply, as some logs write a line per block.
+    Takes wire messages, bare or inside the `{"message": …}` lines of a session log. Some logs write a line
+    per block, with tool results in between: lines of one message id are one reply. Side conversations and
+    error notes that no model wrote are left out.
     """
-    replies: list[ScriptedReply] = []
-    last_id: Json = None
-    for item in messages:
+    grouped: dict[str, list[JsonObject]] = {}
+    for number, item in enumerate(messages):
         inner = item.get("message")
         message = inner if isinstance(inner, dict) else item
-        if message.get("role") != "assistant":
-            last_id = None
+        aside = item.get("isSidechain") is True or item.get("sidechain") is True
+        if message.get("role") != "assistant" or aside or message.get("model") == SYNTHETIC:
             continue
-        reply = _recorded(message)
-        message_id = message.get("id")
-        if message_id is not None and message_id == last_id and replies:
-            first = replies.pop()
-            reply = ScriptedReply(
-                content=(*first.content, *reply.content),
-                stop_reason=reply.stop_reason or first.stop_reason,
-                output_tokens=max(first.output_tokens or 0, reply.output_tokens or 0) or None,
-            )
-        replies.append(reply)
-        last_id = message_id
-    return replies
+        known = message.get("id", message.get("msg"))
+        grouped.setdefault(f"line {number}" if known is None else f"id {known}", []).append(message)
+    return [_recorded(lines) for lines in grouped.values()]
 
 
-def _recorded(message: JsonObject) -> ScriptedReply:
-    usage = message.get("usage")
-    output = usage.get("output_tokens") if isinstance(usage, dict) else None
-    stop_reason = message.get("stop_reason")
+def _recorded(lines: list[JsonObject]) -> ScriptedReply:
+    content = tuple(block for line in lines for block in content_blocks(line.get("content")))
+    reasons = [line["stop_reason"] for line in lines if isinstance(line.get("stop_reason"), str)]
+    counted = max(_recorded_output(line.get("usage")) for line in lines)
+    estimated = ScriptedReply(content=content).tokens
     return ScriptedReply(
-        content=content_blocks(message.get("content")),
-        stop_reason=stop_reason if isinstance(stop_reason, str) else None,
-        output_tokens=output if isinstance(output, int) else None,
+        content=content,
+        stop_reason=str(reasons[-1]) if reasons else None,
+        # A log that was written while the reply streamed holds the count at its start: believe only more.
+        output_tokens=counted if counted >= estimated else None,
     )
+
+
+def _recorded_output(usage: Json) -> int:
+    counters = usage if isinstance(usage, dict) else {}
+    output = counters.get("output_tokens", counters.get("output"))
+    return output if isinstance(output, int) else 0
 
 
 def replies_from_provider(provider: Provider) -> ReplySource:
