@@ -1,0 +1,139 @@
+"""`nacre chat`: a conversation in the terminal, line by line; Ctrl-C stops the turn, not the program."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import AsyncExitStack, aclosing
+
+import click
+
+from nacre.agents.opening import LATEST, Ready, open_agent
+from nacre.agents.session import Session
+from nacre.cli.history import History
+from nacre.cli.loop_thread import LoopThread
+from nacre.cli.options import RunOptions, load_settings, run_options
+from nacre.cli.output import has_colour, is_terminal, print_error
+from nacre.cli.render import TurnPrinter, shorten, status_line, styled
+from nacre.cli.slash import Leave, Reopen, obey
+from nacre.errors import NacreError
+from nacre.messages.records import Said
+from nacre.settings import Settings
+
+LAST_WORDS_CHARS = 160
+"""Of each of the last two messages when a session is resumed: two lines on a narrow terminal."""
+_WHO = {"user": "you", "assistant": "agent", "system": "note"}
+
+
+@click.command()
+@run_options
+@click.pass_obj
+def chat(options: RunOptions, /, **given: str | int | bool | None) -> int:
+    """Talk in the terminal. /help lists what can be typed; Ctrl-C stops a turn, Ctrl-D leaves."""
+    return run_chat(options.updated(**given))
+
+
+def run_chat(options: RunOptions) -> int:
+    """Hold a conversation until the person leaves."""
+    settings = load_settings(options)
+    resume = LATEST if options.continue_ else options.resume
+    with LoopThread() as loop, History(settings.home, keeps=not options.incognito) as history:
+        while True:
+            ending = _Conversation(options, settings, loop, history).hold(resume)
+            if isinstance(ending, Leave):
+                return 0
+            resume = ending.session
+
+
+class _Conversation:
+    """One session in the terminal."""
+
+    def __init__(self, options: RunOptions, settings: Settings, loop: LoopThread, history: History) -> None:
+        self._options = options
+        self._settings = settings
+        self._loop = loop
+        self._history = history
+        self._is_person = is_terminal(sys.stdin) and is_terminal()
+        self._colour = has_colour()
+
+    def hold(self, resume: str | None) -> Leave | Reopen:
+        stack = AsyncExitStack()
+        opening = open_agent(self._settings, resume=resume, keeps=not self._options.incognito)
+        ready = self._loop.call(stack.enter_async_context(opening))
+        try:
+            self._greet(ready)
+            return self._listen(ready)
+        finally:
+            self._loop.call(stack.aclose())
+
+    def _listen(self, ready: Ready) -> Leave | Reopen:
+        while True:
+            try:
+                text = self._history.ask("> " if self._is_person else "")
+            except EOFError:
+                if self._is_person:
+                    print()
+                return Leave()
+            except KeyboardInterrupt:
+                print("\n(Ctrl-D or /exit leaves)" if self._is_person else "")
+                continue
+            if not text.strip():
+                continue
+            if not text.startswith("/"):
+                self._turn(ready, text)
+            elif (ending := self._obey(text, ready)) is not None:
+                return ending
+
+    def _obey(self, text: str, ready: Ready) -> Leave | Reopen | None:
+        try:
+            return obey(text, ready.agent.session, self._settings)
+        except NacreError as error:
+            print_error(str(error))
+            return None
+
+    def _turn(self, ready: Ready, text: str) -> None:
+        printer = TurnPrinter()
+        try:
+            self._loop.call(_play(ready, text, printer))
+        except KeyboardInterrupt:
+            printer.end()
+            print_error("stopped; what was said so far is kept")
+        except NacreError as error:
+            printer.end()
+            print_error(str(error))
+        if self._is_person:
+            print(styled(status_line(ready.agent.session), "dim", colour=self._colour))
+
+    def _greet(self, ready: Ready) -> None:
+        for problem in self._settings.problems:
+            print_error(problem.line)
+        for notice in ready.notices:
+            print_error(notice)
+        if not self._is_person:
+            return
+        if ready.choice is not None:
+            print(styled(ready.choice.reason, "bold", colour=self._colour))
+            if ready.choice.offer:
+                print(styled(ready.choice.offer, "dim", colour=self._colour))
+        for line in _resumed(ready.agent.session):
+            print(styled(line, "dim", colour=self._colour))
+        print(styled("/help lists commands", "dim", colour=self._colour))
+
+
+def _resumed(session: Session) -> list[str]:
+    """What was said last, so that the person knows where they are."""
+    said = [
+        record
+        for record in session.transcript.records
+        if isinstance(record, Said) and not record.aside and not record.meta and record.message.text.strip()
+    ]
+    if not said:
+        return []
+    last = [f"{_WHO[record.role]}: {shorten(record.message.text, LAST_WORDS_CHARS)}" for record in said[-2:]]
+    return [f"resumed session {session.id}", *last]
+
+
+async def _play(ready: Ready, text: str, printer: TurnPrinter) -> None:
+    async with aclosing(ready.agent.run(text)) as events:
+        async for event in events:
+            printer.show(event)
+    printer.end()

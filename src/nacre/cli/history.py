@@ -1,0 +1,55 @@
+"""What the person typed before: line editing and history across sessions, where the terminal has them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+from types import ModuleType, TracebackType
+from typing import Self
+
+MAX_LINES = 1_000
+"""Older lines are of no more use than the transcripts they also stand in."""
+
+
+class History:
+    """Asks for lines; keeps them in `<home>/history` unless nothing may be kept."""
+
+    def __init__(self, home: Path, *, keeps: bool) -> None:
+        self._path = home / "history"
+        self._keeps = keeps
+        self._readline = _readline()
+
+    def __enter__(self) -> Self:
+        if self._readline and self._keeps:
+            with contextlib.suppress(OSError):
+                self._readline.read_history_file(self._path)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not (self._readline and self._keeps):
+            return
+        # A history that cannot be kept is no reason to end a session with an error.
+        with contextlib.suppress(OSError):
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            os.close(os.open(self._path, os.O_CREAT | os.O_WRONLY, 0o600))
+            self._readline.set_history_length(MAX_LINES)
+            self._readline.write_history_file(self._path)
+            self._path.chmod(0o600)
+
+    def ask(self, prompt: str) -> str:
+        """One line from the person; a backslash at its end asks for another."""
+        line = input(prompt)
+        while line.endswith("\\"):
+            line = line[:-1] + "\n" + input("… " if prompt else "")
+        return line
+
+
+def _readline() -> ModuleType | None:
+    try:
+        import readline
+    except ImportError:
+        return None
+    return readline

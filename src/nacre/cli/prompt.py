@@ -1,0 +1,104 @@
+"""`nacre -p TEXT`: one prompt, its answer on stdout, and out."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+from nacre.agents.opening import LATEST, open_agent
+from nacre.cli.options import RunOptions, load_settings
+from nacre.cli.output import print_error, print_json
+from nacre.messages.blocks import JsonObject
+from nacre.messages.events import (
+    CallReady,
+    Event,
+    Notice,
+    Reply,
+    ResultReady,
+    StartedOver,
+    TextDelta,
+    ThinkingDelta,
+    TurnDone,
+    Waiting,
+)
+from nacre.messages.usage import Usage
+
+
+def run_prompt(options: RunOptions) -> int:
+    """Answer once; exit code 1 when the turn ended at its limit instead of with an answer."""
+    return asyncio.run(_run(options))
+
+
+async def _run(options: RunOptions) -> int:
+    settings = load_settings(options)
+    resume = LATEST if options.continue_ else options.resume
+    async with open_agent(settings, resume=resume, keeps=not options.incognito) as ready:
+        for notice in ready.notices:
+            print_error(notice)
+        answer, done = "", None
+        async for event in ready.agent.run(options.prompt or ""):
+            match event:
+                case Reply():
+                    answer = event.message.text
+                case TurnDone():
+                    done = event
+                case Notice(text) if options.output_format == "text":
+                    print_error(text)
+                case _:
+                    pass
+            if options.output_format == "stream-json" and (line := event_json(event)):
+                print(json.dumps(line, ensure_ascii=False), flush=True)
+        assert done is not None
+        result = _result(answer, ready.agent.session.id, done)
+    if options.output_format == "text":
+        print(answer)
+    elif options.output_format == "json":
+        print_json(result)
+    else:
+        print(json.dumps({"type": "result", **result}, ensure_ascii=False), flush=True)
+    return 0 if done.outcome == "answered" else 1
+
+
+def _result(answer: str, session: str, done: TurnDone) -> JsonObject:
+    return {
+        "result": answer,
+        "session": session,
+        "usage": usage_json(done.usage),
+        "cost_usd": round(done.cost_usd, 6),
+        "turns": done.rounds,
+        "outcome": done.outcome,
+        "memories_saved": 0,
+        "memories_recalled": 0,
+    }
+
+
+def usage_json(usage: Usage) -> JsonObject:
+    return {
+        "input": usage.input,
+        "cache_write": usage.cache_write,
+        "cache_read": usage.cache_read,
+        "output": usage.output,
+    }
+
+
+def event_json(event: Event) -> JsonObject | None:
+    """An event as one line of `stream-json`; none for what the result repeats."""
+    match event:
+        case TextDelta(text):
+            return {"type": "text", "text": text}
+        case ThinkingDelta(text):
+            return {"type": "thinking", "text": text}
+        case CallReady(call):
+            return {"type": "call", "id": call.id, "name": call.name, "input": call.input}
+        case ResultReady(call, result):
+            return {"type": "result_of", "id": call.id, "text": result.text, "is_error": result.is_error}
+        case Reply():
+            return {"type": "reply", "text": event.message.text, "usage": usage_json(event.usage)}
+        case Waiting(seconds, reason):
+            return {"type": "waiting", "seconds": seconds, "reason": reason}
+        case StartedOver(reason):
+            return {"type": "started_over", "reason": reason}
+        case Notice(text, level):
+            return {"type": "notice", "text": text, "level": level}
+        case _:
+            return None

@@ -1,0 +1,114 @@
+"""How a turn looks in line mode: words as they come, one line a tool call, one status line at the end."""
+
+from __future__ import annotations
+
+import sys
+
+from nacre.agents.session import Session
+from nacre.cli.output import has_colour, human_count, printable
+from nacre.messages.blocks import Json, ToolCall, ToolResult
+from nacre.messages.events import (
+    CallReady,
+    Event,
+    Notice,
+    ResultReady,
+    StartedOver,
+    TextDelta,
+    ThinkingDelta,
+    Waiting,
+)
+
+MAX_ARGUMENT_CHARS = 80
+"""Of a call's arguments on its line; the whole call stands in the transcript."""
+MAX_RESULT_CHARS = 100
+"""Of a result's first line."""
+
+_STYLES = {"dim": "2", "red": "31", "yellow": "33", "cyan": "36", "bold": "1"}
+
+
+def styled(text: str, style: str, *, colour: bool) -> str:
+    return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if colour and text else text
+
+
+class TurnPrinter:
+    """Prints the events of one turn as they come."""
+
+    def __init__(self) -> None:
+        self._colour = has_colour()
+        self._in_line = False
+        self._thinking = False
+
+    def show(self, event: Event) -> None:
+        match event:
+            case TextDelta(text):
+                self._words(text, thinking=False)
+            case ThinkingDelta(text):
+                self._words(text, thinking=True)
+            case CallReady(call):
+                self._line(f"● {call_line(call)}", "cyan")
+            case ResultReady(_, result):
+                self._line(f"  └ {result_line(result)}", "red" if result.is_error else "dim")
+            case Waiting(seconds, reason):
+                self._line(f"… {reason}; trying again in {seconds:.0f} s", "yellow")
+            case StartedOver(reason):
+                self._line(f"… starting over: {reason}", "yellow")
+            case Notice(text, level):
+                self._line(f"! {text}", "yellow" if level == "warning" else "dim")
+            case _:
+                pass
+
+    def end(self) -> None:
+        """Finish the line that is being written."""
+        if self._in_line:
+            print(flush=True)
+        self._in_line = self._thinking = False
+
+    def _words(self, text: str, *, thinking: bool) -> None:
+        if thinking != self._thinking:
+            self.end()
+        self._thinking = thinking
+        shown = "".join(char for char in text if char.isprintable() or char in "\n\t")
+        sys.stdout.write(styled(shown, "dim", colour=self._colour) if thinking else shown)
+        sys.stdout.flush()
+        self._in_line = not text.endswith("\n")
+
+    def _line(self, text: str, style: str) -> None:
+        self.end()
+        print(styled(printable(text), style, colour=self._colour), flush=True)
+
+
+def call_line(call: ToolCall) -> str:
+    """`Read(file_path=src/app.py)`, shortened."""
+    arguments = ", ".join(f"{name}={_short(value)}" for name, value in call.input.items())
+    return f"{call.name}({shorten(arguments, MAX_ARGUMENT_CHARS)})"
+
+
+def result_line(result: ToolResult) -> str:
+    """The first line of a result and how many more there are."""
+    lines = result.text.strip().splitlines()
+    if not lines:
+        return "no output"
+    more = f" (+{len(lines) - 1} lines)" if len(lines) > 1 else ""
+    return shorten(lines[0].strip(), MAX_RESULT_CHARS) + more
+
+
+def status_line(session: Session) -> str:
+    """Context meter, cache hit rate and money, in one line."""
+    limits, meter = session.thresholds, session.meter
+    used = session.tokens
+    price = f"${meter.cost_usd:.4f}" + ("+" if meter.unpriced else "")
+    warning = "  — close to the window's end" if used >= limits.warning else ""
+    return (
+        f"context {human_count(used)}/{human_count(limits.window)} ({used / limits.window:.0%})"
+        f" · cache {meter.usage.hit_rate:.0%} · {price} · session {session.id[:8]}{warning}"
+    )
+
+
+def _short(value: Json) -> str:
+    return value if isinstance(value, str) else repr(value)
+
+
+def shorten(text: str, limit: int) -> str:
+    """One line of at most so many characters."""
+    text = " ".join(text.split())
+    return text if len(text) <= limit else text[: limit - 1] + "…"
