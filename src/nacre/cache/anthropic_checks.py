@@ -82,10 +82,33 @@ def _shape(body: JsonObject) -> Iterator[str]:
     for index, message in enumerate(messages):
         if not isinstance(message, dict):
             yield f"messages.{index}: Input should be a valid dictionary"
-        elif message.get("role") not in {"user", "assistant", "system"}:
+            continue
+        role = message.get("role")
+        if not isinstance(role, str) or role not in {"user", "assistant", "system"}:
             yield f"messages.{index}.role: Input should be 'user', 'assistant' or 'system'"
-        elif not isinstance(message.get("content"), str | list) and "output_config" not in message:
+        content = message.get("content")
+        if isinstance(content, list):
+            yield from _shaped(content, f"messages.{index}.content")
+        elif not isinstance(content, str) and "output_config" not in message:
             yield f"messages.{index}.content: Field required"
+    system, tools = body.get("system"), body.get("tools")
+    yield from _shaped(system if isinstance(system, list) else [], "system")
+    yield from _shaped(tools if isinstance(tools, list) else [], "tools", needs="name")
+
+
+def _shaped(blocks: list[Json], path: str, needs: str = "type") -> Iterator[str]:
+    for inner, block in enumerate(blocks):
+        if not isinstance(block, dict):
+            yield f"{path}.{inner}: Input should be a valid dictionary"
+            continue
+        kind = block.get("type")
+        wanted = (
+            {"tool_use": "id", "tool_result": "tool_use_id"}.get(kind, needs)
+            if isinstance(kind, str)
+            else needs
+        )
+        if not isinstance(block.get(wanted), str):
+            yield f"{path}.{inner}.{wanted}: Field required"
 
 
 def _marked(body: JsonObject, most: int) -> Iterator[str]:

@@ -24,16 +24,15 @@ WEB_TOOLS = ("web_search_", "web_fetch_")
 _ORDER = {level: index for index, level in enumerate(LEVELS)}
 _SALTS = {"user": b"user", "assistant": b"assistant", "system": b"system"}
 """The role is part of the prefix; where one message of a role ends and the next begins is not."""
+_WORDS: dict[str, str] = {"text": "text", "thinking": "thinking", "tool_result": "content"}
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 def estimate(wire: JsonObject) -> int:
-    """Tokens of a block, by its bytes."""
-    match wire:
-        case {"type": "text", "text": str(text)} | {"type": "tool_result", "content": str(text)}:
-            return estimate_text(text)
-        case _:
-            return estimate_block(parse_block(wire))
+    """Tokens of a block, by its bytes: the figure of the parsed block, without parsing the usual ones."""
+    kind = wire.get("type")
+    words = wire.get(_WORDS.get(kind, "")) if isinstance(kind, str) else None
+    return estimate_text(words) if isinstance(words, str) else estimate_block(parse_block(wire))
 
 
 def flatten(body: JsonObject, count: Count) -> list[Rendered]:
@@ -49,7 +48,7 @@ def flatten(body: JsonObject, count: Count) -> list[Rendered]:
 
 
 def digest(value: Json) -> bytes:
-    return blake2b(_bytes(value), digest_size=DIGEST_BYTES).digest()
+    return blake2b(_encode(value).encode(errors="surrogatepass"), digest_size=DIGEST_BYTES).digest()
 
 
 def chain(blocks: Sequence[Rendered], seeds: dict[Level, bytes]) -> list[bytes]:
@@ -84,7 +83,7 @@ def seeds(
     elif switches.betas_at == "messages":
         last.append(betas)
     cites = any(_has_citations(block) for block in blocks)
-    web = any(block.kind.startswith(WEB_TOOLS) for block in blocks)
+    web = any(block.level == "system" and block.kind.startswith(WEB_TOOLS) for block in blocks)
     return {
         "tools": digest(first),
         "system": digest([body.get("speed") or "standard", web, cites]),
@@ -163,7 +162,7 @@ def _with_definition(block: JsonObject, deferred: dict[str, JsonObject]) -> Json
 
 
 def blocks_of(content: Json) -> list[JsonObject]:
-    """A message's or the system prompt's content as blocks."""
+    """A message's or the system prompt's content as blocks; what is not an object is no block."""
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
     return objects(content)
@@ -182,20 +181,29 @@ def render(wire: JsonObject, *, level: Level, role: str, at: tuple[int, int], co
         if isinstance(control, dict):
             marker = str(control.get("ttl") or "5m")
         bare = {key: value for key, value in wire.items() if key != "cache_control"}
-    coded = _bytes(bare)
+    coded = _framed(bare)
     kind = wire.get("type")
+    mixed = blake2b(coded, digest_size=DIGEST_BYTES, salt=_SALTS.get(role, b"")).digest()
+    # By position: this runs for every block of every request.
     return Rendered(
-        level=level,
-        kind=kind if isinstance(kind, str) else "tool",
-        role=role,
-        at=at,
-        wire=wire,
-        marker=marker,
-        digest=blake2b(coded, digest_size=DIGEST_BYTES, salt=_SALTS.get(role, b"")).digest(),
-        tokens=count(bare),
-        size=len(coded),
+        level,
+        kind if isinstance(kind, str) else "tool",
+        role,
+        at,
+        wire,
+        marker,
+        mixed,
+        count(bare),
+        len(coded),
     )
 
 
-def _bytes(value: Json) -> bytes:
-    return _encode(value).encode(errors="surrogatepass")
+def _framed(wire: JsonObject) -> bytes:
+    """Bytes that stand for a block: keys in order, strings as they are, which JSON would escape."""
+    frames = [
+        f"{len(key)}:{key}={len(value)}:{value}\n"
+        if isinstance(value, str)
+        else f"{len(key)}:{key}~{_encode(value)}\n"
+        for key, value in wire.items()
+    ]
+    return "".join(frames).encode(errors="surrogatepass")

@@ -90,11 +90,15 @@ class _Setting:
         links = chain(blocks, seeds(self.call, self.profile, self.switches, blocks))
         return prompt_of(blocks, links, markers)
 
-    def sample(self, cache: Cache, prompt: Prompt, output_tokens: int) -> Sampled:
+    def sample(self, cache: Cache, prompt: Prompt, output_tokens: int, *, is_first: bool = True) -> Sampled:
+        """One sampling; a later one of the same call finds what the first one wrote."""
+        call = replace(self.call, output_tokens=output_tokens)
+        if not is_first and call.first_token is not None:
+            call = replace(call, start=max(call.start, call.first_token))
         return sample(
             cache.entries,
             prompt,
-            call=replace(self.call, output_tokens=output_tokens),
+            call=call,
             profile=self.profile,
             switches=self.switches,
             chance=self.chance,
@@ -202,7 +206,9 @@ def _compact(cache: Cache, setting: _Setting, ready: _Ready, due: JsonObject) ->
     head = [block for block in ready.prompt.blocks if block.level != "messages"]
     markers = tuple((index, ttl) for index, ttl in ready.prompt.markers if index < len(head))
     prompt = setting.prompt([*head, summary], markers)
-    second = setting.sample(replace(cache, entries=first.entries), prompt, setting.call.output_tokens)
+    second = setting.sample(
+        replace(cache, entries=first.entries), prompt, setting.call.output_tokens, is_first=False
+    )
     return [*runs, _Run("message", prompt, second)]
 
 
@@ -219,7 +225,8 @@ def _sample_with_server_tools(cache: Cache, setting: _Setting, ready: _Ready, ou
             markers = (*markers, (len(blocks) - 1, "5m")) if markers else markers
             prompt = setting.prompt(list(blocks), markers)
             entries = runs[-1].sampled.entries
-            runs.append(_Run("message", prompt, setting.sample(replace(cache, entries=entries), prompt, 0)))
+            again = setting.sample(replace(cache, entries=entries), prompt, 0, is_first=False)
+            runs.append(_Run("message", prompt, again))
     last = runs[-1].sampled
     runs[-1] = replace(runs[-1], sampled=last._replace(usage=replace(last.usage, output=output)))
     return runs

@@ -1,0 +1,122 @@
+"""How long markers, ledger and cache simulation take on a session of 200 requests and 150,000 tokens.
+
+    python bench/ledger_sim.py [--write]
+
+The session is made up and the same every time. `--write` keeps the figures in bench/results/.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+from nacre.cache.anthropic_rules import Cache, Call, simulate
+from nacre.cache.breakpoints import place
+from nacre.cache.ledger import Ledger, message_blocks, sent
+from nacre.cache.rules import profile
+from nacre.messages.blocks import JsonObject
+
+MODEL = "claude-opus-5-5"
+REQUESTS = 200
+FINAL_TOKENS = 150_000
+SYSTEM_TOKENS = 6_000
+RESULT_TOKENS = (FINAL_TOKENS - SYSTEM_TOKENS) // REQUESTS - 70
+"""What is left for a tool's answer once the reply around it is counted."""
+RESULTS = Path(__file__).parent / "results" / "ledger_sim.json"
+
+
+def main() -> None:
+    figures = run()
+    print(json.dumps(figures, indent=2))
+    if "--write" in sys.argv:
+        RESULTS.parent.mkdir(exist_ok=True)
+        RESULTS.write_text(json.dumps({**figures, "machine": _machine()}, indent=2) + "\n", encoding="utf-8")
+
+
+def run() -> JsonObject:
+    model = profile(MODEL)
+    system: list[JsonObject] = [{"type": "text", "text": "rule. " * (SYSTEM_TOKENS * 4 // 6)}]
+    tools: list[JsonObject] = [{"name": f"tool{i}", "input_schema": {"type": "object"}} for i in range(10)]
+    messages: list[JsonObject] = [{"role": "user", "content": [{"type": "text", "text": "begin"}]}]
+    cache, ledger = Cache(), Ledger()
+    account = sent(MODEL, system, tools, messages)
+    spent = {"breakpoints": 0.0, "ledger": 0.0, "simulator": 0.0}
+    read = written = divergences = 0
+    cost = 0.0
+    cpu = time.process_time()
+    outcome = None
+    for number in range(REQUESTS):
+        started = time.perf_counter()
+        head, defined, marked = place(system, tools, messages, profile=model)
+        placed = time.perf_counter()
+        divergences += ledger.check(account) is not None
+        ledger = ledger.after_request(account)
+        checked = time.perf_counter()
+        body: JsonObject = {
+            "model": MODEL,
+            "max_tokens": 1000,
+            "system": head,
+            "tools": defined,
+            "messages": marked,
+        }
+        outcome = simulate(cache, Call(body=body, start=number * 20.0, output_tokens=60), profile=model)
+        assert outcome.refusal is None, outcome.refusal
+        simulated = time.perf_counter()
+        cache = outcome.cache
+        read, written = read + outcome.usage.cache_read, written + outcome.usage.cache_write
+        cost += outcome.cost_usd or 0.0
+        fresh = _round(number)
+        messages.extend(fresh)
+        grown = time.perf_counter()
+        account = account.grown(message_blocks(fresh, len(messages) - len(fresh)))
+        spent["breakpoints"] += placed - started
+        spent["ledger"] += checked - placed + time.perf_counter() - grown
+        spent["simulator"] += simulated - checked
+    assert outcome is not None
+    return {
+        "requests": REQUESTS,
+        "final_prompt_tokens": outcome.prompt_tokens,
+        "cache_read_tokens": read,
+        "cache_write_tokens": written,
+        "cost_usd": round(cost, 4),
+        "divergences": divergences,
+        "seconds": {name: round(value, 4) for name, value in spent.items()},
+        "seconds_total": round(sum(spent.values()), 4),
+        "cpu_seconds_total": round(time.process_time() - cpu, 4),
+    }
+
+
+def _round(number: int) -> list[JsonObject]:
+    call = f"toolu_{number:04d}"
+    words = f"line {number} of a file that nobody wrote, "
+    answer = (words * (RESULT_TOKENS * 4 // len(words) + 1))[: RESULT_TOKENS * 4]
+    return [
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "thinking", "thinking": "what next? " * 10, "signature": f"sig{number}"},
+                {"type": "text", "text": "I will read the next file."},
+                {"type": "tool_use", "id": call, "name": "tool1", "input": {"path": f"src/file{number}.py"}},
+            ],
+        },
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": call, "content": answer}]},
+    ]
+
+
+def _machine() -> JsonObject:
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
+    cpu = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "unknown")
+    return {
+        "cpu": cpu,
+        "python": platform.python_version(),
+        "date": datetime.now(UTC).date().isoformat(),
+    }
+
+
+if __name__ == "__main__":
+    main()
