@@ -39,7 +39,10 @@ _FAMILIES: tuple[tuple[re.Pattern[str], ProviderName], ...] = (
     (re.compile(r"gpt|chatgpt|o\d", re.IGNORECASE), "openai"),
 )
 """For models newer than the rules table."""
-_OFFER = "a local server works too: set OPENAI_BASE_URL (Ollama: http://localhost:11434/v1) and NACRE_MODEL"
+_OFFER = (
+    "to add one, set ANTHROPIC_API_KEY or OPENAI_API_KEY; "
+    "for a local server, OPENAI_BASE_URL (Ollama: http://localhost:11434/v1) and NACRE_MODEL"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +72,7 @@ def choose(model: str | None, environ: Mapping[str, str]) -> Choice:
     return Choice(
         provider_name="embedded",
         model=EMBEDDED,
-        reason="no language model: no key is set, so the embedded engine keeps your memory by rules",
+        reason="no language model is configured: the embedded engine answers by rules",
         offer=_OFFER,
     )
 
