@@ -112,7 +112,7 @@ async def run_child(child: Child, output: Output) -> Ended:
         try:
             return await _until_ended(spawned, pipe, child.seconds)
         except BaseException:
-            await end_group(spawned.pid)
+            await _end(spawned)
             raise
         finally:
             transport.close()
@@ -133,14 +133,26 @@ async def end_group(group: int) -> None:
 
 
 def has_members(group: int) -> bool:
-    """Whether a process group still exists."""
+    """Whether a process of this group still runs."""
     try:
         os.killpg(group, 0)
     except ProcessLookupError:
         return False
     except PermissionError:
         return True
-    return True
+    return _has_living(group)
+
+
+def _has_living(group: int) -> bool:
+    """Whether one of the group is more than a zombie, which in many containers nobody ever collects."""
+    tables = list(Path("/proc").glob("[0-9]*/stat"))
+    for table in tables:
+        with contextlib.suppress(OSError):
+            # The name in brackets may hold anything, brackets too; state, parent and group come after it.
+            state, _, its_group = table.read_bytes().rpartition(b")")[2].split()[:3]
+            if int(its_group) == group and state not in {b"Z", b"X"}:
+                return True
+    return not tables  # no such tables on this system: believe the signal
 
 
 def _signal(group: int, number: signal.Signals) -> None:
@@ -166,31 +178,39 @@ async def _spawn(child: Child, write_end: int) -> asyncio.subprocess.Process:
     except asyncio.CancelledError:
         # The fork may already have happened; only its result says which group to end.
         with contextlib.suppress(OSError, ValueError):
-            await end_group((await spawning).pid)
+            await _end(await spawning)
         raise
 
 
 async def _until_ended(spawned: asyncio.subprocess.Process, pipe: _Pipe, seconds: float) -> Ended:
     exited = asyncio.ensure_future(spawned.wait())
     first: set[asyncio.Future[int] | asyncio.Future[None]] = {exited, pipe.flooded}
-    last: set[asyncio.Future[int] | asyncio.Future[None]] = {exited, pipe.closed}
     try:
         await asyncio.wait(first, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         if pipe.flooded.done() or not exited.done():
             why: Literal["flood", "timeout"] = "flood" if pipe.flooded.done() else "timeout"
-            await end_group(spawned.pid)
-            await asyncio.wait(last, timeout=KILL_SECONDS)
+            await _end(spawned)
+            await asyncio.wait({pipe.closed}, timeout=DRAIN_SECONDS)
             return Ended(why=why, exit_code=None)
         await asyncio.wait(
             {pipe.closed, pipe.flooded}, timeout=DRAIN_SECONDS, return_when=asyncio.FIRST_COMPLETED
         )
         if not pipe.closed.done():
-            await end_group(spawned.pid)
+            await _end(spawned)
             return Ended(why="exited", exit_code=exited.result(), cut_off=True)
         living = spawned.pid if has_members(spawned.pid) else None
         return Ended(why="exited", exit_code=exited.result(), group=living)
     finally:
         exited.cancel()
+
+
+async def _end(spawned: asyncio.subprocess.Process) -> None:
+    """End the whole group and collect the process we started, so that not even a zombie stays."""
+    try:
+        await end_group(spawned.pid)
+    finally:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(spawned.wait(), KILL_SECONDS)
 
 
 class _Pipe(asyncio.Protocol):

@@ -130,11 +130,12 @@ def _ripgrep(query: Query, limits: GrepSettings) -> Sequence[str]:
     }
     return (
         "rg", "--no-config", "--no-messages", "--color=never", "--no-heading", "--with-filename", "--hidden",
-        "--sort=path", f"--max-columns={limits.line_chars}", "--max-columns-preview", "--glob=!.git",
+        "--sort=path", f"--max-columns={limits.line_chars}", "--max-columns-preview",
         *modes[query.mode],
         f"--before-context={query.before}", f"--after-context={query.after}",
         *(("--ignore-case",) if query.ignore_case else ()),
         *((f"--glob={query.names}",) if query.names else ()),
+        "--glob=!.git",  # last, because the last glob that matches decides
         f"--regexp={query.pattern}", "--", query.target,
     )  # fmt: skip
 
