@@ -16,11 +16,13 @@ OWN_BLOCKS = frozenset({"tool_use", "tool_result", "thinking", "redacted_thinkin
 def is_anthropic(value: Json) -> bool:
     """Whether the value holds messages with this provider's blocks, or a system prompt beside them."""
     found = messages_of(value)
-    if found is None or not all(one.get("role") in {"user", "assistant"} for one in found):
+    if found is None or not all(text_of(one.get("role")) in {"user", "assistant"} for one in found):
         return False
     if isinstance(value, dict) and isinstance(value.get("system"), str | list):
         return True
-    return any(block.get("type") in OWN_BLOCKS for one in found for block in objects(one.get("content")))
+    return any(
+        text_of(block.get("type")) in OWN_BLOCKS for one in found for block in objects(one.get("content"))
+    )
 
 
 def read(values: Iterable[Json], *, name: str) -> list[ForeignSession]:

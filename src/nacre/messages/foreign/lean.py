@@ -65,7 +65,7 @@ def _as_claude_code(value: JsonObject, name: str, session_id: str) -> JsonObject
         # A missing parent says nothing here: lines that were left out took the link with them.
         line["parentUuid"] = _record_id(name, value["p"])
     line |= {FLAG_NAMES[flag]: value[flag] for flag in FLAG_NAMES if flag in value}
-    if value.get("type") in {"user", "assistant"}:
+    if value.get("type") == "user" or value.get("type") == "assistant":
         line["message"] = _message(value)
         return line | rest(value, *OWN_FIELDS)
     return line | rest(value, "i", "p", "t", "type", *FLAG_NAMES)

@@ -34,7 +34,7 @@ def is_openai(value: Json) -> bool:
     """Whether the value holds messages with roles; those of other providers must be asked for first."""
     found = messages_of(value)
     known = {"user", "assistant", *SYSTEM_ROLES, *RESULT_ROLES}
-    return found is not None and all(one.get("role") in known for one in found)
+    return found is not None and all(text_of(one.get("role")) in known for one in found)
 
 
 def read(values: Iterable[Json], *, name: str) -> list[ForeignSession]:
@@ -53,7 +53,7 @@ def add_messages(messages: Iterable[JsonObject], recording: Recording) -> None:
     """Add chat messages in order; a result without an id answers the oldest open call."""
     calls = _CallIds()
     for message in messages:
-        role, content = message.get("role"), message.get("content")
+        role, content = text_of(message.get("role")), message.get("content")
         if role in SYSTEM_ROLES:
             recording.system_prompt(_joined(content))
         elif role in RESULT_ROLES:
