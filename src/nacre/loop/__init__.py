@@ -1,0 +1,9 @@
+"""Ask, act, repeat: the query loop, its limits and its recovery.
+
+Does not know that layers exist: whoever runs it fills its slots. May import providers, tools, messages.
+"""
+
+from nacre.loop.limits import Limits
+from nacre.loop.loop import Slots, run
+
+__all__ = ["Limits", "Slots", "run"]
