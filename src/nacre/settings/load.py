@@ -22,8 +22,6 @@ from nacre.settings.values import Settings
 POLICY_PATH = Path("/etc/nacre/settings.json")
 PROJECT_FILE = Path(".nacre/settings.json")
 LOCAL_FILE = Path(".nacre/settings.local.json")
-PROJECT_FILE = Path(".nacre/settings.json")
-LOCAL_FILE = Path(".nacre/settings.local.json")
 _VENDOR_VARIABLES = {"anthropic.baseUrl": "ANTHROPIC_BASE_URL", "openai.baseUrl": "OPENAI_BASE_URL"}
 
 
@@ -73,14 +71,6 @@ def load(
 
 def _files(root: Path, home: Path) -> list[Source]:
     """The settings files, strongest first; in the user's home directory there is no project's."""
-    user = from_file(home / "settings.json", Layer.USER)
-    if is_same(root / ".nacre", home):
-        return [user]
-    return [from_file(root / LOCAL_FILE, Layer.LOCAL), from_file(root / PROJECT_FILE, Layer.PROJECT), user]
-
-
-def _files(root: Path, home: Path) -> list[Source]:
-    """The project's files and the user's; a home inside the project would be read twice."""
     user = from_file(home / "settings.json", Layer.USER)
     if is_same(root / ".nacre", home):
         return [user]
