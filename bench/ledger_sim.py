@@ -8,6 +8,7 @@ The session is made up and the same every time. `--write` keeps the figures in b
 from __future__ import annotations
 
 import json
+import os
 import platform
 import sys
 import time
@@ -113,6 +114,7 @@ def _machine() -> JsonObject:
     cpu = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "unknown")
     return {
         "cpu": cpu,
+        "load": round(os.getloadavg()[0], 2),
         "python": platform.python_version(),
         "date": datetime.now(UTC).date().isoformat(),
     }

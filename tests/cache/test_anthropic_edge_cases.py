@@ -7,66 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from nacre.cache.anthropic_rules import DEFAULT_SWITCHES, Cache, Call, Outcome, Switches, simulate
-from nacre.cache.rules import ModelProfile, profile
+from nacre.cache.anthropic_rules import Cache, Call, Switches, simulate
+from nacre.cache.rules import profile
 from nacre.messages.blocks import Json, JsonObject
 from nacre.messages.usage import Usage
+from tests.cache.calls import HOUR, MARK, OPUS, assistant, body, figures, result, send, text, use, user
 
-OPUS = profile("claude-opus-5")
 BINDING = profile("claude-opus-5-5")
-MARK: JsonObject = {"type": "ephemeral"}
-HOUR: JsonObject = {"type": "ephemeral", "ttl": "1h"}
-
-
-def sized(wire: JsonObject) -> int:
-    """Blocks of these tests say how large they are."""
-    size = wire.get("n", 100)
-    assert isinstance(size, int)
-    return size
-
-
-def text(words: str, n: int = 100, mark: JsonObject | None = None) -> JsonObject:
-    return {"type": "text", "text": words, "n": n, **({"cache_control": mark} if mark else {})}
-
-
-def user(*blocks: Json) -> JsonObject:
-    return {"role": "user", "content": list(blocks)}
-
-
-def assistant(*blocks: Json) -> JsonObject:
-    return {"role": "assistant", "content": list(blocks)}
-
-
-def use(call_id: str, n: int = 100, **arguments: Json) -> JsonObject:
-    return {"type": "tool_use", "id": call_id, "name": "read", "input": arguments, "n": n}
-
-
-def result(call_id: str, n: int = 100, words: str = "ok", mark: JsonObject | None = None) -> JsonObject:
-    block: JsonObject = {"type": "tool_result", "tool_use_id": call_id, "content": words, "n": n}
-    return {**block, "cache_control": mark} if mark else block
-
-
-def body(*messages: JsonObject, **fields: Json) -> JsonObject:
-    return {"model": "m", "max_tokens": 1000, "messages": list(messages), **fields}
-
-
-def send(
-    cache: Cache,
-    request: JsonObject,
-    *,
-    at: float = 0.0,
-    model: ModelProfile = OPUS,
-    switches: Switches = DEFAULT_SWITCHES,
-    **call: object,
-) -> Outcome:
-    made = replace(Call(body=request, start=at), **call)
-    return simulate(cache, made, profile=model, switches=switches, count=sized)
-
-
-def figures(outcome: Outcome) -> tuple[int, int, int]:
-    """Read, written, plain input."""
-    assert outcome.refusal is None, outcome.refusal
-    return outcome.usage.cache_read, outcome.usage.cache_write, outcome.usage.input
 
 
 def turns(count: int, *marks: int) -> JsonObject:
@@ -263,7 +210,10 @@ def test_the_key_order_of_a_calls_input_is_part_of_the_prefix():
 
     cache = send(Cache(), asked(x=1, y=2)).cache
     assert send(cache, asked(x=1, y=2), at=1).usage.cache_read == 1200
-    assert send(cache, asked(y=2, x=1), at=1).usage.cache_read == 0
+    reordered = send(cache, asked(y=2, x=1), at=1)
+    assert reordered.usage.cache_read == 0
+    assert (reordered.trace.diverged, reordered.trace.only_order) == ("messages[1].content[0]", True)
+    assert not send(cache, asked(x=1, y=3), at=1).trace.only_order
 
 
 def test_clearing_a_result_loses_exactly_what_lies_behind_it():

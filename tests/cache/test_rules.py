@@ -107,7 +107,16 @@ def test_an_override_can_add_a_model_alone_or_like_another():
     mine = rules.profile("mine")
     assert (mine.known, mine.window, mine.cache_markers) == (True, 32_000, False)
     assert cost(mine, Usage(cache_read=1_000_000)) == 1.0
-    assert (rules.profile("my-opus").min_cacheable, rules.profile("my-opus").max_output) == (512, 10)
+    opus = rules.profile("my-opus")
+    assert (opus.provider, opus.min_cacheable, opus.max_output) == ("anthropic", 512, 10)
+
+
+def test_an_override_of_one_dated_version_leaves_the_others_alone():
+    rules = with_overrides({"models": {"claude-opus-5-5-20260922": {"window": 9}, "claude-x": {"window": 8}}})
+    assert rules.profile("claude-opus-5-5-20260922").window == 9
+    assert rules.profile("claude-opus-5-5-20260922").prices == profile("claude-opus-5-5").prices
+    assert rules.profile("claude-opus-5-5").window == 1_000_000
+    assert (rules.profile("claude-x").window, rules.profile("claude-x").cache_markers) == (8, True)
 
 
 @pytest.mark.parametrize(

@@ -144,6 +144,24 @@ def edit(
     return Edited(blocks=blocks, applied=tuple(applied), cleared=cleared)
 
 
+def without_deleted(blocks: list[Rendered]) -> tuple[list[Rendered], int]:
+    """Results that a `cache_edits` block deletes take no room, and the prefix around them stays cached."""
+    references = {
+        str(item.get("cache_reference"))
+        for block in blocks
+        if block.kind == "cache_edits"
+        for item in objects(block.wire.get("edits"))
+        if item.get("type") == "delete"
+    }
+    deleted = 0
+    kept: list[Rendered] = []
+    for block in blocks:
+        is_gone = block.kind == "tool_result" and block.wire.get("tool_use_id") in references
+        deleted += block.tokens if is_gone else 0
+        kept.append(block._replace(tokens=0) if is_gone or block.kind == "cache_edits" else block)
+    return kept, deleted
+
+
 def _thinking_kept(keep: Json, profile: ModelProfile) -> int | None:
     """How many turns keep their thinking; None is all of them."""
     if isinstance(keep, dict) and isinstance(value := keep.get("value"), int):

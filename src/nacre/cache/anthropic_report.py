@@ -23,6 +23,8 @@ def api_usage(outcome: Outcome) -> JsonObject:
     usage: JsonObject = {**_counters(said), "service_tier": "standard"}
     if len(outcome.iterations) > 1 or any(step.kind == "compaction" for step in outcome.iterations):
         usage["iterations"] = [{"type": step.kind, **_counters(step.usage)} for step in outcome.iterations]
+    if outcome.deleted_tokens:
+        usage["cache_deleted_input_tokens"] = outcome.deleted_tokens
     return usage
 
 
@@ -106,10 +108,21 @@ def trace_of(
         diverged="" if place is None else _at(prompt.blocks, place) or _at(old, place),
         before="" if place is None else _snippet(old, place),
         after="" if place is None else _snippet(prompt.blocks, place),
+        only_order=place is not None and _is_reordered(old, prompt.blocks, place),
         wasted=tuple(prompt.blocks[index].path for index in sampled.wasted),
         avoidable=avoidable,
         unbound=unbound,
     )
+
+
+def _is_reordered(old: Sequence[Rendered], new: Sequence[Rendered], index: int) -> bool:
+    if index >= min(len(old), len(new)) or old[index].digest == new[index].digest:
+        return False
+    return _bare(old[index].wire) == _bare(new[index].wire)
+
+
+def _bare(wire: JsonObject) -> JsonObject:
+    return {key: value for key, value in wire.items() if key != "cache_control"}
 
 
 def _at(blocks: Sequence[Rendered], index: int) -> str:

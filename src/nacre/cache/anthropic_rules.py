@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from nacre.cache.anthropic_checks import markers_of, refuse
-from nacre.cache.anthropic_edits import Binding, Edited, binding, edit, visible
+from nacre.cache.anthropic_edits import Binding, Edited, binding, edit, visible, without_deleted
 from nacre.cache.anthropic_lookup import Chance, Prompt, Sampled, prompt_of, sample
 from nacre.cache.anthropic_render import Count, chain, estimate, flatten, objects, render, seeds
 from nacre.cache.anthropic_report import api_usage, config_digest, diagnose, trace_of
@@ -111,6 +111,7 @@ class _Ready:
     edited: Edited
     binding: Binding | None
     original: int
+    deleted: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,15 +139,16 @@ def _prepare(cache: Cache, setting: _Setting) -> _Ready | Outcome:
     cleared = cache.cleared if setting.switches.clearing == "sticky" else frozenset()
     edited = edit(call.body, seen, profile=profile, cleared=cleared, count=setting.count)
     original = sum(block.tokens for block in seen)
-    placed = markers_of(call.body, edited.blocks)
+    blocks, deleted = without_deleted(edited.blocks) if setting.switches.cache_edits else (edited.blocks, 0)
+    placed = markers_of(call.body, blocks)
     if isinstance(placed, Refusal):
         return Outcome(cache=cache, refusal=placed)
-    prompt = setting.prompt(edited.blocks, placed)
+    prompt = setting.prompt(blocks, placed)
     if prompt.tokens > profile.window:
         text = f"prompt is too long: {prompt.tokens} tokens > {profile.window} maximum"
         refusal = Refusal(400, "invalid_request_error", text)
         return Outcome(cache=cache, refusal=refusal, prompt_tokens=prompt.tokens, original_tokens=original)
-    return _Ready(prompt=prompt, edited=edited, binding=bound, original=original)
+    return _Ready(prompt=prompt, edited=edited, binding=bound, original=original, deleted=deleted)
 
 
 def _mismatch(body: JsonObject) -> str:
@@ -268,6 +270,7 @@ def _outcome(before: Cache, after: Cache, setting: _Setting, ready: _Ready, runs
         trace=trace_of(before, setting.call, ready.prompt, runs[0].sampled, unbound=_paths(broken)),
         applied_edits=ready.edited.applied,
         dropped=tuple({"type": "thinking_dropped", "path": block.path} for block in broken),
+        deleted_tokens=ready.deleted,
         prompt_tokens=ready.prompt.tokens,
         original_tokens=ready.original,
         iterations=iterations,

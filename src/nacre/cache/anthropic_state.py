@@ -56,6 +56,8 @@ class Switches:
     """Q5: what a change of beta headers or of `context_management` loses."""
     binding: bool = True
     """Older accounts are not held to preserved thinking."""
+    cache_edits: bool = False
+    """Whether `cache_edits` blocks are taken, which no documentation promises (C10)."""
     eviction: float = 0.0
     """The chance that an entry is gone before its time, drawn each time it would be read."""
 
@@ -158,6 +160,8 @@ class Trace:
     """The first block that differs from the lane's previous request."""
     before: str = ""
     after: str = ""
+    only_order: bool = False
+    """The two blocks say the same with their keys in another order."""
     wasted: tuple[str, ...] = ()
     """Markers that wrote nothing, because what they end is too short."""
     avoidable: int = 0
@@ -180,6 +184,8 @@ class Outcome:
     applied_edits: tuple[JsonObject, ...] = ()
     dropped: tuple[JsonObject, ...] = ()
     """Thinking blocks left out because their past has changed: the response's `input_transformations`."""
+    deleted_tokens: int = 0
+    """What `cache_edits` blocks have taken out of the cached prompt, all requests so far together."""
     prompt_tokens: int = 0
     original_tokens: int = 0
     """The prompt before context editing, which `count_tokens` also reports."""

@@ -151,6 +151,15 @@ class Rules:
             )
         return {**self._flat(like, (*seen, key)), **row}
 
+    def _inherited(self, name: str, row: JsonObject) -> JsonObject:
+        """What an override of this name starts from."""
+        known = self._row(name)
+        if known == name:
+            return self.models[name]
+        if known is not None:
+            return {"like": known}
+        return {} if "like" in row else {"provider": self._assumed(name).get("provider")}
+
     def _assumed(self, name: str) -> JsonObject:
         prefix = max((p for p in self.unknown if name.startswith(p)), key=len, default="")
         row = self.unknown.get(prefix, {})
@@ -168,11 +177,7 @@ def with_overrides(table: Json, rules: Rules | None = None) -> Rules:
     models, aliases = _objects(table, "models"), _strings(table, "aliases")
     rows = dict(base.models)
     for name, row in models.items():
-        known = base._row(name)
-        inherited = dict(rows[known]) if known == name else {"provider": "unknown"}
-        if known is not None and known != name:
-            inherited = {"like": known}
-        rows[name] = {**inherited, **row}
+        rows[name] = {**base._inherited(name, row), **row}
     merged = replace(base, models=rows, aliases={**base.aliases, **aliases})
     for name in models:
         merged.profile(name)
