@@ -46,11 +46,12 @@ def parse_block(item: Json) -> Block:
                 _rest(item, "type", "thinking", "signature"),
             )
         case {"type": "tool_use", "id": str(call_id), "name": str(name)}:
-            arguments = item.get("input")
+            arguments = item.get("input", {})
             return ToolCall(
                 call_id,
                 name,
-                arguments if isinstance(arguments, dict) else {},
+                # No API sends anything but an object; what a log holds instead is kept where it can be seen.
+                arguments if isinstance(arguments, dict) else {"_malformed": arguments},
                 _rest(item, "type", "id", "name", "input"),
             )
         case {"type": "tool_result", "tool_use_id": str(call_id)}:
