@@ -261,6 +261,17 @@ async def test_thinking_is_bound_to_the_words_before_it(sim: Simulator, claude: 
     assert (dropped.content[0].text, len(dropped.input_transformations)) == ("Dropped.", 1)
 
 
+async def test_thinking_is_bound_from_the_moment_it_is_written(
+    sim: Simulator, claude: AsyncAnthropic
+) -> None:
+    """Provider facts 1.6: the very first replay is held to the request that was answered."""
+    sim.extend([{"thinking": "Let me see.", "text": "Yes."}])
+    reply = await ask(claude, [{"role": "user", "content": "One?"}])
+    said = {"role": "assistant", "content": [block.model_dump(exclude_none=True) for block in reply.content]}
+    with pytest.raises(BadRequestError, match="thinking"):
+        await ask(claude, [{"role": "user", "content": "Two?"}, said, {"role": "user", "content": "And?"}])
+
+
 async def test_a_compaction_that_comes_due_opens_the_reply(sim: Simulator, claude: AsyncAnthropic) -> None:
     """Provider facts 1.3."""
     sim.extend(["After the summary."])

@@ -253,19 +253,53 @@ async def test_a_client_that_waits_for_permission_is_given_it(sim: Simulator) ->
         assert (await reader.readline()).startswith(b"HTTP/1.1 200")
 
 
-async def test_streams_are_sent_in_chunks_as_they_come() -> None:
-    """The first words arrive although the reply's last one is still held back."""
-    slow: JsonObject = {"text": "Begun.", "duration": 60}
+async def is_waiting(task: asyncio.Task[object]) -> bool:
+    """Nothing comes however long one waits; a short while must do."""
+    done, _ = await asyncio.wait({task}, timeout=0.05)
+    return not done
+
+
+async def test_a_stream_begins_and_ends_when_the_script_says() -> None:
+    slow: JsonObject = {"text": "Begun.", "delay": 30, "duration": 60}
     async with (
         Simulator([slow], clock=SimClock(manual=True)) as sim,
         AsyncAnthropic(api_key="any", base_url=sim.url, max_retries=0) as client,
-        client.messages.stream(model=MODEL, max_tokens=99, messages=HELLO) as stream,
     ):
-        async for text in stream.text_stream:
-            assert text == "Begun."
-            break
-        sim.clock.advance(60)
-        assert (await stream.get_final_message()).stop_reason == "end_turn"
+        opening = asyncio.create_task(
+            client.messages.create(model=MODEL, max_tokens=99, messages=HELLO, stream=True)
+        )
+        await sim.arrivals(1)
+        assert await is_waiting(opening)
+        sim.clock.advance(30)
+        async with await opening as stream:
+            seen = [(await anext(stream)).type for _ in range(5)]
+            ending = asyncio.create_task(anext(stream))
+            assert await is_waiting(ending)
+            sim.clock.advance(60)
+            seen.append((await ending).type)
+    assert seen[2:] == ["content_block_delta", "content_block_stop", "message_delta", "message_stop"]
+
+
+async def test_an_answer_ends_when_its_client_leaves() -> None:
+    begun, ended = asyncio.Event(), asyncio.Event()
+
+    async def wait_forever(request: HttpRequest) -> HttpResponse:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+        raise AssertionError
+
+    server = HttpServer(wait_forever, host="127.0.0.1", port=0, limits=HttpLimits())
+    port = await server.start()
+    _, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
+    await begun.wait()
+    writer.close()
+    await writer.wait_closed()
+    await asyncio.wait_for(ended.wait(), 5)
+    await server.close()
 
 
 async def test_closing_ends_requests_that_hang() -> None:

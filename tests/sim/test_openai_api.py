@@ -54,8 +54,9 @@ async def test_a_streamed_reply_adds_up_to_the_whole_one(sim: Simulator, gpt: As
     )
 
 
-async def test_usage_is_streamed_only_when_asked_for(gpt: AsyncOpenAI) -> None:
-    stream = await gpt.chat.completions.create(model=MODEL, messages=HELLO, stream=True)
+@pytest.mark.parametrize("options", [{}, {"stream_options": {"include_usage": False}}])
+async def test_usage_is_streamed_only_when_asked_for(gpt: AsyncOpenAI, options: JsonObject) -> None:
+    stream = await gpt.chat.completions.create(model=MODEL, messages=HELLO, stream=True, **options)
     assert [chunk.usage async for chunk in stream if chunk.usage or not chunk.choices] == []
 
 

@@ -23,6 +23,9 @@ from nacre.messages.wire import canonical
 
 READ_BYTES = 65_536
 """How much is read from a socket at once; a usual pipe buffer."""
+LINGER_SECONDS = 1.0
+"""How long a client that is being turned away may go on talking: closing on it would reset the connection
+and take the error message back out of its hands."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,6 +261,14 @@ class _Connection:
             await self._send(h11.Response(status_code=status, headers=headers))
             await self._send(h11.Data(data=body))
             await self._send(h11.EndOfMessage())
+            await self._linger()
+
+    async def _linger(self) -> None:
+        self._writer.write_eof()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LINGER_SECONDS):
+                while await self._reader.read(READ_BYTES):
+                    pass
 
     async def _send(self, event: h11.Event) -> None:
         payload = self._h11.send(event)
