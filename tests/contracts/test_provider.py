@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 
 import pytest
 
 from nacre.messages.blocks import Message, Text
 from nacre.messages.events import CallReady, Reply, TextDelta
 from nacre.providers.anthropic import AnthropicProvider
-from nacre.providers.base import Capabilities, Provider, Request, complete, opened
+from nacre.providers.base import Capabilities, Provider, Request, complete
 from nacre.providers.embedded import EmbeddedProvider
 from nacre.providers.openai_compatible import OpenAICompatibleProvider
 from nacre.providers.retry import with_retry
@@ -78,7 +79,7 @@ async def test_a_provider_answers_again_and_side_by_side(provider: Provider) -> 
 
 async def test_a_stream_may_be_left_at_any_time_and_the_provider_still_answers(provider: Provider) -> None:
     """Warnings are errors here: a connection or a task left open would fail the test."""
-    async with opened(provider, REQUEST) as events:
+    async with aclosing(provider.stream(REQUEST)) as events:
         async for _ in events:
             break
     assert (await complete(provider, REQUEST)).message.text
@@ -89,7 +90,7 @@ async def test_cancelling_the_reader_leaves_nothing_open(provider: Provider) -> 
     began = asyncio.Event()
 
     async def read() -> None:
-        async with opened(provider, REQUEST) as events:
+        async with aclosing(provider.stream(REQUEST)) as events:
             async for _ in events:
                 began.set()
                 await asyncio.Event().wait()

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from nacre.messages.blocks import JsonObject, Opaque, Text, ToolCall, ToolResult
 from nacre.messages.wire import canonical, parse_block, parse_content, render_block
 
+TEXT: JsonObject = {"type": "text", "text": "x"}
+
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
@@ -51,10 +53,10 @@ def test_rendering_what_was_parsed_reaches_a_fixed_point(block: JsonObject) -> N
     [
         {"type": "text", "text": "hello", "citations": [{"n": 1}]},
         {"type": "thinking", "thinking": "hm", "signature": "abc"},
-        {"type": "tool_use", "id": "a", "name": "Read", "input": {"b": 1, "a": 2}, "caller": {"type": "direct"}},
+        {"type": "tool_use", "id": "a", "name": "Read", "input": {"b": 1, "a": 2}, "caller": {"n": 1}},
         {"type": "tool_result", "tool_use_id": "a", "content": "plain"},
         {"type": "tool_result", "tool_use_id": "a", "content": "bad", "is_error": True},
-        {"type": "tool_result", "tool_use_id": "a", "content": [{"type": "text", "text": "x"}, {"type": "text", "text": "y"}]},
+        {"type": "tool_result", "tool_use_id": "a", "content": [TEXT, TEXT]},
         {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AA"}},
         {"type": "compaction", "content": "…", "signature": "s"},
         {"type": "something_new", "z": 1, "a": {"c": 1, "b": 2}},

@@ -4,7 +4,7 @@ May import cache, messages, errors and clock. Vendors' packages are loaded by th
 adapters are in `anthropic`, `openai_compatible`, `embedded`, `scripted`, the choice between them in `choose`.
 """
 
-from nacre.providers.base import Capabilities, Provider, Request, complete, opened
+from nacre.providers.base import Capabilities, Provider, Request, complete
 from nacre.providers.retry import RetrySettings, with_retry
 
-__all__ = ["Capabilities", "Provider", "Request", "RetrySettings", "complete", "opened", "with_retry"]
+__all__ = ["Capabilities", "Provider", "Request", "RetrySettings", "complete", "with_retry"]

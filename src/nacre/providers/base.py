@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -72,17 +72,9 @@ class Provider(Protocol):
     async def close(self) -> None: ...
 
 
-@asynccontextmanager
-async def opened(provider: Provider, request: Request) -> AsyncIterator[AsyncIterator[ProviderEvent]]:
-    """The stream of a request; leaving the block ends it, wherever the reading stopped."""
-    # A stream left half-read would keep its connection until the garbage collector comes by.
-    async with aclosing(provider.stream(request)) as events:
-        yield events
-
-
 async def complete(provider: Provider, request: Request) -> Reply:
     """The whole reply at once."""
-    async with opened(provider, request) as events:
+    async with aclosing(provider.stream(request)) as events:
         async for event in events:
             if isinstance(event, Reply):
                 return event

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
 from dataclasses import dataclass
 
 import anyio
@@ -10,7 +11,7 @@ import anyio
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import Overloaded, ProviderError, StreamBroken
 from nacre.messages.events import CallReady, ProviderEvent, StartedOver, TextDelta, ThinkingDelta, Waiting
-from nacre.providers.base import Capabilities, Provider, Request, opened
+from nacre.providers.base import Capabilities, Provider, Request
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +83,7 @@ class RetryingProvider:
         while True:
             was_heard = False
             try:
-                async with opened(self.inner, request) as events:
+                async with aclosing(self.inner.stream(request)) as events:
                     async for event in events:
                         was_heard = was_heard or isinstance(event, TextDelta | ThinkingDelta | CallReady)
                         yield event
