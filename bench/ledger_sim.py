@@ -25,17 +25,28 @@ MODEL = "claude-opus-5-5"
 REQUESTS = 200
 FINAL_TOKENS = 150_000
 SYSTEM_TOKENS = 6_000
-RESULT_TOKENS = (FINAL_TOKENS - SYSTEM_TOKENS) // REQUESTS - 70
+RESULT_TOKENS = (FINAL_TOKENS - SYSTEM_TOKENS) // REQUESTS - 47
 """What is left for a tool's answer once the reply around it is counted."""
+ROUNDS = 5
+"""Odd, so that there is a median."""
 RESULTS = Path(__file__).parent / "results" / "ledger_sim.json"
 
 
 def main() -> None:
-    figures = run()
+    runs = [run() for _ in range(ROUNDS)]
+    # The median run stands for all; the others show how far a busy machine spreads them.
+    figures = sorted(runs, key=_seconds)[ROUNDS // 2]
+    figures["seconds_of_each_run"] = [each["seconds_total"] for each in runs]
     print(json.dumps(figures, indent=2))
     if "--write" in sys.argv:
         RESULTS.parent.mkdir(exist_ok=True)
         RESULTS.write_text(json.dumps({**figures, "machine": _machine()}, indent=2) + "\n", encoding="utf-8")
+
+
+def _seconds(figures: JsonObject) -> float:
+    total = figures["seconds_total"]
+    assert isinstance(total, float)
+    return total
 
 
 def run() -> JsonObject:

@@ -310,3 +310,11 @@ def test_the_estimate_is_that_of_the_parsed_block(words, arguments):
         block("image", source={}),
     ):
         assert estimate(wire) == estimate_block(parse_block(wire))
+
+
+def test_who_speaks_is_part_of_the_prefix_but_not_how_messages_are_split():
+    cache = send(Cache(), body(user(text("a", 1000)), user(text("b", mark=MARK)))).cache
+    merged = body(user(text("a", 1000), text("b", mark=MARK)))
+    assert send(cache, merged, at=1).usage == Usage(cache_read=1100)
+    other = body(user(text("a", 1000)), assistant(text("b", mark=MARK)))
+    assert send(cache, other, at=1).usage == Usage(cache_write=1100)
