@@ -78,7 +78,7 @@ def test_a_summary_says_what_a_session_is_about(home: Path, separators: tuple[st
         user('a text about "type":"user" and "compact_boundary"'),
         reply("last", 1, 2, 3, 4),
         reply("aside", 99, 99, 99, 99, isSidechain=True),
-        reply("synthetic", 0, 0, 0, 0),
+        reply("synthetic", 0, 0, 0, 0, message={"model": "<synthetic>", "usage": {"input_tokens": 0}}),
         at=5_000,
         separators=separators,
     )

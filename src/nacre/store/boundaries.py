@@ -122,17 +122,14 @@ def _boundary(path: Path, index: BoundaryIndex, offset: int, record: JsonObject)
     first, kept = _span(record)
     span = record.get("compacted")
     wanted = [*kept, *([first] if first else [])]
-    starts = offset
-    if wanted:
-        # What it names stood in the view, so it is where that view is read from; if not, look before.
-        view_from = index.resume(offset).offset
-        found = _offset_of(path, wanted, view_from, offset)
-        if found is None:
-            found = _offset_of(path, wanted, 0, view_from)
-        # An id that is nowhere keeps nothing: that is how the fold reads it, too.
-        starts = offset if found is None else found
-    named = [each.starts for each in index.boundaries if each.summary and each.summary in wanted]
-    starts = min([starts, *named])
+    # What it names stood in the view, so it is where that view is read from; if not, look before.
+    view_from = index.resume(offset).offset
+    found = _offsets_of(path, wanted, view_from, offset)
+    found += _offsets_of(path, wanted, 0, view_from) if len(found) < len(set(wanted)) else []
+    # An id that is nowhere keeps nothing: that is how the fold reads it, too.
+    starts = min([offset, *found])
+    spans = [each.starts for each in index.boundaries if each.summary and each.summary in wanted]
+    starts = min([starts, *spans])
     # A kept tail may reach back over an earlier compaction; that one must then be read with all it needs.
     for earlier in reversed(index.boundaries):
         if earlier.offset < starts and not _summary_at(path, earlier, starts):
@@ -171,17 +168,26 @@ def _span(record: JsonObject) -> tuple[str | None, list[str]]:
     return first, kept
 
 
-def _offset_of(path: Path, ids: Iterable[str], start: int, end: int) -> int | None:
-    """Where the first record with one of these ids begins."""
-    wanted = frozenset(ids)
-    named = b"|".join(re.escape(json.dumps(each)).encode() for each in sorted(wanted))
-    pattern = re.compile(rb'"uuid"\s*:\s*(?:' + named + rb")")
+def _offsets_of(path: Path, ids: Iterable[str], start: int, end: int) -> list[int]:
+    """Where the records with these ids begin, each at its first place in a stretch."""
+    wanted = set(ids)
+    found: list[int] = []
+    if not wanted:
+        return found
+    quoted = [re.escape(json.dumps(each)).encode() for each in sorted(wanted)]
+    # One id alone is a plain literal, which is found several times faster than a choice of ids.
+    one_of = rb'"uuid"\s*:\s*(?:' + b"|".join(quoted) + rb")"
+    pattern = re.compile(quoted[0] if len(quoted) == 1 else one_of)
     for at, block in whole_lines(path, start=start, end=end):
         for match in pattern.finditer(block):
             begin, line = line_around(block, match.start())
-            if _parsed(line).get("uuid") in wanted:  # not merely a uuid nested somewhere in the record
-                return at + begin
-    return None
+            record_id = _parsed(line).get("uuid")
+            if record_id in wanted:  # not merely a uuid nested somewhere in the record
+                found.append(at + begin)
+                wanted.discard(str(record_id))
+        if not wanted:
+            break
+    return found
 
 
 def _id(record: JsonObject) -> str:

@@ -19,10 +19,11 @@ TITLE_CHARS = 80
 """A title is one line of a listing."""
 HEAD_LINES = 40
 """So many first lines are parsed for the directory, the start and the opening words."""
-USAGES_TRIED = 20
-"""The last usages may belong to sidechains and synthetic replies; after so many the one before stands."""
 
-_SPACED = {kind: re.compile(rb'(?<!: \{)"type"\s*:\s*"' + kind + rb'"') for kind in (b"user", b"assistant")}
+_MESSAGES = frozenset({b"user", b"assistant"})
+_TYPE = re.compile(rb'"type":\s?"(user|assistant|summary|custom-title|ai-title)"')
+_ASIDE = re.compile(rb'"isSidechain":\s?true|"<synthetic>"')
+"""Replies that are not the conversation's: another agent's, or written by the client itself."""
 _TITLE_TYPES = ("custom-title", "ai-title", "summary")
 """Records that name a session, the one to prefer first; of each the last counts."""
 
@@ -57,7 +58,7 @@ class _Findings:
     started: datetime | None = None
     opening: str | None = None
     lines_parsed: int = 0
-    tokens: int = 0
+    usage: bytes = b""
     names: dict[str, str] = field(default_factory=dict)
 
 
@@ -67,12 +68,11 @@ def summarise(path: Path) -> SessionSummary:
         found = os.fstat(file.fileno())
     seen = _Findings()
     for _, block in whole_lines(path, end=found.st_size):
-        _count(block, seen)
+        _look_at_types(block, seen)
+        seen.compactions += block.count(b'"compact_boundary"')
+        seen.usage = _last_usage(block) or seen.usage
         if seen.lines_parsed < HEAD_LINES:
             _look_at_head(block, seen)
-        _look_for_names(block, seen)
-        # Only the last usage counts, and the last chunk that has one is not known before the end.
-        seen.tokens = _last_tokens(block, seen.tokens)
     named = [seen.names[kind] for kind in _TITLE_TYPES if kind in seen.names]
     return SessionSummary(
         session=path.stem,
@@ -80,7 +80,7 @@ def summarise(path: Path) -> SessionSummary:
         started=seen.started,
         modified=datetime.fromtimestamp(found.st_mtime, UTC),
         messages=seen.messages,
-        tokens=seen.tokens,
+        tokens=_total(parsed(seen.usage)),
         compactions=seen.compactions,
         bytes=found.st_size,
         title=named[0] if named else seen.opening,
@@ -89,20 +89,15 @@ def summarise(path: Path) -> SessionSummary:
     )
 
 
-def _count(block: bytes, seen: _Findings) -> None:
-    seen.messages += _tally(block, b"user") + _tally(block, b"assistant")
-    seen.compactions += block.count(b'"compact_boundary"')
-
-
-def _tally(block: bytes, kind: bytes) -> int:
-    """Records of a type; one that stands right behind a colon is nested in another, such as a progress report.
-
-    Nearly every writer leaves no blanks; the slower pattern is for those that do.
-    """
-    if b'"type": "' in block:
-        return len(_SPACED[kind].findall(block))
-    token = b'"type":"' + kind + b'"'
-    return block.count(token) - block.count(b":{" + token)
+def _look_at_types(block: bytes, seen: _Findings) -> None:
+    """Count messages and note names in one pass: each further pass would cost as much as reading the file."""
+    for match in _TYPE.finditer(block):
+        if block[max(0, match.start() - 3) : match.start()].replace(b" ", b"").endswith(b":{"):
+            continue  # nested in another record, such as a progress report
+        if match[1] in _MESSAGES:
+            seen.messages += 1
+        else:
+            _note_name(line_around(block, match.start())[1], seen)
 
 
 def _look_at_head(block: bytes, seen: _Findings) -> None:
@@ -140,35 +135,28 @@ def _opening_words(record: JsonObject) -> str | None:
     return one_line(words, TITLE_CHARS) if words and not words.lstrip().startswith("<") else None
 
 
-def _look_for_names(block: bytes, seen: _Findings) -> None:
-    for kind in _TITLE_TYPES:
-        at = block.rfind(b'"type":"' + kind.encode() + b'"')
-        if at < 0:
-            continue
-        record = parsed(line_around(block, at)[1])
-        names = (_text(record.get(key)) for key in ("customTitle", "aiTitle", "title", "summary"))
-        if record.get("type") == kind and (name := next(filter(None, names), None)):
-            seen.names[kind] = one_line(name, TITLE_CHARS)
+def _note_name(line: bytes, seen: _Findings) -> None:
+    record = parsed(line)
+    names = (_text(record.get(key)) for key in ("customTitle", "aiTitle", "title", "summary"))
+    if name := next(filter(None, names), None):
+        seen.names[_text(record.get("type")) or ""] = one_line(name, TITLE_CHARS)
 
 
-def _last_tokens(block: bytes, before: int) -> int:
+def _last_usage(block: bytes) -> bytes:
+    """The last line that says what a reply of the main thread cost, unparsed: a later one may follow."""
     at = len(block)
-    for _ in range(USAGES_TRIED):
-        at = block.rfind(b'"usage"', 0, at)
-        if at < 0:
-            break
+    while (at := block.rfind(b'"usage"', 0, at)) >= 0:
         begin, line = line_around(block, at)
-        total = _total(parsed(line))
-        if total:
-            return total
+        if not _ASIDE.search(line):
+            return line
         at = begin
-    return before
+    return b""
 
 
 def _total(record: JsonObject) -> int:
     message = record.get("message")
     usage = message.get("usage") if isinstance(message, dict) else None
-    if not isinstance(usage, dict) or record.get("isSidechain") is True:
+    if not isinstance(usage, dict):
         return 0
     names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
     return sum(count for name in names if isinstance(count := usage.get(name), int))
