@@ -1,0 +1,82 @@
+"""Every example runs as a person would run it, with no network but loopback, and says what it promises."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+TIMEOUT_SECONDS = 120
+"""Far more than any example takes, so that only one that hangs is ended."""
+
+SAYS = {
+    "custom_tool.py": "error  convert: amount: expected a number, got 'ten'",
+    "library_hello.py": "Your note says: buy milk.",
+    "own_loop.py": "Rain in Bergen: take the indoor table.",
+    "read_sessions.py": "odd       torn_line at line 3: the last line was cut off and is left out",
+    "sim_cache.py": "times the price",
+}
+"""A line, or the end of one, that shows the example did its work."""
+
+GUARD = """
+import socket
+
+connect = socket.socket.connect
+
+def guarded(self, address):
+    if isinstance(address, tuple) and not str(address[0]).startswith(("127.", "localhost", "::1")):
+        raise AssertionError(f"an example tried to connect to {address}")
+    return connect(self, address)
+
+socket.socket.connect = guarded
+"""
+
+
+def run_python(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    """A fresh process in an empty directory, behind a guard that lets no connection leave the machine."""
+    guard = folder / "guard"
+    guard.mkdir()
+    (guard / "sitecustomize.py").write_text(GUARD, encoding="utf-8")
+    work = folder / "work"
+    work.mkdir()
+    environ = {**os.environ, "PYTHONPATH": str(guard), "PYTHONWARNINGS": "error"}
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=work,
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_SECONDS,
+        check=False,
+    )
+
+
+def test_every_example_is_expected_to_say_something() -> None:
+    assert sorted(SAYS) == [path.name for path in EXAMPLES]
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
+def test_an_example_runs_and_leaves_nothing_behind(path: Path, tmp_path: Path) -> None:
+    done = run_python([str(path)], tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert any(line.endswith(SAYS[path.name]) for line in done.stdout.splitlines()), done.stdout
+    assert not list((tmp_path / "work").iterdir())
+
+
+def test_an_example_reads_the_log_it_is_given(tmp_path: Path) -> None:
+    log = tmp_path / "given.jsonl"
+    log.write_text('[{"role": "user", "content": "hello"}]', encoding="utf-8")
+    done = run_python([str(ROOT / "examples" / "read_sessions.py"), str(log)], tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "records   1 Said" in done.stdout
+
+
+def test_the_guard_stops_a_connection_that_would_leave_the_machine(tmp_path: Path) -> None:
+    code = "import socket; socket.create_connection(('192.0.2.1', 80), timeout=1)"
+    done = run_python(["-c", code], tmp_path)
+    assert "an example tried to connect" in done.stderr
