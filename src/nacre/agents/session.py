@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 from nacre.agents.books import Books
@@ -30,7 +31,7 @@ from nacre.providers.base import Request
 from nacre.tools.base import Tool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Base:
     """What stands before every message of a session; never edited in mid-session (C31b)."""
 
@@ -47,8 +48,9 @@ class Base:
         definitions = tuple(one.definition for one in sorted(tools, key=lambda one: one.name))
         return Base(model=model, system=blocks, tools=definitions, opening=opening)
 
-    @property
+    @cached_property
     def tokens(self) -> int:
+        # Kept, because every request asks several times and nothing of it ever changes.
         words = sum(estimate_text(str(block["text"])) for block in self.system)
         return words + sum(estimate_json(definition) for definition in self.tools)
 

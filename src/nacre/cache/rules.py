@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import lru_cache
 from importlib import resources
 from typing import Literal, cast
 
@@ -91,8 +92,9 @@ class ModelProfile:
         return due[-1] if due else (self.prices[0] if self.prices else None)
 
 
+@lru_cache(maxsize=64)
 def profile(model: str) -> ModelProfile:
-    """What the shipped table says about a model."""
+    """What the shipped table says about a model; asked several times for every request."""
     return SHIPPED.profile(model)
 
 
