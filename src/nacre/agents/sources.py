@@ -1,0 +1,149 @@
+"""Transcript files of any origin, opened for reading: plain or gzip, line by line, bounded (T7, T9).
+
+Whatever cannot be read ends in one error that names the file and says what to do.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from nacre.errors import ForeignTranscript, TranscriptError
+from nacre.messages.foreign import HEAD_BYTES, recognise
+from nacre.store import disk
+
+Progress = Callable[[int, int], None]
+"""Told how many bytes of how many are behind us."""
+PROGRESS_STEP = 4_194_304
+"""Bytes between two reports: several a second on any disk."""
+
+_ARCHIVES = {
+    b"PK\x03\x04": "zip",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"\xfd7zXZ": "xz",
+    b"BZh": "bzip2",
+    b"7z\xbc\xaf": "7z",
+}
+_GZIP = b"\x1f\x8b"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceLimits:
+    """What a file may hold, so that a packed one cannot fill memory or disk."""
+
+    max_line: int = 268_435_456
+    """Bytes of one line. The longest real one, with its pictures, had a tenth of this."""
+    max_unpacked: int = 4_294_967_296
+    """Bytes that come out of a packed file: eight times the largest log nacre is made for."""
+    max_whole: int = 268_435_456
+    """Bytes of a file in a form that has to be held in memory whole."""
+
+
+DEFAULT_LIMITS = SourceLimits()
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file that is a transcript, open for reading."""
+
+    path: Path
+    form: str
+    """One of `nacre.messages.foreign.FORMATS`."""
+    lines: Iterator[bytes]
+    """Each with its line end, if it has one."""
+
+    @property
+    def stem(self) -> str:
+        """The file's name without what says how it is packed and written."""
+        return self.path.name.removesuffix(".gz").removesuffix(".jsonl")
+
+
+@contextmanager
+def open_source(
+    path: Path, *, limits: SourceLimits = DEFAULT_LIMITS, progress: Progress | None = None
+) -> Iterator[Source]:
+    """Open a transcript and tell what form it is in; raises `TranscriptError` for everything else."""
+    with _plain(path) as raw, _explained(path):
+        is_packed = raw.read(len(_GZIP)) == _GZIP
+        raw.seek(0)
+        # A packed file is read through twice for its first bytes only: rewinding costs nothing there.
+        file = cast("BinaryIO", gzip.GzipFile(fileobj=raw)) if is_packed else raw
+        head = file.read(HEAD_BYTES)
+        form = _form(head, path)
+        file.seek(0)
+        yield Source(path, form, _lines(file, raw, path, (limits, form, is_packed), progress))
+
+
+def _plain(path: Path) -> BinaryIO:
+    try:
+        return os.fdopen(disk.open_regular(path, os.O_RDONLY), "rb")
+    except FileNotFoundError:
+        raise TranscriptError(f"there is no file {path}; check the name") from None
+    except disk.NotRegularError:
+        what = "a directory; name a file in it" if path.is_dir() else "not a regular file; save it to one"
+        raise TranscriptError(f"{path} is {what}") from None
+    except OSError as error:
+        raise TranscriptError(disk.explain(error, path)) from error
+
+
+@contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except EOFError:
+        raise TranscriptError(f"{path} is packed and ends too early; copy it again") from None
+    except (gzip.BadGzipFile, zlib.error) as error:
+        raise TranscriptError(f"{path} is packed and damaged ({error}); copy it again") from None
+
+
+def _form(head: bytes, path: Path) -> str:
+    if not head.strip():
+        raise ForeignTranscript(f"{path} is empty: there is nothing in it to read")
+    for magic, name in _ARCHIVES.items():
+        if head.startswith(magic):
+            raise ForeignTranscript(
+                f"{path} is a {name} archive; unpack it first (only gzip is read as it is)"
+            )
+    # A crash can leave zeros behind in a log; they are for the reader to report, not a reason to refuse it.
+    text = b"\n".join(line for line in head.split(b"\n") if b"\0" not in line)
+    if not text.strip():
+        raise ForeignTranscript(f"{path} is a binary file, not a transcript")
+    try:
+        return recognise(text)
+    except ForeignTranscript:
+        raise ForeignTranscript(
+            f"{path} is not a transcript that nacre knows: neither a Claude Code log nor a list of "
+            "Anthropic or OpenAI messages nor an agent's recorded run"
+        ) from None
+
+
+def _lines(
+    file: BinaryIO,
+    raw: BinaryIO,
+    path: Path,
+    rules: tuple[SourceLimits, str, bool],
+    progress: Progress | None,
+) -> Iterator[bytes]:
+    limits, form, is_packed = rules
+    most = limits.max_whole if form != "claude-code" else limits.max_unpacked if is_packed else None
+    total = os.fstat(raw.fileno()).st_size
+    seen, reported = 0, 0
+    buffered = io.BufferedReader(cast("io.RawIOBase", file), PROGRESS_STEP) if is_packed else file
+    while line := buffered.readline(limits.max_line + 1):
+        seen += len(line)
+        if len(line) > limits.max_line:
+            raise TranscriptError(f"{path} holds a line of more than {limits.max_line:,} bytes; split it up")
+        if most is not None and seen > most:
+            grown = "unpacks to" if is_packed else "has"
+            raise TranscriptError(f"{path} {grown} more than {most:,} bytes; split it up")
+        yield line
+        if progress is not None and seen - reported >= PROGRESS_STEP:
+            reported = seen
+            progress(raw.tell(), total)

@@ -1,0 +1,132 @@
+"""`nacre context`: what fills the window, for how much money, and how far away the limits are (C34)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from nacre.cli.options import RunOptions, load_settings
+from nacre.cli.output import print_json, print_table
+
+if TYPE_CHECKING:
+    from nacre.agents.contents import Contents
+    from nacre.messages.blocks import JsonObject
+
+BAR_CHARS = 40
+"""How long a bar is that fills the window."""
+
+
+@click.command()
+@click.argument("session", metavar="[ID]", required=False)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@click.pass_obj
+def context(options: RunOptions, /, session: str | None, *, as_json: bool) -> None:
+    """Show what fills the window of a session (default: the newest of this directory).
+
+    Nothing is sent and nothing is changed; the session may be open elsewhere.
+    """
+    from nacre.agents.contents import contents
+    from nacre.cli.finding import find_session
+    from nacre.store.sessions import Sessions
+
+    settings = load_settings(options)
+    path = find_session(settings, session) if session else Sessions(settings.home).latest(settings.cwd)
+    found = contents(settings, path)
+    if as_json:
+        print_json(_as_json(found))
+    else:
+        _print_contents(found)
+
+
+def _as_json(found: Contents) -> JsonObject:
+    limits, meter = found.thresholds, found.meter
+    is_known = found.calibration.estimated > 0
+    return {
+        "session": found.session,
+        "model": found.model,
+        "window": limits.window,
+        "used": found.used,
+        "counted": found.is_counted,
+        "parts": {**found.parts, "free": found.free},
+        "thresholds": {
+            "warning": limits.warning,
+            "autocompact": limits.autocompact,
+            "blocking": limits.blocking,
+            "effective": limits.effective,
+        },
+        "cache": {
+            "hit_rate": round(meter.usage.hit_rate, 4),
+            "cost_usd": round(meter.cost_usd, 6),
+            "requests": meter.requests,
+            "unpriced_requests": meter.unpriced,
+            "read_tokens": meter.usage.cache_read,
+            "written_tokens": meter.usage.cache_write,
+            "input_tokens": meter.usage.input,
+            "output_tokens": meter.usage.output,
+        },
+        "layers": {},
+        "calibration_error": round(found.calibration.error, 4) if is_known else None,
+    }
+
+
+def _print_contents(found: Contents) -> None:
+    limits = found.thresholds
+    print(
+        f"session {found.session}"
+        if found.session
+        else "No session here yet: this is what a new one starts with."
+    )
+    share = found.used / limits.window
+    how = "counted by the provider" if found.is_counted else "estimated"
+    print(f"model {found.model}: {found.used:,} of {limits.window:,} tokens ({share:.0%}, {how})")
+    print()
+    rows = [(name.replace("_", " "), tokens) for name, tokens in found.parts.items() if tokens]
+    rows.append(("free", found.free))
+    print_table(
+        (
+            [name, f"{tokens:,}", f"{tokens / limits.window:.1%}", _bar(tokens, limits.window)]
+            for name, tokens in rows
+        ),
+        right=(1, 2),
+    )
+    print()
+    print_table(_limit_rows(found), right=(1,))
+    print()
+    _print_money(found)
+
+
+def _bar(tokens: int, window: int) -> str:
+    length = round(BAR_CHARS * tokens / window)
+    return "#" * min(BAR_CHARS, length) or ("." if tokens else "")
+
+
+def _limit_rows(found: Contents) -> list[list[str]]:
+    limits = found.thresholds
+    rows = (
+        ("warning from", limits.warning),
+        ("compaction from", limits.autocompact),
+        ("nothing sent from", limits.blocking),
+    )
+    return [
+        [name, f"{tokens:,}", "reached" if found.used >= tokens else f"{tokens - found.used:,} to go"]
+        for name, tokens in rows
+    ]
+
+
+def _print_money(found: Contents) -> None:
+    meter = found.meter
+    if not meter.requests:
+        print("No request of this session has been paid for yet.")
+        return
+    usage = meter.usage
+    unknown = f" (without {meter.unpriced:,} of unknown price)" if meter.unpriced else ""
+    print(f"{meter.requests:,} request{'s' * (meter.requests != 1)} cost ${meter.cost_usd:,.2f}{unknown}.")
+    print(
+        f"{usage.hit_rate:.0%} of their prompts came from the cache "
+        f"({usage.cache_read:,} read, {usage.cache_write:,} written, {usage.input:,} not cached)."
+    )
+    if found.calibration.estimated:
+        error = found.calibration.error
+        word = "low" if error >= 0 else "high"
+        print(f"Estimates of this session's text run {abs(error):.0%} too {word}.")

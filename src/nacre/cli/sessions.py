@@ -1,0 +1,156 @@
+"""`nacre sessions`: list and search here; show, check, import and export in the files beside this one."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from nacre.cli.checking import check
+from nacre.cli.exporting import export
+from nacre.cli.importing import import_
+from nacre.cli.options import RunOptions, load_settings
+from nacre.cli.output import (
+    human_age,
+    human_count,
+    is_terminal,
+    print_error,
+    print_json,
+    print_table,
+    printable,
+)
+from nacre.cli.showing import show
+from nacre.clock import SYSTEM_CLOCK
+from nacre.messages.blocks import JsonObject
+
+if TYPE_CHECKING:
+    from nacre.store.summaries import SessionSummary
+
+SHORT_ID = 8
+"""Characters of an id that are shown; more when two would look the same."""
+
+
+@click.group()
+def sessions() -> None:
+    """List, show, search, check, import and export sessions.
+
+    An ID may be shortened to its beginning; `latest` is the newest session of this directory.
+    """
+
+
+@sessions.command("list")
+@click.option("--all", "everywhere", is_flag=True, help="Those of every directory, not only of this one.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@click.pass_obj
+def list_(options: RunOptions, /, *, everywhere: bool, as_json: bool) -> None:
+    """List the sessions of this directory, newest first."""
+    from nacre.store.sessions import Sessions
+
+    settings = load_settings(options)
+    found = Sessions(settings.home).list(None if everywhere else settings.cwd)
+    if as_json:
+        print_json([_as_json(each) for each in found])
+    elif found:
+        _print_list(found, everywhere=everywhere)
+    elif everywhere:
+        print("There are no sessions yet. Start one with `nacre chat`, or `nacre sessions import FILE`.")
+    else:
+        print(f"There are no sessions in {printable(str(settings.cwd))} yet; --all lists those of elsewhere.")
+
+
+def _as_json(each: SessionSummary) -> JsonObject:
+    return {
+        "session": each.session,
+        "cwd": each.cwd,
+        "started": each.started.isoformat() if each.started else None,
+        "messages": each.messages,
+        "tokens": each.tokens,
+        "compactions": each.compactions,
+        "modified": each.modified.isoformat(),
+        "title": each.title,
+        "bytes": each.bytes,
+        "path": str(each.path),
+    }
+
+
+def _print_list(found: list[SessionSummary], *, everywhere: bool) -> None:
+    now = SYSTEM_CLOCK.now()
+    short = _short_length([each.session for each in found])
+    header = ["session", "used", "messages", "tokens", "compacted", *["directory"] * everywhere, "title"]
+    rows = [
+        [
+            each.session[:short],
+            human_age(each.modified, now),
+            f"{each.messages:,}",
+            human_count(each.tokens) if each.tokens else "-",
+            f"{each.compactions}x" if each.compactions else "-",
+            *[each.cwd or "-"] * everywhere,
+            each.title or "-",
+        ]
+        for each in found
+    ]
+    if is_terminal():
+        _cut_last(header, rows)
+    print_table(rows, header=header, right=(2, 3, 4))
+
+
+def _cut_last(header: list[str], rows: list[list[str]]) -> None:
+    """Let the title take only what is left of the terminal's line."""
+    widths = [max(len(row[i]) for row in [header, *rows]) + 2 for i in range(len(header) - 1)]
+    left = max(20, shutil.get_terminal_size().columns - sum(widths))
+    for row in rows:
+        row[-1] = row[-1] if len(row[-1]) <= left else row[-1][: left - 1] + "…"
+
+
+def _short_length(ids: list[str]) -> int:
+    """So many characters tell all of them apart."""
+    length = SHORT_ID
+    while len({each[:length] for each in ids}) < len(set(ids)):
+        length += 1
+    return length
+
+
+@sessions.command()
+@click.argument("text")
+@click.option("--regex", is_flag=True, help="TEXT is a regular expression.")
+@click.option("--case", "with_case", is_flag=True, help="Upper and lower case differ.")
+@click.option("--all", "everywhere", is_flag=True, help="Look in the sessions of every directory.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@click.pass_obj
+def search(
+    options: RunOptions, /, text: str, *, regex: bool, with_case: bool, everywhere: bool, as_json: bool
+) -> int:
+    """Find TEXT in what was said in the sessions of this directory; exit code 1 when it is nowhere."""
+    from nacre.store.sessions import Sessions
+
+    settings = load_settings(options)
+    cwd: Path | None = None if everywhere else settings.cwd
+    hits = Sessions(settings.home).search(text, regex=regex, ignore_case=not with_case, cwd=cwd)
+    rows: list[JsonObject] = []
+    count = 0
+    for hit in hits:
+        count += 1
+        if as_json:
+            rows.append(
+                {
+                    "session": hit.session,
+                    "line": hit.line,
+                    "role": hit.role,
+                    "snippet": hit.snippet,
+                    "path": str(hit.path),
+                }
+            )
+        else:
+            print(f"{hit.session[:SHORT_ID]}:{hit.line}  {hit.role or '-'}: {printable(hit.snippet)}")
+    if as_json:
+        print_json([*rows])
+    elif not count:
+        hint = "" if everywhere else " of this directory; --all looks in every directory"
+        print_error(f"{text!r} is in none of the sessions{hint}")
+    return 0 if count else 1
+
+
+for command in (show, check, import_, export):
+    sessions.add_command(command)

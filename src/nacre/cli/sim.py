@@ -1,0 +1,231 @@
+"""`nacre sim`: a provider on loopback that enforces the real prompt-cache rules; Ctrl-C ends it, exit 0."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import signal
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from nacre.cli.options import RunOptions, load_settings
+from nacre.cli.output import printable
+from nacre.messages.usage import Usage
+
+if TYPE_CHECKING:
+    from nacre.messages.blocks import JsonObject
+    from nacre.settings import Settings
+    from nacre.sim import Exchange, ScriptedReply, SimSettings, Simulator
+
+MAX_PORT = 65_535
+LOOK_SECONDS = 1.0
+"""How long a full or emptied log may hide a request: only its growing wakes us at once."""
+
+
+@click.command()
+@click.option(
+    "--port", type=click.IntRange(0, MAX_PORT), default=0, metavar="N", help="Default: any free port."
+)
+@click.option("--script", type=click.Path(path_type=Path), metavar="FILE", help="Replies as JSON or YAML.")
+@click.option("--session", metavar="FILE|ID", help="Give the replies of a recorded session, in order.")
+@click.option(
+    "--embedded", is_flag=True, help="Let nacre's embedded engine answer when nothing else is left."
+)
+@click.option(
+    "--clock",
+    type=click.Choice(["real", "manual"]),
+    default="real",
+    show_default=True,
+    help="manual: cache lifetimes pass by POST /sim/clock only.",
+)
+@click.option(
+    "--json", "as_json", is_flag=True, help="One JSON object a line: ready, each request, the total."
+)
+@click.pass_obj
+def sim(options: RunOptions, /, **given: str | int | Path | None) -> None:
+    """Run the provider simulator until Ctrl-C.
+
+    It speaks Anthropic's Messages API and OpenAI's chat completions on loopback, keeps a prompt cache by the
+    providers' rules, and says for every request what was read, written and paid. It costs nothing.
+    """
+    from nacre.sim import SimSettings
+
+    asked = _Asked(**given)  # type: ignore[arg-type]
+    settings = SimSettings(
+        port=asked.port,
+        script=asked.script,
+        replies=tuple(_recorded(load_settings(options), asked.session)) if asked.session else (),
+        real_clock=asked.clock == "real",
+    )
+    with contextlib.suppress(KeyboardInterrupt):  # where signals cannot be caught, Ctrl-C still ends it well
+        asyncio.run(_run(settings, embedded=asked.embedded, as_json=asked.as_json))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """The options, under the names that click gives them."""
+
+    port: int
+    script: Path | None
+    session: str | None
+    embedded: bool
+    clock: str
+    as_json: bool
+
+
+def _recorded(settings: Settings, wanted: str) -> list[ScriptedReply]:
+    from nacre.agents.sources import open_source
+    from nacre.cli.finding import find_session
+    from nacre.errors import TranscriptError
+    from nacre.messages.foreign import read_foreign
+    from nacre.messages.records import Said
+    from nacre.messages.wire import render_blocks
+    from nacre.sim import replies_from_messages
+
+    path = Path(wanted) if Path(wanted).exists() or "/" in wanted else find_session(settings, wanted)
+    with open_source(path) as source:
+        sessions = read_foreign(source.lines, name=path.name)
+    said = [record for record in sessions[0].records if isinstance(record, Said) and record.aside is None]
+    replies = replies_from_messages(
+        {
+            "role": "assistant",
+            "id": record.reply.id if record.reply else None,
+            "stop_reason": record.reply.stop_reason if record.reply else None,
+            "content": render_blocks(record.blocks),
+        }
+        for record in said
+        if record.role == "assistant"
+    )
+    if not replies:
+        raise TranscriptError(f"{path} holds no replies to give; choose another session")
+    return replies
+
+
+@dataclass(frozen=True, slots=True)
+class _Total:
+    """What all requests so far came to."""
+
+    requests: int = 0
+    refused: int = 0
+    usage: Usage = field(default_factory=Usage)
+    cost_usd: float = 0.0
+
+    def after(self, exchange: Exchange) -> _Total:
+        return _Total(
+            self.requests + 1,
+            self.refused + (exchange.refusal is not None),
+            self.usage + exchange.usage,
+            self.cost_usd + (exchange.cost_usd or 0.0),
+        )
+
+
+async def _run(settings: SimSettings, *, embedded: bool, as_json: bool) -> None:
+    from nacre.providers.embedded import EmbeddedProvider
+    from nacre.sim import SimClock, Simulator, read_script, replies_from_provider
+
+    script = [*settings.replies, *(read_script(settings.script) if settings.script else [])]
+    source = replies_from_provider(EmbeddedProvider()) if embedded else None
+    clock = SimClock(real=settings.real_clock)
+    async with Simulator(script, clock=clock, source=source, settings=settings) as simulator:
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with contextlib.suppress(NotImplementedError):
+                loop.add_signal_handler(number, stop.set)
+        _say_ready(simulator.url, len(script), embedded=embedded, as_json=as_json)
+        total = await _follow(simulator, stop, as_json=as_json)
+    _say_total(total, as_json=as_json)
+
+
+async def _follow(simulator: Simulator, stop: asyncio.Event, *, as_json: bool) -> _Total:
+    """Print every request once, until told to stop; returns what they came to."""
+    total, last = _Total(), None
+    stopping = asyncio.create_task(stop.wait(), name="stop")
+    while not stop.is_set():
+        arrival = asyncio.create_task(simulator.arrivals(len(simulator.log) + 1), name="arrival")
+        await asyncio.wait({arrival, stopping}, timeout=LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        arrival.cancel()
+        log = simulator.log
+        known = next((i for i in range(len(log) - 1, -1, -1) if log[i] is last), -1)
+        for exchange in log[known + 1 :]:
+            total, last = total.after(exchange), exchange
+            _say_exchange(total.requests, exchange, as_json=as_json)
+    await stopping
+    return total
+
+
+def _say_ready(url: str, replies: int, *, embedded: bool, as_json: bool) -> None:
+    if as_json:
+        _say_line({"event": "ready", "url": url, "openai_url": f"{url}/v1", "replies": replies})
+        return
+    then = "the embedded engine answers" if embedded else "it says that its script is exhausted"
+    print(f"The simulator listens on {url} (Ctrl-C ends it).")
+    print()
+    print(f"  nacre, Anthropic SDK:  ANTHROPIC_BASE_URL={url} ANTHROPIC_API_KEY=any")
+    print(f"  OpenAI SDK:            OPENAI_BASE_URL={url}/v1 OPENAI_API_KEY=any")
+    print(f"  try it:                ANTHROPIC_BASE_URL={url} ANTHROPIC_API_KEY=any nacre -p hello")
+    print()
+    count = f"{replies:,} recorded or scripted repl{'y' if replies == 1 else 'ies'}, then " if replies else ""
+    print(f"Replies: {count}{then}.", flush=True)
+
+
+def _say_exchange(number: int, exchange: Exchange, *, as_json: bool) -> None:
+    model, usage = str(exchange.body.get("model") or "?"), exchange.usage
+    if as_json:
+        _say_line(
+            {
+                "event": "request",
+                "number": number,
+                "model": model,
+                "route": exchange.route,
+                "status": exchange.status,
+                "usage": {**asdict(usage)},
+                "cost_usd": exchange.cost_usd,
+                "error": exchange.refusal.message if exchange.refusal else None,
+                "fault": exchange.fault,
+            }
+        )
+        return
+    if exchange.refusal is not None:
+        print(
+            printable(f"{number:4d}  {model}  refused {exchange.status}: {exchange.refusal.message}"),
+            flush=True,
+        )
+        return
+    price = "price unknown" if exchange.cost_usd is None else f"${exchange.cost_usd:.6f}"
+    fault = f"  fault: {exchange.fault}" if exchange.fault else ""
+    print(
+        f"{number:4d}  {printable(model)}  read {usage.cache_read:,}  written {usage.cache_write:,}  "
+        f"input {usage.input:,}  output {usage.output:,}  {price}{fault}",
+        flush=True,
+    )
+
+
+def _say_total(total: _Total, *, as_json: bool) -> None:
+    if as_json:
+        _say_line(
+            {
+                "event": "total",
+                "requests": total.requests,
+                "refused": total.refused,
+                "usage": {**asdict(total.usage)},
+                "hit_rate": round(total.usage.hit_rate, 4),
+                "cost_usd": total.cost_usd,
+            }
+        )
+        return
+    refused = f" ({total.refused:,} refused)" if total.refused else ""
+    print(
+        f"\n{total.requests:,} request{'s' * (total.requests != 1)}{refused}, "
+        f"{total.usage.hit_rate:.0%} of the prompts read from the cache, ${total.cost_usd:.4f} as the "
+        "provider would bill it."
+    )
+
+
+def _say_line(value: JsonObject) -> None:
+    """One object a line and at once: programs wait for the address."""
+    print(json.dumps(value), flush=True)
