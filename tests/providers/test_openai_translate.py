@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from nacre.messages.wire import canonical
 from nacre.providers.openai_translate import (
+    Translator,
     translate_message,
     translate_messages,
     translate_schema,
@@ -192,3 +193,22 @@ def test_results_always_come_before_the_words_of_their_message(said: list[Any]) 
     for message in said:
         roles = [item["role"] for item in translate_message(message)]
         assert roles == sorted(roles, key=lambda role: role != "tool")
+
+
+@given(st.lists(messages, max_size=4))
+def test_a_translator_that_remembers_says_the_same_as_one_that_does_not(turns: list[list[Any]]) -> None:
+    """P1: conversations that grow, shrink, repeat a message or share nothing are all translated alike."""
+    translator = Translator()
+    said: list[Any] = []
+    for fresh in turns:
+        said = [*said[1:], *fresh, *said[:1]]
+        assert translator.messages([], said) == translate_messages([], said)
+
+
+def test_only_new_messages_are_translated_again() -> None:
+    """A long prefix costs nothing the second time: its translation is the very same object."""
+    translator = Translator()
+    first: Any = {"role": "user", "content": "hello"}
+    before = translator.messages([], [first])
+    after = translator.messages([], [first, {"role": "user", "content": "again"}])
+    assert after[0] is before[0]

@@ -12,12 +12,13 @@ import httpx2
 
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import ConfigError, ProviderError
+from nacre.messages.blocks import JsonObject
 from nacre.messages.events import ProviderEvent
 from nacre.providers import failures
 from nacre.providers.base import Capabilities, Request
 from nacre.providers.capabilities import capabilities_of, wire_name
 from nacre.providers.openai_chunks import Assembly
-from nacre.providers.openai_translate import translate_messages, translate_schema, translate_tools
+from nacre.providers.openai_translate import Translator, translate_schema, translate_tools
 from nacre.providers.parse import with_clean_text
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ class OpenAICompatibleProvider:
         self._owns_client = client is None
         self._timeout = timeout
         self._clock = clock
+        self._translator = Translator()
 
     @property
     def name(self) -> str:
@@ -114,7 +116,8 @@ class OpenAICompatibleProvider:
             )
 
         is_openai = urlsplit(str(client.base_url)).hostname == OWN_HOST
-        return await with_clean_text(post, _body(request, is_openai=is_openai))
+        messages = self._translator.messages(request.system, request.messages)
+        return await with_clean_text(post, _body(request, messages, is_openai=is_openai))
 
     @contextmanager
     def _explained(self, client: AsyncOpenAI) -> Iterator[None]:
@@ -143,11 +146,8 @@ class OpenAICompatibleProvider:
                 return failures.lost(error, provider=_NAME, url=url, silence=self._timeout)
 
 
-def _body(request: Request, *, is_openai: bool) -> dict[str, object]:
-    body: dict[str, object] = {
-        "model": wire_name(request.model),
-        "messages": translate_messages(request.system, request.messages),
-    }
+def _body(request: Request, messages: list[JsonObject], *, is_openai: bool) -> dict[str, object]:
+    body: dict[str, object] = {"model": wire_name(request.model), "messages": messages}
     if tools := translate_tools(request.tools):
         body["tools"] = tools
     if request.output_schema is not None:

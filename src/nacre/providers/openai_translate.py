@@ -36,9 +36,31 @@ UNSHOWN = "[an attachment that cannot be shown here]"
 
 def translate_messages(system: Iterable[JsonObject], messages: Iterable[JsonObject]) -> list[JsonObject]:
     """One system message, then the conversation."""
-    said = PARAGRAPH.join(_texts(parse_content([*system])))
-    opening: list[JsonObject] = [{"role": "system", "content": said}] if said else []
-    return opening + [item for message in messages for item in translate_message(message)]
+    return Translator().messages(system, messages)
+
+
+class Translator:
+    """Translates request after request; a message that was in the last one is not translated again.
+
+    A message that was sent never changes, so that the same object means the same message. Translating a long
+    conversation anew takes longer than writing it as JSON.
+    """
+
+    def __init__(self) -> None:
+        self._last: dict[int, tuple[JsonObject, list[JsonObject]]] = {}
+        """By identity; the message itself is held too, so that no other can take over its identity."""
+
+    def messages(self, system: Iterable[JsonObject], messages: Iterable[JsonObject]) -> list[JsonObject]:
+        """One system message, then the conversation."""
+        said = PARAGRAPH.join(_texts(parse_content([*system])))
+        translated: list[JsonObject] = [{"role": "system", "content": said}] if said else []
+        now: dict[int, tuple[JsonObject, list[JsonObject]]] = {}
+        for message in messages:
+            known = self._last.get(id(message)) or (message, translate_message(message))
+            now[id(message)] = known
+            translated += known[1]
+        self._last = now
+        return translated
 
 
 def translate_message(message: JsonObject) -> list[JsonObject]:
