@@ -15,13 +15,20 @@ from nacre.agents.sources import DEFAULT_LIMITS, Progress, SourceLimits, open_so
 from nacre.messages.blocks import Json, JsonObject, ToolCall, ToolResult
 from nacre.messages.foreign import read_foreign
 from nacre.messages.jsonl import Loaded, Reader
+from nacre.messages.jsonl_parse import METADATA_TYPES
 from nacre.messages.records import Compacted, Problem, Record, Said
 from nacre.messages.view import View
+from nacre.messages.wire import canonical
 
 KEPT_CHARS = 200
 """Of a longer text only the beginning is kept: no finding depends on more."""
 MAX_DEPTH = 40
 """Deeper than this nothing is shortened; real lines nest a fifth as deep."""
+
+PLACE_FIELDS = (
+    "type", "uuid", "parentUuid", "logicalParentUuid", "sessionId", "timestamp", "cwd", "isSidechain",
+)  # fmt: skip
+"""What a line says about where it belongs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +99,12 @@ class SlimReader(Reader):
     """Reads a log like any reader, but remembers only the beginnings of its texts."""
 
     def take(self, line: JsonObject) -> None:
-        super().take({name: _slim(value) for name, value in line.items()})
+        if line.get("type") in METADATA_TYPES:
+            # Nothing is read off these but their place; the digest stands for the rest, which may be long.
+            rest = blake2b(canonical(line), digest_size=8).hexdigest()
+            super().take({name: line[name] for name in PLACE_FIELDS if name in line} | {"rest": rest})
+        else:
+            super().take({name: _slim(value) for name, value in line.items() if name != "toolUseResult"})
 
     def finished(self, stem: str) -> Loaded:
         """What was read; a log named after one of the sessions in it is that session's."""

@@ -99,8 +99,7 @@ def _print_imported(imported: list[Imported]) -> None:
     kinds = Counter(problem.kind for each in imported for problem in each.problems)
     if kinds:
         counted = ", ".join(f"{count:,} {kind}" for kind, count in kinds.most_common())
-        print(
-            f"{kinds.total():,} problem{'s' * (kinds.total() != 1)}: {counted}  (`nacre sessions check FILE` lists them)"
-        )
+        total = f"{kinds.total():,} problem{'s' * (kinds.total() != 1)}"
+        print(f"{total}: {counted}  (`nacre sessions check FILE` lists them)")
     new = next((each for each in imported if each.status != "unchanged"), imported[0])
     print(f"See one with `nacre sessions show {new.session[:8]}`.")
