@@ -1,0 +1,163 @@
+"""`nacre -p` as a process against `nacre sim` as a process: answers, exit codes, shapes, going on."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from nacre.messages.blocks import Json
+from tests.cli.program import nacre, started, world
+from tests.stories.processes import MODEL, Sim, logs, said, user_texts
+from tests.stories.scenes import call, calls
+
+WITHOUT_SDK = "import sys; sys.modules['anthropic'] = None; from nacre.cli.main import main; sys.exit(main())"
+RESULT_FIELDS = {"result", "session", "usage", "cost_usd", "turns", "memories_saved", "memories_recalled"}
+
+
+def test_an_answer_arrives_and_the_next_prompt_goes_on_with_the_session(sim: Sim, tmp_path: Path) -> None:
+    """P3, T1: text on stdout, nothing else anywhere, and one log that holds both turns."""
+    sim.script("Hello there.", "You said hello.")
+    first = nacre(tmp_path, "-p", "hello", **sim.environ())
+    assert (first.returncode, first.stdout, first.stderr) == (0, "Hello there.\n", "")
+    again = nacre(tmp_path, "-p", "what did I say?", "--continue", **sim.environ())
+    assert (again.returncode, again.stdout, again.stderr) == (0, "You said hello.\n", "")
+    (log,) = logs(tmp_path)
+    assert user_texts(log) == ["hello", "what did I say?"]
+    one, two = sim.log()
+    assert two["usage"]["cache_read"] == one["usage"]["cache_write"] > 0
+
+
+def test_the_prompt_may_come_from_stdin(sim: Sim, tmp_path: Path) -> None:
+    sim.script("Read.")
+    done = subprocess.run(
+        [sys.executable, "-m", "nacre", "-p", "-"], cwd=tmp_path, env=world(tmp_path, **sim.environ()),
+        input="a long\nprompt", capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, "Read.\n")
+    assert user_texts(logs(tmp_path)[0]) == ["a long\nprompt"]
+
+
+def test_json_is_one_document_with_the_fields_other_programs_rely_on(sim: Sim, tmp_path: Path) -> None:
+    """Commands, `-p --output-format json`."""
+    sim.script(calls(call("Bash", command="echo found")), "Found it.")
+    done = nacre(tmp_path, "-p", "look", "--output-format", "json", **sim.environ())
+    result = json.loads(done.stdout)
+    assert set(result) >= RESULT_FIELDS
+    assert (result["result"], result["turns"], result["outcome"]) == ("Found it.", 2, "answered")
+    assert result["session"] == logs(tmp_path)[0].stem
+    billed = [one["usage"] for one in sim.log()]
+    assert result["usage"] == {
+        name: sum(usage[name] for usage in billed)
+        for name in ("input", "cache_write", "cache_read", "output")
+    }
+    assert result["cost_usd"] == pytest.approx(sum(one["cost_usd"] for one in sim.log()), abs=1e-6)
+
+
+def test_stream_json_is_a_line_per_event_and_ends_with_the_result(sim: Sim, tmp_path: Path) -> None:
+    """Commands, `-p --output-format stream-json`."""
+    sim.script(calls(call("Bash", command="echo found; exit 3"), text="Looking."), "Found it.")
+    done = nacre(tmp_path, "-p", "look", "--output-format", "stream-json", **sim.environ())
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    kinds = [line["type"] for line in lines]
+    assert {"text", "call", "result_of", "reply"} == set(kinds) - {"result"}
+    assert kinds[-1] == "result"
+    assert set(lines[-1]) >= RESULT_FIELDS
+    text = "".join(line["text"] for line in lines if line["type"] == "text")
+    assert text == "Looking.Found it."
+    (answer,) = [line for line in lines if line["type"] == "result_of"]
+    assert (answer["is_error"], answer["text"]) == (True, "Exit code 3\nfound")
+    (made,) = [line for line in lines if line["type"] == "call"]
+    assert (made["id"], made["name"], made["input"]) == (
+        answer["id"],
+        "Bash",
+        {"command": "echo found; exit 3"},
+    )
+
+
+def test_a_turn_that_runs_into_its_limit_ends_with_1(sim: Sim, tmp_path: Path) -> None:
+    """Query loop, step 12."""
+    sim.script(*[calls(call("Glob", pattern="*")) for _ in range(3)])
+    done = nacre(tmp_path, "-p", "go", "--max-turns", "2", **sim.environ())
+    assert done.returncode == 1
+    assert "Stopped after 2 rounds" in done.stderr
+    assert len(sim.log()) == 2
+
+
+def test_a_refused_key_ends_with_4_and_says_which_variable_to_look_at(sim: Sim, tmp_path: Path) -> None:
+    """Q3: at once, with advice; the words are kept for when the key is right."""
+    sim.script({"fault": "auth"}, "Now it works.")
+    done = nacre(tmp_path, "-p", "hello", **sim.environ())
+    assert (done.returncode, done.stdout) == (4, "")
+    assert len(done.stderr.splitlines()) == 1
+    assert "ANTHROPIC_API_KEY" in done.stderr
+    assert len(sim.log()) == 1
+    again = nacre(tmp_path, "-p", "again", "--continue", **sim.environ())
+    assert (again.returncode, again.stdout) == (0, "Now it works.\n")
+    assert user_texts(logs(tmp_path)[0]) == ["hello", "again"]
+
+
+@pytest.mark.parametrize(
+    ("program", "environ", "advice"),
+    [
+        (("-m", "nacre"), {"NACRE_MODEL": MODEL}, "set ANTHROPIC_API_KEY"),
+        (("-m", "nacre"), {"OPENAI_BASE_URL": "http://127.0.0.1:1"}, "set NACRE_MODEL"),
+        (("-m", "nacre"), {"NACRE_MODEL": "nobody-knows-it"}, "anthropic/nobody-knows-it"),
+        (("-c", WITHOUT_SDK), {"ANTHROPIC_API_KEY": "any"}, "install nacre[anthropic]"),
+    ],
+)
+def test_what_is_not_configured_ends_with_3_and_says_what_to_do(
+    program: tuple[str, str], environ: dict[str, str], advice: str, tmp_path: Path
+) -> None:
+    """P3, Q3."""
+    done = started(tmp_path, *program, "-p", "hello", **environ)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert len(done.stderr.splitlines()) == 1
+    assert advice in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (("--continue",), "no session in"),
+        (("--resume", "0123"), "no session '0123'"),
+    ],
+)
+def test_a_session_that_is_not_there_ends_with_1(
+    args: tuple[str, ...], says: str, sim: Sim, tmp_path: Path
+) -> None:
+    done = nacre(tmp_path, "-p", "hello", *args, **sim.environ())
+    assert (done.returncode, done.stdout) == (1, "")
+    assert says in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert not sim.log()
+
+
+def test_without_any_key_the_embedded_engine_says_what_it_is(tmp_path: Path) -> None:
+    """P3, P4."""
+    done = nacre(tmp_path, "-p", "write me a poem")
+    assert done.returncode == 0
+    assert "ANTHROPIC_API_KEY" in done.stdout
+
+
+def test_incognito_leaves_nothing_behind(sim: Sim, tmp_path: Path) -> None:
+    """Commands: nothing at all under the home."""
+    script: list[Json] = [calls(call("Bash", command="echo seen")), "Forgotten."]
+    sim.script(*script)
+    done = nacre(tmp_path, "-p", "a secret", "--incognito", **sim.environ())
+    assert (done.returncode, done.stdout) == (0, "Forgotten.\n")
+    assert not (tmp_path / "home").exists()
+    assert [path.name for path in tmp_path.iterdir()] == []
+
+
+def test_openai_is_spoken_to_as_well(sim: Sim, tmp_path: Path) -> None:
+    """P1, P3: the other door, chosen by the other key."""
+    sim.script(calls(call("Bash", command="echo found")), "Found it.", "Still there.")
+    keys = {"OPENAI_BASE_URL": f"{sim.url}/v1", "OPENAI_API_KEY": "any"}
+    assert nacre(tmp_path, "-p", "look", **keys).stdout == "Found it.\n"
+    assert nacre(tmp_path, "-p", "and now?", "--continue", **keys).stdout == "Still there.\n"
+    assert said(logs(tmp_path)[0])[1:4] == ["assistant: [Bash]", "user: =found", "assistant: Found it."]
+    assert [one["route"] for one in sim.log()] == ["POST /v1/chat/completions"] * 3
