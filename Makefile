@@ -32,6 +32,13 @@ lint: $(VENV)/.dev
 prompts-lock: $(VENV)/.dev
 	$(BIN)/python tests/prompts/lock.py
 
+docs: $(VENV)/.dev
+	$(BIN)/python docs/make_cli.py
+	$(BIN)/python docs/make_settings.py
+
+bench: $(VENV)/.dev
+	$(BIN)/python -m bench.run $(ARGS)
+
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 

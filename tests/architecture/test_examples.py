@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.architecture.processes import run_python
+
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
-TIMEOUT_SECONDS = 120
-"""Far more than any example takes, so that only one that hangs is ended."""
-
 SAYS = {
     "custom_tool.py": "error  convert: amount: expected a number, got 'ten'",
     "library_hello.py": "Your note says: buy milk.",
@@ -22,38 +18,6 @@ SAYS = {
     "sim_cache.py": "times the price",
 }
 """A line, or the end of one, that shows the example did its work."""
-
-GUARD = """
-import socket
-
-connect = socket.socket.connect
-
-def guarded(self, address):
-    if isinstance(address, tuple) and not str(address[0]).startswith(("127.", "localhost", "::1")):
-        raise AssertionError(f"an example tried to connect to {address}")
-    return connect(self, address)
-
-socket.socket.connect = guarded
-"""
-
-
-def run_python(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
-    """A fresh process in an empty directory, behind a guard that lets no connection leave the machine."""
-    guard = folder / "guard"
-    guard.mkdir()
-    (guard / "sitecustomize.py").write_text(GUARD, encoding="utf-8")
-    work = folder / "work"
-    work.mkdir()
-    environ = {**os.environ, "PYTHONPATH": str(guard), "PYTHONWARNINGS": "error"}
-    return subprocess.run(
-        [sys.executable, *arguments],
-        cwd=work,
-        env=environ,
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_SECONDS,
-        check=False,
-    )
 
 
 def test_every_example_is_expected_to_say_something() -> None:

@@ -1,0 +1,54 @@
+"""Writes docs/reference/cli.md from the commands' own help; `make docs` runs it, a test compares."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from nacre.cli.main import nacre
+from nacre.cli.slash import COMMANDS as SLASH_COMMANDS
+
+PAGE = Path(__file__).parent / "reference" / "cli.md"
+WIDTH = 88
+"""Fits beside a margin on every site that shows Markdown."""
+HEAD = """\
+# The command line
+
+Written by `make docs` from the commands themselves; change their help, not this page.
+
+Exit codes are in [errors.md](errors.md), what `--model` takes in [settings.md](settings.md).
+"""
+
+
+def text() -> str:
+    """The page as it should be now."""
+    sections = [f"## `{path}`\n\n```text\n{_help(command, path)}\n```\n" for path, command in _walk(nacre)]
+    return "\n".join([HEAD, *sections, _typed_in_a_chat()])
+
+
+def _walk(command: click.Command, path: str = "nacre") -> Iterator[tuple[str, click.Command]]:
+    yield path, command
+    if isinstance(command, click.Group):
+        context = click.Context(command, info_name=path)
+        for name in command.list_commands(context):
+            child = command.get_command(context, name)
+            if child is not None:
+                yield from _walk(child, f"{path} {name}")
+
+
+def _help(command: click.Command, path: str) -> str:
+    context = click.Context(
+        command, info_name=path, terminal_width=WIDTH, color=False, **command.context_settings
+    )
+    return command.get_help(context)
+
+
+def _typed_in_a_chat() -> str:
+    rows = [f"| `/{name}` | {command.summary} |" for name, command in SLASH_COMMANDS.items()]
+    return "\n".join(["## In a chat\n", "| typed | does |", "|---|---|", *rows, ""])
+
+
+if __name__ == "__main__":
+    PAGE.write_text(text(), encoding="utf-8", newline="\n")

@@ -1,0 +1,178 @@
+"""Writes docs/reference/settings.md from the table of settings; `make docs` runs it, a test compares."""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+
+from nacre.settings import values
+from nacre.settings.schema import KEYS, Key, Reach
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "reference" / "settings.md"
+SOURCE = ROOT / "src" / "nacre"
+HEAD = """\
+# Settings
+
+Written by `make docs` from the table of settings; change that table, not this page.
+
+## Where a setting comes from
+
+The first that says something decides:
+
+1. policy: `/etc/nacre/settings.json`
+2. the command line (`--model`, `--max-turns`, …)
+3. the environment: the variable in the table below, nacre's own name before the others
+4. `.nacre/settings.local.json` in the project: yours alone, not committed
+5. `.nacre/settings.json` in the project: shared
+6. `settings.json` in nacre's home
+7. the default
+
+Files are JSON; a name with a dot is an object inside an object: `{"autocompact": {"pct": 80}}`.
+`nacre doctor --all` shows every value in force and where it came from.
+
+nacre's home is `~/.nacre`, or what `NACRE_HOME` says. Keys are read from `ANTHROPIC_API_KEY` and
+`OPENAI_API_KEY`, never from a settings file by name.
+
+A project's files come with whatever was cloned, so some settings are not taken from them, or only once you
+trust the directory by adding it to `trust.json` in nacre's home. The last column says which.
+
+## All settings
+
+Settings marked *not yet* are checked and shown, but the part of nacre that will read them is not there yet.
+"""
+COLUMNS = (
+    "| setting | value | default | variables | meaning | from a project's files |\n|---|---|---|---|---|---|"
+)
+_FROM_PROJECT = {
+    Reach.ANYWHERE: "yes",
+    Reach.TRUSTED: "once trusted",
+    Reach.NOT_PROJECT: "only the local one",
+    Reach.OFF_ONLY: "only `false`",
+    Reach.NOT_REPOSITORY: "no",
+    Reach.START: "no (nor the user's file)",
+}
+
+
+def text() -> str:
+    """The page as it should be now."""
+    return "\n".join([HEAD, COLUMNS, *(_row(key) for key in KEYS.values()), ""])
+
+
+def _row(key: Key) -> str:
+    variables = ", ".join(f"`{name}`" for name in (key.variable, *key.aliases))
+    meaning = " ".join(
+        part for part in ("" if is_read(key) else "*not yet*", _meaning(key.path)) if part
+    ).replace("|", "\\|")
+    cells = (
+        f"`{key.name}`",
+        key.kind.allowed,
+        _default(key.path),
+        variables,
+        meaning,
+        _FROM_PROJECT[key.reach],
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def is_read(key: Key) -> bool:
+    """Whether anything but the settings themselves and `doctor` looks at this setting."""
+    if key.path[0] in {"anthropic", "openai"}:
+        return True  # through the environment, in which they stand as they are in force
+    if len(key.path) == 1:
+        wanted = rf"settings\.{key.path[0]}\b"
+    else:
+        part, name = key.path
+        wanted = rf"settings\.{part}\.{name}\b|settings\.{part}\b(?!\.)"
+    return re.search(wanted, _readers()) is not None
+
+
+@cache
+def _readers() -> str:
+    rooms = sorted(path for path in SOURCE.rglob("*.py") if path.parent.name != "settings")
+    return "\n".join(path.read_text(encoding="utf-8") for path in rooms if path.name != "doctor.py")
+
+
+def _default(path: tuple[str, ...]) -> str:
+    if path in {("home",), ("environ",)}:
+        return "`~/.nacre`" if path == ("home",) else "-"
+    value: object = values.Settings(home=Path(), cwd=Path(), project_root=Path())
+    for word in path:
+        value = getattr(value, word)
+    match value:
+        case None | {}:
+            return "-"
+        case bool():
+            return f"`{str(value).lower()}`"
+        case _:
+            return f"`{value}`"
+
+
+_SAID_HERE: dict[tuple[str, ...], str] = {
+    ("home",): "Where the user's sessions and settings are kept.",
+    ("model",): "The model to ask; unset, chosen by the keys that are present.",
+    ("small_model",): "The model for short side questions.",
+    ("roles",): "The model for this kind of side work.",
+    ("anthropic",): "Where requests go; unset, to the vendor itself.",
+    ("openai",): "Where requests go; unset, to the vendor itself.",
+    ("max_output_tokens",): "Tokens of one reply.",
+    ("max_turns",): "Model calls in one turn.",
+    ("cache_ttl",): "How long the provider keeps a prefix; longer costs more to write.",
+    (
+        "autocompact",
+        "pct",
+    ): "The percent of the effective window at which compaction is due; moves the warning too.",
+    ("autocompact", "window"): "As if the window had this many tokens; never more than it has.",
+    ("tools", "timeout_seconds"): "How long a tool may run when the call does not say.",
+    ("switches", "collapse"): "Finished spans are summarised one by one.",
+    ("switches", "snip"): "The model may take messages out of its own view.",
+    ("switches", "search_past"): "The model may search earlier sessions.",
+    ("switches", "grounding"): "A fact without support in the conversation is not saved.",
+    ("memory", "enabled"): "Whether there is memory at all.",
+    ("memory", "directory"): "Where memory is kept.",
+    ("memory", "disabled"): "Decides before every other setting whether there is memory; also `--no-memory`.",
+    ("memory", "simple"): "No memory, no notes, no background work; also `--bare`.",
+    ("memory", "extra_guidelines"): "Further words to the agent about its memory.",
+    ("environ",): "Variables for nacre and its tools; what the environment says itself is stronger.",
+    ("hooks",): "Commands of yours at fixed points.",
+    ("commands",): "Slash commands of yours.",
+    ("mcp_servers",): "Tools of MCP servers.",
+}
+"""Where the words in the code are for those who read the code, or there are none."""
+
+
+def _meaning(path: tuple[str, ...]) -> str:
+    said = _SAID_HERE.get(path) or _SAID_HERE.get(path[:1])
+    owner = "Settings" if len(path) == 1 else _owner(path[0])
+    words = said or _docstrings()[owner, path[-1]]
+    # Ids of rules mean something to those who change nacre, not to those who set it up.
+    return re.sub(r" \([A-Z]\d+\w?(, [A-Z]\d+\w?)*\)", "", " ".join(words.split()))
+
+
+def _owner(part: str) -> str:
+    """The class that holds the fields of a group such as `switches`."""
+    return type(getattr(values.Settings(home=Path(), cwd=Path(), project_root=Path()), part)).__name__
+
+
+@cache
+def _docstrings() -> dict[tuple[str, str], str]:
+    """What stands under each field in the code: the attribute's own words."""
+    tree = ast.parse((SOURCE / "settings" / "values.py").read_text(encoding="utf-8"))
+    found: dict[tuple[str, str], str] = {}
+    for group in tree.body:
+        if not isinstance(group, ast.ClassDef):
+            continue
+        for field, after in zip(group.body, group.body[1:], strict=False):
+            match field, after:
+                case (
+                    ast.AnnAssign(target=ast.Name(id=name)),
+                    ast.Expr(value=ast.Constant(value=str(words))),
+                ):
+                    found[group.name, name] = words
+    return found
+
+
+if __name__ == "__main__":
+    PAGE.write_text(text(), encoding="utf-8", newline="\n")

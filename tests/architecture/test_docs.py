@@ -1,0 +1,162 @@
+"""Docs cannot drift: what pages say of paths, rooms, imports, commands, settings is held against the code."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import runpy
+import tomllib
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from nacre import errors
+from nacre.cache import anthropic_state, openai_rules
+from nacre.sim import script
+from nacre.sim.faults import FAULT_KINDS
+from tests.architecture.pages import fences
+from tests.architecture.processes import run_python
+from tests.architecture.test_shape import FORBIDDEN
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "src" / "nacre"
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+FENCES = {"python", "python no-run", "console", "text"}
+PLAYED = [
+    page for page in PAGES if any(kind == "python" for kind, _, _ in fences(page.read_text(encoding="utf-8")))
+]
+
+
+def name_of(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def read(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def rows(text: str, heading: str) -> list[list[str]]:
+    """The cells of the first table under a heading, without its two head rows."""
+    section = re.split(rf"^## {re.escape(heading)}$", text, flags=re.MULTILINE)[1]
+    table = re.search(r"(^\|.*\n)+", section, re.MULTILINE)
+    assert table is not None
+    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in table[0].splitlines()[2:]]
+
+
+@pytest.mark.parametrize("page", PLAYED, ids=name_of)
+def test_the_python_on_a_page_runs(page: Path, tmp_path: Path) -> None:
+    done = run_python([str(Path(__file__).with_name("pages.py")), str(page)], tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_page_that_is_wrong_fails_at_its_own_line(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("Words.\n\n```python\nimport asyncio\nawait asyncio.sleep(0)\nassert False\n```\n")
+    done = run_python([str(Path(__file__).with_name("pages.py")), str(page)], tmp_path)
+    assert done.returncode == 1
+    assert 'page.md", line 6' in done.stderr
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_block_is_run_or_says_why_not(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    kinds = {kind for kind, _, _ in fences(text)}
+    assert kinds <= FENCES
+    assert "python no-run" not in kinds or "marked `no-run` because" in text
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_link_leads_somewhere(page: Path) -> None:
+    links = re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8"))
+    inside = [link.partition("#")[0] for link in links if "://" not in link]
+    assert [link for link in inside if not (page.parent / link).exists()] == []
+
+
+def test_every_page_can_be_found_from_the_index() -> None:
+    index = ROOT / "docs" / "index.md"
+    linked = {(index.parent / link).resolve() for link in re.findall(r"\]\(([^)]+)\)", read("docs/index.md"))}
+    assert [name_of(page) for page in PAGES if "docs" in page.parts and page not in {index, *linked}] == []
+
+
+@pytest.mark.parametrize("name", ["ARCHITECTURE.md", "README.md", "CONTRIBUTING.md"])
+def test_every_path_that_is_named_exists(name: str) -> None:
+    words = re.findall(r"`([^`\s]+)`", read(name))
+    tree = re.findall(r"^([\w./]+/)\s{2,}", read(name), re.MULTILINE)
+    ours = re.compile(
+        r"(src|tests|docs|examples|bench)(/|$)|\w+(/\w+)*\.(py|lock|toml)$|\w+(/\w+)+\.json$|\w+(/\w+)*/$"
+    )
+    home = {"cache/", "locks/", "prompts/", "settings/"} if name == "README.md" else {"prompts/"}
+    named = {word for word in [*words, *tree] if ours.match(word)} - home
+    assert named
+    assert sorted(word for word in named if not ((ROOT / word).exists() or (PACKAGE / word).exists())) == []
+
+
+def test_every_room_is_on_the_plan() -> None:
+    plan = read("ARCHITECTURE.md")
+    packages = {f"`{path.parent.name}/`" for path in PACKAGE.glob("*/__init__.py")}
+    modules = {f"`{path.name}`" for path in PACKAGE.glob("*.py")} - {"`__init__.py`"}
+    assert sorted(room for room in packages | modules if room not in plan) == []
+
+
+def test_the_table_of_imports_is_the_contract() -> None:
+    contract = tomllib.loads(read("pyproject.toml"))["tool"]["importlinter"]["contracts"][0]["layers"]
+    drawn = [re.findall(r"`(\w+)`", row[1]) for row in rows(read("ARCHITECTURE.md"), "Who may import whom")]
+    assert drawn == [layer.split(" | ") for layer in contract]
+
+
+def test_the_glossary_lists_the_words_that_names_may_not_hold() -> None:
+    section = read("GLOSSARY.md").split("## Words no public name may hold")[1]
+    listed = re.search(r"^[a-z]+(, [a-z]+)+$", section, re.MULTILINE)
+    assert listed is not None
+    affixes = [f"^{word}" if not word.startswith("_") else f"{word}$" for word in _affixes(section)]
+    assert sorted([*listed[0].split(", "), *affixes]) == sorted(FORBIDDEN.pattern.split("|"))
+
+
+def _affixes(section: str) -> list[str]:
+    sentence = section.split("Nor does a name")[1].partition(":")[0]
+    return re.findall(r"`(\w+)`", sentence)
+
+
+@pytest.mark.parametrize("page", ["cli", "settings"])
+def test_a_page_made_from_the_code_is_up_to_date(page: str) -> None:
+    made = runpy.run_path(str(ROOT / "docs" / f"make_{page}.py"))
+    assert read(f"docs/reference/{page}.md") == made["text"](), "run `make docs`"
+
+
+def test_every_error_is_explained_with_its_exit_code() -> None:
+    known = [
+        kind for _, kind in inspect.getmembers(errors, inspect.isclass) if kind.__module__ == errors.__name__
+    ]
+    expected = {(kind.__name__, kind.__base__.__name__, str(kind.exit_code)) for kind in known}
+    listed = rows(read("docs/reference/errors.md"), "Errors")
+    assert {(row[0].strip("`"), row[1].strip("`"), row[3]) for row in listed} == expected
+
+
+def test_the_simulator_page_knows_every_fault_script_field_and_switch() -> None:
+    page = read("docs/reference/simulator.md")
+    assert [row[0].strip("`") for row in rows(page, "Faults")] == list(FAULT_KINDS)
+    assert sorted(re.findall(r"`(\w+)`", " ".join(row[0] for row in rows(page, "Script")))) == sorted(
+        script._FIELDS
+    )
+    switches = [*fields(anthropic_state.Switches), *fields(openai_rules.Switches)]
+    for switch in switches:
+        assert re.search(rf"^\| `{switch.name}` \|.*\*\*`{switch.default}`\*\*", page, re.MULTILINE), (
+            switch.name
+        )
+
+
+def test_every_target_that_is_named_is_in_the_makefile() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", read("Makefile"), re.MULTILINE))
+    named = {
+        target
+        for page in PAGES
+        for target in re.findall(r"`make ([a-z-]+)", page.read_text(encoding="utf-8"))
+    }
+    assert named <= targets
+
+
+def test_the_changelog_has_a_place_for_prompts() -> None:
+    unreleased = re.split(r"^## ", read("CHANGELOG.md"), flags=re.MULTILINE)[1]
+    assert unreleased.startswith("Unreleased")
+    assert "### Prompts" in unreleased
