@@ -44,7 +44,7 @@ def markdown(summary: SessionSummary, records: Iterable[Record]) -> Iterator[str
             notes += 1
             continue
         new = _heading(record)
-        if new is not None and new != heading:
+        if new and new != heading:
             yield f"\n## {new}\n"
         heading = new if new is not None else heading
         yield from _body(record)
