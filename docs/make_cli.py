@@ -24,25 +24,28 @@ Exit codes are in [errors.md](errors.md), what `--model` takes in [settings.md](
 
 def text() -> str:
     """The page as it should be now."""
-    sections = [f"## `{path}`\n\n```text\n{_help(command, path)}\n```\n" for path, command in _walk(nacre)]
+    sections = [
+        f"## `{context.command_path}`\n\n```text\n{context.command.get_help(context)}\n```\n"
+        for context in _walk(nacre, "nacre")
+    ]
     return "\n".join([HEAD, *sections, _typed_in_a_chat()])
 
 
-def _walk(command: click.Command, path: str = "nacre") -> Iterator[tuple[str, click.Command]]:
-    yield path, command
-    if isinstance(command, click.Group):
-        context = click.Context(command, info_name=path)
-        for name in command.list_commands(context):
-            child = command.get_command(context, name)
-            if child is not None:
-                yield from _walk(child, f"{path} {name}")
-
-
-def _help(command: click.Command, path: str) -> str:
+def _walk(command: click.Command, name: str, parent: click.Context | None = None) -> Iterator[click.Context]:
     context = click.Context(
-        command, info_name=path, terminal_width=WIDTH, color=False, **command.context_settings
+        command,
+        info_name=name,
+        parent=parent,
+        terminal_width=WIDTH,
+        color=False,
+        help_option_names=["-h", "--help"],
     )
-    return command.get_help(context)
+    yield context
+    if isinstance(command, click.Group):
+        for child_name in command.list_commands(context):
+            child = command.get_command(context, child_name)
+            if child is not None:
+                yield from _walk(child, child_name, context)
 
 
 def _typed_in_a_chat() -> str:

@@ -36,6 +36,15 @@ Files are JSON; a name with a dot is an object inside an object: `{"autocompact"
 nacre's home is `~/.nacre`, or what `NACRE_HOME` says. Keys are read from `ANTHROPIC_API_KEY` and
 `OPENAI_API_KEY`, never from a settings file by name.
 
+## Which model answers
+
+A name decides who serves it: `claude-…` goes to Anthropic, `gpt-…` to OpenAI, `embedded` to nacre's own
+engine. `anthropic/NAME` and `openai/NAME` say it outright; with `OPENAI_BASE_URL` set, any other name goes
+there. Short names are `opus`, `sonnet`, `haiku`. Without a name, the first key that is set decides,
+Anthropic's before OpenAI's; without a key the embedded engine answers.
+
+## What a project may set
+
 A project's files come with whatever was cloned, so some settings are not taken from them, or only once you
 trust the directory by adding it to `trust.json` in nacre's home. The last column says which.
 
