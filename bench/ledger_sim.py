@@ -1,20 +1,14 @@
 """How long markers, ledger and cache simulation take on a session of 200 requests and 150,000 tokens.
 
-    python bench/ledger_sim.py [--write]
-
-The session is made up and the same every time. `--write` keeps the figures in bench/results/.
+The session is made up and the same every time; the median run stands for all.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import platform
-import sys
 import time
-from datetime import UTC, datetime
-from pathlib import Path
+from dataclasses import dataclass
 
+from bench.machine import bar
 from nacre.cache.anthropic_rules import Cache, Call, simulate
 from nacre.cache.breakpoints import place
 from nacre.cache.ledger import Ledger, message_blocks, sent
@@ -22,25 +16,38 @@ from nacre.cache.rules import profile
 from nacre.messages.blocks import JsonObject
 
 MODEL = "claude-opus-5-5"
-REQUESTS = 200
 FINAL_TOKENS = 150_000
 SYSTEM_TOKENS = 6_000
-RESULT_TOKENS = (FINAL_TOKENS - SYSTEM_TOKENS) // REQUESTS - 47
-"""What is left for a tool's answer once the reply around it is counted."""
-ROUNDS = 5
-"""Odd, so that there is a median."""
-RESULTS = Path(__file__).parent / "results" / "ledger_sim.json"
+REPLY_TOKENS = 47
+"""What a made-up reply holds beside the tool's answer."""
+LIMIT_SECONDS = 2.0
+"""What a whole session may take, so that a test can afford to simulate one."""
 
 
-def main() -> None:
-    runs = [run() for _ in range(ROUNDS)]
-    # The median run stands for all; the others show how far a busy machine spreads them.
-    figures = sorted(runs, key=_seconds)[ROUNDS // 2]
-    figures["seconds_of_each_run"] = [each["seconds_total"] for each in runs]
-    print(json.dumps(figures, indent=2))
-    if "--write" in sys.argv:
-        RESULTS.parent.mkdir(exist_ok=True)
-        RESULTS.write_text(json.dumps({**figures, "machine": _machine()}, indent=2) + "\n", encoding="utf-8")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sizes:
+    requests: int = 200
+    rounds: int = 5
+    """Odd, so that there is a median."""
+
+    @property
+    def result_tokens(self) -> int:
+        """What is left for a tool's answer once the reply around it is counted."""
+        return (FINAL_TOKENS - SYSTEM_TOKENS) // self.requests - REPLY_TOKENS
+
+
+FULL = Sizes()
+TINY = Sizes(requests=3, rounds=1)
+
+
+def measure(sizes: Sizes = FULL) -> JsonObject:
+    runs = [_run(sizes) for _ in range(sizes.rounds)]
+    middle = sorted(runs, key=_seconds)[sizes.rounds // 2]
+    return {
+        **middle,
+        "seconds_of_each_run": [each["seconds_total"] for each in runs],
+        "bars": [bar("the whole session, seconds", _seconds(middle), at_most=LIMIT_SECONDS)],
+    }
 
 
 def _seconds(figures: JsonObject) -> float:
@@ -49,7 +56,7 @@ def _seconds(figures: JsonObject) -> float:
     return total
 
 
-def run() -> JsonObject:
+def _run(sizes: Sizes) -> JsonObject:
     model = profile(MODEL)
     system: list[JsonObject] = [{"type": "text", "text": "rule. " * (SYSTEM_TOKENS * 4 // 6)}]
     tools: list[JsonObject] = [{"name": f"tool{i}", "input_schema": {"type": "object"}} for i in range(10)]
@@ -61,7 +68,7 @@ def run() -> JsonObject:
     cost = 0.0
     cpu = time.process_time()
     outcome = None
-    for number in range(REQUESTS):
+    for number in range(sizes.requests):
         started = time.perf_counter()
         head, defined, marked = place(system, tools, messages, profile=model)
         placed = time.perf_counter()
@@ -81,7 +88,7 @@ def run() -> JsonObject:
         cache = outcome.cache
         read, written = read + outcome.usage.cache_read, written + outcome.usage.cache_write
         cost += outcome.cost_usd or 0.0
-        fresh = _round(number)
+        fresh = _round(number, sizes.result_tokens)
         messages.extend(fresh)
         grown = time.perf_counter()
         account = account.grown(message_blocks(fresh, len(messages) - len(fresh)))
@@ -90,7 +97,7 @@ def run() -> JsonObject:
         spent["simulator"] += simulated - checked
     assert outcome is not None
     return {
-        "requests": REQUESTS,
+        "requests": sizes.requests,
         "final_prompt_tokens": outcome.prompt_tokens,
         "cache_read_tokens": read,
         "cache_write_tokens": written,
@@ -102,10 +109,10 @@ def run() -> JsonObject:
     }
 
 
-def _round(number: int) -> list[JsonObject]:
+def _round(number: int, tokens: int) -> list[JsonObject]:
     call = f"toolu_{number:04d}"
     words = f"line {number} of a file that nobody wrote, "
-    answer = (words * (RESULT_TOKENS * 4 // len(words) + 1))[: RESULT_TOKENS * 4]
+    answer = (words * (tokens * 4 // len(words) + 1))[: tokens * 4]
     return [
         {
             "role": "assistant",
@@ -117,19 +124,3 @@ def _round(number: int) -> list[JsonObject]:
         },
         {"role": "user", "content": [{"type": "tool_result", "tool_use_id": call, "content": answer}]},
     ]
-
-
-def _machine() -> JsonObject:
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
-    cpu = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "unknown")
-    return {
-        "cpu": cpu,
-        "load": round(os.getloadavg()[0], 2),
-        "python": platform.python_version(),
-        "date": datetime.now(UTC).date().isoformat(),
-    }
-
-
-if __name__ == "__main__":
-    main()
