@@ -19,7 +19,7 @@ from nacre.messages.records import Said
 from nacre.messages.view import View
 from tests.cli.program import world
 
-SAFETY_SECONDS = 60.0
+SAFETY_SECONDS = 30.0
 """How long anything may take before the test gives up: a net, not a measure."""
 MODEL = "claude-opus-5-5"
 

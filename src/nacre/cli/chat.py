@@ -68,20 +68,25 @@ class _Conversation:
     def _listen(self, ready: Ready) -> Leave | Reopen:
         while True:
             try:
-                text = self._history.ask("> " if self._is_person else "")
-            except EOFError:
-                if self._is_person:
-                    print()
-                return Leave()
+                ending = self._hear(ready)
             except KeyboardInterrupt:
                 print("\n(Ctrl-D or /exit leaves)" if self._is_person else "")
                 continue
-            if not text.strip():
-                continue
-            if not text.startswith("/"):
-                self._turn(ready, text)
-            elif (ending := self._obey(text, ready)) is not None:
+            if ending is not None:
                 return ending
+
+    def _hear(self, ready: Ready) -> Leave | Reopen | None:
+        try:
+            text = self._history.ask("> " if self._is_person else "")
+        except EOFError:
+            if self._is_person:
+                print()
+            return Leave()
+        if text.startswith("/"):
+            return self._obey(text, ready)
+        if text.strip():
+            self._turn(ready, text)
+        return None
 
     def _obey(self, text: str, ready: Ready) -> Leave | Reopen | None:
         try:

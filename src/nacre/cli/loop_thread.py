@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import threading
 from collections.abc import Coroutine
 from concurrent.futures import Future
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 T = TypeVar("T")
 
@@ -34,36 +35,42 @@ class LoopThread:
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
         """The coroutine's result; Ctrl-C cancels it, waits for its clean-up and raises the interrupt."""
-        ended: Future[T] = Future()
-        tasks: list[asyncio.Task[T]] = []
-
-        def begin() -> None:
-            task = self._loop.create_task(work, name="turn")
-            tasks.append(task)
-            task.add_done_callback(lambda done: _pass_on(done, ended))
-
-        self._loop.call_soon_threadsafe(begin)
+        one = _Call(self._loop, work)
+        # No exception out of nowhere in this thread: a second Ctrl-C would leave the work behind, unawaited.
+        before = signal.signal(signal.SIGINT, lambda *_: self._loop.call_soon_threadsafe(one.stop))
         try:
-            return ended.result()
-        except KeyboardInterrupt:
-            self._loop.call_soon_threadsafe(lambda: [task.cancel() for task in tasks])
-            _wait(ended)
-            raise
+            self._loop.call_soon_threadsafe(one.begin)
+            return one.ended.result()
+        finally:
+            signal.signal(signal.SIGINT, before)
 
 
-def _pass_on(task: asyncio.Task[T], ended: Future[T]) -> None:
-    if task.cancelled():
-        ended.set_exception(KeyboardInterrupt())
-    elif (error := task.exception()) is not None:
-        ended.set_exception(error)
-    else:
-        ended.set_result(task.result())
+class _Call(Generic[T]):
+    """One coroutine on its way; all but `ended` is touched by the loop's thread only."""
 
+    def __init__(self, loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> None:
+        self.ended: Future[T] = Future()
+        self._loop = loop
+        self._work = work
+        self._task: asyncio.Task[T] | None = None
+        self._is_stopped = False
 
-def _wait(ended: Future[T]) -> None:
-    """Until the cancelled work has cleaned up; more Ctrl-C in the meantime does not hurry it."""
-    while not ended.done():
-        try:
-            ended.exception(timeout=None)
-        except KeyboardInterrupt:
-            continue
+    def begin(self) -> None:
+        self._task = self._loop.create_task(self._work, name="turn")
+        self._task.add_done_callback(self._pass_on)
+        if self._is_stopped:
+            self._task.cancel()
+
+    def stop(self) -> None:
+        """Cancel the work, once: more Ctrl-C in the meantime must not disturb its clean-up."""
+        if not self._is_stopped and self._task is not None:
+            self._task.cancel()
+        self._is_stopped = True
+
+    def _pass_on(self, task: asyncio.Task[T]) -> None:
+        if task.cancelled():
+            self.ended.set_exception(KeyboardInterrupt())
+        elif (error := task.exception()) is not None:
+            self.ended.set_exception(error)
+        else:
+            self.ended.set_result(task.result())
