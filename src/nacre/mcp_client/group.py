@@ -1,0 +1,56 @@
+"""End a process group whole, and know whether anyone in it still runs."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from pathlib import Path
+
+POLL_SECONDS = 0.02
+"""How often to ask whether a group is gone; there is nothing to wait on for processes that are not ours."""
+
+
+async def end(group: int, *, term_seconds: float) -> None:
+    """SIGTERM, a moment to tidy up, SIGKILL; at once if nobody is left."""
+    if not has_members(group):
+        return
+    try:
+        _signal(group, signal.SIGTERM)
+        waited = 0.0
+        while has_members(group) and waited < term_seconds:
+            await asyncio.sleep(POLL_SECONDS)
+            waited += POLL_SECONDS
+    finally:
+        kill(group)
+
+
+def kill(group: int) -> None:
+    """SIGKILL to whoever is left."""
+    if has_members(group):
+        _signal(group, signal.SIGKILL)
+
+
+def has_members(group: int) -> bool:
+    """Whether a process of this group is more than a zombie, which in many containers nobody collects."""
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    tables = list(Path("/proc").glob("[0-9]*/stat"))
+    for table in tables:
+        with contextlib.suppress(OSError):
+            # The name in brackets may hold anything, brackets too; state, parent and group come after it.
+            state, _, its_group = table.read_bytes().rpartition(b")")[2].split()[:3]
+            if int(its_group) == group and state not in {b"Z", b"X"}:
+                return True
+    return not tables
+
+
+def _signal(group: int, number: signal.Signals) -> None:
+    # Gone already, or no longer ours after a change of user: nothing we could do.
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, number)

@@ -1,0 +1,148 @@
+"""What a server answered, as blocks the model can read: bounded, with nothing a provider would refuse."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterable
+from typing import assert_never, cast
+
+import mcp_types as types
+
+from nacre.mcp_client.base import CallOutcome, one_line
+from nacre.messages.blocks import Image, Json, ResultPart, Text
+from nacre.messages.tokens import BYTES_PER_TOKEN, FLAT_TOKENS, JSON_BYTES_PER_TOKEN, estimate_text
+from nacre.messages.wire import canonical
+
+MAX_IMAGE_BYTES = 3_750_000
+"""Five megabytes in base64, the most a provider takes; one image too large fails every later request."""
+SIGNATURES = {
+    b"\x89PNG\r\n\x1a\n": "image/png",
+    b"\xff\xd8\xff": "image/jpeg",
+    b"GIF87a": "image/gif",
+    b"GIF89a": "image/gif",
+}
+WEBP = (b"RIFF", b"WEBP")
+
+
+def outcome_of(result: types.CallToolResult, *, max_tokens: int) -> CallOutcome:
+    """The parts of a result, text next to text joined, cut at the budget with a note that says so."""
+    parts = _joined(_part(block) for block in result.content)
+    if not any(isinstance(part, Text) for part in parts) and result.structured_content is not None:
+        parts = [*parts, Text(canonical(cast("Json", result.structured_content)).decode())]
+    if result.is_error and not parts:
+        parts = [Text("The tool failed and did not say why.")]
+    return CallOutcome(_fitting(parts, max_tokens), result.is_error)
+
+
+def _part(block: types.ContentBlock) -> ResultPart:
+    match block:
+        case types.TextContent():
+            return Text(block.text)
+        case types.ImageContent():
+            return _image(block.data, block.mime_type)
+        case types.AudioContent():
+            return Text(f"[{_kind(block.mime_type)} audio left out: audio is not supported]")
+        case types.EmbeddedResource():
+            return Text(_resource_text(block.resource))
+        case types.ResourceLink():
+            return Text(_link_line(block))
+        case _:
+            assert_never(block)
+
+
+def _resource_text(resource: types.TextResourceContents | types.BlobResourceContents) -> str:
+    where = f"resource {one_line(resource.uri, chars=2_000)}"
+    if isinstance(resource, types.TextResourceContents):
+        return f"[{where}]\n{resource.text}"
+    return f"[{where}: {_kind(resource.mime_type)}, about {len(resource.blob) * 3 // 4:,} bytes, left out]"
+
+
+def _link_line(link: types.ResourceLink) -> str:
+    size = "" if link.size is None else f", {link.size:,} bytes"
+    kind = "" if link.mime_type is None else f", {_kind(link.mime_type)}"
+    about = "" if not link.description else f": {one_line(link.description)}"
+    return f"[link to {one_line(link.uri, chars=2_000)} ({one_line(link.name)}{kind}{size}){about}]"
+
+
+def _image(data: str, mime_type: str) -> ResultPart:
+    """The picture, if a provider will take it; a refused one would stay in the conversation for good."""
+    try:
+        raw = base64.b64decode(data, validate=True)
+    except (binascii.Error, ValueError):
+        return Text(f"[{_kind(mime_type)} image left out: it is not valid base64]")
+    media_type = _media_type(raw)
+    if media_type is None:
+        return Text(f"[{_kind(mime_type)} image left out: only PNG, JPEG, GIF and WebP can be shown]")
+    if len(raw) > MAX_IMAGE_BYTES:
+        return Text(
+            f"[{media_type} image left out: {len(raw):,} bytes, at most {MAX_IMAGE_BYTES:,} can be shown]"
+        )
+    return Image({"type": "base64", "media_type": media_type, "data": base64.b64encode(raw).decode()})
+
+
+def _media_type(raw: bytes) -> str | None:
+    """By the bytes themselves: providers refuse a picture whose label is wrong."""
+    if raw[:4] == WEBP[0] and raw[8:12] == WEBP[1]:
+        return "image/webp"
+    return next((kind for signature, kind in SIGNATURES.items() if raw.startswith(signature)), None)
+
+
+def _kind(mime_type: str | None) -> str:
+    return one_line(mime_type, chars=60) if mime_type else "unknown type"
+
+
+def _joined(parts: Iterable[ResultPart]) -> list[ResultPart]:
+    """Text next to text as one block, so that a thousand lines are not a thousand blocks."""
+    joined: list[ResultPart] = []
+    words: list[str] = []
+    for part in parts:
+        if isinstance(part, Text):
+            words.append(part.text)
+            continue
+        joined.extend(_text_of(words))
+        words = []
+        joined.append(part)
+    return [*joined, *_text_of(words)]
+
+
+def _text_of(words: list[str]) -> list[ResultPart]:
+    text = "\n".join(words)
+    return [Text(text)] if text else []
+
+
+def _fitting(parts: list[ResultPart], max_tokens: int) -> tuple[ResultPart, ...]:
+    left, kept, images_out = max_tokens, list[ResultPart](), 0
+    cut_from, tokens = 0, 0
+    for part in parts:
+        if not isinstance(part, Text):
+            if left < FLAT_TOKENS:
+                images_out += 1
+                continue
+            left -= FLAT_TOKENS
+            kept.append(part)
+            continue
+        size = estimate_text(part.text)
+        if size <= left:
+            left -= size
+            kept.append(part)
+            continue
+        cut_from, tokens = cut_from + len(part.text), tokens + size
+        kept.extend([Text(head)] if (head := _head(part.text, left)) else [])
+        left = 0
+    if not cut_from and not images_out:
+        return tuple(kept)
+    return (*kept, Text(_cut_note(cut_from, tokens, images_out)))
+
+
+def _head(text: str, tokens: int) -> str:
+    """About as much of the text as the budget allows; the denser rate when it may be JSON."""
+    rate = JSON_BYTES_PER_TOKEN if text[:64].lstrip()[:1] in {"{", "["} else BYTES_PER_TOKEN
+    return text[: tokens * rate].encode(errors="surrogatepass")[: tokens * rate].decode(errors="ignore")
+
+
+def _cut_note(characters: int, tokens: int, images: int) -> str:
+    text = f"text of {characters:,} characters (about {tokens:,} tokens) does not fit" if characters else ""
+    pictures = f"{images} images do not fit" if images else ""
+    what = " and ".join(filter(None, (text, pictures)))
+    return f"[result cut here: {what}; ask the tool for less, with a filter, a range or a page]"
