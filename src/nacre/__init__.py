@@ -3,7 +3,7 @@
 The names below are the public ones; each is loaded when first used, so that `import nacre` costs nothing.
 """
 
-from __future__ import annotations
+from nacre.version import VERSION
 
 TYPE_CHECKING = False
 """Type checkers take this name as true; importing it from `typing` doubles the time `--version` takes."""
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from nacre.providers.base import Provider, Request
     from nacre.tools.base import Tool, tool
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 __all__ = [
     "Agent",

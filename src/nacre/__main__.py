@@ -2,7 +2,7 @@
 
 import sys
 
-from nacre import __version__
+from nacre.version import VERSION
 
 
 def main() -> int:
@@ -19,7 +19,7 @@ def main() -> int:
 def _is_version_printed() -> bool:
     """Editors and shells ask for this often; it must cost no more than starting Python."""
     try:
-        print(f"nacre {__version__}", flush=True)
+        print(f"nacre {VERSION}", flush=True)
     except OSError:
         return False  # the slow path fails the same way, and knows how to say so
     return True

@@ -46,7 +46,7 @@ def imported(cwd: Path, *args: str) -> set[str]:
 
 
 def test_version_imports_nothing_but_the_package(tmp_path: Path) -> None:
-    assert imported(tmp_path, "--version") <= {"nacre", "nacre.__main__"}
+    assert imported(tmp_path, "--version") <= {"nacre", "nacre.__main__", "nacre.version"}
 
 
 @pytest.mark.parametrize("args", [["--help"], ["doctor", "--json"], ["doctor"], ["--nonsense"], ["nonsense"]])

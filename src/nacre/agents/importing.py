@@ -13,7 +13,6 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Literal
 
-import nacre
 from nacre.agents.checking import Findings, SlimReader, findings
 from nacre.agents.exporting import place_new
 from nacre.agents.sources import DEFAULT_LIMITS, Progress, Source, SourceLimits, open_source
@@ -26,6 +25,7 @@ from nacre.messages.records import Problem
 from nacre.store import disk
 from nacre.store.log import log_path
 from nacre.store.slug import slug
+from nacre.version import VERSION
 
 CHUNK = 1_048_576
 """Bytes compared or hashed at a time."""
@@ -110,7 +110,7 @@ def _written(recorded: ForeignSession, session: str, source: Source, place: Plac
     """A foreign session is written in our form; reading it again gives the same records."""
     found = findings(session, recorded.records, recorded.problems)
     cwd = place.cwd_of(recorded.cwd)
-    envelope = Envelope(session_id=session, cwd=cwd, version=nacre.__version__)
+    envelope = Envelope(session_id=session, cwd=cwd, version=VERSION)
     with _spool(place.home, clock) as spool:
         parent = None
         with spool.open("wb") as file:

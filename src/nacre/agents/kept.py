@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import nacre
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import SessionBusy, TranscriptError
 from nacre.loop.round import heard
@@ -18,6 +17,7 @@ from nacre.messages.records import Problem, Record
 from nacre.messages.view import View
 from nacre.store.log import SessionLog, branch
 from nacre.store.tail import Repair
+from nacre.version import VERSION
 
 MAX_RESUME_BYTES = 64 * 1024 * 1024
 """More than this behind the last boundary fills any window many times over; reading it only costs memory."""
@@ -127,4 +127,4 @@ def _torn(repair: Repair) -> str:
 
 
 def _envelope(session_id: str, cwd: Path, branch_name: str) -> Envelope:
-    return Envelope(session_id=session_id, cwd=str(cwd), git_branch=branch_name, version=nacre.__version__)
+    return Envelope(session_id=session_id, cwd=str(cwd), git_branch=branch_name, version=VERSION)

@@ -78,7 +78,7 @@ async def open_agent(
             settings=session_settings(settings),
             clock=clock,
         )
-        agent = Agent(session, provider, tools, limits=Limits(max_rounds=settings.max_turns))
+        agent = Agent(session, provider, tools, limits=_limits(settings))
         stack.push_async_callback(agent.cancel)
         yield Ready(agent=agent, choice=choice, notices=tuple(opened.notices) if opened else ())
 
@@ -92,6 +92,13 @@ def session_settings(settings: Settings) -> SessionSettings:
         compact_percent=settings.autocompact.pct,
         compact_window=settings.autocompact.window,
     )
+
+
+def _limits(settings: Settings) -> Limits:
+    """A person who names an output limit means it: a reply that reaches it gets no more room."""
+    named = settings.max_output_tokens
+    usual = Limits(max_rounds=settings.max_turns)
+    return replace(usual, max_output=named, raised_output=named) if named else usual
 
 
 def _retry(settings: Settings) -> RetrySettings:

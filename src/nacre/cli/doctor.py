@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from nacre import __version__
 from nacre.cli.options import RunOptions
 from nacre.cli.output import print_json, print_table
 from nacre.errors import ConfigError
 from nacre.messages.blocks import Json, JsonObject
 from nacre.settings import Settings, load
 from nacre.settings.schema import KEYS, Key
+from nacre.version import VERSION
 
 if TYPE_CHECKING:
     from nacre.providers.choose import Choice
@@ -95,7 +95,7 @@ def _vendor_check(name: str) -> Check:
 
 def _report(settings: Settings, choice: Choice | None, checks: list[Check]) -> JsonObject:
     return {
-        "version": __version__,
+        "version": VERSION,
         "python": platform.python_version(),
         "ok": all(check.ok for check in checks),
         "settings": [
@@ -143,7 +143,7 @@ def _value(settings: Settings, key: Key) -> Json:
 
 
 def _print_report(settings: Settings, choice: Choice | None, checks: list[Check], *, show_all: bool) -> None:
-    print(f"nacre {__version__}, Python {platform.python_version()}")
+    print(f"nacre {VERSION}, Python {platform.python_version()}")
     print()
     keys = {name: "present" if settings.environ.get(name) else "not set" for name in SECRETS}
     extras = [extra for extra, module in EXTRAS.items() if find_spec(module) is not None]

@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 import click
 
-from nacre import __version__
 from nacre.cli.options import RunOptions, run_options
 from nacre.cli.output import print_error
 from nacre.errors import NacreError
+from nacre.version import VERSION
 
 OK, NO, USAGE, INTERRUPTED = 0, 1, 2, 130
 _DEBUG = "nacre.debug"
@@ -120,7 +120,7 @@ def _take_debug(command: click.Command) -> None:
 @click.group(
     cls=LazyGroup, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]}
 )
-@click.version_option(__version__, prog_name="nacre", message="%(prog)s %(version)s")
+@click.version_option(VERSION, prog_name="nacre", message="%(prog)s %(version)s")
 @click.option("-p", "--print", "prompt", metavar="TEXT", help="Answer one prompt (`-` reads stdin) and exit.")
 @click.option(
     "--output-format",

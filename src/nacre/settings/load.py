@@ -16,8 +16,8 @@ from nacre.settings.gate import Gate
 from nacre.settings.project import find_root, is_committed, is_same
 from nacre.settings.schema import Layer
 from nacre.settings.sources import Given, Source, from_command_line, from_environment, from_file
-from nacre.settings.trust import FILE, canonical, read_trusted
-from nacre.settings.values import Settings
+from nacre.settings.trust import FILE, Trusted, canonical, read_trusted
+from nacre.settings.values import Problem, Settings
 
 POLICY_PATH = Path("/etc/nacre/settings.json")
 PROJECT_FILE = Path(".nacre/settings.json")
@@ -32,10 +32,9 @@ def load(
     cli: Mapping[str, Json] | None = None,
     policy_path: Path = POLICY_PATH,
 ) -> Settings:
-    """The settings for a run in this directory.
+    """The settings for a run in this directory; what cannot be used is left out and listed in `problems`.
 
-    Values that cannot be used are left out and listed in `problems`; a file that is not JSON raises
-    `ConfigError`.
+    A file that is not JSON raises `ConfigError`.
     """
     cwd = cwd.resolve()
     outside = (
@@ -54,7 +53,6 @@ def load(
     )
     sources = [gate.admitted(source) for source in (*outside, *_files(root, home))]
     chosen = _strongest(sources)
-    problems = [problem for source in sources for problem in source.problems]
     return _built(
         Settings(
             home=home,
@@ -63,10 +61,15 @@ def load(
             is_trusted=gate.is_trusted,
             env_names=tuple(sorted({name for source in sources for name in source.environ})),
             environ=MappingProxyType(_environ(environ, sources, chosen)),
-            problems=(*problems, *([trusted.problem] if trusted.problem else [])),
+            problems=_problems(sources, trusted),
         ),
         chosen,
     )
+
+
+def _problems(sources: Iterable[Source], trusted: Trusted) -> tuple[Problem, ...]:
+    found = [problem for source in sources for problem in source.problems]
+    return (*found, trusted.problem) if trusted.problem else tuple(found)
 
 
 def _files(root: Path, home: Path) -> list[Source]:

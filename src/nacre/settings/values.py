@@ -168,7 +168,7 @@ class Settings:
     anthropic: Endpoint = field(default_factory=Endpoint)
     openai: Endpoint = field(default_factory=Endpoint)
     max_output_tokens: int | None = None
-    """None: the model's own maximum."""
+    """Tokens of one reply; None: 8,192, and 64,000 on a second try when that was too little."""
     max_turns: int = 100
     """Model calls in one turn: of 762 recorded in real sessions the median took 5, and one more than 100."""
     cache_ttl: CacheTtl = "5m"
