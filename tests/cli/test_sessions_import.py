@@ -218,6 +218,15 @@ def test_a_file_that_unpacks_to_too_much_is_refused_and_leaves_nothing(place: Pl
     assert not [path for path in place.home.rglob("*") if path.is_file()]
 
 
+def test_a_file_packed_to_burst_is_refused_by_its_ratio(place: Place, tmp_path: Path) -> None:
+    """Lines of nothing take long to read and little to pack: the sum alone would stop them too late."""
+    bomb = tmp_path / "bomb.gz"
+    bomb.write_bytes(gzip.compress(dumped(conversation()) + b"\n" * 1_000_000))
+    with pytest.raises(TranscriptError, match="200 times its size"):
+        import_file(bomb, place, limits=SourceLimits(ratio_from=100_000))
+    assert not [path for path in place.home.rglob("*") if path.is_file()]
+
+
 def test_a_single_line_without_end_is_refused(place: Place, tmp_path: Path) -> None:
     source = written(tmp_path / "a.jsonl", [recorded.user(1, "x" * 5_000)])
     with pytest.raises(TranscriptError, match="a line of more than 1,000 bytes"):

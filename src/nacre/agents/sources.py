@@ -42,6 +42,10 @@ class SourceLimits:
     """Bytes of one line. The longest real one, with its pictures, had a tenth of this."""
     max_unpacked: int = 4_294_967_296
     """Bytes that come out of a packed file: eight times the largest log nacre is made for."""
+    ratio_from: int = 16_777_216
+    """Unpacked bytes below which no ratio is looked at: so little does no harm."""
+    max_ratio: int = 200
+    """Times its packed size. Recorded sessions shrink up to 7 times, a file made to burst a thousand."""
     max_whole: int = 268_435_456
     """Bytes of a file in a form that has to be held in memory whole."""
 
@@ -143,6 +147,10 @@ def _lines(
         if most is not None and seen > most:
             grown = "unpacks to" if is_packed else "has"
             raise TranscriptError(f"{path} {grown} more than {most:,} bytes; split it up")
+        if is_packed and seen > limits.ratio_from and seen > raw.tell() * limits.max_ratio:
+            raise TranscriptError(
+                f"{path} unpacks to more than {limits.max_ratio} times its size; unpack it first"
+            )
         yield line
         if progress is not None and seen - reported >= PROGRESS_STEP:
             reported = seen

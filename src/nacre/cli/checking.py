@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from nacre.settings import Settings
 
 
-@click.command()
+@click.command(short_help="Report everything odd in a session or a file.")
 @click.argument("target", metavar="ID|FILE")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.pass_obj

@@ -112,7 +112,7 @@ def _short_length(ids: list[str]) -> int:
     return length
 
 
-@sessions.command()
+@sessions.command(short_help="Find text in sessions.")
 @click.argument("text")
 @click.option("--regex", is_flag=True, help="TEXT is a regular expression.")
 @click.option("--case", "with_case", is_flag=True, help="Upper and lower case differ.")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from nacre.messages.records import Record
 
 
-@click.command()
+@click.command(short_help="Show who said what in a session.")
 @click.argument("session", metavar="ID")
 @click.option(
     "--full", is_flag=True, help="Everything ever recorded, uncut: also what a compaction replaced."
