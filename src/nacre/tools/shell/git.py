@@ -1,0 +1,177 @@
+"""The subcommands of git that only read, and what each may be given.
+
+Trusted is the configuration: a pager, a filter or a monitor named there runs whatever the arguments say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from nacre.tools.shell.commands import Word
+from nacre.tools.shell.options import Given, Options, names, sort_out
+from nacre.tools.shell.special import UNSURE
+
+_GLOBAL_FLAGS = frozenset({"--no-pager", "-P", "--no-optional-locks", "--literal-pathspecs"})
+_DENIED_LONG = (
+    "--output",
+    "--output-directory",
+    "--ext-diff",
+    "--textconv",
+    "--open-files-in-pager",
+    "--show-signature",
+    "--filters",
+    "--exec",
+    "--upload-pack",
+    "--paginate",
+    "--help",
+    "--edit",
+)
+"""Each writes a file or runs a program; an abbreviation counts as the whole."""
+_RUNS_GPG = ("%G", "%(signature")
+
+
+def check_git(arguments: Sequence[Word]) -> str:
+    """What is wrong with a git command; empty if it only reads."""
+    rest = list(arguments)
+    while rest and rest[0].is_literal and rest[0].text.startswith("-"):
+        option = rest.pop(0).text
+        if option == "--version":
+            return ""
+        if option == "-C" and rest and rest[0].is_tame and rest[0].is_single:
+            rest.pop(0)
+        elif option not in _GLOBAL_FLAGS:
+            return option
+    if not rest:
+        return "no subcommand"
+    name, given = rest[0], rest[1:]
+    check = _SUBCOMMANDS.get(name.text)
+    if check is None or not name.is_literal:
+        return name.text
+    problem = _check_every(given) or check(given)
+    return f"{name.text} {problem}" if problem else ""
+
+
+def _check_every(arguments: Sequence[Word]) -> str:
+    """What no subcommand may be given; also after `--`, which an option may take as its value."""
+    for word in arguments:
+        if not word.is_tame:
+            return UNSURE
+        name = word.text.partition("=")[0]
+        if len(name) > len("--") and any(denied.startswith(name) for denied in _DENIED_LONG):
+            return word.text
+        if any(sign in word.text for sign in _RUNS_GPG):
+            return word.text
+    return ""
+
+
+def _check_nothing(_: Sequence[Word]) -> str:
+    return ""
+
+
+def _check_grep(arguments: Sequence[Word]) -> str:
+    """-O opens a pager on what was found."""
+    for word in arguments:
+        if word.text.startswith("-") and not word.text.startswith("--") and "O" in word.text:
+            return word.text
+    return ""
+
+
+_SELECTS = names("contains no-contains merged no-merged points-at sort")
+_BRANCH = Options(
+    flags="alrvq",
+    long=_SELECTS
+    | names(
+        """
+            all remotes verbose list show-current format color no-color column no-column
+            ignore-case abbrev
+            """
+    ),
+)
+_TAG = Options(
+    flags="li",
+    attached="n",
+    long=_SELECTS | names("list format color column no-column ignore-case"),
+)
+
+
+def _check_listing(allowed: Options, *modes: str) -> Callable[[Sequence[Word]], str]:
+    """Names are patterns when a listing is asked for; otherwise they are created."""
+
+    def check(arguments: Sequence[Word]) -> str:
+        given = sort_out(arguments, allowed)
+        if given.refused or (given.operands and not given.has(*modes)):
+            return given.refused or given.operands[0].text
+        return ""
+
+    return check
+
+
+_CONFIG_MODES = names("get get-all get-regexp get-urlmatch list")
+_CONFIG = Options(
+    flags="lz",
+    long=_CONFIG_MODES
+    | names(
+        """
+            global local system worktree show-origin show-scope name-only null includes bool int
+            path type
+            """
+    ),
+)
+_CONFIG_VERBS = names("list get set unset rename-section remove-section edit")
+
+
+def _check_config(arguments: Sequence[Word]) -> str:
+    """A mode that reads, or a single key: a second operand would be its new value."""
+    given = sort_out(arguments, _CONFIG)
+    if given.refused:
+        return given.refused
+    if given.operands and given.operands[0].text in _CONFIG_VERBS:
+        return given.operands[0].text
+    if given.has("l", *_CONFIG_MODES):
+        return ""
+    return "" if _is_one_key(given) else "without --get"
+
+
+def _is_one_key(given: Given) -> bool:
+    return len(given.operands) == 1 and given.operands[0].is_literal and "." in given.operands[0].text
+
+
+def _check_first(*verbs: str, alone: bool) -> Callable[[Sequence[Word]], str]:
+    """The first argument must be one of these; `alone` if there may be none, or one option."""
+
+    def check(arguments: Sequence[Word]) -> str:
+        if not arguments:
+            return "" if alone else "without arguments"
+        first = arguments[0].text
+        if first in verbs or (alone and first.startswith("-") and len(arguments) == 1):
+            return ""
+        return first
+
+    return check
+
+
+def _check_symbolic_ref(arguments: Sequence[Word]) -> str:
+    return sort_out(arguments, Options(flags="q", long=frozenset({"short", "quiet"}), max_operands=1)).refused
+
+
+_SUBCOMMANDS: Mapping[str, Callable[[Sequence[Word]], str]] = {
+    **dict.fromkeys(
+        names(
+            """
+            blame cat-file check-attr check-ignore cherry count-objects describe diff diff-files
+            diff-index diff-tree for-each-ref log ls-files ls-tree merge-base name-rev rev-list
+            rev-parse shortlog show show-ref status version whatchanged
+            """
+        ),
+        _check_nothing,
+    ),
+    "branch": _check_listing(_BRANCH, "list", "contains", "no-contains", "merged", "no-merged", "points-at"),
+    "config": _check_config,
+    "grep": _check_grep,
+    "reflog": _check_first("show", alone=True),
+    "remote": _check_first("get-url", alone=True),
+    "stash": _check_first("list", "show", alone=False),
+    "symbolic-ref": _check_symbolic_ref,
+    "tag": _check_listing(_TAG, "l", "list"),
+    "worktree": _check_first("list", alone=False),
+}

@@ -1,0 +1,125 @@
+"""Checks the options of a program against what it may be given.
+
+An option that is not listed is refused: abbreviations (`--outp`), clusters (`-uo`) and options of other
+versions of the program therefore need no case of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from nacre.tools.shell.commands import Word
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """The options that a program may be given, and how many other arguments."""
+
+    flags: str = ""
+    """Short options without a value."""
+    valued: str = ""
+    """Short options with a value, attached or as the next argument."""
+    separate: str = ""
+    """Short options whose value is always the next argument; nothing may follow them in a cluster."""
+    attached: str = ""
+    """Short options whose value, if any, is the rest of the same argument."""
+    long: frozenset[str] = field(default_factory=frozenset)
+    """Long options without a value or with `=value`."""
+    long_valued: frozenset[str] = field(default_factory=frozenset)
+    """Long options with a value, after `=` or as the next argument."""
+    max_operands: int | None = None
+    """How many arguments may be no options; with a limit, options must stand in front of them."""
+
+
+def names(text: str) -> frozenset[str]:
+    """The words of a text, as a set."""
+    return frozenset(text.split())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """Arguments sorted into options and the rest."""
+
+    options: tuple[tuple[str, Word | None], ...] = ()
+    """Each with the word that holds its value."""
+    operands: tuple[Word, ...] = ()
+    refused: str = ""
+    """The first argument that is not allowed; empty if there is none."""
+
+    def has(self, *names: str) -> bool:
+        """Whether one of these options was given."""
+        return any(name in names for name, _ in self.options)
+
+
+def sort_out(arguments: Sequence[Word], allowed: Options) -> Given:
+    """Read the arguments as the program would, up to the first one that is not allowed."""
+    options: list[tuple[str, Word | None]] = []
+    operands: list[Word] = []
+    rest = iter(arguments)
+    for word in rest:
+        if not word.is_tame:
+            return Given(refused=word.text)
+        if word.text == "--":
+            ended = list(rest)
+            operands.extend(ended)
+            # Had an option before it taken the `--` as its value, these would be options.
+            if strange := [late.text for late in ended if not late.is_tame or _looks_like_option(late)]:
+                return Given(refused=strange[0])
+            break
+        if not _looks_like_option(word):
+            operands.append(word)
+            continue
+        found = _read_option(word, rest, allowed)
+        if found is None or (operands and allowed.max_operands is not None):
+            return Given(refused=word.text)
+        options.extend(found)
+    return _bounded(Given(options=tuple(options), operands=tuple(operands)), allowed)
+
+
+def _looks_like_option(word: Word) -> bool:
+    return word.text.startswith("-") and word.text != "-"
+
+
+def _bounded(given: Given, allowed: Options) -> Given:
+    if allowed.max_operands is None:
+        return given
+    for index, word in enumerate(given.operands):
+        if index >= allowed.max_operands or not word.is_single:
+            return Given(refused=word.text)
+    return given
+
+
+def _read_option(word: Word, rest: Iterator[Word], allowed: Options) -> list[tuple[str, Word | None]] | None:
+    """The options in one argument; None if one of them is not allowed."""
+    if not word.text.startswith("--"):
+        return _read_cluster(word, rest, allowed)
+    name, sign, value = word.text[2:].partition("=")
+    if name in allowed.long or (sign and name in allowed.long_valued):
+        return [(name, Word(text=value) if sign else None)]
+    if name in allowed.long_valued:
+        return _with_next(name, rest)
+    return None
+
+
+def _read_cluster(word: Word, rest: Iterator[Word], allowed: Options) -> list[tuple[str, Word | None]] | None:
+    found: list[tuple[str, Word | None]] = []
+    for index, letter in enumerate(word.text[1:], start=2):
+        if letter in allowed.flags:
+            found.append((letter, None))
+        elif letter in allowed.attached or (letter in allowed.valued and word.text[index:]):
+            return [*found, (letter, Word(text=word.text[index:]))]
+        elif letter in allowed.valued or (letter in allowed.separate and not word.text[index:]):
+            last = _with_next(letter, rest)
+            return [*found, *last] if last else None
+        else:
+            return None
+    return found
+
+
+def _with_next(name: str, rest: Iterator[Word]) -> list[tuple[str, Word | None]] | None:
+    value = next(rest, None)
+    # A value that looks like an option may be one, for a version of the program that expects no value.
+    if value is None or not (value.is_tame and value.is_single) or _looks_like_option(value):
+        return None
+    return [(name, value)]
