@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nacre.clock import SYSTEM_CLOCK, Clock
-from nacre.errors import SessionBusy, TranscriptError
+from nacre.errors import ForeignTranscript, SessionBusy, TranscriptError
 from nacre.loop.round import heard
 from nacre.messages.blocks import Text, ToolResult
 from nacre.messages.jsonl import Envelope, chained_id, decode, encode
 from nacre.messages.pairing import INTERRUPTED
-from nacre.messages.records import Problem, Record
+from nacre.messages.records import Noted, Problem, Record
 from nacre.messages.view import View
 from nacre.store.log import SessionLog, branch
 from nacre.store.tail import Repair
@@ -21,6 +21,9 @@ from nacre.version import VERSION
 
 MAX_RESUME_BYTES = 64 * 1024 * 1024
 """More than this behind the last boundary fills any window many times over; reading it only costs memory."""
+
+UNTYPED = "foreign/None"
+"""The kind under which a line without a type is kept."""
 
 
 class LogKeeper:
@@ -101,11 +104,20 @@ def _load(log: SessionLog, notices: list[str], branch_name: str, clock: Clock) -
             f"`nacre sessions show {log.session}` or start a new session"
         )
     loaded = decode(log.read(where.offset), session_id=log.session)
+    if _is_foreign(loaded.records):
+        raise ForeignTranscript(
+            f"{log.path} is not a session log: none of its lines says what it is; left as it is"
+        )
     if log.repaired is not None:
         notices.append(_torn(log.repaired))
     envelope = _envelope(log.session, Path(loaded.cwd or Path.cwd()), branch_name)
     keeper = LogKeeper(log, envelope, parent=loaded.leaf)
     return Opened(keeper, loaded.records, loaded.problems, notices)
+
+
+def _is_foreign(records: Sequence[Record]) -> bool:
+    """Whether it was never a log: then nothing may be appended to it."""
+    return bool(records) and all(isinstance(each, Noted) and each.kind == UNTYPED for each in records)
 
 
 async def mend(opened: Opened, clock: Clock = SYSTEM_CLOCK) -> Opened:
