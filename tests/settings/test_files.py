@@ -61,7 +61,7 @@ def test_unknown_keys_warn_and_wrong_types_are_errors(tmp_path: Path) -> None:
         json.dumps(
             {
                 "modle": "x",
-                "permissions": {"allow": []},
+                "statusLine": {"type": "x"},
                 "roles": {"main": "x", "select": 3},
                 "switches": True,
                 "maxTurns": 2.5,
@@ -76,7 +76,7 @@ def test_unknown_keys_warn_and_wrong_types_are_errors(tmp_path: Path) -> None:
     file = str(tmp_path / "home/settings.json")
     assert settings.problems == (
         Problem(file, "no setting 'modle'; did you mean 'model'?"),
-        Problem(file, "no setting 'permissions'"),
+        Problem(file, "no setting 'statusLine'"),
         Problem(file, "no setting 'roles.main'; did you mean 'model'?"),
         Problem(file, "'roles.select' must be text on one line, not 3", True),
         Problem(file, "'switches' must be a JSON object", True),

@@ -147,3 +147,19 @@ class Table:
     def read(self, text: str) -> Json:
         value: Json = json.loads(text)
         return self.checked(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """A list of texts; a variable holds a JSON list, or one text."""
+
+    allowed: str = "a list of texts"
+
+    def checked(self, value: Json) -> Json:
+        if not isinstance(value, list) or not all(isinstance(item, str) and item.strip() for item in value):
+            raise TypeError(value)
+        return value
+
+    def read(self, text: str) -> Json:
+        value: Json = json.loads(text) if text.strip().startswith("[") else [text.strip()]
+        return self.checked(value)

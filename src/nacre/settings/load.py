@@ -17,7 +17,7 @@ from nacre.settings.project import find_root, is_committed, is_same
 from nacre.settings.schema import Layer
 from nacre.settings.sources import Given, Source, from_command_line, from_environment, from_file
 from nacre.settings.trust import FILE, Trusted, canonical, read_trusted
-from nacre.settings.values import Problem, Settings
+from nacre.settings.values import Listed, Problem, Settings
 
 POLICY_PATH = Path("/etc/nacre/settings.json")
 PROJECT_FILE = Path(".nacre/settings.json")
@@ -52,7 +52,6 @@ def load(
         is_local_committed=is_committed(root / LOCAL_FILE),
     )
     sources = [gate.admitted(source) for source in (*outside, *_files(root, home))]
-    chosen = _strongest(sources)
     return _built(
         Settings(
             home=home,
@@ -60,10 +59,10 @@ def load(
             project_root=root,
             is_trusted=gate.is_trusted,
             env_names=tuple(sorted({name for source in sources for name in source.environ})),
-            environ=MappingProxyType(_environ(environ, sources, chosen)),
+            environ=MappingProxyType(_environ(environ, sources)),
             problems=_problems(sources, trusted),
         ),
-        chosen,
+        sources,
     )
 
 
@@ -106,9 +105,18 @@ def _strongest(sources: Iterable[Source]) -> dict[str, Given]:
     return chosen
 
 
-def _environ(
-    environ: Mapping[str, str], sources: Iterable[Source], chosen: Mapping[str, Given]
-) -> dict[str, str]:
+def _added_up(sources: Iterable[Source]) -> dict[str, tuple[Listed, ...]]:
+    """The lists to which every source adds, strongest first."""
+    lists: dict[str, tuple[Listed, ...]] = {}
+    for source in sources:
+        for given in (*source.given, *source.environ_given):
+            if given.key.adds_up and isinstance(given.value, list):
+                more = tuple(Listed(str(text), given.origin) for text in given.value)
+                lists[given.key.name] = (*lists.get(given.key.name, ()), *more)
+    return lists
+
+
+def _environ(environ: Mapping[str, str], sources: Iterable[Source]) -> dict[str, str]:
     """The environment with the files' `env` blocks around it, in the same order of strength as settings."""
     combined: dict[str, str] = {}
     for source in reversed(list(sources)):
@@ -117,14 +125,16 @@ def _environ(
         else:
             # Our own variables have become settings already, under the rules for where each may come from.
             combined |= {n: v for n, v in source.environ.items() if not n.startswith(("NACRE_", "CLAUDE_"))}
+    chosen = _strongest(sources)
     combined |= {v: str(chosen[name].value) for name, v in _VENDOR_VARIABLES.items() if name in chosen}
     return combined
 
 
-def _built(settings: Settings, chosen: Mapping[str, Given]) -> Settings:
+def _built(settings: Settings, sources: list[Source]) -> Settings:
     """With the chosen values in their fields."""
+    chosen, lists = _strongest(sources), _added_up(sources)
     top: dict[str, Json] = {}
-    parts: dict[str, dict[str, Json]] = {}
+    parts: dict[str, dict[str, Json | tuple[Listed, ...]]] = {}
     for given in chosen.values():
         match given.key.path:
             case ("home",) | ("environ",):
@@ -132,7 +142,7 @@ def _built(settings: Settings, chosen: Mapping[str, Given]) -> Settings:
             case (name,):
                 top[name] = given.value
             case (part, name):
-                parts.setdefault(part, {})[name] = given.value
+                parts.setdefault(part, {})[name] = lists.get(given.key.name, given.value)
     filled = {part: replace(getattr(settings, part), **values) for part, values in parts.items()}
     origins = MappingProxyType({name: given.origin for name, given in chosen.items()})
     # The schema has checked each value for its field, which mypy cannot follow through a table.

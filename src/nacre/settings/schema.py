@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, fields
 from enum import Enum
 
-from nacre.settings.kinds import Address, Flag, Kind, Number, Prose, Table, Word
+from nacre.settings.kinds import Address, Flag, Kind, Number, Prose, Table, Word, Words
 from nacre.settings.values import Roles, Switches
 
 PREFIX = "NACRE_"
@@ -49,6 +49,8 @@ class Key:
     reach: Reach = Reach.ANYWHERE
     aliases: tuple[str, ...] = ()
     """Variables of existing harnesses; nacre's own name wins (M7)."""
+    adds_up: bool = False
+    """A list to which every source adds, instead of the strongest deciding."""
 
     @property
     def variable(self) -> str:
@@ -65,12 +67,14 @@ def _snake(name: str) -> str:
 
 SECONDS = Number(low=0.1, high=86_400, is_whole=False)
 """Up to a day: longer than that is a slip, not a wish."""
+MODES = ("default", "acceptEdits", "bypassPermissions")
 _AUTO = {"keep_warm", "recall_selector", "extract", "dream"}
 
 _KEYS = (
     Key("home", Word(), reach=Reach.START, aliases=("CLAUDE_CONFIG_DIR",)),
     Key("model", Word()),
     Key("smallModel", Word()),
+    Key("fallbackModel", Word()),
     *(Key(f"roles.{role.name}", Word()) for role in fields(Roles)),
     Key("anthropic.baseUrl", Address(), reach=Reach.TRUSTED, aliases=("ANTHROPIC_BASE_URL",)),
     Key("openai.baseUrl", Address(), reach=Reach.TRUSTED, aliases=("OPENAI_BASE_URL",)),
@@ -84,6 +88,11 @@ _KEYS = (
     Key("retry.maxWaitSeconds", SECONDS),
     Key("tools.timeoutSeconds", SECONDS),
     Key("tools.maxTimeoutSeconds", SECONDS),
+    Key("permissions.allow", Words(), reach=Reach.TRUSTED, adds_up=True),
+    Key("permissions.ask", Words(), adds_up=True),
+    Key("permissions.deny", Words(), adds_up=True),
+    Key("permissions.defaultMode", Word(MODES), reach=Reach.TRUSTED),
+    Key("permissions.additionalDirectories", Words(), reach=Reach.TRUSTED, adds_up=True),
     *(Key(f"switches.{switch.name}", Flag(switch.name in _AUTO)) for switch in fields(Switches)),
     Key("autoMemoryEnabled", Flag(), field="memory.enabled", reach=Reach.OFF_ONLY),
     Key("autoMemoryDirectory", Word(), field="memory.directory", reach=Reach.NOT_PROJECT),

@@ -14,6 +14,7 @@ Switch: TypeAlias = "bool | Literal['auto']"
 """`auto` lets the layer decide by what it finds: a verified provider, a configured model."""
 
 CacheTtl: TypeAlias = Literal["5m", "1h"]
+Mode: TypeAlias = Literal["default", "acceptEdits", "bypassPermissions"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +53,8 @@ class Switches:
     """Write durable facts to memory after a turn; `auto` asks a real model, or rules without one."""
     dream: Switch = "auto"
     """Consolidate memory between sessions; `auto` as for `extract`."""
+    web_fetch: bool = False
+    """Offer the model a tool that fetches web pages."""
     search_past: bool = True
     drift_check: bool = True
     """Check a recalled memory against the files it speaks of."""
@@ -105,6 +108,30 @@ class ToolLimits:
     timeout_seconds: float | None = None
     max_timeout_seconds: float | None = None
     """The most that a call may ask for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One entry of a list to which several sources add."""
+
+    text: str
+    origin: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Permissions:
+    """What the model may call; rules such as `Bash(git status:*)` or `Edit(src/**)`."""
+
+    allow: tuple[Listed, ...] = ()
+    """Goes ahead without a question."""
+    ask: tuple[Listed, ...] = ()
+    """Asks even where another rule allows it."""
+    deny: tuple[Listed, ...] = ()
+    """Never happens, whatever else allows it."""
+    default_mode: Mode = "default"
+    """`acceptEdits` changes files in the project without asking, `bypassPermissions` asks nothing at all."""
+    additional_directories: tuple[Listed, ...] = ()
+    """Directories that count as part of the project."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,6 +191,8 @@ class Settings:
     model: str | None = None
     """None: chosen by the keys that are present (P3)."""
     small_model: str | None = None
+    fallback_model: str | None = None
+    """Takes over for the rest of a turn when the main model is out of reach."""
     roles: Roles = field(default_factory=Roles)
     anthropic: Endpoint = field(default_factory=Endpoint)
     openai: Endpoint = field(default_factory=Endpoint)
@@ -178,6 +207,7 @@ class Settings:
     autocompact: Autocompact = field(default_factory=Autocompact)
     retry: Retry = field(default_factory=Retry)
     tools: ToolLimits = field(default_factory=ToolLimits)
+    permissions: Permissions = field(default_factory=Permissions)
     switches: Switches = field(default_factory=Switches)
     memory: MemorySettings = field(default_factory=MemorySettings)
     hooks: JsonObject = field(default_factory=dict)
