@@ -116,12 +116,7 @@ class AnthropicProvider:
         """The raw events as plain JSON: typed models would reorder keys and bend unknown blocks."""
         from anthropic import AsyncStream  # noqa: PLC0415  see _connect
 
-        body = {
-            **_prompt(request),
-            "max_tokens": request.max_tokens,
-            "stream": True,
-            **{key: value for key, value in request.options.items() if key != "output_config"},
-        }
+        body: dict[str, object] = {**request.body(), "model": wire_name(request.model), "stream": True}
 
         async def post(body: object) -> AsyncStream[object]:
             return await client.post(
@@ -141,7 +136,9 @@ class AnthropicProvider:
                 f"{_MESSAGES}/count_tokens", cast_to=object, body=body, options=self._options(request)
             )
 
-        return await with_clean_text(post, _prompt(request) | _some(request.options, _COUNTED))
+        counted = _some(request.options, _COUNTED)
+        body: dict[str, object] = {**request.prompt(), "model": wire_name(request.model), **counted}
+        return await with_clean_text(post, body)
 
     def _options(self, request: Request) -> RequestOptions:
         options: RequestOptions = {
@@ -184,25 +181,6 @@ class AnthropicProvider:
                 return _keyless()
             case _:
                 return failures.lost(error, provider=_NAME, url=url, silence=self._timeout)
-
-
-def _prompt(request: Request) -> dict[str, object]:
-    """What makes up the prompt; the lists are the request's own, never copied."""
-    body: dict[str, object] = {"model": wire_name(request.model)}
-    if request.system:
-        body["system"] = request.system
-    if request.tools:
-        body["tools"] = request.tools
-    body["messages"] = request.messages
-    if request.thinking is not None:
-        body["thinking"] = request.thinking
-    output = request.options.get("output_config")
-    config: JsonObject = output if isinstance(output, dict) else {}
-    if request.output_schema is not None:
-        config = {**config, "format": {"type": "json_schema", "schema": request.output_schema}}
-    if config:
-        body["output_config"] = config
-    return body
 
 
 def _some(options: JsonObject, names: frozenset[str]) -> JsonObject:

@@ -29,6 +29,29 @@ class Request:
     """Further top-level fields of the provider's own, passed on as they are."""
     betas: tuple[str, ...] = ()
 
+    def body(self) -> JsonObject:
+        """The keyword arguments of `client.messages.create` in Anthropic's SDK; betas go into a header."""
+        options = {key: value for key, value in self.options.items() if key != "output_config"}
+        return {**self.prompt(), "max_tokens": self.max_tokens, **options}
+
+    def prompt(self) -> JsonObject:
+        """The part of the body that the model reads, which is also what counting tokens takes."""
+        body: JsonObject = {"model": self.model}
+        if self.system:
+            body["system"] = [*self.system]
+        if self.tools:
+            body["tools"] = [*self.tools]
+        body["messages"] = [*self.messages]
+        if self.thinking is not None:
+            body["thinking"] = self.thinking
+        output = self.options.get("output_config")
+        config: JsonObject = output if isinstance(output, dict) else {}
+        if self.output_schema is not None:
+            config = {**config, "format": {"type": "json_schema", "schema": self.output_schema}}
+        if config:
+            body["output_config"] = config
+        return body
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
