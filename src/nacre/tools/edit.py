@@ -40,6 +40,7 @@ def edit_tool(workspace: Workspace) -> Tool:
         _check(old_string, new_string)
         path = workspace.locate(file_path)
         seen = workspace.seen(path)
+        await workspace.before_change(path)
         change = _Change(old_string, new_string, replace_all)
         version, lines = await in_thread(lambda stop: _edit(path, file_path, change, seen=seen, stop=stop))
         workspace.saw(path, version)

@@ -54,7 +54,13 @@ def open_regular(path: Path, shown: str) -> tuple[io.BufferedReader, os.stat_res
     if not stat.S_ISREG(found.st_mode):
         os.close(handle)
         raise ToolError(f"{shown} is {_kind(found.st_mode)}.")
-    return os.fdopen(handle, "rb"), found
+    source = os.fdopen(handle, "rb")
+    try:
+        _check_place(handle, path, shown)
+    except ToolError:
+        source.close()
+        raise
+    return source, found
 
 
 def read_whole(path: Path, shown: str) -> tuple[bytes, os.stat_result]:
@@ -102,25 +108,48 @@ def replace_file(
 
     `path` must be real, not a link: renaming over a link would replace the link.
     """
-    beside = path.with_name(f".nacre-{SYSTEM_CLOCK.new_id()}.tmp")
+    beside = f".nacre-{SYSTEM_CLOCK.new_id()}.tmp"
     try:
-        handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, NEW_FILE_MODE)
-        with os.fdopen(handle, "wb") as target:
-            if before is not None:
-                _take_after(handle, before)
-            target.write(content)
-            target.flush()
-            os.fsync(handle)
-            written = os.fstat(handle)
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise ToolError(f"Cannot write {path}: {_reason(error)}.") from None
+    try:
+        _check_place(folder, path.parent, str(path))
+        written = _write_beside(folder, beside, content, before)
         if stop.is_set():
             raise ToolError(f"Stopped before {path} was replaced.")
-        beside.replace(path)
+        os.replace(beside, path.name, src_dir_fd=folder, dst_dir_fd=folder)
+        # Without this the rename itself may be lost in a power cut; some file systems do not offer it.
+        with contextlib.suppress(OSError):
+            os.fsync(folder)
     except OSError as error:
         raise ToolError(f"Cannot write {path}: {_reason(error)}.") from None
     finally:
-        beside.unlink(missing_ok=True)
-    _flush_directory(path.parent)
+        with contextlib.suppress(OSError):
+            os.unlink(beside, dir_fd=folder)
+        os.close(folder)
     return written
+
+
+def _write_beside(folder: int, name: str, content: bytes, before: os.stat_result | None) -> os.stat_result:
+    handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, NEW_FILE_MODE, dir_fd=folder)
+    with os.fdopen(handle, "wb") as target:
+        if before is not None:
+            _take_after(handle, before)
+        target.write(content)
+        target.flush()
+        os.fsync(handle)
+        return os.fstat(handle)
+
+
+def _check_place(handle: int, path: Path, shown: str) -> None:
+    """Refuse a file or directory that is not where its path says: a link was put in the way meanwhile."""
+    try:
+        place = Path(f"/proc/self/fd/{handle}").readlink()
+    except OSError:
+        return  # a system that does not tell; the path was real a moment ago
+    if place != path and not str(place).endswith(" (deleted)"):
+        raise ToolError(f"{shown} moved to {place} while it was being opened; try again.")
 
 
 def _take_after(handle: int, before: os.stat_result) -> None:
@@ -128,16 +157,6 @@ def _take_after(handle: int, before: os.stat_result) -> None:
     with contextlib.suppress(PermissionError):
         os.fchown(handle, before.st_uid, before.st_gid)
     os.fchmod(handle, stat.S_IMODE(before.st_mode))
-
-
-def _flush_directory(directory: Path) -> None:
-    # Without this the rename itself may be lost in a power cut; some file systems do not offer it.
-    with contextlib.suppress(OSError):
-        handle = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
 
 
 def _reason(error: OSError) -> str:

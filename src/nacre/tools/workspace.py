@@ -6,7 +6,9 @@ import asyncio
 import hashlib
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -27,6 +29,20 @@ class Version:
     """None for a file too large to be held whole, which Edit and Write therefore refuse."""
 
 
+_judged: ContextVar[Path | None] = ContextVar("judged", default=None)
+"""The real file a guard allowed the present call to touch."""
+
+
+@contextmanager
+def expecting(path: Path | None) -> Iterator[None]:
+    """Hold a call to the file that was judged: a link that moves in between leads nowhere."""
+    token = _judged.set(path)
+    try:
+        yield
+    finally:
+        _judged.reset(token)
+
+
 class Workspace:
     """Mutable, and owned by one session."""
 
@@ -35,15 +51,20 @@ class Workspace:
         self.cwd = self.root
         self._seen: dict[Path, Version] = {}
         self._groups: set[int] = set()
+        self.before_change: Callable[[Path], Awaitable[None]] = _nothing
+        """Called with the real file before a tool changes it; raising stops the change."""
 
     def locate(self, file_path: str) -> Path:
         """The real file a path means, links followed; relative paths start at the working directory."""
         if not file_path or "\0" in file_path:
             raise ToolError("The path is empty or holds a zero byte; give the path of a file.")
         try:
-            return Path(os.path.realpath(self.cwd / os.path.expanduser(file_path)))  # noqa: PTH111  # no error on an unknown ~user
+            path = Path(os.path.realpath(self.cwd / os.path.expanduser(file_path)))  # noqa: PTH111  # no error on an unknown ~user
         except (OSError, ValueError) as error:
             raise ToolError(f"Cannot use the path {file_path}: {error}.") from None
+        if (judged := _judged.get()) is not None and judged != path:
+            raise ToolError(f"{file_path} led to {judged} when it was allowed and leads to {path} now.")
+        return path
 
     def shown(self, path: Path) -> str:
         """The path as briefly as it can be said from the working directory."""
@@ -76,6 +97,10 @@ class Workspace:
         """End what commands left running in the background."""
         groups, self._groups = self._groups, set()
         await asyncio.gather(*(end_group(group) for group in groups if has_members(group)))
+
+
+async def _nothing(path: Path) -> None:
+    return None
 
 
 def check_seen(seen: Version | None, content: bytes, shown: str) -> None:

@@ -32,6 +32,7 @@ def write_tool(workspace: Workspace) -> Tool:
                 "content holds half a character (a lone surrogate) and cannot be written."
             ) from None
         seen = workspace.seen(path)
+        await workspace.before_change(path)
         version, existed = await in_thread(
             lambda stop: _write(path, wanted, seen=seen, shown=file_path, stop=stop)
         )

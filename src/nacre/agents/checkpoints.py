@@ -1,0 +1,196 @@
+"""What files held before the agent changed them, tied to the message that led to it, and the way back.
+
+Before each change the old content goes to the session's folder and a `Noted` says so. Commands that Bash runs
+are not seen here: what they change cannot be rewound.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import stat
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from nacre.clock import Clock
+from nacre.errors import StoreError
+from nacre.messages.blocks import JsonObject
+from nacre.messages.records import Noted, Record, Said, Undone
+from nacre.messages.transcript import Transcript
+
+KIND = "checkpoint"
+MAX_BYTES = 10 * 1024 * 1024
+"""What Edit and Write refuse to touch needs no checkpoint."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """One file as it was."""
+
+    path: Path
+    blob: str | None
+    """The digest of its content; none when there was no such file."""
+    mode: int | None = None
+    made: tuple[Path, ...] = ()
+    """Directories that did not exist either, innermost first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A message of the person, and what was changed because of it."""
+
+    message_id: str
+    at: datetime
+    words: str
+    kept: tuple[Kept, ...]
+
+    @property
+    def files(self) -> list[Path]:
+        return sorted({one.path for one in self.kept})
+
+
+class Checkpoints:
+    """Keeps and restores the files of one session; without a folder it keeps them in memory."""
+
+    def __init__(self, transcript: Transcript, clock: Clock, *, folder: Path | None) -> None:
+        self._transcript = transcript
+        self._clock = clock
+        self._folder = folder
+        self._in_memory: dict[str, bytes] = {}
+
+    async def keep(self, path: Path) -> None:
+        """Remember a file as it is now; called before it is changed."""
+        kept = await asyncio.to_thread(self._keep, path)
+        await self._transcript.append(
+            Noted(id=self._clock.new_id(), at=self._clock.now(), kind=KIND, facts=_facts(kept))
+        )
+
+    def points(self) -> list[Point]:
+        """The person's messages that can be rewound to, oldest first."""
+        return points(self._transcript.records)
+
+    async def restore(self, point: Point) -> list[Path]:
+        """Put every file back as it was when this was said; what stands there now is kept first."""
+        listed = self.points()
+        place = next(i for i, each in enumerate(listed) if each.message_id == point.message_id)
+        first: dict[Path, Kept] = {}
+        for one in (one for later in listed[place:] for one in later.kept):
+            first.setdefault(one.path, one)
+        for path in first:
+            await self.keep(path)
+        await asyncio.to_thread(self._put_all_back, list(first.values()))
+        return sorted(first)
+
+    async def forget(self, point: Point) -> int:
+        """Take the conversation back to before this was said; the log keeps all of it."""
+        records = self._transcript.records
+        start = next(i for i, record in enumerate(records) if record.id == point.message_id)
+        undone = [record for record in records[start:] if not isinstance(record, Noted)]
+        now = self._clock.now()
+        await self._transcript.append(
+            *(Undone(id=self._clock.new_id(), at=now, target=record.id) for record in reversed(undone))
+        )
+        return len(undone)
+
+    def _keep(self, path: Path) -> Kept:
+        try:
+            found = path.lstat()
+        except FileNotFoundError:
+            return Kept(path, None, made=tuple(_missing(path.parent)))
+        except OSError as error:
+            raise StoreError(f"cannot look at {path} before it is changed: {error.strerror}") from error
+        if not stat.S_ISREG(found.st_mode) or found.st_size > MAX_BYTES:
+            raise StoreError(f"{path} is no plain file of at most {MAX_BYTES:,} bytes and is not changed")
+        content = path.read_bytes()
+        return Kept(path, self._store(content), stat.S_IMODE(found.st_mode))
+
+    def _store(self, content: bytes) -> str:
+        digest = hashlib.sha256(content).hexdigest()
+        if self._folder is None:
+            self._in_memory[digest] = content
+            return digest
+        place = self._folder / "checkpoints" / digest
+        if not place.exists():
+            place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            beside = place.with_name(f"{digest}.{self._clock.new_id()}")
+            _write(beside, content, mode=0o600)
+            beside.replace(place)
+        return digest
+
+    def _load(self, digest: str) -> bytes:
+        if self._folder is None:
+            return self._in_memory[digest]
+        try:
+            return (self._folder / "checkpoints" / digest).read_bytes()
+        except OSError as error:
+            raise StoreError(f"the kept content {digest[:12]} cannot be read: {error.strerror}") from error
+
+    def _put_all_back(self, kept: Sequence[Kept]) -> None:
+        for one in kept:
+            self._put_back(one)
+
+    def _put_back(self, one: Kept) -> None:
+        if one.blob is None:
+            one.path.unlink(missing_ok=True)
+            for directory in one.made:
+                if directory.is_dir() and not any(directory.iterdir()):
+                    directory.rmdir()
+            return
+        content = self._load(one.blob)
+        one.path.parent.mkdir(parents=True, exist_ok=True)
+        beside = one.path.with_name(f".nacre-{self._clock.new_id()}.tmp")
+        _write(beside, content, mode=one.mode or 0o644)
+        beside.replace(one.path)
+
+
+def points(records: Sequence[Record]) -> list[Point]:
+    """The person's messages, each with what was changed until the next one."""
+    dead = {record.target for record in records if isinstance(record, Undone)}
+    found: list[Point] = []
+    for record in records:
+        match record:
+            case Said(role="user", meta=False, aside=None) if (
+                record.id not in dead and record.message.text.strip()
+            ):
+                found.append(Point(record.id, record.at, record.message.text.strip(), ()))
+            case Noted(kind="checkpoint") if found:
+                last = found[-1]
+                found[-1] = Point(last.message_id, last.at, last.words, (*last.kept, _parse(record)))
+            case _:
+                pass
+    return found
+
+
+def _facts(kept: Kept) -> JsonObject:
+    return {
+        "path": str(kept.path),
+        "blob": kept.blob,
+        "mode": kept.mode,
+        "made": [str(directory) for directory in kept.made],
+    }
+
+
+def _parse(noted: Noted) -> Kept:
+    made, mode, blob = noted.fact("made"), noted.fact("mode"), noted.fact("blob")
+    return Kept(
+        Path(str(noted.fact("path"))),
+        blob if isinstance(blob, str) else None,
+        mode if isinstance(mode, int) else None,
+        tuple(Path(str(each)) for each in made) if isinstance(made, list) else (),
+    )
+
+
+def _missing(directory: Path) -> list[Path]:
+    return [each for each in (directory, *directory.parents) if not each.exists()]
+
+
+def _write(path: Path, content: bytes, *, mode: int) -> None:
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with os.fdopen(handle, "wb") as target:
+        os.fchmod(handle, mode)
+        target.write(content)
+        target.flush()
+        os.fsync(handle)

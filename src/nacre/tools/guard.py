@@ -1,0 +1,99 @@
+"""Who may call what, where: a policy that decides, and a guard that asks, remembers and answers the model."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from nacre.errors import ToolError
+from nacre.messages.blocks import JsonObject, ToolResult
+from nacre.tools.base import Tool
+from nacre.tools.policy import Decision, Policy
+from nacre.tools.preview import preview
+from nacre.tools.rules import Rule
+from nacre.tools.workspace import Workspace, expecting
+
+Answer = Literal["once", "always", "no"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What a person is asked before a call goes ahead."""
+
+    tool: str
+    arguments: JsonObject
+    reason: str
+    """Why the guard asks."""
+    preview: str
+    """What would happen: a diff, a command, an address."""
+    rule: Rule
+    """What "always" would allow from now on."""
+
+
+Ask = Callable[[Question], Awaitable[Answer]]
+"""Puts the question to a person."""
+
+
+class Guard:
+    """Stands in front of a session's tools."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        workspace: Workspace,
+        *,
+        ask: Ask | None = None,
+        learn: Callable[[Rule], None] | None = None,
+    ) -> None:
+        self.policy = policy
+        self.denials = 0
+        """How many calls were refused so far."""
+        self._workspace = workspace
+        self._ask = ask
+        self._learn = learn
+        self._one_at_a_time = asyncio.Lock()
+
+    def stand_before(self, tools: Iterable[Tool]) -> list[Tool]:
+        """The same tools, each behind this guard; what the model is told about them does not change."""
+        return [self._guarded(one) for one in tools]
+
+    def _guarded(self, tool: Tool) -> Tool:
+        async def call(arguments: JsonObject) -> ToolResult | str:
+            decision = self.policy.decide(tool, arguments, self._workspace)
+            if decision.effect == "ask":
+                decision = await self._asked(tool, arguments)
+            if decision.effect == "deny":
+                self.denials += 1
+                raise ToolError(f"Not allowed: {decision.reason}. {self.policy.summary()}")
+            with expecting(decision.path):
+                return await tool.call(arguments)
+
+        return replace(tool, call=call)
+
+    async def _asked(self, tool: Tool, arguments: JsonObject) -> Decision:
+        # One question at a time; and an earlier "always" may have answered this one already.
+        async with self._one_at_a_time:
+            decision = self.policy.decide(tool, arguments, self._workspace)
+            if decision.effect != "ask":
+                return decision
+            if self._ask is None:
+                return replace(
+                    decision, effect="deny", reason=f"{decision.reason}, and nobody is there to ask"
+                )
+            rule = self.policy.rule_for(tool, arguments, self._workspace)
+            shown = await preview(tool.name, arguments, self._workspace)
+            question = Question(
+                tool=tool.name, arguments=arguments, reason=decision.reason, preview=shown, rule=rule
+            )
+            match await self._ask(question):
+                case "once":
+                    return replace(decision, effect="allow")
+                case "always":
+                    self.policy = self.policy.with_rules([rule])
+                    if self._learn is not None:
+                        self._learn(rule)
+                    return replace(decision, effect="allow")
+                case "no":
+                    return replace(decision, effect="deny", reason="the user said no")

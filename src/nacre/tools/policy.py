@@ -1,0 +1,249 @@
+"""The decision about one call: pure but for looking where a path really leads. Deny beats ask beats allow."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal, TypeAlias
+from urllib.parse import urlsplit
+
+from nacre.errors import ToolError
+from nacre.messages.blocks import JsonObject
+from nacre.tools.base import Tool
+from nacre.tools.rules import EDITORS, READERS, Effect, Rule, meets_command, meets_host, meets_path
+from nacre.tools.shell import EXTRACTION, Allowed, SimpleCommand, explain, objection, programs
+from nacre.tools.workspace import Workspace
+
+Mode: TypeAlias = Literal["default", "acceptEdits", "bypassPermissions"]
+HARMLESS = frozenset({"TaskList"})
+"""Tools that touch nothing but the session itself."""
+GUARDED_FOLDERS = frozenset({".git", ".nacre", ".claude"})
+"""What lies in here decides what programs run later: changing it is always asked for."""
+SUBCOMMANDS = frozenset(
+    {"git", "npm", "pnpm", "yarn", "cargo", "go", "docker", "kubectl", "make", "uv", "pip"}
+)
+"""Programs of which the second word says what they do; "always" then means both words."""
+
+_WILD = re.compile(r"[*?\[{]")
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What happens to a call, and why."""
+
+    effect: Effect
+    reason: str = ""
+    path: Path | None = None
+    """The real file that was judged; the tool must find the same one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Narrowing:
+    """What a fork or sub-agent may do at most (F3, E5)."""
+
+    tools: frozenset[str]
+    writes_in: tuple[Path, ...] = ()
+    commands: Allowed = EXTRACTION
+    """What of Bash."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """Rules, and what holds where no rule speaks."""
+
+    root: Path
+    """The project: what lies in it is the session's business."""
+    rules: tuple[Rule, ...] = ()
+    mode: Mode = "default"
+    directories: tuple[Path, ...] = ()
+    """Further directories that are the session's business."""
+    narrowing: Narrowing | None = None
+
+    def with_rules(self, rules: Iterable[Rule]) -> Policy:
+        return replace(self, rules=(*self.rules, *rules))
+
+    def narrowed(self, narrowing: Narrowing) -> Policy:
+        """The same rules for somebody who may do less; nobody can be asked on their behalf."""
+        return replace(self, narrowing=narrowing, mode="default")
+
+    def decide(self, tool: Tool, arguments: JsonObject, workspace: Workspace) -> Decision:
+        """What happens to this call; malformed arguments pass, because the tool itself refuses them."""
+        try:
+            path = _path(tool.name, arguments, workspace)
+        except ToolError:
+            return Decision("allow")
+        decision = self._by_rule(tool.name, arguments, path, workspace)
+        if self.narrowing is not None and (decision is None or decision.effect != "deny"):
+            decision = self._by_narrowing(self.narrowing, tool.name, arguments, path)
+        if decision is None:
+            decision = self._by_default(tool, arguments, path, workspace)
+        return replace(decision, path=path)
+
+    def summary(self) -> str:
+        """What the model may do without asking, for the answer to a call that was refused."""
+        if self.narrowing is None:
+            return f"Reading below {self.root} and read-only commands need no permission."
+        allowed = ", ".join(sorted(self.narrowing.tools))
+        where = ", ".join(map(str, self.narrowing.writes_in))
+        writes = f" Write only below {where}." if where else " Nothing may be written."
+        programs = ", ".join(sorted(self.narrowing.commands.programs))
+        commands = f" In Bash only {programs}." if "Bash" in self.narrowing.tools else ""
+        return f"You may use: {allowed}.{writes}{commands}"
+
+    def rule_for(self, tool: Tool, arguments: JsonObject, workspace: Workspace) -> Rule:
+        """What "always for this" means: this command, this file, this host, or this tool."""
+        path = _path(tool.name, arguments, workspace)
+        pattern = ""
+        if path is not None:
+            inside = path.is_relative_to(self.root)
+            pattern = f"/{path.relative_to(self.root)}" if inside else f"//{str(path).lstrip('/')}"
+        elif tool.name == "Bash":
+            pattern = _command_pattern(str(arguments.get("command", "")))
+        elif tool.name == "WebFetch":
+            pattern = f"domain:{_host(arguments)}"
+        return Rule("allow", tool.name, pattern, "your answer")
+
+    @property
+    def _roots(self) -> tuple[Path, ...]:
+        return (self.root, *self.directories)
+
+    def _by_rule(
+        self, tool: str, arguments: JsonObject, path: Path | None, workspace: Workspace
+    ) -> Decision | None:
+        met = [rule for rule in self.rules if rule.names(tool)]
+        for effect in ("deny", "ask", "allow"):
+            for rule in met:
+                if rule.effect == effect and self._meets(rule, arguments, path, workspace):
+                    return Decision(effect, f"{rule.text} ({rule.origin or 'a rule'}) says {effect}")
+        is_allowed_in_parts = tool == "Bash" and self._allows_each_part(arguments, met, workspace)
+        return Decision("allow") if is_allowed_in_parts else None
+
+    def _meets(self, rule: Rule, arguments: JsonObject, path: Path | None, workspace: Workspace) -> bool:
+        if not rule.pattern:
+            return True
+        if path is not None:
+            return meets_path(rule.pattern, path, root=self.root, cwd=workspace.cwd)
+        if "url" in arguments:
+            return meets_host(rule.pattern, _host(arguments))
+        # An allowing pattern is about one command; a line of several is judged part by part below.
+        parts = programs(str(arguments.get("command", ""))) or ()
+        if rule.effect == "allow":
+            return False
+        return any(meets_command(rule.pattern, part) for part in parts)
+
+    def _allows_each_part(self, arguments: JsonObject, rules: Iterable[Rule], workspace: Workspace) -> bool:
+        """Whether rules cover the commands of a line, but for those that only read what lies here."""
+        parts = programs(str(arguments.get("command", ""))) or ()
+        allowing = [rule for rule in rules if rule.effect == "allow" and rule.pattern]
+        others = [part for part in parts if not any(_allows(rule, part) for rule in allowing)]
+        if len(others) == len(parts):
+            return False
+        return not any(map(objection, others)) and not _outside(others, self._roots, workspace)
+
+    def _by_narrowing(
+        self, limits: Narrowing, tool: str, arguments: JsonObject, path: Path | None
+    ) -> Decision:
+        if tool not in limits.tools:
+            return Decision("deny", f"{tool} is not for this agent")
+        if tool in EDITORS and not (path and any(path.is_relative_to(place) for place in limits.writes_in)):
+            return Decision("deny", "this agent may not write there")
+        if tool == "Bash":
+            verdict = explain(str(arguments.get("command", "")), allowed=limits.commands)
+            return Decision("allow") if verdict.read_only else Decision("deny", verdict.reason)
+        return Decision("allow")
+
+    def _by_default(
+        self, tool: Tool, arguments: JsonObject, path: Path | None, workspace: Workspace
+    ) -> Decision:
+        if self.mode == "bypassPermissions" or tool.name in HARMLESS:
+            return Decision("allow")
+        if path is not None:
+            return self._for_path(tool.name, path)
+        if tool.name == "Bash":
+            return self._for_command(str(arguments.get("command", "")), workspace)
+        if tool.name == "WebFetch":
+            return Decision("ask", f"it would fetch a page from {_host(arguments)}")
+        return Decision("ask", f"{tool.name} comes from outside and may do anything")
+
+    def _for_path(self, tool: str, path: Path) -> Decision:
+        is_inside = any(path.is_relative_to(place) for place in self._roots)
+        if tool in READERS:
+            return Decision("allow") if is_inside else Decision("ask", f"{path} is outside the project")
+        if not is_inside:
+            return Decision("ask", f"it would write outside the project, to {path}")
+        if GUARDED_FOLDERS & set(path.parts):
+            return Decision("ask", f"{path} decides what programs run later")
+        return Decision("allow") if self.mode == "acceptEdits" else Decision("ask", f"it would change {path}")
+
+    def _for_command(self, command: str, workspace: Workspace) -> Decision:
+        verdict = explain(command)
+        if not verdict.read_only:
+            return Decision("ask", verdict.reason)
+        outside = _outside(programs(command) or (), self._roots, workspace)
+        return (
+            Decision("ask", f"it would read outside the project: {outside}") if outside else Decision("allow")
+        )
+
+
+def _path(tool: str, arguments: JsonObject, workspace: Workspace) -> Path | None:
+    """The real file or directory a call is about, if it is about one."""
+    if tool not in READERS | EDITORS:
+        return None
+    named = arguments.get("path") if tool in {"Grep", "Glob"} else arguments.get("file_path")
+    if named is None and tool in {"Grep", "Glob"}:
+        return workspace.cwd
+    if not isinstance(named, str):
+        raise ToolError("no path")
+    return workspace.locate(named)
+
+
+def _host(arguments: JsonObject) -> str:
+    try:
+        return urlsplit(str(arguments.get("url", ""))).hostname or "nowhere"
+    except ValueError:
+        return "nowhere"
+
+
+def _allows(rule: Rule, part: SimpleCommand) -> bool:
+    """Whether a rule about commands covers all that this one does; what it writes besides is not covered."""
+    writes = any(objection(replace(part, words=(), redirections=(one,))) for one in part.redirections)
+    return not part.assignments and not writes and meets_command(rule.pattern, part)
+
+
+def _command_pattern(command: str) -> str:
+    """The beginning that says what a command does; of a line of several, the line itself."""
+    parts = programs(command)
+    if not parts or len(parts) != 1 or not parts[0].words:
+        return " ".join(command.split())
+    words = parts[0].words
+    kept = 2 if words[0].text in SUBCOMMANDS and len(words) > 1 and not words[1].text.startswith("-") else 1
+    if not all(word.is_literal for word in words[:kept]):
+        return " ".join(command.split())
+    return " ".join(word.text for word in words[:kept]) + ":*"
+
+
+def _outside(parts: Iterable[SimpleCommand], roots: tuple[Path, ...], workspace: Workspace) -> str:
+    """The first argument that leads out of the roots; one that cannot be read off counts as leading out."""
+    for part in parts:
+        sources = [one.target for one in part.redirections if one.operator == "<"]
+        for word in (*part.words[1:], *sources):
+            # A variable may hold any path; a wildcard only stands for names where it is written.
+            if word.has_variable or _leads_out(_WILD.split(word.text)[0], roots, workspace):
+                return word.text
+    return ""
+
+
+def _leads_out(word: str, roots: tuple[Path, ...], workspace: Workspace) -> bool:
+    # An option may carry a path after its equals sign, or right behind its letter.
+    candidate = word.partition("=")[2] if word.startswith("--") else word
+    if not candidate or candidate == "/dev/null":
+        return False
+    if not (candidate.startswith(("/", "~", "..")) or "/" in candidate):
+        return (workspace.cwd / candidate).is_symlink()
+    try:
+        path = workspace.locate(candidate)
+    except ToolError:
+        return True
+    return not any(path.is_relative_to(place) for place in roots)

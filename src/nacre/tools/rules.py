@@ -1,0 +1,97 @@
+"""Permission rules: `Bash(git status:*)`, `Edit(src/**)`, `Read(~/notes/**)`, `WebFetch(domain:example.org)`.
+
+A rule names a tool and, in brackets, which of its calls it means: commands by their words, files by a path
+pattern, web pages by their host. A bare name means every call of the tool.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from nacre.errors import ConfigError
+from nacre.tools.patterns import translate
+from nacre.tools.shell import SimpleCommand
+
+Effect: TypeAlias = Literal["allow", "ask", "deny"]
+
+_RULE = re.compile(r"(?P<tool>[A-Za-z_*][\w*-]*)(?:\((?P<pattern>.*)\))?", re.DOTALL)
+READERS = frozenset({"Read", "Grep", "Glob"})
+"""Tools that a `Read` rule speaks of."""
+EDITORS = frozenset({"Edit", "Write"})
+"""Tools that an `Edit` rule speaks of."""
+_FAMILY = {**dict.fromkeys(READERS, "Read"), **dict.fromkeys(EDITORS, "Edit")}
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What may, may not, or may only with a person's word be called."""
+
+    effect: Effect
+    tool: str
+    pattern: str = ""
+    origin: str = ""
+    """Where the rule stands: a settings file, or the person's own answer."""
+
+    @property
+    def text(self) -> str:
+        return f"{self.tool}({self.pattern})" if self.pattern else self.tool
+
+    def names(self, tool: str) -> bool:
+        """Whether the rule speaks of this tool at all; `mcp__server` speaks of all its tools."""
+        return (
+            fnmatchcase(tool, self.tool)
+            or _FAMILY.get(tool) == self.tool
+            or (self.tool.startswith("mcp__") and tool.startswith(f"{self.tool}__"))
+        )
+
+
+def parse_rule(text: str, effect: Effect, origin: str = "") -> Rule:
+    """A rule as it stands in settings; `ConfigError` says what is wrong with it."""
+    found = _RULE.fullmatch(text.strip())
+    if found is None or found["pattern"] == "":
+        where = f"{origin}: " if origin else ""
+        raise ConfigError(f"{where}{text!r} is no permission rule; write Tool or Tool(pattern)")
+    return Rule(effect, found["tool"], found["pattern"] or "", origin)
+
+
+def meets_command(pattern: str, command: SimpleCommand) -> bool:
+    """Whether a pattern means a simple command: `git status:*` its beginning, anything else all of it."""
+    wanted = pattern.removesuffix(":*").split()
+    if not wanted or len(command.words) < len(wanted):
+        return False
+    if not pattern.endswith(":*") and len(command.words) != len(wanted):
+        return False
+    pairs = zip(command.words, wanted, strict=False)
+    return all(word.is_literal and fnmatchcase(word.text, glob) for word, glob in pairs)
+
+
+def meets_path(pattern: str, path: Path, *, root: Path, cwd: Path) -> bool:
+    """Whether a pattern means a file: `//abs`, `~/home`, `/from the project`, or relative to where we are.
+
+    As in a .gitignore, a pattern without a slash means a name at any depth, and a directory all in it.
+    """
+    if pattern.startswith("//"):
+        base, rest = Path("/"), pattern[2:]
+    elif pattern.startswith("~/"):
+        base, rest = Path.home(), pattern[2:]
+    elif pattern.startswith("/"):
+        base, rest = root, pattern[1:]
+    else:
+        base, rest = cwd, pattern.removeprefix("./")
+        if "/" not in rest.rstrip("/"):
+            rest = f"**/{rest}"
+    if not path.is_relative_to(base):
+        return False
+    matched = translate(rest.rstrip("/")) + r"(?:/.*)?"
+    return re.fullmatch(matched, path.relative_to(base).as_posix(), re.DOTALL) is not None
+
+
+def meets_host(pattern: str, host: str) -> bool:
+    """Whether `domain:example.org` means this host; its subdomains are meant too."""
+    wanted = pattern.removeprefix("domain:").lower().rstrip(".")
+    host = host.lower().rstrip(".")
+    return host == wanted or host.endswith(f".{wanted}") or fnmatchcase(host, wanted)

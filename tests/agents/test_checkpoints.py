@@ -1,0 +1,99 @@
+"""What files held before the agent changed them, and the way back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from nacre.agents.checkpoints import Checkpoints, points
+from nacre.errors import StoreError
+from nacre.messages.blocks import Text
+from nacre.messages.records import Said
+from nacre.messages.transcript import Transcript
+from nacre.testing import FrozenClock
+
+
+def snapshot(root: Path) -> dict[str, tuple[bytes, int]]:
+    return {
+        str(path.relative_to(root)): (path.read_bytes(), path.stat().st_mode)
+        for path in sorted(root.rglob("*"))
+        if path.is_file()
+    } | {str(path.relative_to(root)) + "/": (b"", 0) for path in root.rglob("*") if path.is_dir()}
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    root = tmp_path / "project"
+    root.mkdir()
+    (root / "a.txt").write_bytes(b"one\r\n\xff\x00")
+    (root / "a.txt").chmod(0o754)
+    return root
+
+
+@pytest.fixture(params=["on disk", "in memory"])
+def kept(request: pytest.FixtureRequest, tmp_path: Path, clock: FrozenClock) -> Checkpoints:
+    folder = tmp_path / "session" if request.param == "on disk" else None
+    return Checkpoints(Transcript(), clock, folder=folder)
+
+
+async def say(kept: Checkpoints, clock: FrozenClock, words: str) -> None:
+    said = Said(id=clock.new_id(), at=clock.now(), role="user", blocks=(Text(words),))
+    await kept._transcript.append(said)
+
+
+async def change(kept: Checkpoints, path: Path, content: bytes) -> None:
+    await kept.keep(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+
+
+async def test_files_come_back_byte_for_byte_and_new_ones_go(
+    kept: Checkpoints, clock: FrozenClock, root: Path
+) -> None:
+    """Checkpoints: /rewind undoes byte for byte, mode and directories included."""
+    before = snapshot(root)
+    await say(kept, clock, "first")
+    await change(kept, root / "a.txt", b"two")
+    await change(kept, root / "a.txt", b"three")
+    await say(kept, clock, "second")
+    between = snapshot(root)
+    (root / "a.txt").chmod(0o600)
+    await change(kept, root / "deep" / "er" / "new.txt", b"new")
+    await change(kept, root / "a.txt", b"four")
+    first, second = kept.points()
+    assert await kept.restore(second) == [root / "a.txt", root / "deep" / "er" / "new.txt"]
+    assert snapshot(root).keys() == between.keys()
+    assert (root / "a.txt").read_bytes() == b"three"
+    await kept.restore(first)
+    assert snapshot(root) == before
+
+
+async def test_a_rewind_can_itself_be_rewound(kept: Checkpoints, clock: FrozenClock, root: Path) -> None:
+    """What stood there before a rewind is kept first."""
+    await say(kept, clock, "first")
+    await change(kept, root / "a.txt", b"two")
+    await say(kept, clock, "go back")
+    first, second = kept.points()
+    await kept.restore(first)
+    assert (root / "a.txt").read_bytes() == b"one\r\n\xff\x00"
+    await kept.restore(second)
+    assert (root / "a.txt").read_bytes() == b"two"
+
+
+async def test_the_conversation_goes_back_and_the_log_keeps_it(kept: Checkpoints, clock: FrozenClock) -> None:
+    """T2: undone, not deleted."""
+    for words in ("one", "two", "three"):
+        await say(kept, clock, words)
+    assert await kept.forget(kept.points()[1]) == 2
+    view = kept._transcript.view
+    assert [item.parts[0].block for item in view.items] == [Text("one")]
+    assert [point.words for point in points(kept._transcript.records)] == ["one"]
+    assert len([record for record in kept._transcript.records if isinstance(record, Said)]) == 3
+
+
+async def test_a_file_that_cannot_be_kept_is_not_changed(kept: Checkpoints, root: Path) -> None:
+    """The checkpoint comes first; without it there is no edit."""
+    (root / "pipe").mkdir()
+    with pytest.raises(StoreError):
+        await kept.keep(root / "pipe")

@@ -1,0 +1,278 @@
+"""Who may call what, where."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from nacre.errors import ConfigError, ToolError
+from nacre.messages.blocks import JsonObject, ToolCall
+from nacre.tools import default_tools
+from nacre.tools.base import Tool
+from nacre.tools.guard import Answer, Guard, Question
+from nacre.tools.policy import Mode, Narrowing, Policy
+from nacre.tools.rules import Effect, Rule, parse_rule
+from nacre.tools.run import run_all
+from nacre.tools.workspace import Workspace
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Workspace:
+    root = tmp_path / "project"
+    (root / "src").mkdir(parents=True)
+    (root / "src" / "app.py").write_text("old\n")
+    (root / ".git").mkdir()
+    (tmp_path / "outside.txt").write_text("secret\n")
+    (root / "link").symlink_to(tmp_path / "outside.txt")
+    (root / "folder").symlink_to(tmp_path)
+    return Workspace(root)
+
+
+async def _nothing(arguments: JsonObject) -> str:
+    return "done"
+
+
+def tool(name: str) -> Tool:
+    return Tool(name=name, description="", input_schema={}, call=_nothing)
+
+
+def rules(**lists: list[str]) -> tuple[Rule, ...]:
+    effects: tuple[Effect, ...] = ("deny", "ask", "allow")
+    return tuple(parse_rule(text, effect, "settings") for effect in effects for text in lists.get(effect, []))
+
+
+def effect(
+    workspace: Workspace, name: str, mode: Mode = "default", given: tuple[Rule, ...] = (), **call: str
+) -> str:
+    policy = Policy(root=workspace.root, rules=given, mode=mode)
+    return policy.decide(tool(name), dict(call), workspace).effect
+
+
+@pytest.mark.parametrize(
+    ("name", "call", "expected"),
+    [
+        ("Read", {"file_path": "src/app.py"}, "allow"),
+        ("Read", {"file_path": "../outside.txt"}, "ask"),
+        ("Read", {"file_path": "link"}, "ask"),
+        ("Read", {"file_path": "folder/outside.txt"}, "ask"),
+        ("Read", {"file_path": "src/../../outside.txt"}, "ask"),
+        ("Read", {"file_path": "/etc/passwd"}, "ask"),
+        ("Grep", {"pattern": "x"}, "allow"),
+        ("Grep", {"pattern": "x", "path": "folder"}, "ask"),
+        ("Glob", {"pattern": "*", "path": "/"}, "ask"),
+        ("Edit", {"file_path": "src/app.py"}, "ask"),
+        ("Write", {"file_path": "new.txt"}, "ask"),
+        ("Bash", {"command": "ls -la src | wc -l"}, "allow"),
+        ("Bash", {"command": "git log --oneline"}, "allow"),
+        ("Bash", {"command": "cat src/*.py"}, "allow"),
+        ("Bash", {"command": "cat ../outside.txt"}, "ask"),
+        ("Bash", {"command": "cat link"}, "ask"),
+        ("Bash", {"command": "cat folder/*"}, "ask"),
+        ("Bash", {"command": "cat < ../outside.txt"}, "ask"),
+        ("Bash", {"command": "cat $HOME/.ssh/id_rsa"}, "ask"),
+        ("Bash", {"command": "cat ~/.ssh/id_rsa"}, "ask"),
+        ("Bash", {"command": "grep --file=/etc/passwd x"}, "ask"),
+        ("Bash", {"command": "rm -rf src"}, "ask"),
+        ("Bash", {"command": "ls > out"}, "ask"),
+        ("TaskList", {"tasks": ""}, "allow"),
+        ("WebFetch", {"url": "https://example.org/x"}, "ask"),
+        ("mcp__tracker__create", {"title": "x"}, "ask"),
+    ],
+)
+def test_without_rules_reading_here_is_free_and_everything_else_is_asked_for(
+    workspace: Workspace, name: str, call: dict[str, str], expected: str
+) -> None:
+    assert effect(workspace, name, **call) == expected
+
+
+@pytest.mark.parametrize(
+    ("mode", "name", "call", "expected"),
+    [
+        ("acceptEdits", "Edit", {"file_path": "src/app.py"}, "allow"),
+        ("acceptEdits", "Write", {"file_path": ".git/hooks/pre-commit"}, "ask"),
+        ("acceptEdits", "Write", {"file_path": ".nacre/settings.json"}, "ask"),
+        ("acceptEdits", "Write", {"file_path": "../outside.txt"}, "ask"),
+        ("acceptEdits", "Write", {"file_path": "link"}, "ask"),
+        ("acceptEdits", "Bash", {"command": "make"}, "ask"),
+        ("bypassPermissions", "Bash", {"command": "make"}, "allow"),
+    ],
+)
+def test_a_mode_moves_what_is_asked_for(
+    workspace: Workspace, mode: Mode, name: str, call: dict[str, str], expected: str
+) -> None:
+    assert effect(workspace, name, mode, **call) == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "name", "call", "expected"),
+    [
+        ({"allow": ["Bash(npm run test:*)"]}, "Bash", {"command": "npm run test -- --fast"}, "allow"),
+        ({"allow": ["Bash(npm run test:*)"]}, "Bash", {"command": "npm run testing"}, "ask"),
+        ({"allow": ["Bash(npm run test:*)"]}, "Bash", {"command": "npm run test && rm -rf /"}, "ask"),
+        (
+            {"allow": ["Bash(npm run test:*)"]},
+            "Bash",
+            {"command": "cd src && npm run test | tail -5"},
+            "allow",
+        ),
+        ({"allow": ["Bash(npm run test:*)"]}, "Bash", {"command": "npm run test > ~/.bashrc"}, "ask"),
+        ({"allow": ["Bash(npm run test:*)"]}, "Bash", {"command": "npm run test $(rm x)"}, "ask"),
+        ({"allow": ["Bash(npm run test:*)"]}, "Bash", {"command": "PATH=. npm run test"}, "ask"),
+        ({"allow": ["Bash(npm run test:*)"]}, "Bash", {"command": "$X run test"}, "ask"),
+        ({"allow": ["Bash(make)"]}, "Bash", {"command": "make install"}, "ask"),
+        ({"allow": ["Bash"]}, "Bash", {"command": "anything; goes"}, "allow"),
+        ({"allow": ["Bash"], "deny": ["Bash(rm:*)"]}, "Bash", {"command": "ls && rm x"}, "deny"),
+        ({"allow": ["Edit(/src/**)"]}, "Edit", {"file_path": "src/app.py"}, "allow"),
+        ({"allow": ["Edit(/src/**)"]}, "Write", {"file_path": "src/deep/new.py"}, "allow"),
+        ({"allow": ["Edit(/src/**)"]}, "Edit", {"file_path": "src/../other.py"}, "ask"),
+        ({"allow": ["Edit(/src)"]}, "Edit", {"file_path": "src/app.py"}, "allow"),
+        ({"allow": ["Edit(*.md)"]}, "Write", {"file_path": "docs/a.md"}, "allow"),
+        ({"deny": ["Read(.env)"]}, "Read", {"file_path": "src/.env"}, "deny"),
+        ({"deny": ["Read(.env)"]}, "Grep", {"pattern": "x", "path": ".env"}, "deny"),
+        ({"deny": ["Read(//etc/**)"], "allow": ["Read"]}, "Read", {"file_path": "/etc/passwd"}, "deny"),
+        ({"allow": ["Read(//etc/**)"]}, "Read", {"file_path": "/etc/hostname"}, "allow"),
+        ({"ask": ["Read(/src/**)"], "allow": ["Read"]}, "Read", {"file_path": "src/app.py"}, "ask"),
+        (
+            {"allow": ["WebFetch(domain:example.org)"]},
+            "WebFetch",
+            {"url": "https://docs.example.org/"},
+            "allow",
+        ),
+        (
+            {"allow": ["WebFetch(domain:example.org)"]},
+            "WebFetch",
+            {"url": "https://example.org.evil.com"},
+            "ask",
+        ),
+        ({"allow": ["mcp__tracker"]}, "mcp__tracker__create", {}, "allow"),
+        ({"allow": ["mcp__track"]}, "mcp__tracker__create", {}, "ask"),
+    ],
+)
+def test_a_rule_means_what_it_says_and_deny_beats_ask_beats_allow(
+    workspace: Workspace, given: dict[str, list[str]], name: str, call: dict[str, str], expected: str
+) -> None:
+    assert effect(workspace, name, "default", rules(**given), **call) == expected
+
+
+def test_a_denial_holds_even_where_everything_is_allowed(workspace: Workspace) -> None:
+    given = rules(deny=["Bash(rm:*)"])
+    assert effect(workspace, "Bash", "bypassPermissions", given, command="rm x") == "deny"
+
+
+@pytest.mark.parametrize("text", ["", "Bash()", "Bash(x", "two words", "(x)"])
+def test_a_malformed_rule_is_refused_with_its_place(text: str) -> None:
+    with pytest.raises(ConfigError, match="settings"):
+        parse_rule(text, "allow", "settings")
+
+
+async def test_a_refused_call_tells_the_model_what_is_allowed(workspace: Workspace) -> None:
+    """F3: so that the model can adapt; denials are counted."""
+    guard = Guard(Policy(root=workspace.root), workspace)
+    tools = {one.name: one for one in guard.stand_before(default_tools(workspace))}
+    [result] = await run_all([ToolCall("c", "Bash", {"command": "touch made"})], tools)
+    assert result.is_error
+    assert "nobody is there to ask" in result.text
+    assert "read-only commands need no permission" in result.text
+    assert guard.denials == 1
+    assert not (workspace.root / "made").exists()
+
+
+async def test_a_person_sees_a_diff_and_their_always_is_remembered(workspace: Workspace) -> None:
+    """Guard: ask shows what would happen and remembers "always for this"."""
+    asked: list[Question] = []
+    learnt: list[Rule] = []
+    answers: list[Answer] = ["always"]
+
+    async def ask(question: Question) -> Answer:
+        asked.append(question)
+        return answers.pop()
+
+    guard = Guard(Policy(root=workspace.root), workspace, ask=ask, learn=learnt.append)
+    tools = {one.name: one for one in guard.stand_before(default_tools(workspace))}
+    read = ToolCall("r", "Read", {"file_path": "src/app.py"})
+    edit = {"file_path": "src/app.py", "old_string": "old", "new_string": "new"}
+    back = {"file_path": "src/app.py", "old_string": "new", "new_string": "old"}
+    results = await run_all([read, ToolCall("a", "Edit", edit), ToolCall("b", "Edit", back)], tools)
+    assert [result.is_error for result in results] == [False, False, False]
+    assert len(asked) == 1
+    assert "-old\n+new" in asked[0].preview
+    assert [rule.text for rule in learnt] == ["Edit(/src/app.py)"]
+
+
+async def test_a_no_changes_nothing(workspace: Workspace) -> None:
+    async def ask(question: Question) -> Answer:
+        assert question.preview == "touch made"
+        return "no"
+
+    guard = Guard(Policy(root=workspace.root), workspace, ask=ask)
+    tools = {one.name: one for one in guard.stand_before(default_tools(workspace))}
+    [result] = await run_all([ToolCall("c", "Bash", {"command": "touch made"})], tools)
+    assert "the user said no" in result.text
+    assert not (workspace.root / "made").exists()
+
+
+async def test_a_link_that_moves_after_the_decision_leads_nowhere(workspace: Workspace) -> None:
+    """A path that leaves the roots by a race is refused, not followed."""
+    door = workspace.root / "door"
+    door.symlink_to(workspace.root / "src" / "app.py")
+
+    async def ask(question: Question) -> Answer:
+        door.unlink()
+        door.symlink_to(workspace.root.parent / "outside.txt")
+        return "once"
+
+    given = rules(ask=["Read"])
+    guard = Guard(Policy(root=workspace.root, rules=given), workspace, ask=ask)
+    tools = {one.name: one for one in guard.stand_before(default_tools(workspace))}
+    [result] = await run_all([ToolCall("c", "Read", {"file_path": "door"})], tools)
+    assert result.is_error
+    assert "secret" not in result.text
+
+
+def test_a_fork_may_do_less_and_never_asks(workspace: Workspace) -> None:
+    """F3, E5: read freely, run only what provably reads, write in one place."""
+    notes = workspace.root / "notes"
+    narrow = Narrowing(tools=frozenset({"Read", "Grep", "Glob", "Bash", "Edit", "Write"}), writes_in=(notes,))
+    policy = Policy(root=workspace.root, mode="bypassPermissions").narrowed(narrow)
+
+    def decide(name: str, **call: str) -> str:
+        return policy.decide(tool(name), dict(call), workspace).effect
+
+    assert decide("Read", file_path="src/app.py") == "allow"
+    assert decide("Write", file_path="notes/a.md") == "allow"
+    assert decide("Write", file_path="notes/../src/app.py") == "deny"
+    assert decide("Edit", file_path="src/app.py") == "deny"
+    assert decide("Bash", command="ls -la") == "allow"
+    assert decide("Bash", command="ls > notes/x") == "deny"
+    assert decide("Bash", command="git log") == "deny"
+    assert decide("WebFetch", url="https://example.org") == "deny"
+    assert "Write only below" in policy.summary()
+
+
+def test_a_rule_denies_a_fork_too(workspace: Workspace) -> None:
+    policy = Policy(root=workspace.root, rules=rules(deny=["Read(.env)"])).narrowed(
+        Narrowing(tools=frozenset({"Read"}))
+    )
+    assert policy.decide(tool("Read"), {"file_path": ".env"}, workspace).effect == "deny"
+
+
+@pytest.mark.parametrize("call", [{}, {"file_path": 3}, {"file_path": "a\0b"}])
+def test_malformed_arguments_reach_the_tool_which_says_what_is_wrong(
+    workspace: Workspace, call: JsonObject
+) -> None:
+    assert Policy(root=workspace.root).decide(tool("Read"), call, workspace).effect == "allow"
+
+
+def test_opening_through_a_swapped_directory_is_noticed(workspace: Workspace, tmp_path: Path) -> None:
+    """The real path was checked; what is opened must be at that path."""
+    from nacre.tools.files import open_regular
+
+    real = workspace.locate("src/app.py")
+    Path(workspace.root / "src").rename(workspace.root / "moved")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "app.py").write_text("secret")
+    (workspace.root / "src").symlink_to(elsewhere)
+    with pytest.raises(ToolError, match="moved"):
+        open_regular(real, "src/app.py")
