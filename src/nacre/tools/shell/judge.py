@@ -129,10 +129,11 @@ def _object_to_redirection(redirection: Redirection) -> str:
             if target.is_literal and not _is_network(target.text):
                 return ""
             return f"reads from what cannot be told: {redirection}"
-        case ">&" if target.is_literal and target.text in ("1", "2", "-"):
-            # Other descriptors were opened by somebody else, and may lead to a file.
+        case ">&" if target.is_literal and target.text in ("1", "2"):
+            # Other descriptors were opened by somebody else, and may lead to a file; a closed one is
+            # taken by the next file that is opened.
             return ""
-        case "<&" if target.is_literal and target.text in ("0", "-"):
+        case "<&" if target.is_literal and target.text == "0":
             return ""
         case "<&":
             return f"reads from what cannot be told: {redirection}"

@@ -49,6 +49,8 @@ _RESERVED = frozenset(
         "]]",
     }
 )
+_ELEMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\[")
+_ASSIGNING = frozenset({"alias", "declare", "eval", "export", "let", "local", "readonly", "typeset"})
 _NAMED_DESCRIPTOR = re.compile(r"\{[^}]*\}")
 _DELIMITER = re.compile(r"(?:'[A-Za-z0-9_]+'|\"[A-Za-z0-9_]+\"|[A-Za-z0-9_]+)")
 _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
@@ -185,11 +187,17 @@ class _Parser:
             raise NotParsedError("a word after a closed group")
         if not self._is_inside_command() and word.is_bare and self._take_reserved(word.text):
             return
+        if _ELEMENT.match(word.text) and self._takes_assignments():
+            raise NotParsedError("an element of an array")
         if not self.words and word.is_assignment:
             self.assignments.append(word.text)
         else:
             self.words.append(word)
         self.wants_command = False
+
+    def _takes_assignments(self) -> bool:
+        """Where the shell reads `name[` up to its closing bracket, blanks and all."""
+        return not self.words or self.words[0].text in _ASSIGNING
 
     def _take_descriptor(self, word: Word) -> bool:
         if _NAMED_DESCRIPTOR.fullmatch(word.text):
@@ -232,7 +240,11 @@ class _Parser:
         if not self._skip_blanks():
             raise NotParsedError("a redirection to nowhere")
         start = self.at
-        target, self.at = read_word(self.source, start)
+        if operator in ("<&", ">&") and self.source[start] == "-":
+            # The shell reads this dash as a token of its own, whatever follows it.
+            target, self.at = Word(text="-"), start + 1
+        else:
+            target, self.at = read_word(self.source, start)
         written = self.source[start : self.at]
         if not written:
             raise NotParsedError("a redirection to nowhere")

@@ -98,7 +98,7 @@ def _is_plain_sed(script: str) -> bool:
     return True
 
 
-_STORES_COUNT = re.compile(r"%[^A-Za-z]*[hjlLqtz]*n")
+_STORES_COUNT = re.compile(r"%[^A-Za-z%]*[hjlLqtz]*n")
 
 
 def check_printf(arguments: Sequence[Word]) -> str:
