@@ -12,6 +12,7 @@ from pathlib import Path
 
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
+from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import (
     AudioContent,
     BlobResourceContents,
@@ -44,7 +45,7 @@ def add(a: int, b: int = 1) -> str:
 @server.tool()
 def fail(why: str) -> str:
     """Fail."""
-    raise ValueError(why)
+    raise ToolError(why)
 
 
 @server.tool()
@@ -108,10 +109,9 @@ async def busy(steps: int, pause: float, ctx: Context) -> str:
 
 
 @server.tool()
-def freeze(seconds: float) -> str:
-    """Answer nobody at all for a while."""
-    time.sleep(seconds)
-    return "thawed"
+def header(name: str, ctx: Context) -> str:
+    """What a header of the request says."""
+    return str((ctx.headers or {}).get(name))
 
 
 @server.tool()

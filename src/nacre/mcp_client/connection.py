@@ -37,6 +37,7 @@ class Connection:
         self._not_before = 0.0
         self._choosing = asyncio.Lock()
         self._links: list[Link] = []
+        self._is_closed = False
 
     async def start(self) -> None:
         """Connect; a failure is one notice, and the server has no tools."""
@@ -64,6 +65,7 @@ class Connection:
 
     def stop(self) -> list[asyncio.Task[None]]:
         """Let everything end; the tasks are done when it has."""
+        self._is_closed = True
         for link in self._links:
             link.stop("was closed", at_once=self.listing is None)
         return [link.task for link in self._links]
@@ -78,8 +80,9 @@ class Connection:
         async with self._choosing:
             link = self._links[-1]
             if link.is_suspect and link.ended is None:
-                link.is_suspect = False
-                if not await link.is_answering():
+                if await link.is_answering():
+                    link.is_suspect = False
+                else:
                     link.stop("no longer answered", at_once=True)
             if link.is_over:
                 link = self._restarted(link)
@@ -92,6 +95,8 @@ class Connection:
     def _restarted(self, dead: Link) -> Link:
         now = self._clock.seconds()
         why = dead.ended or dead.why
+        if self._is_closed:
+            raise LinkError("was closed")
         if now < self._not_before:
             raise LinkError(f"{why}; it can be tried again in {self._not_before - now:.0f} s")
         self._not_before = now + min(FIRST_WAIT_SECONDS * 2**self._failures, LONGEST_WAIT_SECONDS)
@@ -110,12 +115,14 @@ class Connection:
         offered = frozenset(offer.name for offer in now.offers)
         added, removed = offered - self._offered, self._offered - offered
         self._offered = offered
-        if added:
-            self._on_notice(
-                f"MCP server {self.name} now offers {_names(added)}; usable from the next session on"
-            )
-        if removed:
-            self._on_notice(f"MCP server {self.name} no longer offers {_names(removed)}")
+        told = frozenset(offer.name for offer in self.listing.offers) if self.listing else frozenset()
+        if added - told:
+            names = _names(added - told)
+            self._on_notice(f"MCP server {self.name} now offers {names}; usable from the next session on")
+        if added & told:
+            self._on_notice(f"MCP server {self.name} offers {_names(added & told)} again")
+        if removed & told:
+            self._on_notice(f"MCP server {self.name} no longer offers {_names(removed & told)}")
 
 
 def _names(tools: frozenset[str]) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nacre.errors import ConfigError
-from nacre.mcp_client.base import HttpServer, Pairs, Server, StdioServer
+from nacre.mcp_client.base import HttpServer, Pairs, Server, StdioServer, one_line
 from nacre.messages.blocks import Json, JsonObject
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -47,7 +47,7 @@ class _Entry:
         return self.value
 
     def wrong(self, field: str, expected: str) -> ConfigError:
-        return ConfigError(f"mcpServers.{self.name}.{field}: {expected}")
+        return ConfigError(f"mcpServers.{self.name}.{one_line(field)}: {expected}")
 
     def text(self, field: str, value: Json) -> str:
         """A string with its variables filled in; what is filled in is never looked at again."""

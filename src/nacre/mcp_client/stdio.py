@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio
@@ -43,6 +44,7 @@ class Child:
         self._stray: str | None = None
         self._flooded = False
         self._errors_read = anyio.Event()
+        self._reading: list[anyio.CancelScope] = []
         self._is_over = False
         self.gone = anyio.Event()
         """Set once the server has ended or closed its output."""
@@ -85,16 +87,18 @@ class Child:
             try:
                 with anyio.CancelScope(shield=True):
                     process = self._process = await self._spawn(pipes)
-                tasks.start_soon(self._read_messages, pipes.output, inbound_send)
+                tasks.start_soon(self._unhurried, partial(self._read_messages, pipes.output, inbound_send))
+                tasks.start_soon(self._unhurried, partial(self._read_errors, pipes.errors))
                 tasks.start_soon(self._write_messages, pipes.input, outbound_receive)
-                tasks.start_soon(self._read_errors, pipes.errors)
                 tasks.start_soon(self._watch, process)
                 yield inbound, outbound
             finally:
-                # The reader must never wait for somebody who has left: a server that cannot write cannot end.
+                # So that the reader does not wait for somebody who has left.
                 inbound.close()
                 with anyio.CancelScope(shield=True):
                     await self._end(pipes)
+                for scope in self._reading:
+                    scope.cancel()
                 tasks.cancel_scope.cancel()
 
     async def _spawn(self, pipes: Pipes) -> asyncio.subprocess.Process:
@@ -129,6 +133,12 @@ class Child:
         finally:
             self.kill()
             self._is_over = True
+
+    async def _unhurried(self, read: Callable[[], Awaitable[None]]) -> None:
+        """Go on reading while the rest is being cancelled: a server that cannot write cannot end."""
+        with anyio.CancelScope(shield=True) as scope:
+            self._reading.append(scope)
+            await read()
 
     async def _watch(self, process: asyncio.subprocess.Process) -> None:
         # A helper that a dead server left behind may hold its pipes for ever: the process counts, not they.
