@@ -1,0 +1,131 @@
+"""A session's requests: what stands in them, how large they may get, and what was learnt from the figures."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from nacre.agents.session import Base, Session, SessionSettings
+from nacre.errors import ContextOverflow, InvalidRequest
+from nacre.messages.blocks import Message, Text
+from nacre.messages.events import Reply
+from nacre.messages.records import Said
+from nacre.messages.usage import Usage
+from nacre.testing import FrozenClock
+from nacre.tools.base import tool
+
+UNKNOWN = "a-model-of-ones-own"
+
+
+@tool
+async def beta(x: int) -> str:
+    """Second by name."""
+    return str(x)
+
+
+@tool
+async def alpha(x: int) -> str:
+    """First by name."""
+    return str(x)
+
+
+def answer(text: str, usage: Usage) -> Reply:
+    return Reply(message=Message("assistant", (Text(text),)), usage=usage)
+
+
+def test_tools_stand_in_one_order_however_they_were_found() -> None:
+    """C31b, rule 11: no order of discovery reaches a request."""
+    assert Base.of("m", "s", [beta, alpha]) == Base.of("m", "s", [alpha, beta])
+    assert [one["name"] for one in Base.of("m", "s", [beta, alpha]).tools] == ["alpha", "beta"]
+
+
+async def test_the_opening_rides_once_in_the_first_message(clock: FrozenClock) -> None:
+    """Rule 11: what varies touches neither system nor tools, and never comes again."""
+    one = Session(Base.of("claude-opus-5-5", "s", [], opening="It is Sunday."), clock=clock)
+    for text in ("hello", "again"):
+        await one.add_user(text)
+        await one.prepare()
+        await one.record(answer("yes", Usage(input=5)))
+    spoken = [record for record in one.transcript.records if isinstance(record, Said)]
+    assert [(said.message.text, said.meta) for said in spoken] == [
+        ("It is Sunday.", True), ("hello", False), ("yes", False), ("again", False), ("yes", False),
+    ]  # fmt: skip
+    resumed = Session(one.base, one.transcript.records, clock=clock)
+    await resumed.add_user("third")
+    assert json.dumps(resumed.request(resumed.view).messages).count("It is Sunday.") == 1
+
+
+async def test_there_is_nothing_to_send_before_somebody_spoke(clock: FrozenClock) -> None:
+    with pytest.raises(InvalidRequest, match="add a user's message first"):
+        await Session(Base.of("claude-opus-5-5", "s", []), clock=clock).prepare()
+
+
+@pytest.mark.parametrize(
+    ("model", "settings", "window", "autocompact", "blocking"),
+    [
+        (UNKNOWN, SessionSettings(), 200_000, None, None),
+        (UNKNOWN, SessionSettings(window_ceiling=60_000), 60_000, None, None),
+        ("claude-opus-5-5", SessionSettings(), 1_000_000, 967_000, 977_000),
+        ("claude-opus-5-5", SessionSettings(window_ceiling=200_000), 200_000, 167_000, 177_000),
+        ("claude-opus-5-5", SessionSettings(window_ceiling=9_000_000), 1_000_000, 967_000, 977_000),
+        ("claude-opus-5-5", SessionSettings(compact_window=200_000), 1_000_000, 167_000, 977_000),
+        ("claude-opus-5-5", SessionSettings(compact_percent=50), 1_000_000, 490_000, 977_000),
+        ("claude-opus-5-5", SessionSettings(compact_percent=100), 1_000_000, 967_000, 977_000),
+        ("claude-haiku-4-5[1m]", SessionSettings(), 1_000_000, 967_000, 977_000),
+    ],
+)
+def test_the_settings_decide_where_in_the_window_something_happens(
+    model: str, settings: SessionSettings, window: int, autocompact: int | None, blocking: int | None
+) -> None:
+    """C3: they lower, they never raise."""
+    limits = Session(Base.of(model, "s", []), settings=settings).thresholds
+    assert limits.window == window
+    assert autocompact in (None, limits.autocompact)
+    assert blocking in (None, limits.blocking)
+    assert limits.warning < limits.autocompact <= limits.blocking <= limits.effective < window
+
+
+async def test_a_conversation_that_cannot_fit_says_what_fills_it(clock: FrozenClock) -> None:
+    """C26: said with what fills it, before anything is sent."""
+    settings = SessionSettings(window_ceiling=10_000)
+    one = Session(Base.of("claude-opus-5-5", "s", []), settings=settings, clock=clock)
+    await one.add_user("x" * 60_000)
+    with pytest.raises(
+        ContextOverflow, match=r"about 15,0\d\d tokens .*user text about 15,0.*/clear"
+    ) as caught:
+        await one.prepare()
+    assert "\n" not in str(caught.value)
+
+
+async def test_the_estimate_is_calibrated_against_what_the_provider_reports(clock: FrozenClock) -> None:
+    """C2: keep the ratio, report the error."""
+    one = Session(Base.of("claude-opus-5-5", "s" * 400, []), clock=clock)
+    assert one.calibration.ratio == 1.0
+    await one.add_user("x" * 4_000)
+    estimated = one.tokens
+    await one.prepare()
+    await one.record(answer("ok", Usage(input=100, cache_write=estimated * 2 - 100, output=3)))
+    assert one.calibration.ratio == pytest.approx(2.0)
+    assert one.calibration.error == pytest.approx(1.0)
+    assert one.tokens == estimated * 2 + 3, "the provider's figure stands (C1)"
+
+
+async def test_a_dry_run_teaches_nothing(clock: FrozenClock) -> None:
+    """C2: only what was sent can be compared with what was billed."""
+    one = Session(Base.of("claude-opus-5-5", "s", []), clock=clock)
+    await one.add_user("x" * 4_000)
+    await one.prepare()
+    asked = one.tokens
+    one.request(one.view)
+    await one.record(answer("ok", Usage(input=asked)))
+    assert one.calibration.ratio == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(("asked", "granted"), [(None, 8_192), (64_000, 64_000), (9_000_000, 128_000)])
+async def test_a_reply_may_be_as_long_as_asked_for_and_as_the_model_can(
+    asked: int | None, granted: int, clock: FrozenClock
+) -> None:
+    one = Session(Base.of("claude-opus-5-5", "s", []), clock=clock)
+    await one.add_user("hello")
+    assert one.request(one.view, asked).max_tokens == granted
