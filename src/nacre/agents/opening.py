@@ -15,7 +15,7 @@ from nacre.agents.kept import resume as resume_log
 from nacre.agents.session import Base, Session, SessionSettings
 from nacre.agents.workplace import environment, git_branch
 from nacre.clock import SYSTEM_CLOCK, Clock
-from nacre.errors import SessionNotFound
+from nacre.errors import ConfigError, SessionNotFound
 from nacre.loop.limits import Limits
 from nacre.providers.base import Provider
 from nacre.providers.choose import Choice, build, choose
@@ -57,6 +57,8 @@ async def open_agent(
     Without a provider the one is used that the settings and the environment call for. `resume` takes a
     session's id, the beginning of one, or `latest`. With `keeps=False` nothing is written to disk.
     """
+    if resume is not None and not keeps:
+        raise ConfigError("a session that leaves nothing on disk cannot go on with one that is there")
     settings = settings or load(Path.cwd(), os.environ)
     choice = None if provider else choose(settings.model, settings.environ)
     model = choice.model if choice else settings.model or UNNAMED

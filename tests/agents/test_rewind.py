@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from nacre.agents.checkpoints import Checkpoints, points
+from nacre.agents.rewind import Rewind, points
 from nacre.errors import StoreError
 from nacre.messages.blocks import Text
 from nacre.messages.records import Said
@@ -32,24 +32,24 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(params=["on disk", "in memory"])
-def kept(request: pytest.FixtureRequest, tmp_path: Path, clock: FrozenClock) -> Checkpoints:
+def kept(request: pytest.FixtureRequest, tmp_path: Path, clock: FrozenClock) -> Rewind:
     folder = tmp_path / "session" if request.param == "on disk" else None
-    return Checkpoints(Transcript(), clock, folder=folder)
+    return Rewind(Transcript(), clock, folder=folder)
 
 
-async def say(kept: Checkpoints, clock: FrozenClock, words: str) -> None:
+async def say(kept: Rewind, clock: FrozenClock, words: str) -> None:
     said = Said(id=clock.new_id(), at=clock.now(), role="user", blocks=(Text(words),))
     await kept._transcript.append(said)
 
 
-async def change(kept: Checkpoints, path: Path, content: bytes) -> None:
+async def change(kept: Rewind, path: Path, content: bytes) -> None:
     await kept.keep(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
 
 
 async def test_files_come_back_byte_for_byte_and_new_ones_go(
-    kept: Checkpoints, clock: FrozenClock, root: Path
+    kept: Rewind, clock: FrozenClock, root: Path
 ) -> None:
     """Checkpoints: /rewind undoes byte for byte, mode and directories included."""
     before = snapshot(root)
@@ -69,7 +69,7 @@ async def test_files_come_back_byte_for_byte_and_new_ones_go(
     assert snapshot(root) == before
 
 
-async def test_a_rewind_can_itself_be_rewound(kept: Checkpoints, clock: FrozenClock, root: Path) -> None:
+async def test_a_rewind_can_itself_be_rewound(kept: Rewind, clock: FrozenClock, root: Path) -> None:
     """What stood there before a rewind is kept first."""
     await say(kept, clock, "first")
     await change(kept, root / "a.txt", b"two")
@@ -81,7 +81,7 @@ async def test_a_rewind_can_itself_be_rewound(kept: Checkpoints, clock: FrozenCl
     assert (root / "a.txt").read_bytes() == b"two"
 
 
-async def test_the_conversation_goes_back_and_the_log_keeps_it(kept: Checkpoints, clock: FrozenClock) -> None:
+async def test_the_conversation_goes_back_and_the_log_keeps_it(kept: Rewind, clock: FrozenClock) -> None:
     """T2: undone, not deleted."""
     for words in ("one", "two", "three"):
         await say(kept, clock, words)
@@ -92,7 +92,7 @@ async def test_the_conversation_goes_back_and_the_log_keeps_it(kept: Checkpoints
     assert len([record for record in kept._transcript.records if isinstance(record, Said)]) == 3
 
 
-async def test_a_file_that_cannot_be_kept_is_not_changed(kept: Checkpoints, root: Path) -> None:
+async def test_a_file_that_cannot_be_kept_is_not_changed(kept: Rewind, root: Path) -> None:
     """The checkpoint comes first; without it there is no edit."""
     (root / "pipe").mkdir()
     with pytest.raises(StoreError):

@@ -52,7 +52,7 @@ class Point:
         return sorted({one.path for one in self.kept})
 
 
-class Checkpoints:
+class Rewind:
     """Keeps and restores the files of one session; without a folder it keeps them in memory."""
 
     def __init__(self, transcript: Transcript, clock: Clock, *, folder: Path | None) -> None:
