@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import AsyncExitStack, aclosing
+from dataclasses import dataclass
 
 import click
 
@@ -37,15 +38,20 @@ def run_chat(options: RunOptions) -> int:
     settings = load_settings(options)
     resume = LATEST if options.continue_ else options.resume
     with LoopThread() as loop, History(settings.home, keeps=not options.incognito) as history:
-        while True:
-            ending = _Conversation(options, settings, loop, history).hold(resume)
-            if isinstance(ending, Leave):
-                return 0
-            resume = ending.session
+        _Conversation(options, settings, loop, history).hold(resume)
+    return 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """The session the person is in, and what must be let go when they leave it."""
+
+    ready: Ready
+    held: AsyncExitStack
 
 
 class _Conversation:
-    """One session in the terminal."""
+    """One person at the terminal, in one session after another."""
 
     def __init__(self, options: RunOptions, settings: Settings, loop: LoopThread, history: History) -> None:
         self._options = options
@@ -55,15 +61,30 @@ class _Conversation:
         self._is_person = is_terminal(sys.stdin) and is_terminal()
         self._colour = has_colour()
 
-    def hold(self, resume: str | None) -> Leave | Reopen:
-        stack = AsyncExitStack()
-        opening = open_agent(self._settings, resume=resume, keeps=not self._options.incognito)
-        ready = self._loop.call(stack.enter_async_context(opening))
+    def hold(self, resume: str | None) -> None:
+        here = self._open(resume)
         try:
-            self._greet(ready)
-            return self._listen(ready)
+            while isinstance(ending := self._listen(here.ready), Reopen):
+                here = self._move(here, ending)
         finally:
-            self._loop.call(stack.aclose())
+            self._loop.call(here.held.aclose())
+
+    def _open(self, resume: str | None) -> _Place:
+        held = AsyncExitStack()
+        opening = open_agent(self._settings, resume=resume, keeps=not self._options.incognito)
+        ready = self._loop.call(held.enter_async_context(opening))
+        self._greet(ready)
+        return _Place(ready, held)
+
+    def _move(self, here: _Place, to: Reopen) -> _Place:
+        """Let a session go only once the other is open: where that fails, the person stays."""
+        try:
+            there = self._open(to.session)
+        except NacreError as error:
+            print_error(str(error))
+            return here
+        self._loop.call(here.held.aclose())
+        return there
 
     def _listen(self, ready: Ready) -> Leave | Reopen:
         while True:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 from nacre.agents.fit import breakdown
-from nacre.agents.session import Session
+from nacre.agents.session import InMemory, Session
 from nacre.cli.output import human_age, human_count, print_error, print_table
 from nacre.clock import SYSTEM_CLOCK
 from nacre.settings import Settings
@@ -86,14 +86,23 @@ def _cost(_: str, session: Session, __: Settings) -> Ending:
 
 
 def _clear(_: str, session: Session, __: Settings) -> Ending:
-    print(f"new session; the old one stays: /resume {session.id[:8]}")
+    stays = bool(session.view.items) and not isinstance(session.keeper, InMemory)
+    print(f"new session; the old one stays: /resume {session.id[:8]}" if stays else "new session")
     return Reopen()
 
 
 def _resume(wanted: str, session: Session, settings: Settings) -> Ending:
+    if isinstance(session.keeper, InMemory):
+        # Even a listing leaves a trace: it keeps what it has read for the next one.
+        print_error("this chat leaves nothing on disk and opens nothing there; start another for that")
+        return None
     sessions = Sessions(settings.home)
     if wanted:
-        return Reopen(sessions.find(wanted).stem)
+        found = sessions.find(wanted).stem
+        if found == session.id:
+            print("you are in that session")
+            return None
+        return Reopen(found)
     now = SYSTEM_CLOCK.now()
     listed = [each for each in sessions.list(settings.cwd) if each.messages and each.session != session.id]
     print_table(
