@@ -42,7 +42,7 @@ FORBIDDEN = re.compile(
     re.IGNORECASE,
 )
 
-OTHERS_NAMES = {"get_command"}
+OTHERS_NAMES = {"get_command", "handle_starttag", "handle_endtag", "handle_data"}
 """Methods that a library calls by its own name."""
 
 

@@ -1,0 +1,61 @@
+"""A web page as plain text: headings, lists and links stay, scripts and styling go."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+
+_SKIPPED = frozenset({"script", "style", "noscript", "template", "svg", "head", "iframe"})
+_BLOCKS = frozenset(
+    "address article aside blockquote br dd div dl dt fieldset figure footer form h1 h2 h3 h4 h5 h6 header hr"
+    " li main nav ol p pre section table tr ul".split()
+)
+_BLANK_LINES = re.compile(r"\n\s*\n\s*\n+")
+_SPACES = re.compile(r"[ \t\r\f\v]+")
+
+
+def page_text(html: str) -> str:
+    """What a reader of the page would read."""
+    reader = _Reader()
+    reader.feed(html)
+    reader.close()
+    lines = (_SPACES.sub(" ", line).strip() for line in "".join(reader.pieces).split("\n"))
+    return _BLANK_LINES.sub("\n\n", "\n".join(lines)).strip()
+
+
+class _Reader(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.pieces: list[str] = []
+        self._skipping = 0
+        self._link: str | None = None
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag in _SKIPPED:
+            self._skipping += 1
+        if self._skipping:
+            return
+        if tag in _BLOCKS:
+            self.pieces.append("\n")
+        if re.fullmatch(r"h[1-6]", tag):
+            self.pieces.append("\n" + "#" * int(tag[1]) + " ")
+        elif tag == "li":
+            self.pieces.append("- ")
+        elif tag == "a":
+            self._link = dict(attrs).get("href")
+            self.pieces.append("[" if self._link else "")
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in _SKIPPED:
+            self._skipping = max(0, self._skipping - 1)
+        if self._skipping:
+            return
+        if tag == "a" and self._link:
+            self.pieces.append(f"]({self._link})")
+            self._link = None
+        if tag in _BLOCKS:
+            self.pieces.append("\n")
+
+    def handle_data(self, data: str) -> None:
+        if not self._skipping:
+            self.pieces.append(data)

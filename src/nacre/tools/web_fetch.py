@@ -1,0 +1,109 @@
+"""WebFetch: one page by its address, bounded, and never from inside the machine or its network."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import socket
+from dataclasses import dataclass
+from typing import Annotated
+from urllib.parse import urljoin, urlsplit
+
+from nacre import prompts
+from nacre.errors import ToolError
+from nacre.tools.base import Tool, tool
+from nacre.tools.page import page_text
+from nacre.version import VERSION
+
+DESCRIPTION = prompts.load("nacre.tools", "web_fetch")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebSettings:
+    """How far one fetch may go."""
+
+    seconds: float = 30.0
+    """A page that takes longer is not worth waiting for in a turn."""
+    max_bytes: int = 5 * 1024 * 1024
+    """More than any page of text; what is larger is cut."""
+    max_chars: int = 50_000
+    """What of a page goes into the view; about 12,500 tokens."""
+    max_redirects: int = 5
+    allows_private: bool = False
+    """Addresses of this machine and its network; only for tests and people who know why."""
+
+
+def web_fetch_tool(settings: WebSettings | None = None) -> Tool:
+    """Fetches pages."""
+    limits = settings or WebSettings()
+
+    @tool(name="WebFetch", description=DESCRIPTION, read_only=True)
+    async def web_fetch(url: Annotated[str, "The address, beginning with http:// or https://."]) -> str:
+        try:
+            async with asyncio.timeout(limits.seconds):
+                return await _fetch(url, limits)
+        except TimeoutError:
+            raise ToolError(f"{url} did not answer within {limits.seconds:g} s.") from None
+
+    return web_fetch
+
+
+async def _fetch(url: str, limits: WebSettings) -> str:
+    import httpx2  # noqa: PLC0415 - only those who fetch a page pay for loading it
+
+    headers = {"user-agent": f"nacre/{VERSION}", "accept": "text/html, text/*;q=0.9, application/json;q=0.8"}
+    try:
+        async with httpx2.AsyncClient(
+            headers=headers, timeout=limits.seconds, follow_redirects=False
+        ) as client:
+            for _ in range(limits.max_redirects + 1):
+                await _check_address(url, limits)
+                async with client.stream("GET", url) as response:
+                    if not response.is_redirect:
+                        return await _shown(response, url, limits)
+                    target = urljoin(url, response.headers.get("location", ""))
+                if urlsplit(target).hostname != urlsplit(url).hostname:
+                    return f"{url} redirects to another host: {target}. Fetch that address if you want it."
+                url = target
+    except (httpx2.HTTPError, httpx2.InvalidURL, UnicodeError) as error:
+        raise ToolError(f"{url} cannot be fetched: {str(error) or type(error).__name__}.") from None
+    raise ToolError(f"{url} redirects more than {limits.max_redirects} times.")
+
+
+async def _check_address(url: str, limits: WebSettings) -> None:
+    """Refuse what is no web address, and what leads back into this machine or its network."""
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        raise ToolError(f"{url!r} is no address.") from None
+    if parts.scheme not in {"http", "https"} or not host:
+        raise ToolError("Give an address that begins with http:// or https://.")
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(host, port or 443, type=socket.SOCK_STREAM)
+    except OSError:
+        raise ToolError(f"There is no host {host}.") from None
+    addresses = {ipaddress.ip_address(str(one[4][0]).partition("%")[0]) for one in found}
+    if not limits.allows_private and not all(address.is_global for address in addresses):
+        raise ToolError(f"{host} is an address of this machine or its network, which is not fetched from.")
+
+
+async def _shown(response: object, url: str, limits: WebSettings) -> str:
+    import httpx2  # noqa: PLC0415 - as above
+
+    assert isinstance(response, httpx2.Response)
+    kind = response.headers.get("content-type", "text/html").partition(";")[0].strip().lower()
+    if not (kind.startswith("text/") or kind.endswith(("json", "xml"))):
+        raise ToolError(f"{url} is {kind}, which cannot be shown.")
+    body = bytearray()
+    async for piece in response.aiter_bytes():
+        body += piece
+        if len(body) > limits.max_bytes:
+            break
+    text = bytes(body[: limits.max_bytes]).decode(response.encoding or "utf-8", "replace")
+    shown = page_text(text) if "html" in kind else text
+    cut = shown[: limits.max_chars]
+    note = f"\n\n[cut: {len(shown) - len(cut):,} more characters]" if len(cut) < len(shown) else ""
+    if response.is_error:
+        raise ToolError(f"{url} answered {response.status_code}: {cut[:500]}")
+    return f"{cut}{note}" or f"{url} is empty."
