@@ -143,16 +143,15 @@ def assert_paired(log: Path) -> None:
     assert made == answered
 
 
-def test_a_torn_last_line_is_moved_aside_and_the_person_is_told(sim: Sim, tmp_path: Path) -> None:
+def test_a_torn_last_line_is_moved_aside_and_the_person_is_told(tmp_path: Path) -> None:
     """T8: the tail is repaired; what was torn is kept."""
-    sim.script("One.", "Two.")
-    nacre(tmp_path, "-p", "first", **sim.environ())
+    nacre(tmp_path, "-p", "first")
     (log,) = logs(tmp_path)
     whole = log.read_bytes()
     torn = b'{"type":"user","uuid":"x","message":{"role":"user","content":"half a se'
     log.write_bytes(whole + torn)
-    again = nacre(tmp_path, "-p", "second", "--continue", **sim.environ())
-    assert (again.returncode, again.stdout) == (0, "Two.\n")
+    again = nacre(tmp_path, "-p", "second", "--continue")
+    assert again.returncode == 0
     (aside,) = log.with_suffix("").glob("torn-*.bin")
     assert again.stderr == f"nacre: The end of the log was torn: {len(torn)} bytes were moved to {aside}.\n"
     assert aside.read_bytes() == torn
@@ -190,15 +189,14 @@ def test_a_second_process_goes_on_as_a_branch_with_its_own_id(sim: Sim, tmp_path
     assert [m["role"] for m in of_branch] == [m["role"] for m in of_first] == ["user", "assistant", "user"]
 
 
-def test_a_session_whose_process_was_killed_is_free_again(sim: Sim, tmp_path: Path) -> None:
+def test_a_session_whose_process_was_killed_is_free_again(tmp_path: Path) -> None:
     """T8b: a lease does not outlive its holder, so there is no branch."""
-    sim.script("One.", "Two.")
-    with begun(tmp_path, "chat", **sim.environ()) as first:
+    with begun(tmp_path, "chat") as first:
         assert first.stdin is not None
         first.stdin.write("first\n")
-        until(first.stdout, lambda line: line == "One.\n")
+        until(first.stdout, lambda line: bool(line.strip()))
         os.kill(first.pid, signal.SIGKILL)
         first.wait()
-    again = nacre(tmp_path, "-p", "second", "--continue", **sim.environ())
-    assert (again.stdout, again.stderr) == ("Two.\n", "")
+    again = nacre(tmp_path, "-p", "second", "--continue")
+    assert (again.returncode, again.stderr) == (0, "")
     assert len(logs(tmp_path)) == 1
