@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from tests.stories.processes import Sim, running_sim
+from tests.stories.processes import Sim, end, pids, running_sim
 
 
 @pytest.fixture(scope="session")
@@ -19,3 +20,11 @@ def one_sim(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sim]:
 def sim(one_sim: Sim) -> Sim:
     one_sim.script()
     return one_sim
+
+
+@pytest.fixture
+def pid_file(tmp_path: Path) -> Iterator[Path]:
+    """Where a command that never ends says who it is; whoever is left is ended after the test."""
+    path = tmp_path / "pids"
+    yield path
+    end(pids(path))

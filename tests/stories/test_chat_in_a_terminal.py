@@ -59,9 +59,8 @@ def test_ctrl_c_stops_a_reply_and_the_next_message_works(sim: Sim, tmp_path: Pat
     assert words[2:4] == [f"user: {CUT_SHORT} | three", "assistant: Here I am."]
 
 
-def test_ctrl_c_ends_the_commands_a_turn_has_started(sim: Sim, tmp_path: Path) -> None:
+def test_ctrl_c_ends_the_commands_a_turn_has_started(sim: Sim, tmp_path: Path, pid_file: Path) -> None:
     """Q2: no process stays behind, and the log says what was not finished."""
-    pid_file = tmp_path / "pids"
     sim.script(calls(call("Bash", command=keep_alive(pid_file))), "Fine.")
     with terminal(tmp_path, "chat", **sim.environ()) as person:
         person.see(PROMPT)
@@ -96,9 +95,8 @@ def test_ctrl_c_at_the_prompt_only_says_how_to_leave(sim: Sim, tmp_path: Path) -
     assert user_texts(logs(tmp_path)[0]) == ["hello"]
 
 
-def test_many_ctrl_c_in_a_row_stop_one_turn_and_no_more(sim: Sim, tmp_path: Path) -> None:
+def test_many_ctrl_c_in_a_row_stop_one_turn_and_no_more(sim: Sim, tmp_path: Path, pid_file: Path) -> None:
     """Q2: somebody impatient; the command takes its time to end."""
-    pid_file = tmp_path / "pids"
     stubborn = f"trap '' TERM; {keep_alive(pid_file)}"
     sim.script(calls(call("Bash", command=stubborn)), "Still here.")
     with terminal(tmp_path, "chat", **sim.environ()) as person:

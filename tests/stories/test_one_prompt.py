@@ -54,9 +54,10 @@ def test_the_prompt_may_come_from_stdin(tmp_path: Path) -> None:
     assert user_texts(logs(tmp_path)[0]) == ["a long\nprompt"]
 
 
-def test_ctrl_c_ends_with_130_and_leaves_a_whole_log_and_no_process(sim: Sim, tmp_path: Path) -> None:
+def test_ctrl_c_ends_with_130_and_leaves_a_whole_log_and_no_process(
+    sim: Sim, tmp_path: Path, pid_file: Path
+) -> None:
     """Q2: the command is ended with the turn, and the log itself says that it was."""
-    pid_file = tmp_path / "pids"
     sim.script(calls(call("Bash", command=keep_alive(pid_file))))
     with begun(tmp_path, "-p", "work", **sim.environ()) as process:
         eventually(lambda: bool(pids(pid_file)), "the command runs")

@@ -18,7 +18,6 @@ from tests.cli.program import nacre, world
 from tests.stories.processes import (
     Sim,
     begun,
-    end,
     eventually,
     keep_alive,
     logs,
@@ -75,28 +74,24 @@ def test_killed_in_mid_reply_the_session_goes_on(sim: Sim, tmp_path: Path) -> No
     assert nacre(tmp_path, "sessions", "check", log.stem).returncode == 0
 
 
-def test_killed_in_mid_tool_the_call_is_marked_interrupted(sim: Sim, tmp_path: Path) -> None:
+def test_killed_in_mid_tool_the_call_is_marked_interrupted(sim: Sim, tmp_path: Path, pid_file: Path) -> None:
     """T8: a call that was in flight has a result that says so, in the log itself."""
-    pid_file = tmp_path / "pids"
     hanging = calls(call("Glob", pattern="*"), call("Bash", command=keep_alive(pid_file)), text="Wait.")
     sim.script(hanging, "I see.")
     with begun(tmp_path, "-p", "work", *STREAM, **sim.environ()) as process:
         eventually(lambda: bool(pids(pid_file)), "the command runs")
         process.kill()
-    try:
-        (log,) = logs(tmp_path)
-        before = log.read_bytes()
-        again = nacre(tmp_path, "-p", "what happened?", "--continue", **sim.environ())
-        assert (again.returncode, again.stdout) == (0, "I see.\n")
-        assert again.stderr == "nacre: 2 tool calls did not finish last time.\n"
-        assert log.read_bytes().startswith(before)
-        words = said(log)
-        assert words[1] == "assistant: Wait. | [Glob] | [Bash]"
-        assert words[2] == f"user: ={INTERRUPTED} | ={INTERRUPTED} | what happened?"
-        on_disk = [json.loads(line) for line in log.read_bytes().splitlines()]
-        assert sum(INTERRUPTED in str(record.get("message")) for record in on_disk) == 1
-    finally:
-        end(pids(pid_file))
+    (log,) = logs(tmp_path)
+    before = log.read_bytes()
+    again = nacre(tmp_path, "-p", "what happened?", "--continue", **sim.environ())
+    assert (again.returncode, again.stdout) == (0, "I see.\n")
+    assert again.stderr == "nacre: 2 tool calls did not finish last time.\n"
+    assert log.read_bytes().startswith(before)
+    words = said(log)
+    assert words[1] == "assistant: Wait. | [Glob] | [Bash]"
+    assert words[2] == f"user: ={INTERRUPTED} | ={INTERRUPTED} | what happened?"
+    on_disk = [json.loads(line) for line in log.read_bytes().splitlines()]
+    assert sum(INTERRUPTED in str(record.get("message")) for record in on_disk) == 1
 
 
 @pytest.mark.slow
