@@ -13,6 +13,7 @@ from nacre.tools.shell import (
     Verdict,
     explain,
     is_read_only,
+    objection,
     programs,
 )
 
@@ -57,6 +58,7 @@ def test_a_line_is_taken_apart_into_its_programs(command: str, expected: list[tu
         "f() { rm a; }",
         "a 'b",
         "(a",
+        "a >&'$(rm b)'",
     ],
 )
 def test_what_runs_more_than_its_words_say_is_not_taken_apart(command: str) -> None:
@@ -130,6 +132,12 @@ def test_a_verdict_names_the_programs_and_the_first_objection() -> None:
 )
 def test_a_refusal_says_in_a_line_what_it_is_about(command: str, reason: str) -> None:
     assert explain(command).reason == reason
+
+
+def test_one_command_of_a_line_can_be_judged_alone() -> None:
+    found = programs("ls | tee out")
+    assert found is not None
+    assert [objection(part) for part in found] == ["", "unknown program: tee"]
 
 
 def test_a_reason_stays_short_when_arguments_are_long() -> None:

@@ -1,6 +1,7 @@
 """The subcommands of git that only read, and what each may be given.
 
-Trusted is the configuration: a pager, a filter or a monitor named there runs whatever the arguments say.
+Trusted is the configuration of the repository git finds: a filter or a monitor named there runs whatever the
+arguments say. A directory somebody else filled can pose as one, unless safe.bareRepository is "explicit".
 """
 
 from __future__ import annotations

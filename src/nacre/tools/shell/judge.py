@@ -89,11 +89,6 @@ def explain(command: str, *, allowed: Allowed = READ_ONLY) -> Verdict:
     return Verdict(read_only=not reason, reason=_shorten(reason), programs=written)
 
 
-def _shorten(reason: str) -> str:
-    line = " ".join(reason.split())
-    return line if len(line) <= MAX_REASON_CHARS else line[: MAX_REASON_CHARS - 1] + "…"
-
-
 def programs(command: str) -> tuple[SimpleCommand, ...] | None:
     """The simple commands of a command line; None if something in it cannot be taken apart.
 
@@ -118,6 +113,11 @@ def objection(part: SimpleCommand, allowed: Allowed = READ_ONLY) -> str:
     if not allowed.variables and any(word.has_variable for word in (*part.words, *targets)):
         return "a variable"
     return _object_to_program(part.words, allowed) if part.words else ""
+
+
+def _shorten(reason: str) -> str:
+    line = " ".join(reason.split())
+    return line if len(line) <= MAX_REASON_CHARS else line[: MAX_REASON_CHARS - 1] + "…"
 
 
 def _object_to_redirection(redirection: Redirection) -> str:

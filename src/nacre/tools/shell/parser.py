@@ -57,6 +57,10 @@ _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 """Characters that do not show, or that turn around what is shown: the reader would agree to another line."""
 
 
+_BLANK_LETTERS = "\u115f\u1160\u2800\u3164\uffa0"
+"""Letters and signs, says Unicode, but nothing is drawn for them."""
+
+
 def parse(source: str) -> Script:
     """The simple commands of a command line, in the order they are written."""
     _check_characters(source)
@@ -69,7 +73,7 @@ def _check_characters(source: str) -> None:
     for character in source:
         if character in "\t\n" or " " <= character <= "~":
             continue
-        if unicodedata.category(character) in _UNSEEN:
+        if unicodedata.category(character) in _UNSEEN or character in _BLANK_LETTERS:
             raise NotParsedError(f"an invisible character: U+{ord(character):04X}")
 
 
@@ -250,6 +254,9 @@ class _Parser:
             raise NotParsedError("a redirection to nowhere")
         if operator in ("<<", "<<-"):
             target = self._expect_heredoc(written, strips_tabs=operator == "<<-")
+        elif operator in ("<&", ">&") and any(sign in target.text for sign in "$`\\"):
+            # A name that is no number is expanded a second time, without its quotes.
+            raise NotParsedError("a redirection that may run a command")
         elif self.heredocs and "\n" in written:
             raise NotParsedError("a here-document next to a word of several lines")
         self.redirections.append(Redirection(operator=operator, target=target, descriptor=descriptor))

@@ -6,6 +6,7 @@ What can run a command or change a variable while it is expanded is not taken ap
 from __future__ import annotations
 
 import re
+import unicodedata
 from dataclasses import dataclass, field
 
 from nacre.tools.shell.commands import NotParsedError, Word
@@ -168,6 +169,10 @@ def _finish(draft: _Draft) -> Word:
     has_brace = "{" in bare and ("," in bare or ".." in bare)
     # Some systems split words at bytes of unquoted letters beyond ASCII.
     has_foreign = not bare.isascii()
+    if has_foreign and any(
+        unicodedata.category(character) == "Zs" and character != " " for character in bare
+    ):
+        raise NotParsedError("a blank that is not a space")
     has_tilde = bare.startswith("~") or "=~" in bare or ":~" in bare
     expands = draft.unsure or has_glob or has_brace or has_foreign or has_tilde
     splits = draft.splits or has_glob or has_brace or has_foreign
