@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -262,3 +263,16 @@ def test_head_and_tail_are_the_same_however_the_bytes_arrive(size):
         50,
         len(data),
     )
+
+
+async def test_git_starts_no_program_that_a_folder_brought_along(tmp_path: Path) -> None:
+    """A repository hidden in a folder must not run anything when somebody only asks for its status."""
+    hidden = tmp_path / "evil"
+    subprocess.run(["git", "init", "--bare", "-q", str(hidden)], check=True)
+    (hidden / "config").write_text(
+        '[core]\nrepositoryformatversion = 0\nbare = false\nworktree = ..\nfsmonitor = "touch ran; false"\n'
+    )
+    tool = bash_tool(Workspace(tmp_path))
+    await tool.call({"command": "cd evil && git status"})
+    assert not (tmp_path / "ran").exists()
+    assert not (hidden / "ran").exists()

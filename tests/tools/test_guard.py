@@ -123,6 +123,8 @@ def test_a_mode_moves_what_is_asked_for(
         ({"allow": ["Bash(make)"]}, "Bash", {"command": "make install"}, "ask"),
         ({"allow": ["Bash"]}, "Bash", {"command": "anything; goes"}, "allow"),
         ({"allow": ["Bash"], "deny": ["Bash(rm:*)"]}, "Bash", {"command": "ls && rm x"}, "deny"),
+        ({"allow": ["Bash"], "deny": ["Bash(rm:*)"]}, "Bash", {"command": "if true; then rm x; fi"}, "ask"),
+        ({"allow": ["Bash"], "ask": ["Bash(rm:*)"]}, "Bash", {"command": "echo $(rm x)"}, "ask"),
         ({"allow": ["Edit(/src/**)"]}, "Edit", {"file_path": "src/app.py"}, "allow"),
         ({"allow": ["Edit(/src/**)"]}, "Write", {"file_path": "src/deep/new.py"}, "allow"),
         ({"allow": ["Edit(/src/**)"]}, "Edit", {"file_path": "src/../other.py"}, "ask"),

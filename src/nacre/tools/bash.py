@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Annotated
@@ -58,6 +60,22 @@ def bash_tool(workspace: Workspace, settings: BashSettings | None = None) -> Too
     return bash
 
 
+def _surroundings(environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a command: nothing waits for a person, git starts nothing a folder brought along."""
+    given = environ.get("GIT_CONFIG_COUNT", "")
+    count = int(given) if given.isdigit() else 0
+    return {
+        **environ,
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_PAGER": "cat",
+        "PAGER": "cat",
+        # A bare repository hidden in a folder could name programs that even `git status` would start.
+        "GIT_CONFIG_COUNT": str(count + 1),
+        f"GIT_CONFIG_KEY_{count}": "safe.bareRepository",
+        f"GIT_CONFIG_VALUE_{count}": "explicit",
+    }
+
+
 async def _run(command: str, workspace: Workspace, limits: BashSettings, *, seconds: float) -> ToolResult:
     note = _return_to_root_if_lost(workspace)
     output = Output(head=limits.success_chars, tail=limits.failure_chars // 2)
@@ -68,6 +86,7 @@ async def _run(command: str, workspace: Workspace, limits: BashSettings, *, seco
             seconds=seconds,
             max_bytes=limits.max_bytes,
             pass_fds=(whereabouts.fileno(),),
+            environ=_surroundings(os.environ),
         )
         try:
             ended = await run_child(child, output)

@@ -13,7 +13,7 @@ import os
 import signal
 import subprocess
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Literal
@@ -40,6 +40,8 @@ class Child:
     pass_fds: tuple[int, ...] = ()
     stderr: IO[bytes] | None = None
     """Where errors go; into the output, in order, by default."""
+    environ: Mapping[str, str] | None = None
+    """None: the environment of this process."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,6 +173,7 @@ async def _spawn(child: Child, write_end: int) -> asyncio.subprocess.Process:
             stderr=write_end if child.stderr is None else child.stderr,
             start_new_session=True,
             pass_fds=child.pass_fds,
+            env=child.environ,
         )
     )
     try:

@@ -117,6 +117,8 @@ class Policy:
             for rule in met:
                 if rule.effect == effect and self._meets(rule, arguments, path, workspace):
                     return Decision(effect, f"{rule.text} ({rule.origin or 'a rule'}) says {effect}")
+                if effect == "ask" and tool == "Bash" and _dodges(rule, arguments):
+                    return Decision("ask", f"{rule.text} cannot be checked on a line like this")
         is_allowed_in_parts = tool == "Bash" and self._allows_each_part(arguments, met, workspace)
         return Decision("allow") if is_allowed_in_parts else None
 
@@ -210,6 +212,12 @@ def _allows(rule: Rule, part: SimpleCommand) -> bool:
     """Whether a rule about commands covers all that this one does; what it writes besides is not covered."""
     writes = any(objection(replace(part, words=(), redirections=(one,))) for one in part.redirections)
     return not part.assignments and not writes and meets_command(rule.pattern, part)
+
+
+def _dodges(rule: Rule, arguments: JsonObject) -> bool:
+    """Whether a command could hide from a rule against it, because nobody can say what it will run."""
+    is_against = rule.effect != "allow" and bool(rule.pattern)
+    return is_against and programs(str(arguments.get("command", ""))) is None
 
 
 def _command_pattern(command: str) -> str:
