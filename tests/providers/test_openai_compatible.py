@@ -202,6 +202,17 @@ def test_two_calls_never_share_an_id() -> None:
     ]
 
 
+async def test_a_call_never_takes_the_id_of_an_earlier_one_in_the_conversation(
+    canned: Any, provider: Any
+) -> None:
+    """T6: some servers count from nought in every reply."""
+    earlier = {"type": "tool_use", "id": "call_0", "name": "read", "input": {}}
+    canned.chunks(chunk({"tool_calls": [piece(0, "call_0", "read", "{}")]}, "tool_calls"))
+    request = Request(model="llama", messages=[{"role": "assistant", "content": [earlier]}])
+    [call] = (await complete(provider, request)).message.tool_calls
+    assert call.id != "call_0"
+
+
 def test_arguments_that_are_no_object_are_kept_as_they_came() -> None:
     assert calls_of(
         piece(0, "a", "read", '{"p": oops'), piece(1, "b", "read", "[1]"), piece(2, "c", "read", "")

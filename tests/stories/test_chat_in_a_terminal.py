@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 import stat
 from pathlib import Path
+
+import pytest
 
 from nacre.loop.round import CUT_SHORT
 from nacre.messages.pairing import INTERRUPTED
@@ -112,3 +115,19 @@ def test_many_ctrl_c_in_a_row_stop_one_turn_and_no_more(sim: Sim, tmp_path: Path
         person.type(CTRL_D)
         assert person.ends() == 0
     assert [pid for pid in pids(pid_file) if is_running(pid)] == []
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_a_closed_terminal_ends_the_command_too(
+    sim: Sim, tmp_path: Path, pid_file: Path, number: signal.Signals, code: int
+) -> None:
+    """Q2: nothing outlives the program, and the log is whole."""
+    sim.script(calls(call("Bash", command=keep_alive(pid_file))))
+    with terminal(tmp_path, "chat", **sim.environ()) as person:
+        person.see(PROMPT)
+        person.type("work\n")
+        eventually(lambda: bool(pids(pid_file)), "the command runs")
+        person.process.send_signal(number)
+        assert person.ends() == code
+    assert [pid for pid in pids(pid_file) if is_running(pid)] == []
+    said(logs(tmp_path)[0])

@@ -54,15 +54,18 @@ def test_the_prompt_may_come_from_stdin(tmp_path: Path) -> None:
     assert user_texts(logs(tmp_path)[0]) == ["a long\nprompt"]
 
 
-def test_ctrl_c_ends_with_130_and_leaves_a_whole_log_and_no_process(
-    sim: Sim, tmp_path: Path, pid_file: Path
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
+def test_being_stopped_leaves_a_whole_log_and_no_process(
+    sim: Sim, tmp_path: Path, pid_file: Path, number: signal.Signals, code: int
 ) -> None:
     """Q2: the command is ended with the turn, and the log itself says that it was."""
     sim.script(calls(call("Bash", command=keep_alive(pid_file))))
     with begun(tmp_path, "-p", "work", **sim.environ()) as process:
         eventually(lambda: bool(pids(pid_file)), "the command runs")
-        process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=SAFETY_SECONDS) == 130
+        process.send_signal(number)
+        assert process.wait(timeout=SAFETY_SECONDS) == code
     assert [pid for pid in pids(pid_file) if is_running(pid)] == []
     assert said(logs(tmp_path)[0])[-1] == f"user: ={INTERRUPTED}"
     assert INTERRUPTED in logs(tmp_path)[0].read_text()

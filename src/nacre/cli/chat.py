@@ -15,6 +15,7 @@ from nacre.cli.loop_thread import LoopThread
 from nacre.cli.options import RunOptions, load_settings, run_options
 from nacre.cli.output import has_colour, is_terminal, print_error
 from nacre.cli.render import TurnPrinter, shorten, status_line, styled
+from nacre.cli.signals import end_on_signals
 from nacre.cli.slash import Leave, Reopen, obey
 from nacre.errors import NacreError
 from nacre.messages.records import Said
@@ -35,8 +36,10 @@ def chat(options: RunOptions, /, **given: str | int | bool | None) -> int:
 
 def run_chat(options: RunOptions) -> int:
     """Hold a conversation until the person leaves."""
+    options.check()
     settings = load_settings(options)
     resume = LATEST if options.continue_ else options.resume
+    end_on_signals()
     with LoopThread() as loop, History(settings.home, keeps=not options.incognito) as history:
         _Conversation(options, settings, loop, history).hold(resume)
     return 0

@@ -41,6 +41,11 @@ class LoopThread:
         try:
             self._loop.call_soon_threadsafe(one.begin)
             return one.ended.result()
+        except SystemExit:
+            # Somebody ends the program: the work is stopped and cleaned up before it goes.
+            self._loop.call_soon_threadsafe(one.stop)
+            one.ended.exception()
+            raise
         finally:
             signal.signal(signal.SIGINT, before)
 

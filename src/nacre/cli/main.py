@@ -162,10 +162,7 @@ def _check(ctx: click.Context, options: RunOptions, *, has_format: bool) -> None
         raise click.UsageError("-p needs a prompt; say what you want to ask")
     if has_format and options.prompt is None:
         raise click.UsageError("--output-format goes with -p; add -p TEXT")
-    if options.continue_ and options.resume is not None:
-        raise click.UsageError("--continue and --resume exclude each other; leave one of them out")
-    if options.incognito and (options.continue_ or options.resume is not None):
-        raise click.UsageError("--incognito opens nothing on disk; leave out --continue and --resume")
+    options.check()
 
 
 def _did_you_mean(word: str) -> str:

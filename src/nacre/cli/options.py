@@ -42,6 +42,13 @@ class RunOptions:
         said = {name: value for name, value in given.items() if name in known and value not in (None, False)}
         return replace(self, **said)  # type: ignore[arg-type]
 
+    def check(self) -> None:
+        """Refuse options that contradict each other, wherever on the command line they stood."""
+        if self.continue_ and self.resume is not None:
+            raise click.UsageError("--continue and --resume exclude each other; leave one of them out")
+        if self.incognito and (self.continue_ or self.resume is not None):
+            raise click.UsageError("--incognito opens nothing on disk; leave out --continue and --resume")
+
     def as_settings(self) -> dict[str, str | int | bool]:
         """What these options mean in settings: the command line's layer for `nacre.settings.load`."""
         named = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from nacre.errors import StreamBroken
@@ -24,12 +24,12 @@ _REASONING = ("reasoning_content", "reasoning")
 
 
 class Assembly:
-    """A reply while it is being streamed."""
+    """A reply while it is being streamed; `taken` are the call ids the conversation already holds."""
 
-    def __init__(self, new_id: Callable[[], str]) -> None:
+    def __init__(self, new_id: Callable[[], str], taken: Collection[str] = ()) -> None:
         self._new_id = new_id
         self._text: list[str] = []
-        self._calls = _Calls()
+        self._calls = _Calls(taken)
         self._usage = Usage()
         self._finish: str | None = None
         self._id: str | None = None
@@ -104,7 +104,9 @@ class _Call:
 class _Calls:
     """The tool calls of one reply, however their fragments are numbered."""
 
-    def __init__(self) -> None:
+    def __init__(self, taken: Collection[str]) -> None:
+        # Some servers count from nought again in every reply; an id must name one call of the conversation.
+        self._taken = set(taken)
         self.ready: list[ToolCall] = []
         self._all: list[_Call] = []
         self._by_index: dict[int, _Call] = {}
@@ -138,8 +140,8 @@ class _Calls:
         for call in self._all[len(self.ready) :]:
             if only_whole and not call.is_whole:
                 break
-            taken = {earlier.id for earlier in self.ready}
-            call_id = call.id if call.id and call.id not in taken else f"call_{new_id()}"
+            call_id = call.id if call.id and call.id not in self._taken else f"call_{new_id()}"
+            self._taken.add(call_id)
             done.append(ToolCall(call_id, call.name, parse_arguments("".join(call.arguments))))
             self.ready.append(done[-1])
         return done

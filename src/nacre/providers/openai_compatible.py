@@ -67,7 +67,7 @@ class OpenAICompatibleProvider:
 
         Reasoning is shown but no part of the reply: these servers take none of it back.
         """
-        assembly = Assembly(self._clock.new_id)
+        assembly = Assembly(self._clock.new_id, _call_ids(request))
         client = self._connect()
         with self._explained(client):
             async with await self._open(client, request) as chunks:
@@ -168,3 +168,11 @@ def _refusal(error: APIError, *, status: int, headers: dict[str, str]) -> failur
         code=error.code or error.type or "",
         headers=headers,
     )
+
+
+def _call_ids(request: Request) -> set[str]:
+    contents = (message["content"] for message in request.messages)
+    blocks = (block for content in contents if isinstance(content, list) for block in content)
+    return {
+        str(block["id"]) for block in blocks if isinstance(block, dict) and block.get("type") == "tool_use"
+    }
