@@ -29,8 +29,17 @@ def sdk(name: str = "sdk", **env: str) -> Server:
     )[0]
 
 
+_others: set[int] = set()
+
+
+def forget_others() -> None:
+    """From now on count only processes that begin after this: other tests have theirs."""
+    _others.clear()
+    _others.update(children())
+
+
 def children() -> set[int]:
-    """The living processes whose parent we are."""
+    """The living processes whose parent we are, without those of other tests."""
     ours = set()
     for table in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -39,7 +48,7 @@ def children() -> set[int]:
             continue
         if int(parent) == os.getpid() and state not in {b"Z", b"X"}:
             ours.add(int(table.parent.name))
-    return ours
+    return ours - _others
 
 
 def is_running(pid: int) -> bool:

@@ -18,14 +18,14 @@ from nacre.mcp_client.connection import FIRST_WAIT_SECONDS
 from nacre.messages.blocks import Text
 from nacre.messages.wire import canonical
 from nacre.testing import FrozenClock
-from tests.mcp_client.places import QUICK, children, is_running, raw, until
+from tests.mcp_client.places import QUICK, children, forget_others, is_running, raw, until
 
 
 @pytest.fixture(autouse=True)
 def no_process_is_left() -> object:
-    before = children()
+    forget_others()
     yield
-    assert children() <= before
+    assert children() == set()
 
 
 async def test_tools_are_offered_under_the_servers_name_sorted() -> None:
