@@ -23,7 +23,7 @@ async def main(folder: Path) -> None:
         say("Your note says: buy milk."),
     )
     settings = load(folder, os.environ)
-    async with open_agent(settings, provider=provider, keeps=False) as ready:
+    async with open_agent(settings, provider=provider, session="unkept") as ready:
         async for event in ready.agent.run("What does my note say?"):
             match event:
                 case CallReady(tool_call):

@@ -141,7 +141,7 @@ def test_incognito_cannot_go_on_with_what_is_on_disk(args: tuple[str, ...], tmp_
     assert (done.returncode, done.stdout) == (2, "")
     assert "--incognito" in done.stderr
     later = chat(tmp_path, "hello", args=("--incognito", *args))
-    assert later.returncode == 3
+    assert later.returncode == 2
     assert list(tmp_path.iterdir()) == []
 
 

@@ -46,7 +46,14 @@ class Sim:
 
     def environ(self, **more: str) -> dict[str, str]:
         """Variables that point the program here."""
-        return {"ANTHROPIC_BASE_URL": self.url, "ANTHROPIC_API_KEY": "any", "NACRE_MODEL": MODEL, **more}
+        return {
+            "ANTHROPIC_BASE_URL": self.url,
+            "ANTHROPIC_API_KEY": "any",
+            "NACRE_MODEL": MODEL,
+            # These stories are about other things than who may call what.
+            "NACRE_PERMISSIONS_DEFAULT_MODE": "bypassPermissions",
+            **more,
+        }
 
     def _post(self, route: str, body: Json) -> None:
         data = b"" if body is None else json.dumps(body).encode()

@@ -62,7 +62,13 @@ async def talking_to(sim: Simulator, model: str, cwd: Path, **given: object) -> 
 
 
 def environment(cwd: Path) -> Mapping[str, str]:
-    return {"HOME": str(cwd), "NACRE_HOME": str(cwd / "home"), "PATH": "/usr/bin:/bin"}
+    return {
+        "HOME": str(cwd),
+        "NACRE_HOME": str(cwd / "home"),
+        "PATH": "/usr/bin:/bin",
+        # These stories are about other things than who may call what.
+        "NACRE_PERMISSIONS_DEFAULT_MODE": "bypassPermissions",
+    }
 
 
 async def say(agent: Agent, *texts: str) -> list[Event]:

@@ -201,7 +201,7 @@ async def test_a_file_that_is_no_transcript_is_refused_in_one_line_and_left_as_i
     async with Simulator(["Should not be asked."]) as sim:
         provider = AnthropicProvider(api_key="k", base_url=sim.url)
         with pytest.raises(NacreError) as caught:
-            async with open_agent(settings, provider=provider, resume="0a1b2c") as ready:
+            async with open_agent(settings, provider=provider, session="0a1b2c") as ready:
                 await say(ready.agent, "hello")
         await provider.close()
         assert not sim.log
@@ -222,7 +222,7 @@ async def test_a_log_torn_in_its_first_record_begins_anew_and_keeps_the_pieces(
     path = tmp_path / "home" / "projects" / "-somewhere" / "0a1b2c.jsonl"
     path.parent.mkdir(parents=True)
     path.write_bytes(content)
-    async with open_agent(settings, provider=ScriptedProvider(["Hello."]), resume="0a1b2c") as ready:
+    async with open_agent(settings, provider=ScriptedProvider(["Hello."]), session="0a1b2c") as ready:
         assert [f"{len(content)} bytes were moved" in notice for notice in ready.notices] == [True]
         await say(ready.agent, "hello")
     assert user_texts(path) == ["hello"]

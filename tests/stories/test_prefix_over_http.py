@@ -129,7 +129,7 @@ async def test_a_resumed_session_reads_the_cache_of_the_one_it_goes_on_with(
     script = [reply for _, replies in TURNS for reply in replies]
     async with Simulator(script) as sim:
         for number, (text, _) in enumerate(TURNS):
-            async with talking_to(sim, model, cwd, resume="latest" if number else None) as ready:
+            async with talking_to(sim, model, cwd, session="latest" if number else "new") as ready:
                 await say(ready.agent, text)
     assert_cached(sim.log, at_least=15)
     assert_received_as_folded(sim.log, ready.agent.session, model)

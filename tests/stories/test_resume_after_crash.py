@@ -47,7 +47,7 @@ def step(request):
     )
 
 async def work():
-    async with open_agent(provider=ScriptedProvider(otherwise=step), resume=sys.argv[1] or None) as ready:
+    async with open_agent(provider=ScriptedProvider(otherwise=step), session=sys.argv[1] or "new") as ready:
         ready.agent.limits = Limits(max_rounds=2)
         print("open", flush=True)
         while True:

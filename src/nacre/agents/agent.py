@@ -32,8 +32,8 @@ class Agent:
         self.limits = limits
         self._turn: AsyncGenerator[Event, None] | None = None
 
-    async def run(self, text: str) -> AsyncGenerator[Event, None]:
-        """One turn: from the person's text to the final reply.
+    async def run(self, text: str | None) -> AsyncGenerator[Event, None]:
+        """One turn: from the person's text to the final reply; without a text the last turn goes on (Q5).
 
         Cancelling the task that reads the events, or closing the generator, stops the request and every tool
         and leaves a session that can go on.

@@ -10,25 +10,31 @@ from pathlib import Path
 
 from nacre import prompts
 from nacre.agents.agent import Agent
+from nacre.agents.hands import Hands, take_up
 from nacre.agents.kept import Opened, mend, start
 from nacre.agents.kept import resume as resume_log
+from nacre.agents.rewind import Rewind
 from nacre.agents.session import Base, Session, SessionSettings
 from nacre.agents.workplace import environment, git_branch
 from nacre.clock import SYSTEM_CLOCK, Clock
-from nacre.errors import ConfigError, SessionNotFound
+from nacre.errors import SessionNotFound
 from nacre.loop.limits import Limits
 from nacre.providers.base import Provider
 from nacre.providers.choose import Choice, build, choose
+from nacre.providers.fallback import with_fallback
 from nacre.providers.retry import RetrySettings
 from nacre.settings import Settings, load
 from nacre.store.sessions import Sessions
-from nacre.tools import default_tools
 from nacre.tools.base import Tool
-from nacre.tools.workspace import Workspace
+from nacre.tools.guard import Ask
 
 SYSTEM = prompts.load(__package__, "system")
 LATEST = "latest"
 """Stands for the newest session of the working directory."""
+NEW = "new"
+"""Stands for a session that begins now."""
+UNKEPT = "unkept"
+"""Stands for a session that leaves nothing on disk."""
 UNNAMED = "unnamed"
 """The model's name when a caller brings a provider and does not say."""
 
@@ -39,6 +45,8 @@ class Ready:
 
     agent: Agent
     choice: Choice | None
+    hands: Hands
+    rewind: Rewind
     notices: tuple[str, ...] = ()
 
 
@@ -48,41 +56,56 @@ async def open_agent(
     *,
     provider: Provider | None = None,
     tools: Sequence[Tool] | None = None,
-    resume: str | None = None,
-    keeps: bool = True,
+    session: str = NEW,
+    ask: Ask | None = None,
     clock: Clock = SYSTEM_CLOCK,
 ) -> AsyncIterator[Ready]:
     """An agent for the working directory; on leaving the block everything it held is let go.
 
-    Without a provider the one is used that the settings and the environment call for. `resume` takes a
-    session's id, the beginning of one, or `latest`. With `keeps=False` nothing is written to disk.
+    Without a provider the one is used that the settings and the environment call for. `session` takes `new`,
+    `latest`, a session's id or the beginning of one, or `unkept` for one that leaves nothing on disk. The
+    usual tools stand behind a guard, which puts its questions to `ask`; tools of your own do not.
     """
-    if resume is not None and not keeps:
-        raise ConfigError("a session that leaves nothing on disk cannot go on with one that is there")
     settings = settings or load(Path.cwd(), os.environ)
     choice = None if provider else choose(settings.model, settings.environ)
     model = choice.model if choice else settings.model or UNNAMED
     async with AsyncExitStack() as stack:
-        workspace = Workspace(settings.cwd)
-        stack.push_async_callback(workspace.close)
         if provider is None:
             assert choice is not None
-            provider = build(choice, settings.environ, retry=_retry(settings))
+            provider = hire(choice, settings)
             stack.push_async_callback(provider.close)
-        opened = await _opened(settings, resume, clock) if keeps else None
+        opened = None if session == UNKEPT else await _opened(settings, session, clock)
         if opened:
             stack.push_async_callback(opened.keeper.close)
-        tools = default_tools(workspace) if tools is None else tools
-        session = Session(
-            Base.of(model, SYSTEM, tools, opening=environment(settings.cwd, clock.now().astimezone())),
-            opened.records if opened else (),
-            keeper=opened.keeper if opened else None,
-            settings=session_settings(settings),
-            clock=clock,
-        )
-        agent = Agent(session, provider, tools, limits=_limits(settings))
+        hands = await take_up(settings, stack, ask=ask, keeps=opened is not None)
+        tools = hands.tools if tools is None else tools
+        words = environment(settings.cwd, clock.now().astimezone())
+        talk = _session(Base.of(model, SYSTEM, tools, opening=words), opened, settings, clock)
+        talk.tellers.append(hands.notices)
+        rewind = hands.belong_to(talk, opened.keeper.folder if opened else None)
+        agent = Agent(talk, provider, tools, limits=_limits(settings))
         stack.push_async_callback(agent.cancel)
-        yield Ready(agent=agent, choice=choice, notices=tuple(opened.notices) if opened else ())
+        notices = (*(opened.notices if opened else ()), *hands.notices())
+        yield Ready(agent=agent, choice=choice, hands=hands, rewind=rewind, notices=notices)
+
+
+def _session(base: Base, opened: Opened | None, settings: Settings, clock: Clock) -> Session:
+    return Session(
+        base,
+        opened.records if opened else (),
+        keeper=opened.keeper if opened else None,
+        settings=session_settings(settings),
+        clock=clock,
+    )
+
+
+def hire(choice: Choice, settings: Settings) -> Provider:
+    """The chosen provider, with the one that takes over when it is out of reach (Q5)."""
+    main = build(choice, settings.environ, retry=_retry(settings))
+    if settings.fallback_model is None:
+        return main
+    second = choose(settings.fallback_model, settings.environ)
+    return with_fallback(main, build(second, settings.environ, retry=_retry(settings)), second.model)
 
 
 def session_settings(settings: Settings) -> SessionSettings:
@@ -108,9 +131,9 @@ def _retry(settings: Settings) -> RetrySettings:
     return replace(usual, tries=given.tries or usual.tries, max_wait=given.max_wait_seconds or usual.max_wait)
 
 
-async def _opened(settings: Settings, wanted: str | None, clock: Clock) -> Opened:
+async def _opened(settings: Settings, wanted: str, clock: Clock) -> Opened:
     branch = git_branch(settings.cwd)
-    if wanted is None:
+    if wanted == NEW:
         return start(settings.home, settings.cwd, branch_name=branch, clock=clock)
     path = find_log(settings, wanted)
     return await mend(resume_log(path, home=settings.home, branch_name=branch, clock=clock), clock)

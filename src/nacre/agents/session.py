@@ -6,7 +6,7 @@ Usable on its own by people with a loop of their own: `prepare` gives a request,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
@@ -129,6 +129,8 @@ class Session:
         lifetime = HOUR if settings.cache_ttl == "1h" else FIVE_MINUTES
         self._books = Books(strict=settings.strict_prefix, lifetime_seconds=lifetime)
         self._asked = 0
+        self.tellers: list[Callable[[], Iterable[str]]] = []
+        """Others that may have something to tell in a turn."""
 
     @property
     def id(self) -> str:
@@ -217,21 +219,22 @@ class Session:
 
     def heard(self, reply: Reply) -> None:
         """The loop's slot: keep the books on a reply."""
-        self.pay(reply.usage)
+        self.pay(reply.usage, reply.model)
         self.calibration = self.calibration.after(estimated=self._asked, real=reply.usage.prompt)
         self._books.heard(reply.usage)
 
-    def pay(self, usage: Usage) -> None:
-        """Count what a request cost, whether or not its reply was of use."""
-        self.meter = self.meter.after(usage, self.base.model)
+    def pay(self, usage: Usage, model: str | None = None) -> None:
+        """Count what a request cost, whether or not its reply was of use; another model may have answered."""
+        is_known = model is not None and profile(model).known
+        self.meter = self.meter.after(usage, model if model and is_known else self.base.model)
 
     def price(self, usage: Usage) -> float:
         """USD of this usage; nothing where no price is known."""
         return cost(self.profile, usage) or 0.0
 
     def warnings(self) -> list[str]:
-        """What there is to tell about the prefix and the cache, told once."""
-        return self._books.warnings()
+        """What there is to tell about the prefix, the cache and what tools are made of, told once."""
+        return [*self._books.warnings(), *(line for teller in self.tellers for line in teller())]
 
 
 def _without_system(messages: list[JsonObject]) -> list[JsonObject]:

@@ -16,10 +16,11 @@ from nacre.tools.base import Tool
 
 
 async def turn(
-    session: Session, provider: Provider, text: str, *, tools: Mapping[str, Tool], limits: Limits
+    session: Session, provider: Provider, text: str | None, *, tools: Mapping[str, Tool], limits: Limits
 ) -> AsyncGenerator[Event, None]:
     """From the person's text to the final reply; the text is on disk before anything is sent."""
-    await session.add_user(text)
+    if text is not None:
+        await session.add_user(text)
     spent, rounds, last = Usage(), 0, None
 
     async def ask(view: View, max_output: int) -> AsyncGenerator[ProviderEvent, None]:

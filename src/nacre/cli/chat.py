@@ -8,18 +8,20 @@ from dataclasses import dataclass
 
 import click
 
-from nacre.agents.opening import LATEST, Ready, open_agent
+from nacre.agents.opening import Ready, open_agent
 from nacre.agents.session import Session
+from nacre.cli.asking import ask_permission, ask_trust
 from nacre.cli.history import History
 from nacre.cli.loop_thread import LoopThread
 from nacre.cli.options import RunOptions, load_settings, run_options
 from nacre.cli.output import has_colour, is_terminal, print_error
 from nacre.cli.render import TurnPrinter, shorten, status_line, styled
 from nacre.cli.signals import end_on_signals
-from nacre.cli.slash import Leave, Reopen, obey
-from nacre.errors import NacreError
+from nacre.cli.slash import Leave, Reopen, Scene, obey
+from nacre.errors import NacreError, ProviderError
 from nacre.messages.records import Said
-from nacre.settings import Settings
+from nacre.settings import Settings, decline, trust
+from nacre.tools.guard import Answer, Question
 
 LAST_WORDS_CHARS = 160
 """Of each of the last two messages when a session is resumed: two lines on a narrow terminal."""
@@ -37,12 +39,21 @@ def chat(options: RunOptions, /, **given: str | int | bool | None) -> int:
 def run_chat(options: RunOptions) -> int:
     """Hold a conversation until the person leaves."""
     options.check()
-    settings = load_settings(options)
-    resume = LATEST if options.continue_ else options.resume
+    settings = _trusted(options, load_settings(options))
     end_on_signals()
     with LoopThread() as loop, History(settings.home, keeps=not options.incognito) as history:
-        _Conversation(options, settings, loop, history).hold(resume)
+        _Conversation(settings, loop, history).hold(options.session)
     return 0
+
+
+def _trusted(options: RunOptions, settings: Settings) -> Settings:
+    """Ask once, on the first run in a directory that brings settings of its own."""
+    is_person = is_terminal(sys.stdin) and is_terminal()
+    if not settings.wants_trust or not is_person or options.incognito:
+        return settings
+    is_yes = ask_trust(settings.project_root, settings.wants_trust)
+    (trust if is_yes else decline)(settings.home, settings.project_root)
+    return load_settings(options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,25 +67,24 @@ class _Place:
 class _Conversation:
     """One person at the terminal, in one session after another."""
 
-    def __init__(self, options: RunOptions, settings: Settings, loop: LoopThread, history: History) -> None:
-        self._options = options
+    def __init__(self, settings: Settings, loop: LoopThread, history: History) -> None:
         self._settings = settings
         self._loop = loop
         self._history = history
         self._is_person = is_terminal(sys.stdin) and is_terminal()
         self._colour = has_colour()
 
-    def hold(self, resume: str | None) -> None:
-        here = self._open(resume)
+    def hold(self, session: str) -> None:
+        here = self._open(session)
         try:
             while isinstance(ending := self._listen(here.ready), Reopen):
                 here = self._move(here, ending)
         finally:
             self._loop.call(here.held.aclose())
 
-    def _open(self, resume: str | None) -> _Place:
+    def _open(self, session: str) -> _Place:
         held = AsyncExitStack()
-        opening = open_agent(self._settings, resume=resume, keeps=not self._options.incognito)
+        opening = open_agent(self._settings, session=session, ask=self._ask if self._is_person else None)
         ready = self._loop.call(held.enter_async_context(opening))
         self._greet(ready)
         return _Place(ready, held)
@@ -114,18 +124,27 @@ class _Conversation:
 
     def _obey(self, text: str, ready: Ready) -> Leave | Reopen | None:
         try:
-            return obey(text, ready.agent.session, self._settings)
+            return obey(text, Scene(ready, self._settings, self._loop.call, self._go_on))
         except NacreError as error:
             print_error(str(error))
             return None
 
-    def _turn(self, ready: Ready, text: str) -> None:
+    async def _ask(self, question: Question) -> Answer:
+        return await self._loop.in_main(lambda: ask_permission(question))
+
+    def _go_on(self, ready: Ready) -> None:
+        self._turn(ready, None)
+
+    def _turn(self, ready: Ready, text: str | None) -> None:
         printer = TurnPrinter()
         try:
             self._loop.call(_play(ready, text, printer))
         except KeyboardInterrupt:
             printer.end()
             print_error("stopped; what was said so far is kept")
+        except ProviderError as error:
+            printer.end()
+            print_error(f"{error} (what you said is kept; /retry asks again)")
         except NacreError as error:
             printer.end()
             print_error(str(error))
@@ -161,7 +180,7 @@ def _resumed(session: Session) -> list[str]:
     return [f"resumed session {session.id}", *last]
 
 
-async def _play(ready: Ready, text: str, printer: TurnPrinter) -> None:
+async def _play(ready: Ready, text: str | None, printer: TurnPrinter) -> None:
     async with aclosing(ready.agent.run(text)) as events:
         async for event in events:
             printer.show(event)

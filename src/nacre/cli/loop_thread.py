@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import signal
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
+from queue import SimpleQueue
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
@@ -18,6 +19,7 @@ class LoopThread:
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
+        self._errands: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._loop.run_forever, name="nacre-loop", daemon=True)
 
     def __enter__(self) -> Self:
@@ -33,13 +35,23 @@ class LoopThread:
         self._loop.run_until_complete(self._loop.shutdown_default_executor())
         self._loop.close()
 
+    async def in_main(self, ask: Callable[[], T]) -> T:
+        """Have the waiting main thread do something for a coroutine: ask the person, for one thing."""
+        answered: asyncio.Future[T] = self._loop.create_future()
+
+        self._errands.put(lambda: self._loop.call_soon_threadsafe(_settle, answered, ask()))
+        return await answered
+
     def call(self, work: Coroutine[Any, Any, T]) -> T:
         """The coroutine's result; Ctrl-C cancels it, waits for its clean-up and raises the interrupt."""
         one = _Call(self._loop, work)
         # No exception out of nowhere in this thread: a second Ctrl-C would leave the work behind, unawaited.
         before = signal.signal(signal.SIGINT, lambda *_: self._loop.call_soon_threadsafe(one.stop))
+        one.ended.add_done_callback(lambda _: self._errands.put(None))
         try:
             self._loop.call_soon_threadsafe(one.begin)
+            while (errand := self._errands.get()) is not None:
+                self._run(errand, one)
             return one.ended.result()
         except SystemExit:
             # Somebody ends the program: the work is stopped and cleaned up before it goes.
@@ -48,6 +60,16 @@ class LoopThread:
             raise
         finally:
             signal.signal(signal.SIGINT, before)
+
+    def _run(self, errand: Callable[[], object], one: _Call[T]) -> None:
+        """With Ctrl-C as the person knows it: it ends the question, and the turn that asked it."""
+        ours = signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            errand()
+        except KeyboardInterrupt:
+            self._loop.call_soon_threadsafe(one.stop)
+        finally:
+            signal.signal(signal.SIGINT, ours)
 
 
 class _Call(Generic[T]):
@@ -79,3 +101,8 @@ class _Call(Generic[T]):
             self.ended.set_exception(error)
         else:
             self.ended.set_result(task.result())
+
+
+def _settle(answered: asyncio.Future[T], answer: T) -> None:
+    if not answered.done():
+        answered.set_result(answer)

@@ -42,6 +42,13 @@ class RunOptions:
         said = {name: value for name, value in given.items() if name in known and value not in (None, False)}
         return replace(self, **said)  # type: ignore[arg-type]
 
+    @property
+    def session(self) -> str:
+        """Which session to open, as `open_agent` understands it."""
+        if self.incognito:
+            return "unkept"
+        return "latest" if self.continue_ else self.resume or "new"
+
     def check(self) -> None:
         """Refuse options that contradict each other, wherever on the command line they stood."""
         if self.continue_ and self.resume is not None:

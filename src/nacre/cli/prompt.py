@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 
-from nacre.agents.opening import LATEST, open_agent
+from nacre.agents.opening import open_agent
 from nacre.cli.options import RunOptions, load_settings
 from nacre.cli.output import print_error, print_json
 from nacre.cli.signals import end_on_signals
@@ -33,8 +33,7 @@ def run_prompt(options: RunOptions) -> int:
 
 async def _run(options: RunOptions) -> int:
     settings = load_settings(options)
-    resume = LATEST if options.continue_ else options.resume
-    async with open_agent(settings, resume=resume, keeps=not options.incognito) as ready:
+    async with open_agent(settings, session=options.session) as ready:
         for notice in ready.notices:
             print_error(notice)
         answer, done = "", None

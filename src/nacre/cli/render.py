@@ -23,7 +23,7 @@ MAX_ARGUMENT_CHARS = 80
 MAX_RESULT_CHARS = 100
 """Of a result's first line."""
 
-_STYLES = {"dim": "2", "red": "31", "yellow": "33", "cyan": "36", "bold": "1"}
+_STYLES = {"dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36", "bold": "1"}
 
 
 def styled(text: str, style: str, *, colour: bool) -> str:

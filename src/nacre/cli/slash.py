@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from nacre.agents.fit import breakdown
+from nacre.agents.opening import NEW, UNKEPT, Ready
+from nacre.agents.rewind import Point
 from nacre.agents.session import InMemory, Session
 from nacre.cli.output import human_age, human_count, print_error, print_table
+from nacre.cli.render import shorten
 from nacre.clock import SYSTEM_CLOCK
 from nacre.settings import Settings
 from nacre.store.sessions import Sessions
+
+WORDS_CHARS = 60
+"""Of a message in a list: enough to recognise it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,35 +29,52 @@ class Leave:
 class Reopen:
     """Go on with another session, or with a new one."""
 
-    session: str | None = None
+    session: str = NEW
 
 
 Ending: TypeAlias = Leave | Reopen | None
 
 
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """Where a command is given."""
+
+    ready: Ready
+    settings: Settings
+    run: Callable[[Coroutine[Any, Any, Any]], Any]
+    """Runs a coroutine where the session lives, and waits for it."""
+    go_on: Callable[[Ready], None]
+    """Asks the model again, without new words."""
+
+    @property
+    def session(self) -> Session:
+        return self.ready.agent.session
+
+
 class Command(NamedTuple):
     """One slash command and its line in /help."""
 
-    act: Callable[[str, Session, Settings], Ending]
+    act: Callable[[str, Scene], Ending]
     summary: str
 
 
-def obey(line: str, session: Session, settings: Settings) -> Ending:
+def obey(line: str, scene: Scene) -> Ending:
     """Do what a line that begins with a slash says; an ending tells the chat to go elsewhere."""
     name, _, rest = line[1:].strip().partition(" ")
     command = COMMANDS.get(name)
     if command is None:
         print_error(f"no command /{name}; /help lists them (put a space before a message that begins with /)")
         return None
-    return command.act(rest.strip(), session, settings)
+    return command.act(rest.strip(), scene)
 
 
-def _help(_: str, __: Session, ___: Settings) -> Ending:
+def _help(_: str, __: Scene) -> Ending:
     print_table([(f"/{name}", command.summary) for name, command in COMMANDS.items()])
     return None
 
 
-def _context(_: str, session: Session, __: Settings) -> Ending:
+def _context(_: str, scene: Scene) -> Ending:
+    session = scene.session
     limits, used = session.thresholds, session.tokens
     parts = {
         "system and tools": session.base.tokens,
@@ -66,8 +89,8 @@ def _context(_: str, session: Session, __: Settings) -> Ending:
     return None
 
 
-def _cost(_: str, session: Session, __: Settings) -> Ending:
-    meter, usage = session.meter, session.meter.usage
+def _cost(_: str, scene: Scene) -> Ending:
+    meter, usage = scene.session.meter, scene.session.meter.usage
     print_table(
         [
             ("requests", str(meter.requests)),
@@ -85,13 +108,15 @@ def _cost(_: str, session: Session, __: Settings) -> Ending:
     return None
 
 
-def _clear(_: str, session: Session, __: Settings) -> Ending:
+def _clear(_: str, scene: Scene) -> Ending:
+    session = scene.session
     stays = bool(session.view.items) and not isinstance(session.keeper, InMemory)
     print(f"new session; the old one stays: /resume {session.id[:8]}" if stays else "new session")
-    return Reopen()
+    return Reopen(UNKEPT if isinstance(session.keeper, InMemory) else NEW)
 
 
-def _resume(wanted: str, session: Session, settings: Settings) -> Ending:
+def _resume(wanted: str, scene: Scene) -> Ending:
+    session, settings = scene.session, scene.settings
     if isinstance(session.keeper, InMemory):
         # Even a listing leaves a trace: it keeps what it has read for the next one.
         print_error("this chat leaves nothing on disk and opens nothing there; start another for that")
@@ -115,7 +140,59 @@ def _resume(wanted: str, session: Session, settings: Settings) -> Ending:
     return None
 
 
-def _exit(_: str, __: Session, ___: Settings) -> Ending:
+def _rewind(wanted: str, scene: Scene) -> Ending:
+    """Back to before a message: its number first, then what to take back (both unless said)."""
+    points = scene.ready.rewind.points()
+    number, _, what = wanted.partition(" ")
+    if not wanted:
+        _list_points(points)
+        return None
+    if not (number.isdigit() and 1 <= int(number) <= len(points)) or what not in {
+        "",
+        "files",
+        "conversation",
+    }:
+        print_error("type /rewind N, /rewind N files or /rewind N conversation; /rewind lists the numbers")
+        return None
+    point = points[int(number) - 1]
+    if what != "conversation":
+        restored = scene.run(scene.ready.rewind.restore(point))
+        print(f"restored {len(restored)} files" + "".join(f"\n  {path}" for path in restored))
+    if what != "files":
+        scene.run(scene.ready.rewind.forget(point))
+        print(f"the conversation is back before: {shorten(point.words, WORDS_CHARS)}")
+    return None
+
+
+def _list_points(points: list[Point]) -> None:
+    now = SYSTEM_CLOCK.now()
+    print_table(
+        [
+            (str(n), human_age(point.at, now), f"{len(point.files)} files", shorten(point.words, WORDS_CHARS))
+            for n, point in enumerate(points, 1)
+        ],
+        right=(0,),
+    )
+    if not points:
+        print("nothing was said yet")
+    else:
+        print("/rewind N takes back that message and all after it; what commands changed stays changed")
+
+
+def _retry(_: str, scene: Scene) -> Ending:
+    if scene.session.view.last_reply is not None and not scene.session.view.open_calls:
+        print("the last turn is finished; say something")
+        return None
+    scene.go_on(scene.ready)
+    return None
+
+
+def _tasks(_: str, scene: Scene) -> Ending:
+    print(scene.ready.hands.board)
+    return None
+
+
+def _exit(_: str, __: Scene) -> Ending:
     return Leave()
 
 
@@ -125,5 +202,8 @@ COMMANDS = {
     "cost": Command(_cost, "tokens and money of this session"),
     "clear": Command(_clear, "start a new, empty session; the old one stays resumable"),
     "resume": Command(_resume, "go on with another session: /resume ID; without ID lists them"),
+    "rewind": Command(_rewind, "take back: /rewind N [files|conversation]; without N lists the points"),
+    "retry": Command(_retry, "ask again after a failure, without new words"),
+    "tasks": Command(_tasks, "the task list"),
     "exit": Command(_exit, "leave (also Ctrl-D)"),
 }

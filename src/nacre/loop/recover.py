@@ -73,4 +73,3 @@ async def whole_reply(
             yield StartedOver("the prompt was too long; it was shortened")
         if not again:
             return
-

@@ -5,7 +5,7 @@ May import the rooms below it; light, because every command loads it.
 """
 
 from nacre.settings.load import load
-from nacre.settings.trust import is_trusted, trust
+from nacre.settings.trust import decline, is_trusted, trust
 from nacre.settings.values import Problem, Settings, Switches
 
-__all__ = ["Problem", "Settings", "Switches", "is_trusted", "load", "trust"]
+__all__ = ["Problem", "Settings", "Switches", "decline", "is_trusted", "load", "trust"]

@@ -14,9 +14,9 @@ from nacre.errors import ConfigError
 from nacre.messages.blocks import Json
 from nacre.settings.gate import Gate
 from nacre.settings.project import find_root, is_committed, is_same
-from nacre.settings.schema import Layer
+from nacre.settings.schema import Layer, Reach
 from nacre.settings.sources import Given, Source, from_command_line, from_environment, from_file
-from nacre.settings.trust import FILE, Trusted, canonical, read_trusted
+from nacre.settings.trust import FILE, Trusted, canonical, is_declined, read_trusted
 from nacre.settings.values import Listed, Problem, Settings
 
 POLICY_PATH = Path("/etc/nacre/settings.json")
@@ -45,25 +45,43 @@ def load(
     home = _home(outside, environ)
     root = find_root(cwd, home)
     trusted = read_trusted(home)
-    gate = Gate(
-        root=root,
-        trust_path=home / FILE,
-        is_trusted=canonical(root) in trusted.directories,
-        is_local_committed=is_committed(root / LOCAL_FILE),
-    )
-    sources = [gate.admitted(source) for source in (*outside, *_files(root, home))]
+    gate = _gate(root, home, trusted)
+    files = _files(root, home)
+    sources = [gate.admitted(source) for source in (*outside, *files)]
     return _built(
         Settings(
             home=home,
             cwd=cwd,
             project_root=root,
             is_trusted=gate.is_trusted,
+            wants_trust=_wanting(files, home, root) if not gate.is_trusted else (),
             env_names=tuple(sorted({name for source in sources for name in source.environ})),
             environ=MappingProxyType(_environ(environ, sources)),
             problems=_problems(sources, trusted),
         ),
         sources,
     )
+
+
+def _gate(root: Path, home: Path, trusted: Trusted) -> Gate:
+    return Gate(
+        root=root,
+        trust_path=home / FILE,
+        is_trusted=canonical(root) in trusted.directories,
+        is_local_committed=is_committed(root / LOCAL_FILE),
+    )
+
+
+def _wanting(files: Iterable[Source], home: Path, root: Path) -> tuple[str, ...]:
+    """What the project's files set that only a trusted directory may set, unless the user already said no."""
+    names = {
+        given.key.name
+        for source in files
+        if source.layer in (Layer.LOCAL, Layer.PROJECT)
+        for given in source.given
+        if given.key.reach is Reach.TRUSTED
+    }
+    return () if not names or is_declined(home, root) else tuple(sorted(names))
 
 
 def _problems(sources: Iterable[Source], trusted: Trusted) -> tuple[Problem, ...]:

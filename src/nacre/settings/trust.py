@@ -14,6 +14,8 @@ from nacre.errors import ConfigError
 from nacre.settings.values import Problem
 
 FILE = "trust.json"
+DECLINED_FILE = "declined.json"
+"""Directories the user was asked about and did not trust; they are not asked again."""
 MODE = 0o600
 """The list says which projects someone works on: nobody else's business."""
 
@@ -33,8 +35,22 @@ def is_trusted(home: Path, directory: Path) -> bool:
 
 def trust(home: Path, directory: Path) -> None:
     """Add a directory to the list; a list that cannot be read is left alone and the user is told."""
-    path = home / FILE
-    trusted = read_trusted(home)
+    _add(home, FILE, directory)
+
+
+def decline(home: Path, directory: Path) -> None:
+    """Remember that the user does not trust a directory."""
+    _add(home, DECLINED_FILE, directory)
+
+
+def is_declined(home: Path, directory: Path) -> bool:
+    """Whether the user was asked about this directory and said no."""
+    return canonical(directory) in read_trusted(home, DECLINED_FILE).directories
+
+
+def _add(home: Path, name: str, directory: Path) -> None:
+    path = home / name
+    trusted = read_trusted(home, name)
     if trusted.problem is not None:
         raise ConfigError(trusted.problem.line)
     if canonical(directory) in trusted.directories:
@@ -49,9 +65,9 @@ def trust(home: Path, directory: Path) -> None:
         raise ConfigError(f"{path}: cannot be written ({error.strerror}); check its permissions") from error
 
 
-def read_trusted(home: Path) -> Trusted:
+def read_trusted(home: Path, name: str = FILE) -> Trusted:
     """The list; a file that is not one counts as empty and is reported, never deleted."""
-    path = home / FILE
+    path = home / name
     try:
         value = json.loads(os.fsdecode(path.read_bytes()))
     except (FileNotFoundError, NotADirectoryError):

@@ -188,6 +188,8 @@ class Settings:
     project_root: Path
     """The directory whose `.nacre/` holds the project's settings, and which the user may trust."""
     is_trusted: bool = False
+    wants_trust: tuple[str, ...] = ()
+    """Settings of the project that are ignored until the user trusts it; empty once they were asked."""
     model: str | None = None
     """None: chosen by the keys that are present (P3)."""
     small_model: str | None = None

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from nacre.tools.base import Tool
+    from nacre.tools.bash import BashSettings
     from nacre.tools.workspace import Workspace
 
 
-def default_tools(workspace: Workspace) -> list[Tool]:
+def default_tools(workspace: Workspace, *, bash: BashSettings | None = None) -> list[Tool]:
     """Bash, Edit, Glob, Grep, Read and Write on one workspace, sorted by name."""
     # Not at import: building the schemas needs pydantic, and most commands of the program need no tool.
     from nacre.tools.bash import bash_tool  # noqa: PLC0415
@@ -23,7 +24,7 @@ def default_tools(workspace: Workspace) -> list[Tool]:
     from nacre.tools.write import write_tool  # noqa: PLC0415
 
     return [
-        bash_tool(workspace),
+        bash_tool(workspace, bash),
         edit_tool(workspace),
         glob_tool(workspace),
         grep_tool(workspace),

@@ -1,0 +1,83 @@
+"""What an agent works with: its tools behind a guard, the tools of MCP servers, a task list, the way back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from nacre.agents.mcp_tools import mcp_tools
+from nacre.agents.permissions import Learned, policy_of
+from nacre.agents.rewind import Rewind
+from nacre.agents.session import Session
+from nacre.mcp_client import Servers, parse_servers
+from nacre.messages.records import Noted
+from nacre.settings import Settings
+from nacre.tools import default_tools
+from nacre.tools.base import Tool
+from nacre.tools.bash import BashSettings
+from nacre.tools.guard import Ask, Guard
+from nacre.tools.tasks import Task, TaskBoard, restored, stored, task_list_tool
+from nacre.tools.web_fetch import web_fetch_tool
+from nacre.tools.workspace import Workspace
+
+TASKS = "tasks"
+"""The kind of note that holds the task list."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hands:
+    """Tools and all that belongs to them."""
+
+    workspace: Workspace
+    guard: Guard
+    board: TaskBoard = field(default_factory=TaskBoard)
+    tools: list[Tool] = field(default_factory=list)
+    notices: Callable[[], tuple[str, ...]] = tuple
+    """What MCP servers have to tell, told once."""
+
+    def belong_to(self, session: Session, folder: Path | None) -> Rewind:
+        """Tie the task list and the files before a change to a session, whose log then holds them."""
+        notes = session.view.noted(TASKS)
+        self.board.tasks = restored(notes[-1].fact("tasks")).tasks if notes else ()
+
+        async def keep(tasks: tuple[Task, ...]) -> None:
+            note = Noted(
+                id=session.clock.new_id(), at=session.clock.now(), kind=TASKS, facts={"tasks": stored(tasks)}
+            )
+            await session.transcript.append(note)
+
+        self.board.changed = keep
+        rewind = Rewind(session.transcript, session.clock, folder=folder)
+        self.workspace.before_change = rewind.keep
+        return rewind
+
+
+async def take_up(
+    settings: Settings, stack: AsyncExitStack, *, ask: Ask | None = None, keeps: bool = True
+) -> Hands:
+    """Get everything ready; what was started ends with the stack."""
+    workspace = Workspace(settings.cwd)
+    stack.push_async_callback(workspace.close)
+    learned = Learned(settings.home, settings.project_root)
+    guard = Guard(policy_of(settings, learned), workspace, ask=ask, learn=learned.add if keeps else None)
+    board = TaskBoard()
+    tools = [*default_tools(workspace, bash=_bash(settings)), task_list_tool(board)]
+    if settings.switches.web_fetch:
+        tools.append(web_fetch_tool())
+    notices: Callable[[], tuple[str, ...]] = tuple
+    if settings.mcp_servers:
+        servers = Servers(parse_servers(settings.mcp_servers, environ=settings.environ))
+        await stack.enter_async_context(servers)
+        tools += mcp_tools(servers)
+        notices = servers.take_notices
+    return Hands(workspace, guard, board, guard.stand_before(tools), notices)
+
+
+def _bash(settings: Settings) -> BashSettings:
+    usual, given = BashSettings(), settings.tools
+    return BashSettings(
+        seconds=given.timeout_seconds or usual.seconds,
+        max_seconds=given.max_timeout_seconds or usual.max_seconds,
+    )
