@@ -278,3 +278,24 @@ def test_opening_through_a_swapped_directory_is_noticed(workspace: Workspace, tm
     (workspace.root / "src").symlink_to(elsewhere)
     with pytest.raises(ToolError, match="moved"):
         open_regular(real, "src/app.py")
+
+
+@pytest.mark.parametrize(
+    ("command", "text"),
+    [
+        ("git commit -m x", "Bash(git commit:*)"),
+        ("python3 -c 'print(1)'", "Bash(python3 -c 'print(1)')"),
+        ("rm build/x", "Bash(rm build/x)"),
+        ("git -C x push", "Bash(git -C x push)"),
+        ("make test && make lint", "Bash(make test && make lint)"),
+    ],
+)
+def test_always_means_no_more_than_what_was_seen(workspace: Workspace, command: str, text: str) -> None:
+    """An answer about one command must not open the door for every use of an interpreter or of rm."""
+    call: JsonObject = {"command": command}
+    rule = Policy(root=workspace.root).rule_for(tool("Bash"), call, workspace)
+    assert rule.text == text
+    learnt = Policy(root=workspace.root, rules=(parse_rule(rule.text, "allow"),))
+    assert learnt.decide(tool("Bash"), call, workspace).effect == "allow"
+    assert learnt.decide(tool("Bash"), {"command": command + "\nrm -rf /"}, workspace).effect == "ask"
+    assert learnt.decide(tool("Bash"), {"command": "python3 -c 'print(2)'"}, workspace).effect == "ask"

@@ -129,10 +129,12 @@ class Policy:
             return meets_path(rule.pattern, path, root=self.root, cwd=workspace.cwd)
         if "url" in arguments:
             return meets_host(rule.pattern, _host(arguments))
-        # An allowing pattern is about one command; a line of several is judged part by part below.
-        parts = programs(str(arguments.get("command", ""))) or ()
+        command = str(arguments.get("command", ""))
         if rule.effect == "allow":
-            return False
+            # A pattern is about one command, and a line of several is judged part by part below; but a line
+            # that somebody allowed to the letter is allowed.
+            return rule.pattern == command.strip()
+        parts = programs(command) or ()
         return any(meets_command(rule.pattern, part) for part in parts)
 
     def _allows_each_part(self, arguments: JsonObject, rules: Iterable[Rule], workspace: Workspace) -> bool:
@@ -221,15 +223,13 @@ def _dodges(rule: Rule, arguments: JsonObject) -> bool:
 
 
 def _command_pattern(command: str) -> str:
-    """The beginning that says what a command does; of a line of several, the line itself."""
+    """What "always" means for a command: `git commit:*` where two words say what it does, else this very line."""
     parts = programs(command)
-    if not parts or len(parts) != 1 or not parts[0].words:
-        return " ".join(command.split())
-    words = parts[0].words
-    kept = 2 if words[0].text in SUBCOMMANDS and len(words) > 1 and not words[1].text.startswith("-") else 1
-    if not all(word.is_literal for word in words[:kept]):
-        return " ".join(command.split())
-    return " ".join(word.text for word in words[:kept]) + ":*"
+    words = parts[0].words if parts and len(parts) == 1 else ()
+    is_named = len(words) > 1 and words[0].text in SUBCOMMANDS and not words[1].text.startswith("-")
+    if is_named and all(word.is_literal for word in words[:2]):
+        return f"{words[0].text} {words[1].text}:*"
+    return command.strip()
 
 
 def _outside(parts: Iterable[SimpleCommand], roots: tuple[Path, ...], workspace: Workspace) -> str:
