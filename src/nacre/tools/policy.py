@@ -223,7 +223,7 @@ def _dodges(rule: Rule, arguments: JsonObject) -> bool:
 
 
 def _command_pattern(command: str) -> str:
-    """What "always" means for a command: `git commit:*` where two words say what it does, else this very line."""
+    """What "always" means: `git commit:*` where two words say what a command does, else this very line."""
     parts = programs(command)
     words = parts[0].words if parts and len(parts) == 1 else ()
     is_named = len(words) > 1 and words[0].text in SUBCOMMANDS and not words[1].text.startswith("-")
