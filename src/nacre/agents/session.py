@@ -15,7 +15,7 @@ from nacre.agents.books import Books
 from nacre.agents.fit import Rung, fit
 from nacre.agents.meter import Meter
 from nacre.cache.breakpoints import Lifetime, place
-from nacre.cache.rules import ModelProfile, cost, profile
+from nacre.cache.rules import ModelProfile, profile
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import InvalidRequest, PromptTooLong
 from nacre.loop.limits import Thresholds, thresholds, window
@@ -227,10 +227,6 @@ class Session:
         """Count what a request cost, whether or not its reply was of use; another model may have answered."""
         is_known = model is not None and profile(model).known
         self.meter = self.meter.after(usage, model if model and is_known else self.base.model)
-
-    def price(self, usage: Usage) -> float:
-        """USD of this usage; nothing where no price is known."""
-        return cost(self.profile, usage) or 0.0
 
     def warnings(self) -> list[str]:
         """What there is to tell about the prefix, the cache and what tools are made of, told once."""

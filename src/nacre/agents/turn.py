@@ -22,6 +22,7 @@ async def turn(
     if text is not None:
         await session.add_user(text)
     spent, rounds, last = Usage(), 0, None
+    paid_before = session.meter.cost_usd
 
     async def ask(view: View, max_output: int) -> AsyncGenerator[ProviderEvent, None]:
         async with aclosing(provider.stream(session.send(view, max_output))) as events:
@@ -51,5 +52,5 @@ async def turn(
         outcome="answered" if is_answered else "turn_limit",
         rounds=rounds,
         usage=spent,
-        cost_usd=session.price(spent),
+        cost_usd=session.meter.cost_usd - paid_before,
     )
