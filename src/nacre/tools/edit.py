@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import re
-import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -11,8 +11,8 @@ from typing import Annotated
 from nacre import prompts
 from nacre.errors import ToolError
 from nacre.tools.base import Tool, tool
-from nacre.tools.files import Encoding, decode, read_whole, replace_file
-from nacre.tools.workspace import Version, Workspace, check_seen, in_thread, version_of
+from nacre.tools.files import Encoding, decode, read_whole
+from nacre.tools.workspace import Version, Workspace, check_seen, in_thread, put
 
 DESCRIPTION = prompts.load("nacre.tools", "edit")
 
@@ -42,8 +42,8 @@ def edit_tool(workspace: Workspace) -> Tool:
         seen = workspace.seen(path)
         await workspace.before_change(path)
         change = _Change(old_string, new_string, replace_all)
-        version, lines = await in_thread(lambda stop: _edit(path, file_path, change, seen=seen, stop=stop))
-        workspace.saw(path, version)
+        content, before, lines = await in_thread(lambda _: _edited(path, file_path, change, seen=seen))
+        workspace.saw(path, await put(workspace, path, content, before=before))
         return f"Edited {file_path}: {_places(lines)}."
 
     return edit
@@ -83,9 +83,10 @@ def _check(old: str, new: str) -> None:
         ) from None
 
 
-def _edit(
-    path: Path, shown: str, change: _Change, *, seen: Version | None, stop: threading.Event
-) -> tuple[Version, list[int]]:
+def _edited(
+    path: Path, shown: str, change: _Change, *, seen: Version | None
+) -> tuple[bytes, os.stat_result, list[int]]:
+    """What the file shall hold, what it was, and the lines that change."""
     content, found = read_whole(path, shown)
     check_seen(seen, content, shown)
     text, encoding = decode(content, shown)
@@ -99,8 +100,7 @@ def _edit(
             f"old_string is in {shown} {len(lines)} times ({_numbers(lines)}); "
             "add lines around it to make it unique, or set replace_all."
         )
-    result = _encode(edited, encoding)
-    return version_of(result, replace_file(path, result, before=found, stop=stop)), lines
+    return _encode(edited, encoding), found, lines
 
 
 def _encode(text: str, encoding: Encoding) -> bytes:

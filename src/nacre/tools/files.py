@@ -131,6 +131,14 @@ def replace_file(
     return written
 
 
+def make_directory(directory: Path, shown: str) -> None:
+    """Make the directory of a file that shall be created, with those above it."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ToolError(f"Cannot make the directory of {shown}: {_reason(error)}.") from None
+
+
 def _write_beside(folder: int, name: str, content: bytes, before: os.stat_result | None) -> os.stat_result:
     handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, NEW_FILE_MODE, dir_fd=folder)
     with os.fdopen(handle, "wb") as target:

@@ -68,9 +68,9 @@ class Guard:
                 self.denials += 1
                 raise ToolError(f"Not allowed: {decision.reason}. {self.policy.summary()}")
             with expecting(decision.path):
-                return await tool.call(arguments)
+                return await _in_its_time(tool, arguments)
 
-        return replace(tool, call=call)
+        return replace(tool, call=call, max_seconds=None)
 
     async def _asked(self, tool: Tool, arguments: JsonObject) -> Decision:
         # One question at a time; and an earlier "always" may have answered this one already.
@@ -97,3 +97,14 @@ class Guard:
                     return replace(decision, effect="allow")
                 case "no":
                     return replace(decision, effect="deny", reason="the user said no")
+
+
+async def _in_its_time(tool: Tool, arguments: JsonObject) -> ToolResult | str:
+    """The tool's time begins when it does: whoever was asked before may have taken theirs."""
+    try:
+        async with asyncio.timeout(tool.max_seconds) as limit:
+            return await tool.call(arguments)
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        raise ToolError(f"{tool.name} was stopped after {tool.max_seconds:g} s.") from None

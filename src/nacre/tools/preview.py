@@ -29,7 +29,8 @@ async def preview(tool: str, arguments: JsonObject, workspace: Workspace) -> str
             path = workspace.locate(named)
             return await in_thread(lambda stop: _diff(tool, arguments, path, named))
         case _:
-            return _short(canonical(arguments).decode(errors="replace"))
+            lines = (f"{name}: {canonical(value).decode()}" for name, value in sorted(arguments.items()))
+            return _short("\n".join(lines) or "(no arguments)")
 
 
 def _diff(tool: str, arguments: JsonObject, path: Path, named: str) -> str:

@@ -11,12 +11,15 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from nacre.errors import ToolError
 from nacre.tools.child import end_group, has_members
+from nacre.tools.files import make_directory, replace_file
 
 T = TypeVar("T")
+Writer: TypeAlias = Callable[[Path, bytes], Awaitable[None]]
+"""Writes a file of a directory it owns; a `ToolError` refuses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,8 @@ class Workspace:
         self.cwd = self.root
         self._seen: dict[Path, Version] = {}
         self._groups: set[int] = set()
+        self.owned: dict[Path, Writer] = {}
+        """Directories whose files somebody else writes: memory, for one, which keeps an index and history."""
         self.before_change: Callable[[Path], Awaitable[None]] = _nothing
         """Called with the real file before a tool changes it; raising stops the change."""
 
@@ -97,6 +102,23 @@ class Workspace:
         """End what commands left running in the background."""
         groups, self._groups = self._groups, set()
         await asyncio.gather(*(end_group(group) for group in groups if has_members(group)))
+
+
+async def put(workspace: Workspace, path: Path, content: bytes, *, before: os.stat_result | None) -> Version:
+    """Give a file its new content: through the owner of its directory, or by replacing it whole."""
+    owner = next((write for root, write in workspace.owned.items() if path.is_relative_to(root)), None)
+    if owner is not None:
+        await owner(path, content)
+        return version_of(content, await in_thread(lambda _: path.stat()))
+    return await in_thread(lambda stop: _replace(path, content, before, stop, workspace.shown(path)))
+
+
+def _replace(
+    path: Path, content: bytes, before: os.stat_result | None, stop: threading.Event, shown: str
+) -> Version:
+    if before is None:
+        make_directory(path.parent, shown)
+    return version_of(content, replace_file(path, content, before=before, stop=stop))
 
 
 async def _nothing(path: Path) -> None:

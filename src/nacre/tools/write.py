@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-import threading
 from pathlib import Path
 from typing import Annotated
 
 from nacre import prompts
 from nacre.errors import ToolError
 from nacre.tools.base import Tool, tool
-from nacre.tools.files import read_whole, replace_file
-from nacre.tools.workspace import Version, Workspace, check_seen, in_thread, version_of
+from nacre.tools.files import read_whole
+from nacre.tools.workspace import Version, Workspace, check_seen, in_thread, put
 
 DESCRIPTION = prompts.load("nacre.tools", "write")
 
@@ -33,31 +32,17 @@ def write_tool(workspace: Workspace) -> Tool:
             ) from None
         seen = workspace.seen(path)
         await workspace.before_change(path)
-        version, existed = await in_thread(
-            lambda stop: _write(path, wanted, seen=seen, shown=file_path, stop=stop)
-        )
-        workspace.saw(path, version)
-        return f"{'Replaced' if existed else 'Created'} {file_path} ({len(wanted):,} bytes)."
+        before = await in_thread(lambda _: _checked(path, seen, file_path))
+        workspace.saw(path, await put(workspace, path, wanted, before=before))
+        return f"{'Replaced' if before else 'Created'} {file_path} ({len(wanted):,} bytes)."
 
     return write
 
 
-def _write(
-    path: Path, wanted: bytes, *, seen: Version | None, shown: str, stop: threading.Event
-) -> tuple[Version, bool]:
-    before: os.stat_result | None = None
-    if os.path.lexists(path):
-        content, before = read_whole(path, shown)
-        check_seen(seen, content, shown)
-    else:
-        _make_directory(path.parent, shown)
-    return version_of(wanted, replace_file(path, wanted, before=before, stop=stop)), before is not None
-
-
-def _make_directory(directory: Path, shown: str) -> None:
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ToolError(
-            f"Cannot make the directory of {shown}: {(error.strerror or 'failed').lower()}."
-        ) from None
+def _checked(path: Path, seen: Version | None, shown: str) -> os.stat_result | None:
+    """What the file was, if there is one, after making sure that the model knows it."""
+    if not os.path.lexists(path):
+        return None
+    content, before = read_whole(path, shown)
+    check_seen(seen, content, shown)
+    return before
