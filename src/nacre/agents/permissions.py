@@ -11,6 +11,7 @@ import os
 from pathlib import Path
 
 from nacre.errors import ConfigError
+from nacre.messages.blocks import Json
 from nacre.settings import Settings
 from nacre.settings.values import Listed
 from nacre.tools.policy import Policy
@@ -27,37 +28,56 @@ class Learned:
         self._project = str(project)
 
     def rules(self) -> tuple[Rule, ...]:
-        return tuple(parse_rule(text, "allow", "your answer") for text in self._read().get(self._project, []))
+        return tuple(
+            parse_rule(text, "allow", str(self._path)) for text in self._read().get(self._project, [])
+        )
 
     def add(self, rule: Rule) -> None:
-        """Remember a rule; a file that cannot be read is left alone, and the person is told."""
+        """Remember a rule; a file that cannot be read is left alone, and `ConfigError` says so."""
         known = self._read()
         texts = known.get(self._project, [])
         if rule.text in texts:
             return
         known[self._project] = [*texts, rule.text]
-        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        beside = self._path.with_suffix(f".{os.getpid()}.tmp")
-        beside.write_text(json.dumps(known, indent=2, sort_keys=True) + "\n", encoding="utf-8")
-        beside.chmod(0o600)
-        beside.replace(self._path)
+        try:
+            self._write(json.dumps(known, indent=2, sort_keys=True) + "\n")
+        except OSError as error:
+            why = error.strerror or str(error)
+            raise ConfigError(f"{self._path}: cannot be written ({why}); check its permissions") from error
 
     def _read(self) -> dict[str, list[str]]:
         try:
-            value = json.loads(self._path.read_text(encoding="utf-8"))
+            value = json.loads(self._path.read_bytes())
         except FileNotFoundError:
             return {}
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise ConfigError(
                 f"{self._path}: cannot be read ({error}); correct it or move it away"
             ) from error
-        if not isinstance(value, dict):
-            raise ConfigError(f"{self._path}: must be a JSON object; correct it or move it away")
-        return {
-            str(project): [str(text) for text in texts]
-            for project, texts in value.items()
-            if isinstance(texts, list)
-        }
+        if not _is_listing(value):
+            raise ConfigError(
+                f"{self._path}: must hold a list of rules for each project; correct it or move it away"
+            )
+        return dict(value)
+
+    def _write(self, text: str) -> None:
+        """Write aside, then rename: a crash leaves the old answers or the new ones."""
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        beside = self._path.with_suffix(f".{os.getpid()}.tmp")
+        # What somebody allows says what they work on: nobody else's business, not even for a moment.
+        with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            os.fchmod(file.fileno(), 0o600)
+            file.write(text.encode())
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(self._path)
+
+
+def _is_listing(value: Json) -> bool:
+    """Whether it says for each project which rules hold; anything else would be lost by writing it again."""
+    return isinstance(value, dict) and all(
+        isinstance(texts, list) and all(isinstance(text, str) for text in texts) for texts in value.values()
+    )
 
 
 def policy_of(settings: Settings, learned: Learned) -> Policy:
