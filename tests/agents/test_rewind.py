@@ -97,3 +97,24 @@ async def test_a_file_that_cannot_be_kept_is_not_changed(kept: Rewind, root: Pat
     (root / "pipe").mkdir()
     with pytest.raises(StoreError):
         await kept.keep(root / "pipe")
+
+
+async def test_one_file_that_cannot_come_back_keeps_no_other_from_it(
+    kept: Rewind, clock: FrozenClock, root: Path
+) -> None:
+    """Neither a directory that took its place nor a file where its directory was ends the rewind half-way."""
+    (root / "b.txt").write_bytes(b"b")
+    (root / "in").mkdir()
+    (root / "in" / "c.txt").write_bytes(b"c")
+    await say(kept, clock, "first")
+    for name in ("a.txt", "b.txt", "in/c.txt"):
+        await change(kept, root / name, b"changed")
+    (root / "a.txt").unlink()
+    (root / "a.txt").mkdir()
+    (root / "in" / "c.txt").unlink()
+    (root / "in").rmdir()
+    (root / "in").write_bytes(b"a file now")
+    with pytest.raises(StoreError, match=r"not everything could be put back: .*a\.txt.* \(and 1 more\)"):
+        await kept.restore(kept.points()[0])
+    assert (root / "b.txt").read_bytes() == b"b"
+    assert (root / "in").read_bytes() == b"a file now"

@@ -79,9 +79,17 @@ class Rewind:
         first: dict[Path, Kept] = {}
         for one in (one for later in listed[place:] for one in later.kept):
             first.setdefault(one.path, one)
-        for path in first:
-            await self.keep(path)
-        await asyncio.to_thread(self._put_all_back, list(first.values()))
+        failures: list[str] = []
+        for path in list(first):
+            try:
+                await self.keep(path)
+            except StoreError as error:
+                failures.append(str(error))
+                del first[path]
+        failures += await asyncio.to_thread(self._put_all_back, list(first.values()))
+        if failures:
+            more = f" (and {len(failures) - 1} more)" if len(failures) > 1 else ""
+            raise StoreError(f"not everything could be put back: {failures[0]}{more}")
         return sorted(first)
 
     async def forget(self, point: Point) -> int:
@@ -128,9 +136,17 @@ class Rewind:
         except OSError as error:
             raise StoreError(f"the kept content {digest[:12]} cannot be read: {error.strerror}") from error
 
-    def _put_all_back(self, kept: Sequence[Kept]) -> None:
+    def _put_all_back(self, kept: Sequence[Kept]) -> list[str]:
+        """What went wrong: a file that cannot be put back keeps none of the others from it."""
+        failures: list[str] = []
         for one in kept:
-            self._put_back(one)
+            try:
+                self._put_back(one)
+            except StoreError as error:
+                failures.append(f"{one.path}: {error}")
+            except OSError as error:
+                failures.append(f"{one.path}: {error.strerror}")
+        return failures
 
     def _put_back(self, one: Kept) -> None:
         if one.blob is None:
