@@ -22,6 +22,7 @@ class Books:
         self._sent_at: float | None = None
         self._announced: str | None = None
         self._warnings: list[str] = []
+        self._heard_from: str | None = None
 
     def sending(self, model: str, view: View, *, at: float) -> None:
         """Compare what is about to be sent with what was sent before."""
@@ -37,8 +38,12 @@ class Books:
         self._epochs = len(view.epochs)
         self._sent_at = at
 
-    def heard(self, usage: Usage) -> None:
+    def heard(self, usage: Usage, model: str | None = None) -> None:
         """Compare the provider's own figures with those of the request before."""
+        if model != self._heard_from and self._heard_from is not None:
+            # Another model took over, or gave back: each has a cache of its own.
+            self._ledger = self._ledger.after_compaction()
+        self._heard_from = model
         drop = self._ledger.check_usage(usage, announced=self._announced)
         if drop is not None:
             self._warnings.append(str(drop))

@@ -221,7 +221,7 @@ class Session:
         """The loop's slot: keep the books on a reply."""
         self.pay(reply.usage, reply.model)
         self.calibration = self.calibration.after(estimated=self._asked, real=reply.usage.prompt)
-        self._books.heard(reply.usage)
+        self._books.heard(reply.usage, reply.model)
 
     def pay(self, usage: Usage, model: str | None = None) -> None:
         """Count what a request cost, whether or not its reply was of use; another model may have answered."""
