@@ -11,6 +11,7 @@ from nacre.agents.mcp_tools import mcp_tools
 from nacre.agents.permissions import Learned, policy_of
 from nacre.agents.rewind import Rewind
 from nacre.agents.session import Session
+from nacre.errors import ConfigError
 from nacre.mcp_client import Servers, parse_servers
 from nacre.messages.records import Noted
 from nacre.settings import Settings
@@ -18,6 +19,7 @@ from nacre.tools import default_tools
 from nacre.tools.base import Tool
 from nacre.tools.bash import BashSettings
 from nacre.tools.guard import Ask, Guard
+from nacre.tools.rules import Rule
 from nacre.tools.tasks import Task, TaskBoard, restored, stored, task_list_tool
 from nacre.tools.web_fetch import web_fetch_tool
 from nacre.tools.workspace import Workspace
@@ -35,7 +37,7 @@ class Hands:
     board: TaskBoard = field(default_factory=TaskBoard)
     tools: list[Tool] = field(default_factory=list)
     notices: Callable[[], tuple[str, ...]] = tuple
-    """What MCP servers have to tell, told once."""
+    """What there is to tell about the tools, told once."""
 
     def belong_to(self, session: Session, folder: Path | None) -> Rewind:
         """Tie the task list and the files before a change to a session, whose log then holds them."""
@@ -61,18 +63,42 @@ async def take_up(
     workspace = Workspace(settings.cwd)
     stack.push_async_callback(workspace.close)
     learned = Learned(settings.home, settings.project_root)
-    guard = Guard(policy_of(settings, learned), workspace, ask=ask, learn=learned.add if keeps else None)
+    notices = _Notices()
+    learn = notices.of_failing(learned.add) if keeps else None
+    guard = Guard(policy_of(settings, learned), workspace, ask=ask, learn=learn)
     board = TaskBoard()
     tools = [*default_tools(workspace, bash=_bash(settings)), task_list_tool(board)]
     if settings.switches.web_fetch:
         tools.append(web_fetch_tool())
-    notices: Callable[[], tuple[str, ...]] = tuple
     if settings.mcp_servers:
         servers = Servers(parse_servers(settings.mcp_servers, environ=settings.environ))
         await stack.enter_async_context(servers)
         tools += mcp_tools(servers)
-        notices = servers.take_notices
-    return Hands(workspace, guard, board, guard.stand_before(tools), notices)
+        notices.others = servers.take_notices
+    return Hands(workspace, guard, board, guard.stand_before(tools), notices.take)
+
+
+class _Notices:
+    """Lines for the person, gathered until somebody asks for them."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+        self.others: Callable[[], tuple[str, ...]] = tuple
+
+    def take(self) -> tuple[str, ...]:
+        own, self._lines = self._lines, []
+        return (*own, *self.others())
+
+    def of_failing(self, add: Callable[[Rule], None]) -> Callable[[Rule], None]:
+        """The same, where an answer that cannot be kept is no reason to refuse the call it was given for."""
+
+        def learn(rule: Rule) -> None:
+            try:
+                add(rule)
+            except ConfigError as error:
+                self._lines.append(f"{rule.text} is allowed in this session only: {error}")
+
+        return learn
 
 
 def _bash(settings: Settings) -> BashSettings:
