@@ -69,6 +69,8 @@ def _surroundings(environ: Mapping[str, str]) -> dict[str, str]:
         "GIT_TERMINAL_PROMPT": "0",
         "GIT_PAGER": "cat",
         "PAGER": "cat",
+        # A `cd` goes where it says, which is what was judged.
+        "CDPATH": "",
         # A bare repository hidden in a folder could name programs that even `git status` would start.
         "GIT_CONFIG_COUNT": str(count + 1),
         f"GIT_CONFIG_KEY_{count}": "safe.bareRepository",

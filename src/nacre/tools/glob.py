@@ -42,22 +42,15 @@ def glob_tool(workspace: Workspace, settings: GlobSettings | None = None) -> Too
         pattern: Annotated[str, 'Such as "**/*.py", "src/*.{ts,tsx}" or "docs/**".'],
         path: Annotated[str | None, "The directory to search; the working directory unless given."] = None,
     ) -> str:
-        fixed, rest = patterns.split_fixed(pattern)
+        rest = patterns.split_fixed(pattern)[1]
         if not rest:
             raise ToolError("The pattern is empty or ends with a slash; name the files, for example **/*.py.")
-        place = _place(workspace, path or ".", fixed)
+        place = workspace.locate(patterns.named_place(path or ".", pattern))
+        if not place.is_dir():
+            raise ToolError(f"There is no directory {place} to search.")
         return _shown(await _find(place, rest, limits), workspace, limits)
 
     return glob
-
-
-def _place(workspace: Workspace, path: str, fixed: str) -> Path:
-    """The directory to walk; a pattern may name one of its own, even an absolute one."""
-    own = Path(fixed).expanduser() if fixed.startswith("~") else Path(fixed)
-    place = workspace.locate(os.fspath(workspace.locate(path) / own))
-    if not place.is_dir():
-        raise ToolError(f"There is no directory {place} to search.")
-    return place
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 
 _WILD = re.compile(r"[*?\[{]")
@@ -44,6 +45,11 @@ def split_fixed(pattern: str) -> tuple[str, str]:
     return "/".join(parts[:fixed]) or ("/" if fixed and pattern.startswith("/") else ""), "/".join(
         parts[fixed:]
     )
+
+
+def named_place(path: str, pattern: str) -> str:
+    """The directory in which a pattern is looked for: below the path, or where the pattern itself says."""
+    return os.path.join(path, os.path.expanduser(split_fixed(pattern)[0]))  # noqa: PTH111, PTH118  # keeps `~x` as it is
 
 
 def _character_set(inside: str) -> str:

@@ -12,6 +12,8 @@ from urllib.parse import urlsplit
 from nacre.errors import ToolError
 from nacre.messages.blocks import JsonObject
 from nacre.tools.base import Tool
+from nacre.tools.patterns import named_place
+from nacre.tools.reach import named
 from nacre.tools.rules import EDITORS, READERS, Effect, Rule, meets_command, meets_host, meets_path
 from nacre.tools.shell import EXTRACTION, Allowed, SimpleCommand, explain, objection, programs
 from nacre.tools.workspace import Workspace
@@ -99,6 +101,8 @@ class Policy:
         if path is not None:
             inside = path.is_relative_to(self.root)
             pattern = f"/{path.relative_to(self.root)}" if inside else f"//{str(path).lstrip('/')}"
+            # The very file is meant: `[id].tsx` is a name here and no set of letters.
+            pattern = _WILD.sub(r"[\g<0>]", pattern)
         elif tool.name == "Bash":
             pattern = _command_pattern(str(arguments.get("command", "")))
         elif tool.name == "WebFetch":
@@ -113,9 +117,11 @@ class Policy:
         self, tool: str, arguments: JsonObject, path: Path | None, workspace: Workspace
     ) -> Decision | None:
         met = [rule for rule in self.rules if rule.names(tool)]
+        shields = self._shields(arguments, workspace) if tool == "Bash" else []
         for effect in ("deny", "ask", "allow"):
-            for rule in met:
-                if rule.effect == effect and self._meets(rule, arguments, path, workspace):
+            for rule in (*met, *shields):
+                is_met = rule in shields or self._meets(rule, arguments, path, workspace)
+                if rule.effect == effect and is_met:
                     return Decision(effect, f"{rule.text} ({rule.origin or 'a rule'}) says {effect}")
                 if effect == "ask" and tool == "Bash" and _dodges(rule, arguments):
                     return Decision("ask", f"{rule.text} cannot be checked on a line like this")
@@ -135,15 +141,30 @@ class Policy:
             # that somebody allowed to the letter is allowed.
             return rule.pattern == command.strip()
         parts = programs(command) or ()
-        return any(meets_command(rule.pattern, part) for part in parts)
+        return any(meets_command(rule.pattern, part) for part in (*parts, *map(_bare, parts)))
+
+    def _shields(self, arguments: JsonObject, workspace: Workspace) -> list[Rule]:
+        """Rules against reading files that a command names: `cat` must not read what Read may not."""
+        against = [
+            rule for rule in self.rules if rule.effect != "allow" and rule.pattern and rule.names("Read")
+        ]
+        parts = (programs(str(arguments.get("command", ""))) or ()) if against else ()
+        paths = {one.path for one in named(parts, workspace.cwd) if one.path is not None}
+        return [
+            rule
+            for rule in against
+            if any(meets_path(rule.pattern, path, root=self.root, cwd=workspace.cwd) for path in paths)
+        ]
 
     def _allows_each_part(self, arguments: JsonObject, rules: Iterable[Rule], workspace: Workspace) -> bool:
         """Whether rules cover the commands of a line, but for those that only read what lies here."""
         parts = programs(str(arguments.get("command", ""))) or ()
         allowing = [rule for rule in rules if rule.effect == "allow" and rule.pattern]
         others = [part for part in parts if not any(_allows(rule, part) for rule in allowing)]
-        if len(others) == len(parts):
-            return False
+        if len(others) == len(parts) or not others:
+            return bool(parts) and not others
+        # Where an allowed `cd` goes decides what the others read.
+        others = [part for part in parts if part in others or part.argv[:1] == ("cd",)]
         return not any(map(objection, others)) and not _outside(others, self._roots, workspace)
 
     def _by_narrowing(
@@ -195,12 +216,14 @@ def _path(tool: str, arguments: JsonObject, workspace: Workspace) -> Path | None
     """The real file or directory a call is about, if it is about one."""
     if tool not in READERS | EDITORS:
         return None
-    named = arguments.get("path") if tool in {"Grep", "Glob"} else arguments.get("file_path")
-    if named is None and tool in {"Grep", "Glob"}:
-        return workspace.cwd
-    if not isinstance(named, str):
+    given = arguments.get("path") if tool in {"Grep", "Glob"} else arguments.get("file_path")
+    if given is None and tool in {"Grep", "Glob"}:
+        given = "."
+    if not isinstance(given, str):
         raise ToolError("no path")
-    return workspace.locate(named)
+    if tool == "Glob":
+        given = named_place(given, str(arguments.get("pattern", "")))
+    return workspace.locate(given)
 
 
 def _host(arguments: JsonObject) -> str:
@@ -214,6 +237,12 @@ def _allows(rule: Rule, part: SimpleCommand) -> bool:
     """Whether a rule about commands covers all that this one does; what it writes besides is not covered."""
     writes = any(objection(replace(part, words=(), redirections=(one,))) for one in part.redirections)
     return not part.assignments and not writes and meets_command(rule.pattern, part)
+
+
+def _bare(part: SimpleCommand) -> SimpleCommand:
+    """The same command without the directory of its program: a rule against `rm` means /bin/rm too."""
+    words = tuple(replace(word, text=word.text.rpartition("/")[2]) for word in part.words[:1])
+    return replace(part, words=(*words, *part.words[1:]))
 
 
 def _dodges(rule: Rule, arguments: JsonObject) -> bool:
@@ -233,25 +262,8 @@ def _command_pattern(command: str) -> str:
 
 
 def _outside(parts: Iterable[SimpleCommand], roots: tuple[Path, ...], workspace: Workspace) -> str:
-    """The first argument that leads out of the roots; one that cannot be read off counts as leading out."""
-    for part in parts:
-        sources = [one.target for one in part.redirections if one.operator == "<"]
-        for word in (*part.words[1:], *sources):
-            # A variable may hold any path; a wildcard only stands for names where it is written.
-            if word.has_variable or _leads_out(_WILD.split(word.text)[0], roots, workspace):
-                return word.text
+    """The first word that leads out of the roots; one that cannot be read off counts as leading out."""
+    for one in named(parts, workspace.cwd):
+        if one.path is None or not any(one.path.is_relative_to(place) for place in roots):
+            return one.word
     return ""
-
-
-def _leads_out(word: str, roots: tuple[Path, ...], workspace: Workspace) -> bool:
-    # An option may carry a path after its equals sign, or right behind its letter.
-    candidate = word.partition("=")[2] if word.startswith("--") else word
-    if not candidate or candidate == "/dev/null":
-        return False
-    if not (candidate.startswith(("/", "~", "..")) or "/" in candidate):
-        return (workspace.cwd / candidate).is_symlink()
-    try:
-        path = workspace.locate(candidate)
-    except ToolError:
-        return True
-    return not any(path.is_relative_to(place) for place in roots)

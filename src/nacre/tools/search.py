@@ -63,7 +63,8 @@ def grep(order: GrepOrder) -> int:
     names = re.compile(order["names"]) if order["names"] else None
     found = 1
     for path, below in files(order["target"]):
-        if names is not None and not names.fullmatch(below):
+        # Like ripgrep, follow no link: a stranger's project may hold one that leads to your own files.
+        if (names is not None and not names.fullmatch(below)) or os.path.islink(path):  # noqa: PTH114
             continue
         try:
             with open(path, "rb") as source:  # noqa: PTH123  # os.walk gives strings; a Path for each costs more

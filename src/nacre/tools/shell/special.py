@@ -1,4 +1,4 @@
-"""Programs whose arguments are a language of their own: find, sed, printf, test, xxd.
+"""Programs whose arguments are a language of their own: find, jq, sed, printf, test, xxd.
 
 Each check returns what is wrong with the arguments, or an empty text.
 """
@@ -174,6 +174,20 @@ def check_command(arguments: Sequence[Word]) -> str:
     if arguments and arguments[0].is_literal and arguments[0].text in ("-v", "-V"):
         return ""
     return "it runs a program"
+
+
+_JQ_LOADS = re.compile(r"\b(?:import|include)\b")
+_JQ_FROM_FILE = re.compile(r"-[^-]*[fL]|--from|--lib")
+
+
+def check_jq(arguments: Sequence[Word]) -> str:
+    """No program from a file and none that loads others: what those read is not among the arguments."""
+    for word in arguments:
+        if not word.is_tame:
+            return UNSURE
+        if _JQ_LOADS.search(word.text) or _JQ_FROM_FILE.match(word.text):
+            return word.text
+    return ""
 
 
 _DATE_FORMAT = "+"

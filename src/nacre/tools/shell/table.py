@@ -12,7 +12,7 @@ HARMLESS = names(
     # No argument makes one of these write, so their arguments may even be expansions.
     """
     : b2sum basename cat cd cksum cmp column comm cut df dirname du echo egrep expand expr factor
-    false fgrep fmt fold free grep groups head hexdump id join jq ls md5sum nl nproc numfmt od paste
+    false fgrep fmt fold free grep groups head hexdump id join ls md5sum nl nproc numfmt od paste
     printenv ps pwd readlink realpath rev seq sha1sum sha224sum sha256sum sha384sum sha512sum shasum
     sleep stat strings sum tac tail tr true tsort type uname unexpand uptime users wc which who
     whoami

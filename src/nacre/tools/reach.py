@@ -1,0 +1,173 @@
+"""Which files the words of a command line may name, followed through `cd`, wildcards, options and links.
+
+Only for lines that were taken apart. What cannot be told is said to be unknown, never left out.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from nacre.tools.patterns import translate
+from nacre.tools.shell import SimpleCommand, Word
+
+MAX_PLACES = 8
+"""Directories a line may be in after its `cd`s; one that moves about more is not followed."""
+MAX_NAMES = 1_000
+"""Names a wildcard may stand for; more would take longer to look at than a person to answer."""
+MAX_OPTION_CHARS = 256
+"""A longer option is not searched for a path at its end."""
+
+_WILD = re.compile(r"[*?\[{]")
+_BRACES = re.compile(r"\{[^{}]*\}")
+_FOLLOWING = {
+    "grep": ("R", "--de"),
+    "egrep": ("R", "--de"),
+    "fgrep": ("R", "--de"),
+    "rg": ("L", "--follow"),
+    "diff": ("r", "--recursive"),
+}
+"""Programs that go through directories and follow the links in them, and the options that make them do so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A word, and a file or directory it may mean."""
+
+    word: str
+    path: Path | None
+    """The real place; None when nobody can say."""
+
+
+def named(parts: Iterable[SimpleCommand], cwd: Path) -> Iterator[Named]:
+    """Everything the words of a line may name, the directories it works in included."""
+    # A `cd` may fail, or happen in a subshell: the line is in the old directory or in the new one.
+    places = [cwd]
+    yield Named(str(cwd), cwd)
+    for part in parts:
+        if part.words and part.words[0].text == "cd":
+            target = _entered(part.words[1:])
+            if target is None:
+                yield Named(" ".join(part.argv), None)
+                continue
+            places += [place for place in (_real(one, target) for one in places) if place not in places]
+            yield from (Named(target, place) for place in places)
+            if len(places) > MAX_PLACES:
+                yield Named("cd", None)
+                return
+            continue
+        if follows := _follows_links(part):
+            yield Named(follows, None)
+        sources = [one.target for one in part.redirections if one.operator == "<"]
+        for word in (*part.words[1:], *sources):
+            yield from (Named(word.text, path) for place in places for path in _meant(word, place))
+
+
+def _entered(words: Sequence[Word]) -> str | None:
+    """The directory a `cd` goes to; None for home, for the one before and for what is not written out."""
+    targets = [word for word in words if word.text not in {"-P", "-L", "--"}]
+    is_plain = len(targets) == 1 and targets[0].is_literal and not targets[0].text.startswith("-")
+    return targets[0].text if is_plain else None
+
+
+def _follows_links(part: SimpleCommand) -> str:
+    program = part.words[0].text.rpartition("/")[2] if part.words else ""
+    letter, name = _FOLLOWING.get(program, ("", ""))
+    for option in part.argv[1:] if letter else ():
+        is_short = option.startswith("-") and not option.startswith("--") and letter in option
+        if (is_short or option.startswith(name)) and "--no-dereference" not in part.argv:
+            return f"{program} {option} follows links"
+    return ""
+
+
+def _meant(word: Word, place: Path) -> Iterator[Path | None]:
+    """What one word may name in one directory; None when nobody can say."""
+    # A variable may hold any path, and so may an escape that was not read.
+    if word.has_variable or (not word.is_literal and "\\" in word.text):
+        yield None
+        return
+    for text in _readings(word.text):
+        if text is None:
+            yield None
+        elif word.is_literal or not _WILD.search(text):
+            is_unknown_user = text.startswith("~") and os.path.expanduser(text) == text  # noqa: PTH111
+            yield None if is_unknown_user and not word.is_literal else _real(place, text)
+        else:
+            yield from _matching(text, place)
+
+
+def _readings(text: str) -> Iterator[str | None]:
+    """The paths an argument may hold: all of it, or what stands behind an option or an `@`."""
+    if text == "/dev/null":
+        return
+    if text.startswith("--"):
+        yield from [text.partition("=")[2]] if "=" in text else []
+    elif text.startswith("-"):
+        if len(text) > MAX_OPTION_CHARS:
+            yield None
+        # A value may follow its letter at once, and letters may be bundled: any end may be a path. A lone
+        # slash is a separator (`cut -d/`): no option of a reading program takes a directory that way.
+        yield from (text[at:] for at in range(2, len(text[:MAX_OPTION_CHARS])) if text[at:] != "/")
+    else:
+        yield text
+        if text.startswith("@"):
+            yield text[1:]
+
+
+def _real(place: Path, text: str) -> Path:
+    try:
+        return Path(os.path.realpath(place / os.path.expanduser(text)))  # noqa: PTH111  # no error on an unknown ~user
+    except (OSError, ValueError):
+        return place / "?"
+
+
+def _matching(pattern: str, place: Path) -> Iterator[Path | None]:
+    """The real places a pattern with wildcards stands for now; a few more rather than one too few."""
+    segments = pattern.split("/")
+    if pattern.startswith("~") or not _has_plain_braces(segments):
+        yield None
+        return
+    found = [Path("/")] if pattern.startswith("/") else [place]
+    for segment in segments:
+        if segment:
+            found = [path for one in found for path in _step(one, segment)]
+        if len(found) > MAX_NAMES:
+            yield None
+            return
+    # A pattern that matches nothing is handed on as it is written.
+    yield _real(place, pattern)
+    yield from (_real(place, os.fspath(path)) for path in found)
+
+
+def _has_plain_braces(segments: Sequence[str]) -> bool:
+    """Whether alternatives stay within a name: they hold no slash, and make no `..`, `~` or empty root."""
+    for place, segment in enumerate(segments):
+        if "{" not in segment and "}" not in segment:
+            continue
+        outside = _BRACES.sub("", segment)
+        makes_root = place == 0 and len(segments) > 1 and not outside
+        if "{" in outside or "}" in outside or segment.count(".") > 1 or "~" in segment or makes_root:
+            return False
+    return True
+
+
+def _step(directory: Path, segment: str) -> list[Path]:
+    if not _WILD.search(segment):
+        return [directory / segment]
+    try:
+        names = os.listdir(directory)  # noqa: PTH208  # names are what is wanted
+    except OSError:
+        return []
+    # Bash reads sets of letters and braces without a comma in its own way: there any name may match.
+    is_known = "[" not in segment and all("," in braces for braces in _BRACES.findall(segment))
+    matched = re.compile(translate(segment) if is_known else ".*", re.DOTALL)
+    shows_hidden = segment.startswith(".") or "{" in segment
+    matching = [
+        directory / name
+        for name in names
+        if (shows_hidden or not name.startswith(".")) and matched.fullmatch(name)
+    ]
+    return [*matching, directory / ".."] if segment.startswith(".") else matching
