@@ -1,0 +1,235 @@
+"""The one gate in front of every write to a memory directory: what is inside, and what only looks so (M6)."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+import stat
+import unicodedata
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import unquote
+
+from nacre.errors import OutsideStore
+from nacre.store import disk
+
+INDEX_FILE = "MEMORY.md"
+MAX_NAME_BYTES = 200
+"""Below the 255 bytes of common file systems, with room for a temporary name beside it."""
+MAX_PATH_BYTES = 800
+"""Topics lie one or two folders deep; a longer path is a mistake or an attack."""
+MAX_DECODINGS = 8
+"""Percent-encoding nests (`%25252e`); what still changes after so many rounds is refused as it is."""
+
+_RESERVED_FILES = frozenset({"memory.md", "claude.md", "claude.local.md", "agents.md"})
+"""The index, and names that would be read as instructions instead of as a memory."""
+_RESERVED_FOLDERS = frozenset({"team", "logs"})
+"""Shared and daily memory: written through their own doors, which have rules of their own (M17, M18)."""
+_DEVICE = re.compile(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\..*)?", re.DOTALL)
+"""Names that mean a device on Windows, where a team's memory may be checked out."""
+_DRIVE = re.compile(r"[A-Za-z]:")
+_WIDE_ESCAPE = re.compile(r"%u([0-9a-fA-F]{4})")
+_LOOKALIKES = str.maketrans({
+    **dict.fromkeys("\u2044\u2215\u29f8\u2571\u27cb", "/"),
+    **dict.fromkeys("\u2216\u29f5\u29f9\u2572\u27cd", "\\"),
+    **dict.fromkeys("\u3002\uff61\u06d4\u0701\u0702", "."),
+})  # fmt: skip
+"""Slashes, backslashes and dots that Unicode's own folding leaves alone."""
+_TURNING = frozenset("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+"""Marks that change the direction of writing make one name look like another."""
+
+
+def contains(root: Path, path: str | Path) -> bool:
+    """Whether a path, absolute or relative to the root, may be written: below the root, and not the root."""
+    try:
+        inside(root, path)
+    except OutsideStore:
+        return False
+    return True
+
+
+def inside(root: Path, path: str | Path) -> Path:
+    """The real file that a path below the root means; `OutsideStore` for anything else, however disguised."""
+    text = os.fspath(path)
+    real_root = Path(os.path.realpath(root))
+    if "\0" in text:
+        raise _refusal(text, "it holds a NUL")
+    relative = _below(real_root, text, root) if text.startswith("/") else _without_dot(text)
+    if relative is None:
+        raise _refusal(text, f"it is outside {root}")
+    if reason := _objection(relative):
+        raise _refusal(text, reason)
+    try:
+        resolved = _resolved(real_root, relative)
+    except OSError as error:
+        raise _refusal(text, disk.explain(error, relative)) from error
+    if resolved is None:
+        raise _refusal(text, "it passes a symlink that leaves the directory or points nowhere")
+    if reason := _objection(resolved):
+        raise _refusal(text, f"it is a symlink to {resolved!r}: {reason}")
+    return real_root / resolved
+
+
+def topic_inside(root: Path, path: str | Path) -> Path:
+    """The real file of a topic: inside the root, Markdown, and not a name that means something else."""
+    found = inside(root, path)
+    relative = found.relative_to(os.path.realpath(root)).as_posix()
+    plain = _folded(relative)
+    name = plain.rpartition("/")[2]
+    if not found.name.endswith(".md") or name == ".md":
+        raise _refusal(os.fspath(path), "a topic's name ends in .md")
+    if name in _RESERVED_FILES or _DEVICE.fullmatch(name):
+        raise _refusal(os.fspath(path), f"{found.name} is a reserved name")
+    if "/" in plain and plain.partition("/")[0] in _RESERVED_FOLDERS:
+        raise _refusal(os.fspath(path), f"{relative.partition('/')[0]}/ is written in its own way")
+    return found
+
+
+@contextmanager
+def folder_inside(root: Path, path: str | Path, *, make: bool = False) -> Iterator[tuple[int, str]]:
+    """The opened folder that a path lies in, and the name there; no link is followed on the way.
+
+    The folder is reached step by step from the root, so that a symlink planted after the check is refused,
+    and what is then done by descriptor and name happens inside, whatever becomes of the path.
+    """
+    real_root = Path(os.path.realpath(root))
+    *folders, name = inside(root, path).relative_to(real_root).parts
+    descriptor = os.open(real_root, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        for folder in folders:
+            below = _step(descriptor, folder, make=make)
+            os.close(descriptor)
+            descriptor = below
+        yield descriptor, name
+    finally:
+        os.close(descriptor)
+
+
+def open_inside(root: Path, path: str | Path, flags: int) -> int:
+    """A descriptor of a regular file inside the root; with `O_CREAT` missing folders are made, too."""
+    with folder_inside(root, path, make=bool(flags & os.O_CREAT)) as (folder, name):
+        wanted = flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        try:
+            descriptor = os.open(name, wanted, disk.FILE_MODE, dir_fd=folder)
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                raise _planted(name) from error
+            if error.errno == errno.ENXIO:  # a socket, or a FIFO that nobody reads
+                raise disk.NotRegularError(errno.EINVAL, "not a regular file", name) from error
+            raise
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise disk.NotRegularError(errno.EINVAL, "not a regular file", os.fspath(path))
+    return descriptor
+
+
+def _refusal(text: str, reason: str) -> OutsideStore:
+    return OutsideStore(f"{text!r} cannot be a memory file: {reason}; use a plain name such as deploys.md")
+
+
+def _without_dot(text: str) -> str:
+    while text.startswith("./"):
+        text = text[2:]
+    return text
+
+
+def _below(real_root: Path, text: str, *spellings: Path) -> str | None:
+    """What of an absolute path comes after the root; the root is known by its name or by what it is.
+
+    By what it is, because a file system that ignores case has many names for one directory.
+    """
+    for start in (text, os.path.realpath(text)):
+        for known in (real_root, *spellings):
+            if start.startswith(f"{known}/"):
+                return start.removeprefix(f"{known}/")
+        for above in Path(start).parents:
+            if _is_same(above, real_root):
+                return start.removeprefix(f"{above}/")
+    return None
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    try:
+        return one.samefile(other)
+    except OSError:
+        return False
+
+
+def _objection(relative: str) -> str | None:
+    """Why a relative path is refused, or nothing."""
+    try:
+        parts = [len(part.encode()) for part in relative.split("/")]
+    except UnicodeEncodeError:
+        return "it is not valid Unicode"
+    if 0 in parts or relative.startswith("~") or _DRIVE.match(relative):
+        return "it is empty, has an empty part, or names a home or a drive"
+    if max(parts) > MAX_NAME_BYTES or sum(parts) > MAX_PATH_BYTES:
+        return f"it is longer than {MAX_NAME_BYTES} bytes a part or {MAX_PATH_BYTES} in all"
+    if any(unicodedata.category(sign) == "Cc" or sign in _TURNING for sign in relative):
+        return "it holds a control character"
+    plain = _folded(relative)
+    if "\\" in plain or "\0" in plain or "%" in plain or plain.count("/") != relative.count("/"):
+        return "it holds a backslash, an encoded separator or a look-alike of one"
+    if any(part.strip().startswith(".") for part in plain.split("/")):
+        return "a part of it is '.', '..' or hidden"
+    return None
+
+
+def _folded(text: str) -> str:
+    """The text as the most careless reader could take it: decoded, look-alikes replaced, case ignored.
+
+    What cannot be decoded to an end keeps a `%` in front of a code, or becomes a lone `%`.
+    """
+    for _ in range(MAX_DECODINGS):
+        before = text
+        try:
+            text = unquote(_WIDE_ESCAPE.sub(lambda found: chr(int(found[1], 16)), text), errors="strict")
+        except UnicodeDecodeError:
+            return "%"
+        text = unicodedata.normalize("NFKC", text.translate(_LOOKALIKES)).casefold()
+        text = "".join(sign for sign in text if unicodedata.category(sign) != "Cf")
+        if text == before:
+            return text.replace("%", "")  # what is left is a percent sign and nothing else
+    return "%"
+
+
+def _resolved(real_root: Path, relative: str) -> str | None:
+    """The path below the root after all links; none when one leads out or nowhere."""
+    step = real_root
+    for part in relative.split("/"):
+        step /= part
+        # What a dangling link names could be put there before we write.
+        if step.is_symlink() and not step.exists():
+            return None
+    resolved = os.path.realpath(real_root / relative)
+    return _below(real_root, resolved)
+
+
+def _step(folder: int, name: str, *, make: bool) -> int:
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        return os.open(name, flags, dir_fd=folder)
+    except FileNotFoundError:
+        if not make:
+            raise
+    except OSError as error:
+        if error.errno in {errno.ELOOP, errno.ENOTDIR} and _is_link(folder, name):
+            raise _planted(name) from error
+        raise
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(name, disk.FOLDER_MODE, dir_fd=folder)
+    return _step(folder, name, make=False)
+
+
+def _is_link(folder: int, name: str) -> bool:
+    try:
+        return stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+    except OSError:
+        return False
+
+
+def _planted(name: str) -> OutsideStore:
+    return OutsideStore(f"{name!r} became a symlink while it was being opened; remove the link and try again")
