@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nacre.messages.blocks import Block, Text, Thinking, ToolCall, ToolResult
-from nacre.messages.pairing import CONTINUE, INTERRUPTED, OPENING
+from nacre.messages.pairing import CONTINUE, INTERRUPTED, OPENING, Part, part
 from nacre.messages.records import (
     BlockOf,
     Change,
@@ -274,6 +274,23 @@ def test_a_summary_stands_for_a_span_and_the_tail_stays() -> None:
     )
     assert shape(view) == ["user: so far | three"]
     assert view.epochs == ("compact",)
+
+
+def test_what_is_undone_in_one_go_is_folded_again_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """T3: a rewind undoes record by record; folding the whole log for each took minutes on a long session."""
+    records = [user(f"r{i}", f"words {i}") for i in range(40)]
+    view = View.of(records)
+    folded: list[str] = []
+
+    def counted(record_id: str, index: int, block: Block) -> Part:
+        folded.append(record_id)
+        return part(record_id, index, block)
+
+    monkeypatch.setattr("nacre.messages.view.part", counted)
+    undone = view.after(*(Undone(id=f"u{i}", at=moment(50), target=f"r{i}") for i in range(20, 40)))
+    assert len(folded) == 20
+    assert undone.messages == View.of(records[:20]).messages
+    assert undone.epochs == ("undo",) * 20
 
 
 def test_undoing_a_compaction_brings_the_old_view_back() -> None:

@@ -210,8 +210,12 @@ class _Fold:
         self.since = view._since
         self.anchor = view.anchor
         self.estimate = view.estimate
+        self.is_undoing = False
+        """Something was undone since the view was last folded."""
 
     def add(self, record: Record) -> None:
+        if not isinstance(record, Undone | Noted):
+            self._fold_again()
         self.body.records.append(record)
         match record:
             case Said():
@@ -224,11 +228,13 @@ class _Fold:
             case Compacted():
                 self._compact(record)
             case Undone():
-                self._undo()
+                self.is_undoing = True
+                self.epochs = (*self.epochs, "undo")
             case _:
                 assert_never(record)
 
     def done(self) -> View:
+        self._fold_again()
         view = View()
         body = self.body
         view._body = body
@@ -300,7 +306,11 @@ class _Fold:
         self.replaced = {call: why for call, why in self.replaced.items() if call in self.body.calls}
         self._lose_anchor()
 
-    def _undo(self) -> None:
+    def _fold_again(self) -> None:
+        """Fold what still counts from the start; once for all that was undone in a row."""
+        if not self.is_undoing:
+            return
+        self.is_undoing = False
         again = _Fold(View())
         for live in _live(self.body.records):
             again.add(live)
@@ -308,7 +318,6 @@ class _Fold:
         again.body.records, again.body.problems = self.body.records, self.body.problems
         self.body, self.exchange, self.replaced = again.body, again.exchange, again.replaced
         self.estimate = again.estimate
-        self.epochs = (*self.epochs, "undo")
         self._lose_anchor()
 
     def _restart(self, items: list[Item], reason: str) -> None:
