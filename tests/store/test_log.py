@@ -39,13 +39,21 @@ def said(uuid: str, text: str = "hello") -> bytes:
 
 
 def boundary(uuid: str, **metadata: object) -> bytes:
+    """A compaction as it is written: its boundary and its summary."""
+    return lone_boundary(uuid, **metadata) + summary(f"{uuid}-summary", parent=uuid)
+
+
+def lone_boundary(uuid: str, **metadata: object) -> bytes:
     return line(
         type="system", subtype="compact_boundary", uuid=uuid, sessionId="s-1", compactMetadata=metadata
     )
 
 
-def summary(uuid: str) -> bytes:
-    return line(type="user", uuid=uuid, isCompactSummary=True, message={"role": "user", "content": "so far"})
+def summary(uuid: str, parent: str | None = None) -> bytes:
+    message = {"role": "user", "content": "so far"}
+    return line(
+        type="user", uuid=uuid, parentUuid=parent, sessionId="s-1", isCompactSummary=True, message=message
+    )
 
 
 def span(record_id: str, *, first: str, keeps: str | None = None, summary_id: str = "") -> bytes:
@@ -281,6 +289,16 @@ def test_a_kept_tail_before_the_boundary_is_read_too(log: SessionLog, metadata: 
     assert log.resume_offset().offset == kept
 
 
+def test_a_boundary_without_its_summary_is_no_place_to_start(log: SessionLog) -> None:
+    """T8: killed between the two lines, the compaction did not happen and everything before it stands."""
+    offsets(log, said("a"), lone_boundary("b"))
+    assert log.resume_offset().offset == 0
+    offsets(log, said("c"))
+    assert log.resume_offset().offset == 0
+    offsets(log, summary("late", parent="b"))
+    assert log.resume_offset().boundary is not None
+
+
 def test_a_boundary_that_keeps_an_unknown_record_keeps_nothing(log: SessionLog) -> None:
     _, at = offsets(log, said("a"), boundary("b", keepsFrom="nobody"))
     assert log.resume_offset().offset == at
@@ -302,7 +320,7 @@ def test_a_tail_that_reaches_over_an_earlier_boundary_takes_what_that_one_needs(
 
 def test_a_kept_summary_is_read_from_its_boundary_on(log: SessionLog) -> None:
     _, first, _, _, _ = offsets(
-        log, said("a"), boundary("b1"), summary("sum"), said("c"), boundary("b2", keepsFrom="sum")
+        log, said("a"), lone_boundary("b1"), summary("sum"), said("c"), boundary("b2", keepsFrom="sum")
     )
     assert log.resume_offset().offset == first
 
@@ -451,9 +469,9 @@ def test_a_branch_continues_under_its_own_id_while_the_first_stays_open(log: Ses
     offsets(log, said("a"), boundary("b"), said("c", 'the text "sessionId":"s-1" stays'))
     with branch(log.path, "s-2", home=log.home) as second:
         copied = [json.loads(each) for each in second.read()]
-        assert [each["uuid"] for each in copied] == ["b", "c"]
+        assert [each["uuid"] for each in copied] == ["b", "b-summary", "c"]
         assert {each["sessionId"] for each in copied} == {"s-2"}
-        assert copied[1]["message"]["content"] == 'the text "sessionId":"s-1" stays'
+        assert copied[2]["message"]["content"] == 'the text "sessionId":"s-1" stays'
         second.append(said("d"))
     assert [json.loads(each)["uuid"] for each in log.read()] == ["a", "b", "c"]
 

@@ -18,11 +18,11 @@ from nacre.messages.blocks import Json, JsonObject
 from nacre.store import disk
 from nacre.store.lines import line_around, open_log, whole_lines
 
-FORMAT = 1
+FORMAT = 2
 FINGERPRINT_BYTES = 256
 """So much of the covered end must be unchanged for an index to be trusted; a replaced file differs there."""
 
-TOKENS = (b'"compact_boundary"', b'"compacted"', b'"undone"')
+TOKENS = (b'"compact_boundary"', b'"isCompactSummary"', b'"compacted"', b'"undone"')
 """A line without any of these never changes the index."""
 
 
@@ -38,6 +38,8 @@ class Boundary:
     """Where reading must begin for the view after it to be complete, kept messages included."""
     summary: str = ""
     """The id under which its summary stands in the view, when that has no line of its own."""
+    waits: bool = False
+    """Its summary has not come yet; without one the compaction did not happen, and all before it stands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,7 @@ class BoundaryIndex:
             if undo not in dead:
                 dead.add(target)
         for boundary in reversed(self.boundaries):
-            if boundary.whole and boundary.id not in dead:
+            if boundary.whole and not boundary.waits and boundary.id not in dead:
                 return ResumeFrom(boundary.starts, size - boundary.starts, boundary)
         return ResumeFrom(0, size, None)
 
@@ -93,13 +95,25 @@ def extended(path: Path, index: BoundaryIndex, at: int, block: bytes) -> Boundar
         record = _parsed(line)
         if record.get("subtype") == "compact_boundary" and record.get("isSidechain") is not True:
             boundary = _boundary(path, index, at + begin, record)
-            index = replace(index, boundaries=(*index.boundaries, boundary))
+            index = replace(index, boundaries=(*index.boundaries, replace(boundary, waits=True)))
+        elif record.get("isCompactSummary") is True and record.get("isSidechain") is not True:
+            index = _summarised(index, _text(record.get("parentUuid")))
         elif record.get("type") == "nacre" and record.get("kind") == "compacted":
             boundary = _boundary(path, index, at + begin, record)
             index = replace(index, boundaries=(*index.boundaries, replace(boundary, whole=False)))
         elif record.get("type") == "nacre" and record.get("kind") == "undone":
             index = replace(index, undone=(*index.undone, (_id(record), _text(record.get("target")))))
     return index
+
+
+def _summarised(index: BoundaryIndex, parent: str) -> BoundaryIndex:
+    """The index once a summary came: of the boundary it hangs on, else of the last that waits for one."""
+    waiting = [place for place, each in enumerate(index.boundaries) if each.waits]
+    if not waiting:
+        return index
+    place = next((one for one in waiting if index.boundaries[one].id == parent), waiting[-1])
+    done = replace(index.boundaries[place], waits=False)
+    return replace(index, boundaries=(*index.boundaries[:place], done, *index.boundaries[place + 1 :]))
 
 
 def _interesting(block: bytes) -> Iterator[tuple[int, bytes]]:
@@ -229,7 +243,8 @@ def save(sidecar: Path, index: BoundaryIndex) -> None:
         "mtimeNs": index.mtime_ns,
         "fingerprint": index.fingerprint,
         "boundaries": [
-            [each.offset, each.id, each.whole, each.starts, each.summary] for each in index.boundaries
+            [each.offset, each.id, each.whole, each.starts, each.summary, each.waits]
+            for each in index.boundaries
         ],
         "undone": [list(pair) for pair in index.undone],
     }
@@ -245,8 +260,8 @@ def load(sidecar: Path) -> BoundaryIndex | None:
             return None
         return BoundaryIndex(
             tuple(
-                Boundary(int(offset), str(name), bool(whole), int(starts), str(summary))
-                for offset, name, whole, starts, summary in body["boundaries"]
+                Boundary(int(offset), str(name), bool(whole), int(starts), str(summary), bool(waits))
+                for offset, name, whole, starts, summary, waits in body["boundaries"]
             ),
             tuple((str(undo), str(target)) for undo, target in body["undone"]),
             int(body["size"]),
