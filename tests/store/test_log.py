@@ -473,7 +473,7 @@ def test_a_branch_continues_under_its_own_id_while_the_first_stays_open(log: Ses
         assert {each["sessionId"] for each in copied} == {"s-2"}
         assert copied[2]["message"]["content"] == 'the text "sessionId":"s-1" stays'
         second.append(said("d"))
-    assert [json.loads(each)["uuid"] for each in log.read()] == ["a", "b", "c"]
+    assert [json.loads(each)["uuid"] for each in log.read()] == ["a", "b", "b-summary", "c"]
 
 
 def test_a_branch_of_a_log_that_is_being_written_has_whole_lines_only(log: SessionLog) -> None:
