@@ -1,4 +1,7 @@
-"""Questions to the person at the terminal: may this call go ahead, is this directory trusted."""
+"""Questions to the person at the terminal: may this call go ahead, is this directory trusted.
+
+Only a clear yes is one: an empty line, the end of input and what nobody can read mean no.
+"""
 
 from __future__ import annotations
 
@@ -15,27 +18,31 @@ _ANSWERS: dict[str, Answer] = {"y": "once", "yes": "once", "a": "always", "alway
 def ask_permission(question: Question, read: Callable[[str], str] = input) -> Answer:
     """Show what would happen and read the answer; anything but yes or always is no."""
     colour = has_colour()
-    print(styled(f"? {question.tool}: {printable(question.reason)}", "yellow", colour=colour))
+    heading = f"? {question.tool} needs your word ({printable(question.reason)})"
+    print(styled(heading, "yellow", colour=colour))
     for line in question.preview.splitlines():
         print("    " + styled(printable(line), _style(line), colour=colour))
-    always = printable(question.rule.text)
-    try:
-        word = read(f"  go ahead? [y]es, [a]lways ({always}), [N]o: ")
-    except EOFError:
-        print()
-        return "no"
-    return _ANSWERS.get(word.strip().lower(), "no")
+    always = f"  always would allow {printable(question.rule.text)} in this project from now on"
+    print(styled(always, "dim", colour=colour))
+    return _ANSWERS.get(_word(read, "  go ahead? [y]es, [a]lways, [N]o: "), "no")
 
 
 def ask_trust(directory: Path, wants: tuple[str, ...], read: Callable[[str], str] = input) -> bool:
     """Whether what a directory's own settings bring may be used."""
     print(f"The settings in {directory} bring: {', '.join(wants)}.")
     print("They can run programs and send your words elsewhere; they are used only if you trust it.")
+    return _word(read, "  trust it? [y]es, [N]o: ") in {"y", "yes"}
+
+
+def _word(read: Callable[[str], str], prompt: str) -> str:
     try:
-        return read("  trust it? [y]es, [N]o: ").strip().lower() in {"y", "yes"}
-    except EOFError:
+        return read(prompt).strip().lower()
+    except (EOFError, UnicodeDecodeError):
         print()
-        return False
+        return ""
+    except KeyboardInterrupt:
+        print()  # what is said next begins on a line of its own
+        raise
 
 
 def _style(line: str) -> str:

@@ -73,6 +73,7 @@ class _Conversation:
         self._history = history
         self._is_person = is_terminal(sys.stdin) and is_terminal()
         self._colour = has_colour()
+        self._printer = TurnPrinter()
 
     def hold(self, session: str) -> None:
         here = self._open(session)
@@ -130,13 +131,15 @@ class _Conversation:
             return None
 
     async def _ask(self, question: Question) -> Answer:
-        return await self._loop.in_main(lambda: ask_permission(question))
+        # A reader is asked about while the reply still streams: its words must not run into the question.
+        with self._printer.held():
+            return await self._loop.in_main(lambda: ask_permission(question, self._history.answer))
 
     def _go_on(self, ready: Ready) -> None:
         self._turn(ready, None)
 
     def _turn(self, ready: Ready, text: str | None) -> None:
-        printer = TurnPrinter()
+        self._printer = printer = TurnPrinter()
         try:
             self._loop.call(_play(ready, text, printer))
         except KeyboardInterrupt:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Self
@@ -45,6 +46,27 @@ class History:
         while line.endswith("\\"):
             line = line[:-1] + "\n" + input("… " if prompt else "")
         return line
+
+    def answer(self, prompt: str) -> str:
+        """A word in answer to a question: typed after it was asked, and not kept among what was said."""
+        _drop_typed_ahead()
+        if self._readline is None:
+            return input(prompt)
+        self._readline.set_auto_history(False)
+        try:
+            return input(prompt)
+        finally:
+            self._readline.set_auto_history(True)
+
+
+def _drop_typed_ahead() -> None:
+    """Forget what was typed before: it was meant for the next message, and must not say yes to anything."""
+    try:
+        import termios
+    except ImportError:
+        return
+    with contextlib.suppress(termios.error, OSError, ValueError):
+        termios.tcflush(sys.stdin, termios.TCIFLUSH)
 
 
 def _readline() -> ModuleType | None:

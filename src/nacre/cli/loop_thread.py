@@ -39,7 +39,12 @@ class LoopThread:
         """Have the waiting main thread do something for a coroutine: ask the person, for one thing."""
         answered: asyncio.Future[T] = self._loop.create_future()
 
-        self._errands.put(lambda: self._loop.call_soon_threadsafe(_settle, answered, ask()))
+        def errand() -> None:
+            # Whoever wanted to know may have been stopped before this thread came to ask.
+            if not answered.done():
+                self._loop.call_soon_threadsafe(_settle, answered, ask())
+
+        self._errands.put(errand)
         return await answered
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
@@ -53,8 +58,8 @@ class LoopThread:
             while (errand := self._errands.get()) is not None:
                 self._run(errand, one)
             return one.ended.result()
-        except SystemExit:
-            # Somebody ends the program: the work is stopped and cleaned up before it goes.
+        except BaseException:
+            # The program ends, or a question could not be asked: the work is stopped and cleaned up first.
             self._loop.call_soon_threadsafe(one.stop)
             one.ended.exception()
             raise

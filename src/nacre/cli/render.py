@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from nacre.agents.session import Session
 from nacre.cli.output import has_colour, human_count, printable
@@ -37,8 +39,24 @@ class TurnPrinter:
         self._colour = has_colour()
         self._in_line = False
         self._thinking = False
+        self._held: list[Event] | None = None
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep the screen free for somebody else; what happens meanwhile is shown afterwards."""
+        self.end()
+        self._held = []
+        try:
+            yield
+        finally:
+            waiting, self._held = self._held, None
+            for event in waiting:
+                self.show(event)
 
     def show(self, event: Event) -> None:
+        if self._held is not None:
+            self._held.append(event)
+            return
         match event:
             case TextDelta(text):
                 self._words(text, thinking=False)
