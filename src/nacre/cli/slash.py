@@ -157,7 +157,7 @@ def _rewind(wanted: str, scene: Scene) -> Ending:
     point = points[int(number) - 1]
     if what != "conversation":
         restored = scene.run(scene.ready.rewind.restore(point))
-        print(f"restored {len(restored)} files" + "".join(f"\n  {path}" for path in restored))
+        print(f"restored {_files(len(restored))}" + "".join(f"\n  {path}" for path in restored))
     if what != "files":
         scene.run(scene.ready.rewind.forget(point))
         print(f"the conversation is back before: {shorten(point.words, WORDS_CHARS)}")
@@ -168,7 +168,7 @@ def _list_points(points: list[Point]) -> None:
     now = SYSTEM_CLOCK.now()
     print_table(
         [
-            (str(n), human_age(point.at, now), f"{len(point.files)} files", shorten(point.words, WORDS_CHARS))
+            (str(n), human_age(point.at, now), _files(len(point.files)), shorten(point.words, WORDS_CHARS))
             for n, point in enumerate(points, 1)
         ],
         right=(0,),
@@ -179,8 +179,13 @@ def _list_points(points: list[Point]) -> None:
         print("/rewind N takes back that message and all after it; what commands changed stays changed")
 
 
+def _files(count: int) -> str:
+    return f"{count} file" + "s" * (count != 1)
+
+
 def _retry(_: str, scene: Scene) -> Ending:
-    if scene.session.view.last_reply is not None and not scene.session.view.open_calls:
+    last = scene.session.view.last_reply
+    if last is not None and not last.tool_calls:
         print("the last turn is finished; say something")
         return None
     scene.go_on(scene.ready)
