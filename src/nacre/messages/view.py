@@ -214,7 +214,7 @@ class _Fold:
         """Something was undone since the view was last folded."""
 
     def add(self, record: Record) -> None:
-        if not isinstance(record, Undone | Noted):
+        if not isinstance(record, Undone):
             self._fold_again()
         self.body.records.append(record)
         match record:
