@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nacre.messages.blocks import JsonObject, Opaque, Text, ToolCall, ToolResult
+from nacre.messages.blocks import Image, JsonObject, Opaque, Text, ToolCall, ToolResult
 from nacre.messages.wire import canonical, parse_block, parse_content, render_block
 
 TEXT: JsonObject = {"type": "text", "text": "x"}
@@ -92,3 +92,11 @@ def test_arguments_that_are_no_object_are_kept_in_sight() -> None:
 def test_half_a_character_can_be_written_and_read() -> None:
     """Real logs hold lone surrogates; UTF-8 cannot, so they are escaped."""
     assert json.loads(canonical({"text": "\ud83d"})) == {"text": "\ud83d"}
+
+
+def test_a_blank_text_beside_a_picture_is_not_sent() -> None:
+    """T6: a provider refuses blank text blocks, and the result stands in every later request."""
+    picture = Image({"type": "url", "url": "https://example.org/x.png"})
+    shown = render_block(ToolResult("a", (Text(" \n"), picture, Text(""))))
+    assert shown["content"] == [render_block(picture)]
+    assert render_block(ToolResult("a", (Text(""), Text("\n"))))["content"] == ""

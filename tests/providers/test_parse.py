@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,3 +30,11 @@ def test_any_text_becomes_arguments_and_what_is_no_object_is_kept(text: str) -> 
     except ValueError:
         wanted = None
     assert parse_arguments(text) == (wanted if isinstance(wanted, dict) else {"_malformed": text})
+
+
+@pytest.mark.parametrize(
+    "text", ['{"a": NaN}', '{"a": [-Infinity]}', '{"a": ' + "[" * 9_000 + "]" * 9_000 + "}"]
+)
+def test_what_no_provider_would_take_back_is_kept_as_text(text: str) -> None:
+    """A call stands in every later request: one that cannot be encoded would end the session."""
+    assert parse_arguments(text) == {"_malformed": text}

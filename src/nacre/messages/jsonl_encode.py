@@ -205,10 +205,14 @@ def _blocks(blocks: Iterable[Block]) -> list[Json]:
 
 def _block(block: Block) -> JsonObject:
     wire = render_block(block)
-    if isinstance(block, ToolResult) and block.content and wire["content"] == "":
-        # On the wire an empty text and no content are the same; a log must tell them apart.
+    if isinstance(block, ToolResult) and block.content and not (wire["content"] and _is_plain(block)):
+        # On the wire blank texts are left out, and an empty one and no content are the same; not in a log.
         wire["content"] = [render_block(part) for part in block.content]
     return wire
+
+
+def _is_plain(result: ToolResult) -> bool:
+    return len(result.content) == 1 and result.content[0] == Text(result.text)
 
 
 def _decision(record: Record, kind: str, envelope: Envelope) -> JsonObject:

@@ -66,7 +66,8 @@ def parse_line(raw: bytes) -> tuple[Json, bool]:
     except UnicodeDecodeError:
         text, proper = raw.decode("utf-8", errors="replace"), False
     try:
-        return cast("Json", json.loads(text.removeprefix("\ufeff"))), proper
+        # NaN and Infinity, which Python reads and no provider takes, stay as words.
+        return cast("Json", json.loads(text.removeprefix("\ufeff"), parse_constant=str)), proper
     except RecursionError as error:
         raise ValueError("nested too deep") from error
 

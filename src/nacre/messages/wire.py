@@ -125,7 +125,9 @@ def _render_result(content: tuple[ResultPart, ...]) -> Json:
         case (Text(text, ()),):
             return text
         case _:
-            return [render_block(part) for part in content]
+            # Beside others a blank text is an error to the provider, which would refuse every later request.
+            said = [part for part in content if not isinstance(part, Text) or part.text.strip()]
+            return render_blocks(said) or ""
 
 
 def render_blocks(blocks: Iterable[Block]) -> list[Json]:

@@ -97,7 +97,7 @@ class _Call:
     def is_whole(self) -> bool:
         try:
             return isinstance(json.loads("".join(self.arguments)), dict)
-        except ValueError:
+        except (ValueError, RecursionError):
             return False
 
 

@@ -19,10 +19,15 @@ def parse_arguments(text: str) -> JsonObject:
     if not text.strip():
         return {}
     try:
-        arguments: Json = json.loads(text)
-    except ValueError:
+        arguments: Json = json.loads(text, parse_constant=_refuse)
+    except (ValueError, RecursionError):
         return {MALFORMED: text}
     return arguments if isinstance(arguments, dict) else {MALFORMED: text}
+
+
+def _refuse(name: str) -> Json:
+    """Python reads NaN and Infinity; no provider does, and the call stands in every later request."""
+    raise ValueError(f"{name} is not JSON")
 
 
 def as_count(value: Json) -> int:
