@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
+from dataclasses import replace
 
 import anyio
 import pytest
@@ -240,3 +241,22 @@ async def test_a_reader_who_walks_away_leaves_a_valid_log(scene: Scene) -> None:
     await events.aclose()
     assert scene.words[-1] == f"user: {CUT_SHORT}"
     assert scene.words[-2].startswith("assistant: a rather")
+
+
+async def test_a_server_that_always_says_the_same_id_does_not_melt_its_replies_together() -> None:
+    """T4, T6: records that share a reply's id are one message, and the first was sent already."""
+    clock = FrozenClock()
+    sent: list[int] = []
+
+    async def ask(view: View, max_output: int) -> AsyncGenerator[ProviderEvent, None]:
+        sent.append(len(view.messages))
+        reply = call("read") if len(sent) == 1 else say("done")
+        async for event in ScriptedProvider([reply]).stream(Request(model="m", messages=view.messages)):
+            yield replace(event, id="chatcmpl-1") if isinstance(event, Reply) else event
+
+    scene = Scene(ScriptedProvider([]), clock)
+    async for _ in run(scene.transcript, ask, scene.tools, clock=clock):
+        pass
+    assert [message["role"] for message in scene.transcript.view.messages][:4] == [
+        "user", "assistant", "user", "assistant",
+    ]  # fmt: skip

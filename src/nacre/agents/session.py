@@ -177,7 +177,7 @@ class Session:
 
     async def record(self, reply: Reply) -> None:
         """Take a provider's reply into the conversation."""
-        await self.transcript.append(said(reply, self.clock))
+        await self.transcript.append(said(reply, self.clock, self.view))
         self.heard(reply)
 
     async def add_results(self, results: Sequence[ToolResult]) -> None:

@@ -11,6 +11,7 @@ from nacre.messages.events import CallReady, Event, ProviderEvent, Reply, Starte
 from nacre.messages.pairing import INTERRUPTED
 from nacre.messages.records import Record, ReplyFacts, Said
 from nacre.messages.transcript import Transcript
+from nacre.messages.view import View
 from nacre.tools.base import Tool
 from nacre.tools.run import Running
 
@@ -52,7 +53,7 @@ class Round:
                 await self.stop()
                 self._running, self._partial = Running(self._tools), ""
             case Reply():
-                await self._transcript.append(said(event, self._clock))
+                await self._transcript.append(said(event, self._clock, self._transcript.view))
                 self.reply = event
             case _:
                 pass
@@ -83,9 +84,15 @@ class Round:
         return [heard("user", tuple(results), self._clock)] if results else []
 
 
-def said(reply: Reply, clock: Clock) -> Said:
-    """A provider's reply as a record."""
-    facts = ReplyFacts(id=reply.id, model=reply.model, stop_reason=reply.stop_reason, usage=reply.usage)
+def said(reply: Reply, clock: Clock, view: View) -> Said:
+    """A provider's reply as a record.
+
+    Some servers draw ids from a thousand, or always say the same. Records that share an id are one reply,
+    so the second would be folded into the first, which was sent long ago: it gets an id of its own.
+    """
+    is_taken = reply.id is not None and any(item.reply_id == reply.id for item in view.items)
+    reply_id = f"{reply.id}-{clock.new_id()}" if is_taken else reply.id
+    facts = ReplyFacts(id=reply_id, model=reply.model, stop_reason=reply.stop_reason, usage=reply.usage)
     return Said(id=clock.new_id(), at=clock.now(), role="assistant", blocks=reply.message.blocks, reply=facts)
 
 
