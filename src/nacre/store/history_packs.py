@@ -1,0 +1,257 @@
+"""Git's pack files: read what `git gc` wrote, write one from many loose objects (M15)."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import mmap
+import os
+import struct
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from nacre.errors import StoreError
+from nacre.store import disk
+
+KINDS = {1: "commit", 2: "tree", 3: "blob", 4: "tag"}
+_NUMBERS = {kind: number for number, kind in KINDS.items()}
+_OFFSET_DELTA = 6
+_NAMED_DELTA = 7
+_INDEX_MAGIC = b"\xfftOc\x00\x00\x00\x02"
+_FAN_OUT = 256
+_NAME_BYTES = 20
+_FAR = 0x8000_0000
+"""An offset with this bit stands in the index's second table: packs above 2 GB."""
+COMPRESSION = 1
+"""The fastest: memory files are small, and the time falls on a save."""
+_MAX_DELTA_DEPTH = 4_096
+"""git stops at 50 by default and 4,095 at most; more is a damaged pack that points in a circle."""
+
+Find = Callable[[str], tuple[str, bytes]]
+
+
+class Pack:
+    """One pack with its index, opened for reading."""
+
+    def __init__(self, index: Path) -> None:
+        self._index = _mapped(index)
+        if self._index[:8] != _INDEX_MAGIC:
+            raise StoreError(f"{index} is not a pack index of version 2; run `git gc` in the history")
+        self._data = _mapped(index.with_suffix(".pack"))
+        self._fan = struct.unpack(f">{_FAN_OUT}I", self._index[8 : 8 + 4 * _FAN_OUT])
+        self._names = 8 + 4 * _FAN_OUT
+
+    def __contains__(self, name: str) -> bool:
+        return self._offset(bytes.fromhex(name)) is not None
+
+    def names(self) -> list[str]:
+        """Every object it holds."""
+        end = self._names + _NAME_BYTES * self._fan[-1]
+        table = self._index[self._names : end]
+        return [table[at : at + _NAME_BYTES].hex() for at in range(0, len(table), _NAME_BYTES)]
+
+    def read(self, name: str, find: Find) -> tuple[str, bytes]:
+        """The kind and content of an object it holds; `find` fetches the base of a delta from elsewhere."""
+        offset = self._offset(bytes.fromhex(name))
+        if offset is None:
+            raise KeyError(name)
+        deltas: list[bytes] = []
+        while len(deltas) <= _MAX_DELTA_DEPTH:
+            number, size, at = self._head(offset)
+            if number == _OFFSET_DELTA:
+                back, at = _back_offset(self._data, at)
+                deltas.append(self._inflated(at, size))
+                offset -= back
+                continue
+            if number == _NAMED_DELTA:
+                base = self._data[at : at + _NAME_BYTES].hex()
+                deltas.append(self._inflated(at + _NAME_BYTES, size))
+                kind, content = find(base)
+            else:
+                kind, content = KINDS[number], self._inflated(at, size)
+            for delta in reversed(deltas):
+                content = _patched(content, delta)
+            return kind, content
+        raise StoreError(f"object {name} rests on too many others; run `git fsck` in the history")
+
+    def _offset(self, name: bytes) -> int | None:
+        low = self._fan[name[0] - 1] if name[0] else 0
+        high = self._fan[name[0]]
+        while low < high:
+            middle = (low + high) // 2
+            at = self._names + _NAME_BYTES * middle
+            found = self._index[at : at + _NAME_BYTES]
+            if found == name:
+                return self._offset_at(middle)
+            low, high = (middle + 1, high) if found < name else (low, middle)
+        return None
+
+    def _offset_at(self, place: int) -> int:
+        count = self._fan[-1]
+        offsets = self._names + (_NAME_BYTES + 4) * count
+        near: int = struct.unpack_from(">I", self._index, offsets + 4 * place)[0]
+        if near < _FAR:
+            return near
+        far: int = struct.unpack_from(">Q", self._index, offsets + 4 * count + 8 * (near - _FAR))[0]
+        return far
+
+    def _head(self, at: int) -> tuple[int, int, int]:
+        byte = self._data[at]
+        number, size, shift = byte >> 4 & 7, byte & 15, 4
+        while byte & 0x80:
+            at += 1
+            byte = self._data[at]
+            size |= (byte & 0x7F) << shift
+            shift += 7
+        return number, size, at + 1
+
+    def _inflated(self, at: int, size: int) -> bytes:
+        # Compressed data of a small object can be longer than the object; the slack covers zlib's own frame.
+        content = zlib.decompressobj().decompress(self._data[at : at + size + size // 8 + 1_024], size)
+        if len(content) != size:
+            content = zlib.decompressobj().decompress(self._data[at:], size)
+        return content
+
+
+def _mapped(path: Path) -> mmap.mmap:
+    with path.open("rb") as file:
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+
+
+def _back_offset(data: mmap.mmap, at: int) -> tuple[int, int]:
+    byte = data[at]
+    value = byte & 0x7F
+    while byte & 0x80:
+        at += 1
+        byte = data[at]
+        value = (value + 1) << 7 | byte & 0x7F
+    return value, at + 1
+
+
+def _patched(base: bytes, delta: bytes) -> bytes:
+    """A delta is two sizes, then pieces: copied from the base, or given."""
+    _, at = _varint(delta, 0)
+    size, at = _varint(delta, at)
+    pieces: list[bytes] = []
+    while at < len(delta):
+        code = delta[at]
+        at += 1
+        if code & 0x80:
+            start, length, at = _copy(code, delta, at)
+            pieces.append(base[start : start + length])
+        else:
+            pieces.append(delta[at : at + code])
+            at += code
+    content = b"".join(pieces)
+    if len(content) != size:
+        raise StoreError("an object in the history's pack is damaged; run `git fsck` there")
+    return content
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    value, shift = 0, 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if not byte & 0x80:
+            return value, at
+
+
+def _copy(code: int, delta: bytes, at: int) -> tuple[int, int, int]:
+    start = length = 0
+    for bit in range(4):
+        if code >> bit & 1:
+            start |= delta[at] << 8 * bit
+            at += 1
+    for bit in range(3):
+        if code >> (4 + bit) & 1:
+            length |= delta[at] << 8 * bit
+            at += 1
+    return start, length or 0x10000, at
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    name: str
+    checksum: int
+    offset: int
+
+
+def write_pack(folder: Path, objects: Iterable[tuple[str, str, bytes]], *, count: int) -> Path:
+    """Write (id, kind, content) objects as one flushed pack with its index, and return the pack.
+
+    The index takes its name last: git looks for indexes, so it never sees half a pack.
+    """
+    disk.make_folder(folder)
+    temp = folder / "tmp_pack_nacre"
+    placed: list[_Placed] = []
+    digest = hashlib.sha1(usedforsecurity=False)
+    with _opened(temp) as file:
+        for piece in itertools.chain([struct.pack(">4sII", b"PACK", 2, count)], _packed(objects, placed)):
+            digest.update(piece)
+            file.write(piece)
+        file.write(digest.digest())
+        file.flush()
+        os.fsync(file.fileno())
+    index = folder / "tmp_idx_nacre"
+    with _opened(index) as file:
+        file.write(_index_of(placed, digest.digest()))
+        file.flush()
+        os.fsync(file.fileno())
+    pack = folder / f"pack-{digest.hexdigest()}.pack"
+    temp.replace(pack)
+    index.replace(pack.with_suffix(".idx"))
+    disk.sync_folder(folder)
+    return pack
+
+
+def _opened(path: Path) -> BinaryIO:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    return os.fdopen(os.open(path, flags, disk.FILE_MODE), "wb")
+
+
+def _packed(objects: Iterable[tuple[str, str, bytes]], placed: list[_Placed]) -> Iterator[bytes]:
+    offset = 12
+    for name, kind, content in objects:
+        entry = _entry_head(_NUMBERS[kind], len(content)) + zlib.compress(content, COMPRESSION)
+        placed.append(_Placed(name, zlib.crc32(entry), offset))
+        offset += len(entry)
+        yield entry
+
+
+def _entry_head(number: int, size: int) -> bytes:
+    head = bytearray()
+    byte = number << 4 | size & 15
+    size >>= 4
+    while size:
+        head.append(byte | 0x80)
+        byte = size & 0x7F
+        size >>= 7
+    head.append(byte)
+    return bytes(head)
+
+
+def _index_of(placed: list[_Placed], pack_digest: bytes) -> bytes:
+    ranked = sorted(placed, key=lambda one: one.name)
+    starts = [int(one.name[:2], 16) for one in ranked]
+    counts = [0] * _FAN_OUT
+    for start in starts:
+        counts[start] += 1
+    far = [one.offset for one in ranked if one.offset >= _FAR]
+    places = iter(range(len(far)))
+    near = [one.offset if one.offset < _FAR else _FAR + next(places) for one in ranked]
+    body = b"".join([
+        _INDEX_MAGIC,
+        struct.pack(f">{_FAN_OUT}I", *itertools.accumulate(counts)),
+        bytes.fromhex("".join(one.name for one in ranked)),
+        struct.pack(f">{len(ranked)}I", *(one.checksum for one in ranked)),
+        struct.pack(f">{len(near)}I", *near),
+        struct.pack(f">{len(far)}Q", *far),
+        pack_digest,
+    ])  # fmt: skip
+    return body + hashlib.sha1(body, usedforsecurity=False).digest()
