@@ -30,7 +30,10 @@ The first that says something decides:
 6. `settings.json` in nacre's home
 7. the default
 
-Files are JSON; a name with a dot is an object inside an object: `{"autocompact": {"pct": 80}}`.
+To the lists of `permissions` every source adds.
+
+Files are JSON; a name with a dot is an object inside an object: `{"autocompact": {"pct": 80}}`. A variable
+holds a list as JSON, `["Bash(make:*)", "Edit(/src/**)"]`, or one text of it.
 `nacre doctor --all` shows every value in force and where it came from.
 
 nacre's home is `~/.nacre`, or what `NACRE_HOME` says. Keys are read from `ANTHROPIC_API_KEY` and
@@ -46,7 +49,8 @@ Anthropic's before OpenAI's; without a key the embedded engine answers.
 ## What a project may set
 
 A project's files come with whatever was cloned, so some settings are not taken from them, or only once you
-trust the directory by adding it to `trust.json` in nacre's home. The last column says which.
+trust the directory: the chat asks on its first start there, and `trust.json` in nacre's home lists those you
+trust. The last column says which. [Permissions](permissions.md) has more about it.
 
 ## All settings
 
@@ -111,7 +115,7 @@ def _default(path: tuple[str, ...]) -> str:
     for word in path:
         value = getattr(value, word)
     match value:
-        case None | {}:
+        case None | {} | ():
             return "-"
         case bool():
             return f"`{str(value).lower()}`"
@@ -123,6 +127,9 @@ _SAID_HERE: dict[tuple[str, ...], str] = {
     ("home",): "Where the user's sessions and settings are kept.",
     ("model",): "The model to ask; unset, chosen by the keys that are present.",
     ("small_model",): "The model for short side questions.",
+    (
+        "fallback_model",
+    ): "Answers while the main model is out of reach; see [how](../how-to/use-a-fallback-model.md).",
     ("roles",): "The model for this kind of side work.",
     ("anthropic",): "Where requests go; unset, to the vendor itself.",
     ("openai",): "Where requests go; unset, to the vendor itself.",
@@ -144,10 +151,10 @@ _SAID_HERE: dict[tuple[str, ...], str] = {
     ("memory", "disabled"): "Decides before every other setting whether there is memory; also `--no-memory`.",
     ("memory", "simple"): "No memory, no notes, no background work; also `--bare`.",
     ("memory", "extra_guidelines"): "Further words to the agent about its memory.",
-    ("environ",): "Variables for nacre and its tools; what the environment says itself is stronger.",
+    ("environ",): "Variables for nacre, keys among them; what the environment says itself is stronger.",
     ("hooks",): "Commands of yours at fixed points.",
     ("commands",): "Slash commands of yours.",
-    ("mcp_servers",): "Tools of MCP servers.",
+    ("mcp_servers",): "Tools of MCP servers; see [their page](mcp.md).",
 }
 """Where the words in the code are for those who read the code, or there are none."""
 

@@ -35,13 +35,8 @@ async def weather(city: str) -> str:
 
 async def ask(client: AsyncAnthropic, request: Request) -> Reply:
     """Your call, your SDK; nacre only needs to know what came back."""
-    message = await client.messages.create(
-        model=request.model,
-        system=request.system,  # type: ignore[arg-type]  # plain JSON, which the SDK takes as it is
-        tools=request.tools,  # type: ignore[arg-type]
-        messages=request.messages,  # type: ignore[arg-type]
-        max_tokens=request.max_tokens,
-    )
+    arguments: Any = request.body()
+    message = await client.messages.create(**arguments)
     body: Any = message.to_dict(mode="json")
     return Reply(
         message=Message("assistant", parse_content(body["content"])),
