@@ -1,0 +1,173 @@
+"""The file that says whose memory a folder holds, and in which format it is written (M2, M27)."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from nacre.clock import SYSTEM_CLOCK, Clock
+from nacre.errors import StoreError
+from nacre.messages.blocks import JsonObject
+from nacre.store import disk
+from nacre.store.keys import TEMP_PREFIX
+
+FORMAT = 1
+"""What this nacre writes; a higher number was written by a newer one, which may know rules we would break."""
+FILE = "identity.json"
+MAX_BYTES = 1_048_576
+"""An identity is a few paths; a larger file is something else."""
+MAX_DIRECTORIES = 200
+"""Of the working directories seen, so many of the latest are kept; worktrees come and go."""
+
+_NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
+"""What file systems without hard links answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """Whose memory it is."""
+
+    format: int
+    root: str
+    """The canonical root of the project, or the memory directory itself when it belongs to none."""
+    directories: tuple[str, ...] = ()
+    """Where people worked when it was written to: the root, folders below it, worktrees."""
+
+    def belongs_to(self, root: Path) -> bool:
+        """Whether this is the same root, by name or, where case does not count, by what it is."""
+        if self.root == str(root):
+            return True
+        try:
+            return self.root.casefold() == str(root).casefold() and root.samefile(self.root)
+        except (OSError, ValueError):
+            return False
+
+
+def read_identity(file: Path) -> Identity | None:
+    """What the file says; none when there is none, `StoreError` when it cannot be understood."""
+    found = _read(file)
+    return None if found is None else _parsed(found, file)
+
+
+def objection(file: Path, root: Path) -> str | None:
+    """Why nothing may be written to the folder of this identity, in one line, or nothing."""
+    try:
+        found = read_identity(file)
+    except StoreError as error:
+        return str(error)
+    if found is None:
+        return None
+    if found.format > FORMAT:
+        return (
+            f"{file} has format {found.format} and this nacre writes format {FORMAT}; "
+            "memory is read-only until you update nacre"
+        )
+    if not found.belongs_to(root):
+        return f"{file} says that this memory is of {found.root}, not of {root}; start again to find its own"
+    return None
+
+
+def claim(file: Path, *, root: Path, cwd: Path, clock: Clock = SYSTEM_CLOCK) -> Identity:
+    """Write down whose memory this is, before anything else is written; `StoreError` when it is another's.
+
+    The first of two projects that share a folder's name gets it: the file is put in place whole, and only
+    where there is none.
+    """
+    if reason := objection(file, root):
+        raise StoreError(reason)
+    here = os.path.realpath(cwd)
+    try:
+        if not file.exists():
+            disk.make_folder(file.parent)
+            new = Identity(format=FORMAT, root=str(root), directories=(here,))
+            if _is_placed(file, _encoded({}, new), clock):
+                return new
+            return claim(file, root=root, cwd=cwd, clock=clock)
+        return _with_directory(file, here, clock)
+    except OSError as error:
+        raise StoreError(disk.explain(error, file)) from error
+
+
+def _with_directory(file: Path, here: str, clock: Clock) -> Identity:
+    written = _read(file)
+    if written is None:
+        raise StoreError(f"{file} was removed meanwhile; try again")
+    known = _parsed(written, file)
+    if here in known.directories:
+        return known
+    latest = (*known.directories, here)[-MAX_DIRECTORIES:]
+    grown = Identity(format=known.format, root=known.root, directories=latest)
+    disk.replace_file(file, _encoded(written, grown), temp_name=f"{TEMP_PREFIX}{clock.new_id()}")
+    return grown
+
+
+def _is_placed(file: Path, data: bytes, clock: Clock) -> bool:
+    """Whether the file was put there by us; false when somebody else was first."""
+    aside = file.with_name(f"{TEMP_PREFIX}{clock.new_id()}")
+    try:
+        disk.replace_file(aside, data, temp_name=f"{aside.name}-new")
+        try:
+            file.hardlink_to(aside)
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            _write_new(file, data)
+    except FileExistsError:
+        return False
+    finally:
+        aside.unlink(missing_ok=True)
+    disk.sync_folder(file.parent)
+    return True
+
+
+def _write_new(file: Path, data: bytes) -> None:
+    """Where there are no hard links, a crash at this very moment leaves a file that someone must remove."""
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, disk.FILE_MODE)
+    with os.fdopen(descriptor, "wb") as target:
+        target.write(data)
+        target.flush()
+        os.fsync(descriptor)
+
+
+def _encoded(before: JsonObject, identity: Identity) -> bytes:
+    """What others put into the file is kept."""
+    known = {"format": identity.format, "root": identity.root, "directories": list(identity.directories)}
+    # By the file system's rules, so that a path that is no valid text comes back as it was.
+    return os.fsencode(json.dumps({**before, **known}, indent=2, ensure_ascii=False) + "\n")
+
+
+def _read(file: Path) -> JsonObject | None:
+    try:
+        descriptor = disk.open_regular(file, os.O_RDONLY | os.O_NOFOLLOW)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise StoreError(disk.explain(error, file)) from error
+    with os.fdopen(descriptor, "rb") as source:
+        data = source.read(MAX_BYTES + 1)
+    try:
+        value = json.loads(os.fsdecode(data)) if len(data) <= MAX_BYTES else None
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, dict):
+        raise _unreadable(file)
+    return value
+
+
+def _parsed(value: JsonObject, file: Path) -> Identity:
+    format_, root, directories = value.get("format"), value.get("root"), value.get("directories", [])
+    if type(format_) is not int or format_ < 1 or not isinstance(root, str):
+        raise _unreadable(file)
+    listed = directories if isinstance(directories, list) else []
+    return Identity(
+        format=format_, root=root, directories=tuple(each for each in listed if isinstance(each, str))
+    )
+
+
+def _unreadable(file: Path) -> StoreError:
+    return StoreError(
+        f"{file} cannot be understood, so nothing is written beside it; correct it or move it away"
+    )
