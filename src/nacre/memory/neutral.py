@@ -1,0 +1,96 @@
+"""Text from files, made safe to stand inside a message: it cannot pass for the program's own words.
+
+What is on disk stays as it is; only the copy that is injected changes.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from itertools import islice, pairwise
+
+CONTROL_TAGS = (
+    "system-reminder",
+    "memory-index",
+    "session-notes",
+    "persisted-output",
+    "command-name",
+    "command-message",
+    "command-args",
+    "local-command-stdout",
+    "local-command-stderr",
+    "teammate-message",
+    "task-notification",
+    "function-calls",
+    "function-results",
+    "tool-use",
+    "tool-result",
+    "start-of-turn",
+    "end-of-turn",
+)
+"""Tags by which a program speaks to a model, ours and other people's; any dash or none stands for a dash."""
+COMMON_WORDS = ("system", "instructions", "memory", "summary", "invoke")
+"""Tags too, but also words that may stand after a less-than sign: only right behind the bracket."""
+ESCAPED = "&lt;"
+"""Stands for the bracket of such a tag: a reader still sees what was written."""
+LOOK_AHEAD = 80
+"""Visible characters after a bracket that are looked at: longer than any tag."""
+
+_BRACKET = re.compile("[<\uff1c\ufe64]")
+_OWN = "|".join(tag.replace("-", "[-_ ]*") for tag in CONTROL_TAGS)
+_TAG = re.compile(
+    rf" ?/* ?(?:[a-z]+: ?)?(?:{_OWN})(?![a-z0-9])"
+    rf"|/*(?:[a-z]+:)?(?:{'|'.join(COMMON_WORDS)})(?![a-z0-9])"
+    r"| ?/*\|[^<>|]{1,60}\|>"  # the special tokens of open models
+)
+_ASCII_BLANK = re.compile(r"[\x00-\x20\x7f]+")
+_SHORT = 200
+"""Up to here a stretch of ASCII is folded at once instead of letter by letter."""
+_LINES = str.maketrans({"\n": "\\n", "\r": "\\r", "\t": "\\t", '"': "&quot;"})
+_UNSEEN = frozenset({"Cf", "Mn", "Me"})
+_BLANK = frozenset({"Cc", "Zs", "Zl", "Zp"})
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def neutralise(text: str) -> str:
+    """The text with every control tag's bracket written out, however the tag is disguised."""
+    text = printable(text)
+    brackets = [found.start() for found in _BRACKET.finditer(text)]
+    pieces, start = [], 0
+    for place, following in pairwise([*brackets, len(text)]):
+        # A tag holds no second bracket, so each character is looked at once.
+        if _TAG.match(_folded(text, place + 1, following)):
+            pieces += [text[start:place], ESCAPED]
+            start = place + 1
+    return "".join([*pieces, text[start:]])
+
+
+def one_line(text: str) -> str:
+    """A path or name as it may stand in an attribute: one line, no quotes, no control tags."""
+    return neutralise(text).translate(_LINES)
+
+
+def printable(text: str) -> str:
+    """The text as a request can carry it: what stands for a broken byte becomes the replacement character."""
+    return text if text.isascii() else _LONE_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def _folded(text: str, start: int, end: int) -> str:
+    """How the text reads once case, width, kinds of dash and blank, and invisible signs are gone."""
+    if end - start <= _SHORT and (stretch := text[start:end]).isascii():
+        return _ASCII_BLANK.sub(" ", stretch.lower())[:LOOK_AHEAD]
+    return "".join(islice(_plain_letters(text, start, end), LOOK_AHEAD))
+
+
+def _plain_letters(text: str, start: int, end: int) -> Iterator[str]:
+    was_blank = False
+    for place in range(start, end):
+        for letter in unicodedata.normalize("NFKD", text[place]).casefold():
+            category = unicodedata.category(letter)
+            if category in _UNSEEN:
+                continue
+            is_blank = category in _BLANK
+            if not (is_blank and was_blank):
+                yield " " if is_blank else "-" if category == "Pd" else letter
+            was_blank = is_blank
