@@ -43,13 +43,14 @@ async def talk(title: str, change: Change) -> float:
         print(f"\n{title}\nturn   input  written    read  hit rate        USD")
         for turn in range(TURNS):
             sim.clock.advance(30)
+            paid_before = session.meter.cost_usd
             await session.add_user(f"Page {turn}: {PAGE}")
             reply = await complete(provider, change(await session.prepare(), turn))
             await session.record(reply)
-            used = reply.usage
+            used, paid = reply.usage, session.meter.cost_usd - paid_before
             print(
                 f"{turn + 1:>4} {used.input:>7} {used.cache_write:>8} {used.cache_read:>7}"
-                f" {used.hit_rate:>9.0%} {session.price(used):>10.6f}"
+                f" {used.hit_rate:>9.0%} {paid:>10.6f}"
             )
         await provider.close()
         return session.meter.cost_usd

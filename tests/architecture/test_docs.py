@@ -13,8 +13,14 @@ import pytest
 
 from nacre import errors
 from nacre.cache import anthropic_state, openai_rules
+from nacre.mcp_client import McpLimits
+from nacre.messages.blocks import JsonObject
 from nacre.sim import script
 from nacre.sim.faults import FAULT_KINDS
+from nacre.tools.base import Tool
+from nacre.tools.policy import SUBCOMMANDS, Mode, Policy
+from nacre.tools.rules import parse_rule
+from nacre.tools.workspace import Workspace
 from tests.architecture.pages import fences
 from tests.architecture.processes import run_python
 from tests.architecture.test_shape import FORBIDDEN
@@ -146,6 +152,47 @@ def test_the_simulator_page_knows_every_fault_script_field_and_switch() -> None:
         )
 
 
+MODES: tuple[Mode, ...] = ("default", "acceptEdits", "bypassPermissions")
+
+
+def called(example: str) -> tuple[Tool, JsonObject]:
+    """A call as a page writes it: the tool's name and, after a blank, what it is called with."""
+    name, _, given = example.replace("\\|", "|").partition(" ")
+    field = {"Bash": "command", "WebFetch": "url"}.get(name, "file_path")
+
+    async def nothing(arguments: JsonObject) -> str:
+        return ""
+
+    return Tool(name=name, description="", input_schema={}, call=nothing), {field: given} if given else {}
+
+
+def test_the_permissions_page_says_what_is_decided_where_no_rule_speaks(tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path)
+    policies = [Policy(root=workspace.root, mode=mode) for mode in MODES]
+    for row in rows(read("docs/reference/permissions.md"), "Without a rule"):
+        tool, arguments = called(re.findall(r"`([^`]+)`", row[0])[0])
+        assert [policy.decide(tool, arguments, workspace).effect for policy in policies] == row[1:], row[0]
+
+
+def test_every_rule_on_the_permissions_page_is_one() -> None:
+    for row in rows(read("docs/reference/permissions.md"), "Rules"):
+        for text in re.findall(r"`([^`]+)`", row[0]):
+            assert parse_rule(text, "allow").text == text
+
+
+def test_the_permissions_page_lists_the_programs_whose_subcommand_counts() -> None:
+    listed = next(
+        row[0] for row in rows(read("docs/reference/permissions.md"), "Answers") if "`git`" in row[0]
+    )
+    assert set(re.findall(r"`(\w+)`", listed)) == SUBCOMMANDS
+
+
+def test_the_mcp_page_knows_every_limit() -> None:
+    limits = {each.name: f"{each.default:,g}" for each in fields(McpLimits)}
+    said = {row[0].strip("`"): row[1] for row in rows(read("docs/reference/mcp.md"), "Limits")}
+    assert said == {name: value.removesuffix(".0") for name, value in limits.items()}
+
+
 def test_every_target_that_is_named_is_in_the_makefile() -> None:
     targets = set(re.findall(r"^([a-z-]+):", read("Makefile"), re.MULTILINE))
     named = {
@@ -160,3 +207,10 @@ def test_the_changelog_has_a_place_for_prompts() -> None:
     unreleased = re.split(r"^## ", read("CHANGELOG.md"), flags=re.MULTILINE)[1]
     assert unreleased.startswith("Unreleased")
     assert "### Prompts" in unreleased
+
+
+def test_the_changelog_names_every_prompt() -> None:
+    """A prompt changes what a model does, so none comes without a line: its name, or its folder's `*`."""
+    told = read("CHANGELOG.md").split("### Prompts")[1]
+    locked = [Path(line.split()[0]) for line in read("prompts.lock").splitlines()]
+    assert [path for path in locked if path.name not in told and f"{path.parent}/*" not in told] == []

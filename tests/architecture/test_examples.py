@@ -12,6 +12,7 @@ ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 SAYS = {
     "custom_tool.py": "error  convert: amount: expected a number, got 'ten'",
+    "guarded_agent.py": "2 calls were refused",
     "library_hello.py": "Your note says: buy milk.",
     "own_loop.py": "Rain in Bergen: take the indoor table.",
     "read_sessions.py": "odd       torn_line at line 3: the last line was cut off and is left out",
