@@ -9,7 +9,7 @@ import pytest
 from nacre.agents.rewind import Rewind, points
 from nacre.errors import StoreError
 from nacre.messages.blocks import Text
-from nacre.messages.records import Said
+from nacre.messages.records import Compacted, Said
 from nacre.messages.transcript import Transcript
 from nacre.testing import FrozenClock
 
@@ -118,3 +118,29 @@ async def test_one_file_that_cannot_come_back_keeps_no_other_from_it(
         await kept.restore(kept.points()[0])
     assert (root / "b.txt").read_bytes() == b"b"
     assert (root / "in").read_bytes() == b"a file now"
+
+
+async def test_going_back_again_and_again_adds_only_what_is_new(kept: Rewind, clock: FrozenClock) -> None:
+    """T2: what was taken back already is not taken back once more."""
+    await say(kept, clock, "one")
+    for _ in range(10):
+        for words in ("two", "three"):
+            await say(kept, clock, words)
+        assert await kept.forget(kept.points()[2]) == 1
+        assert await kept.forget(kept.points()[1]) == 1
+    assert len(kept._transcript.records) == 1 + 10 * 4
+    assert [point.words for point in kept.points()] == ["one"]
+
+
+async def test_before_the_first_message_there_is_nothing_in_view(kept: Rewind, clock: FrozenClock) -> None:
+    """What the session said ahead of it goes too; a compaction that stands before it stays."""
+    opening = Said(id=clock.new_id(), at=clock.now(), role="user", blocks=(Text("It is Sunday."),), meta=True)
+    await kept._transcript.append(opening)
+    await say(kept, clock, "one")
+    assert await kept.forget(kept.points()[0]) == 2
+    assert list(kept._transcript.view.items) == []
+    summary = Compacted(id=clock.new_id(), at=clock.now(), summary=(Text("What was."),))
+    await kept._transcript.append(summary)
+    await say(kept, clock, "two")
+    assert await kept.forget(kept.points()[0]) == 1
+    assert [item.parts[0].block for item in kept._transcript.view.items] == [Text("What was.")]

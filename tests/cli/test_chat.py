@@ -150,6 +150,32 @@ def test_a_chat_in_which_nothing_was_said_leaves_no_session(tmp_path: Path) -> N
     assert logs(tmp_path) == []
 
 
+def test_before_anything_was_said_there_is_nothing_to_rewind_retry_or_do(tmp_path: Path) -> None:
+    """Slash commands: each says so in a line, and leaves no session behind."""
+    done = chat(tmp_path, "/rewind", "/tasks", "/retry")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "nothing was said yet\nThe list is empty.\nnothing was said yet\n"
+    assert logs(tmp_path) == []
+
+
+@pytest.mark.parametrize("words", ["0", "2", "x", "-1", "1 everything", "1 files now", "²"])
+def test_a_rewind_that_means_nothing_changes_nothing(words: str, tmp_path: Path) -> None:
+    done = chat(tmp_path, "hello", f"/rewind {words}")
+    assert done.stderr == (
+        "nacre: type /rewind N, /rewind N files or /rewind N conversation; /rewind lists the numbers\n"
+    )
+    assert typed(logs(tmp_path)[0]) == ["hello"]
+
+
+def test_an_incognito_chat_can_be_rewound_too(tmp_path: Path) -> None:
+    """The words are in memory only, and so is what was before."""
+    done = chat(tmp_path, "one", "two", "/rewind 2", "/rewind", args=("--incognito",))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "restored 0 files\nthe conversation is back before: two\n" in done.stdout
+    assert [line.split()[-1] for line in done.stdout.splitlines() if " 0 files " in line] == ["one"]
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_setting_that_cannot_be_used_ends_before_anything_begins(tmp_path: Path) -> None:
     done = chat(tmp_path, "hello", NACRE_MAX_TURNS="many")
     assert done.returncode == 3

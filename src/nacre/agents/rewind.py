@@ -95,8 +95,13 @@ class Rewind:
     async def forget(self, point: Point) -> int:
         """Take the conversation back to before this was said; the log keeps all of it."""
         records = self._transcript.records
-        start = next(i for i, record in enumerate(records) if record.id == point.message_id)
-        undone = [record for record in records[start:] if not isinstance(record, Noted)]
+        dead = {record.target for record in records if isinstance(record, Undone)}
+        # What was taken back before stays so: undoing an undoing would only make the log longer.
+        live = [one for one in records if one.id not in dead and not isinstance(one, Noted | Undone)]
+        start = next(i for i, record in enumerate(live) if record.id == point.message_id)
+        if all(isinstance(record, Said) and record.meta for record in live[:start]):
+            start = 0  # what was said ahead of the first message goes with it, and comes again with the next
+        undone = live[start:]
         now = self._clock.now()
         await self._transcript.append(
             *(Undone(id=self._clock.new_id(), at=now, target=record.id) for record in reversed(undone))

@@ -147,7 +147,7 @@ def _rewind(wanted: str, scene: Scene) -> Ending:
     if not wanted:
         _list_points(points)
         return None
-    if not (number.isdigit() and 1 <= int(number) <= len(points)) or what not in {
+    if not (number.isdecimal() and 1 <= int(number) <= len(points)) or what not in {
         "",
         "files",
         "conversation",
@@ -185,6 +185,9 @@ def _files(count: int) -> str:
 
 def _retry(_: str, scene: Scene) -> Ending:
     last = scene.session.view.last_reply
+    if not scene.session.view.items:
+        print("nothing was said yet")
+        return None
     if last is not None and not last.tool_calls:
         print("the last turn is finished; say something")
         return None
