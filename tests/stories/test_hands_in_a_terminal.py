@@ -15,6 +15,7 @@ import pytest
 
 from nacre.messages.blocks import Json
 from nacre.messages.pairing import INTERRUPTED
+from tests.cli.program import nacre
 from tests.stories.processes import (
     Sim,
     end,
@@ -162,6 +163,7 @@ def test_a_closed_terminal_at_a_question_ends_the_program(sim: Sim, tmp_path: Pa
         person.see(PROMPT)
         person.type("go\n")
         person.see(GO_AHEAD)
+        person.type("")  # a moment, until it listens
         person.process.terminate()
         assert person.ends() == 143
     assert not (tmp_path / "made").exists()
@@ -285,22 +287,22 @@ def test_a_directory_that_brings_settings_is_asked_about_once(
         assert "go ahead?" not in person.see("Done.")
         leave(person)
     assert mark.exists() == (tmp_path / "allowed").exists() == is_trusted
+    report = json.loads(nacre(tmp_path, "doctor", "--json").stdout)
+    assert (report["trusted"], report["problems"] == []) == (is_trusted, is_trusted)
     with terminal(tmp_path, "chat", **asking(sim)) as person:
         assert TRUST not in person.see(PROMPT)
         person.type(CTRL_D)
         assert person.ends() == 0
 
 
-def test_a_servers_tool_is_asked_about_and_nothing_of_it_stays(
-    sim: Sim, tmp_path: Path, pid_file: Path
-) -> None:
+def test_a_servers_tool_is_asked_about_and_nothing_of_it_stays(sim: Sim, tmp_path: Path) -> None:
     """C31b, Q2: Ctrl-C in the middle of a call, and later the end, leave no process of the server."""
     server: Json = {"command": sys.executable, "args": [str(SERVER)]}
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "settings.json").write_text(json.dumps({"mcpServers": {"sdk": server}}))
     sim.script(
         calls(call("mcp__sdk__add", a=2, b=3)),
-        calls(call("mcp__sdk__pid"), call("mcp__sdk__helper")),
+        calls(call("mcp__sdk__pid")),
         "Five.",
         calls(call("mcp__sdk__slow", mark=str(tmp_path / "slow"))),
         "Enough.",
@@ -312,13 +314,11 @@ def test_a_servers_tool_is_asked_about_and_nothing_of_it_stays(
         assert "? mcp__sdk__add needs your word (mcp__sdk__add comes from outside" in asked
         assert "    a: 2\n    b: 3\n" in asked
         person.type("y\n")
-        for _ in range(2):
-            person.see(GO_AHEAD)
-            person.type("y\n")
+        assert "    (no arguments)\n" in person.see(GO_AHEAD)
+        person.type("y\n")
         person.see("Five.")
-        (results,) = [line for line in said(logs(tmp_path)[0]) if line.count("=") == 2]
-        pid_file.write_text("\n".join(part.strip(" =") for part in results.removeprefix("user: ").split("|")))
-        assert [is_running(pid) for pid in pids(pid_file)] == [True, True]
+        server_pid = int(said(logs(tmp_path)[0])[4].removeprefix("user: ="))
+        assert is_running(server_pid)
         person.see(PROMPT)
         person.type("sleep\n")
         person.see(GO_AHEAD)
@@ -328,7 +328,7 @@ def test_a_servers_tool_is_asked_about_and_nothing_of_it_stays(
         person.see("stopped")
         eventually((tmp_path / "slow.cancelled").exists, "the server was told")
         leave(person)
-    assert [pid for pid in pids(pid_file) if is_running(pid)] == []
+    assert not is_running(server_pid)
     assert "=5" in said(logs(tmp_path)[0])[2]
 
 
