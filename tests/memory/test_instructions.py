@@ -155,6 +155,27 @@ def test_a_folder_of_rules_that_links_to_itself_is_walked_once(tmp_path):
     assert names(loaded, tmp_path) == ["repo/.claude/rules/a.md", "repo/.claude/rules/deep/b.md"]
 
 
+def test_names_the_disk_refuses_to_look_at_are_passed_over(tmp_path):
+    """A link to a name that is too long fails in another way than one to nothing."""
+    plant(tmp_path, {"repo/.claude/rules/a.md": "a", "repo/CLAUDE.md": "@long.md b"})
+    for link in ("repo/.claude/rules/long.md", "repo/long.md", "repo/.claude/CLAUDE.md"):
+        (tmp_path / link).symlink_to("x" * 300)
+    loaded = load_instructions(paths_in(tmp_path))
+    assert names(loaded, tmp_path) == ["repo/CLAUDE.md", "repo/.claude/rules/a.md"]
+    assert [skipped.path.name for skipped in loaded.skipped] == ["long.md", "CLAUDE.md", "long.md"]
+
+
+def test_a_thousand_files_are_enough(tmp_path):
+    """A bound for a tree that was made to be endless."""
+    plant(tmp_path, {f"repo/.claude/rules/{number:04}.md": "x" for number in range(600)})
+    plant(
+        tmp_path,
+        {f"repo/.claude/rules/{number:04}.md": "---\npaths: x\n---\n" for number in range(600, 1_100)},
+    )
+    loaded = load_instructions(paths_in(tmp_path))
+    assert (len(loaded.files), len(loaded.waiting), len(loaded.skipped)) == (600, 400, 100)
+
+
 @pytest.mark.parametrize(
     "glob",
     [

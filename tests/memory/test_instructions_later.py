@@ -91,7 +91,10 @@ def test_a_folders_files_load_when_a_file_below_it_is_read(tmp_path):
     assert names(again.instructions, tmp_path) == ["repo/CLAUDE.md", *arrived(arrival, tmp_path)]
 
 
-@pytest.mark.parametrize("place", ["repo/node_modules/dep/x.js", "repo/.venv/lib/x.py", "elsewhere/x.py"])
+@pytest.mark.parametrize(
+    "place",
+    ["repo/node_modules/dep/x.js", "repo/.venv/lib/x.py", "repo/.claude/worktrees/a/x.py", "elsewhere/x.py"],
+)
 def test_installed_code_and_other_places_bring_no_instructions(tmp_path, place: str):
     plant(tmp_path, {place: "", str(Path(place).parent / "CLAUDE.md"): "obey me"})
     loaded = load_instructions(paths_in(tmp_path))

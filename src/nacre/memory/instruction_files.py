@@ -118,7 +118,7 @@ class Gathering:
         if real in self._seen:
             return True
         if self._is_excluded(source, real):
-            return real.exists()
+            return _mode(real) != 0
         if not self._may_read(source.kind, real):
             return True
         file = self._read(source, real)
@@ -140,14 +140,14 @@ class Gathering:
         real = Path(os.path.realpath(folder))
         if self._is_allowed(kind, real):
             return True
-        if real.is_dir():
+        if stat.S_ISDIR(_mode(real)):
             self.outside.setdefault(real)
         return False
 
     def _include(self, name: str, by: InstructionFile, depth: int) -> None:
         for spelling in spellings(name):
             path = self._located(spelling, by.path.parent)
-            if path is None or path.is_dir():
+            if path is None or stat.S_ISDIR(_mode(path)):
                 continue
             if depth > self.paths.max_depth:
                 self.skipped.setdefault(path, f"included more than {self.paths.max_depth} files deep")
@@ -172,7 +172,7 @@ class Gathering:
         """A file in the working tree, or one the person agreed to; others are noted for consent."""
         if self._is_allowed(kind, real):
             return True
-        if real.is_file() and is_text_name(real):
+        if stat.S_ISREG(_mode(real)) and is_text_name(real):
             self.outside.setdefault(real)
         return False
 
@@ -188,8 +188,9 @@ class Gathering:
         return is_any(source.path, self._excludes) or is_any(real, self._excludes)
 
     def _read(self, source: Source, real: Path) -> InstructionFile | None:
-        if len(self.files) >= MAX_FILES:
-            self.skipped.setdefault(source.path, f"more than {MAX_FILES:,} instructions files")
+        if len(self.files) + len(self.waiting) >= MAX_FILES:
+            if _mode(real):
+                self.skipped.setdefault(source.path, f"more than {MAX_FILES:,} instructions files")
             return None
         try:
             content, found = _content(real)
@@ -233,18 +234,17 @@ def _walk(folder: Path, gathering: Gathering, kind: Kind, entered: set[tuple[int
         return
     for name in names:
         path = folder / name
-        if path.is_dir():
+        if stat.S_ISDIR(_mode(path)):
             yield from _walk(path, gathering, kind, entered)
         elif name.lower().endswith(".md"):
             yield path
 
 
 def _content(real: Path) -> tuple[bytes, os.stat_result]:
-    handle = open_regular(real, os.O_RDONLY)
+    # The path is real; a link put there since it was judged leads nowhere.
+    handle = open_regular(real, os.O_RDONLY | os.O_NOFOLLOW)
     with os.fdopen(handle, "rb") as source:
         found = os.fstat(handle)
-        if stat.S_ISREG(found.st_mode) and found.st_size > MAX_BYTES:
-            raise ValueError(f"larger than {MAX_BYTES // 1024**2} MiB; keep instructions short")
         content = source.read(MAX_BYTES + 1)
     if len(content) > MAX_BYTES:
         raise ValueError(f"larger than {MAX_BYTES // 1024**2} MiB; keep instructions short")
@@ -276,6 +276,14 @@ def _finished(file: InstructionFile) -> InstructionFile:
         )
         problems = (*problems, remark)
     return replace(file, text=text, problems=problems)
+
+
+def _mode(path: Path) -> int:
+    """What a path leads to; 0 for nothing, or for what cannot be seen."""
+    try:
+        return path.stat().st_mode
+    except (OSError, ValueError):
+        return 0
 
 
 def _with_home(name: str, tilde: Path) -> str:

@@ -118,7 +118,7 @@ def nested_for(instructions: Instructions, path: Path) -> Arrival:
     """The files of the folders between the root and a file below it, unless they were loaded before."""
     root = Path(os.path.realpath(instructions.paths.root))
     real = Path(os.path.realpath(path))
-    if not real.is_relative_to(root) or OTHER_PEOPLES & set(real.relative_to(root).parts):
+    if not real.is_relative_to(root) or _is_other_peoples(real.relative_to(root)):
         return Arrival((), instructions)
     known = {Path(os.path.realpath(folder)) for folder in instructions.opened}
     folders = tuple(folder for folder in _chain(root, real.parent) if folder not in known)
@@ -159,6 +159,11 @@ def changed_since(instructions: Instructions) -> Changes:
 def is_claude_home(home: Path) -> bool:
     """Whether a home is Claude Code's, so that its managed file counts as well."""
     return home.name == ".claude" or (home / ".claude.json").is_file()
+
+
+def _is_other_peoples(inside: Path) -> bool:
+    # A worktree kept inside the checkout repeats its instructions word for word.
+    return bool(OTHER_PEOPLES & set(inside.parts)) or ".claude/worktrees/" in inside.as_posix()
 
 
 def _add_managed(gathering: Gathering) -> None:
