@@ -30,7 +30,8 @@ def ask_permission(question: Question, read: Callable[[str], str] = input) -> An
 def ask_trust(directory: Path, wants: tuple[str, ...], read: Callable[[str], str] = input) -> bool:
     """Whether what a directory's own settings bring may be used."""
     print(f"The settings in {directory} bring: {', '.join(wants)}.")
-    print("They can run programs and send your words elsewhere; they are used only if you trust it.")
+    print("They can run programs and send your words elsewhere. Unless you trust the")
+    print("directory, they are ignored.")
     return _word(read, "  trust it? [y]es, [N]o: ") in {"y", "yes"}
 
 
