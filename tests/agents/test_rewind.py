@@ -8,8 +8,8 @@ import pytest
 
 from nacre.agents.rewind import Rewind, points
 from nacre.errors import StoreError
-from nacre.messages.blocks import Text
-from nacre.messages.records import Compacted, Said
+from nacre.messages.blocks import JsonObject, Text
+from nacre.messages.records import Compacted, Noted, Said
 from nacre.messages.transcript import Transcript
 from nacre.testing import FrozenClock
 
@@ -144,3 +144,26 @@ async def test_before_the_first_message_there_is_nothing_in_view(kept: Rewind, c
     await say(kept, clock, "two")
     assert await kept.forget(kept.points()[0]) == 1
     assert [item.parts[0].block for item in kept._transcript.view.items] == [Text("What was.")]
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"path": "a.txt", "blob": None, "mode": None, "made": []},
+        {"path": "a.txt", "blob": "../../evil", "mode": 0o755, "made": []},
+        {"path": "a.txt", "blob": "0" * 64, "mode": None, "made": []},
+    ],
+)
+async def test_a_log_from_elsewhere_cannot_have_files_deleted_or_overwritten(
+    kept: Rewind, clock: FrozenClock, root: Path, facts: JsonObject
+) -> None:
+    """A log may be imported; only what this session kept itself goes back."""
+    (root.parent / "evil").write_text("run me")
+    before = snapshot(root)
+    await say(kept, clock, "first")
+    named = {**facts, "path": str(root / "a.txt")}
+    await kept._transcript.append(Noted(id="n", at=clock.now(), kind="checkpoint", facts=named))
+    [point] = kept.points()
+    with pytest.raises(StoreError, match="kept"):
+        await kept.restore(point)
+    assert snapshot(root) == before

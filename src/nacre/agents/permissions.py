@@ -14,6 +14,7 @@ from nacre.errors import ConfigError
 from nacre.messages.blocks import Json
 from nacre.settings import Settings
 from nacre.settings.values import Listed
+from nacre.store import disk
 from nacre.tools.policy import Policy
 from nacre.tools.rules import Effect, Rule, parse_rule
 
@@ -40,7 +41,9 @@ class Learned:
             return
         known[self._project] = [*texts, rule.text]
         try:
-            self._write(json.dumps(known, indent=2, sort_keys=True) + "\n")
+            disk.make_folder(self._path.parent)
+            text = json.dumps(known, indent=2, sort_keys=True) + "\n"
+            disk.replace_file(self._path, text.encode(), temp_name=f".{FILE}.{os.getpid()}.tmp")
         except OSError as error:
             why = error.strerror or str(error)
             raise ConfigError(f"{self._path}: cannot be written ({why}); check its permissions") from error
@@ -59,18 +62,6 @@ class Learned:
                 f"{self._path}: must hold a list of rules for each project; correct it or move it away"
             )
         return dict(value)
-
-    def _write(self, text: str) -> None:
-        """Write aside, then rename: a crash leaves the old answers or the new ones."""
-        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        beside = self._path.with_suffix(f".{os.getpid()}.tmp")
-        # What somebody allows says what they work on: nobody else's business, not even for a moment.
-        with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            os.fchmod(file.fileno(), 0o600)
-            file.write(text.encode())
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(self._path)
 
 
 def _is_listing(value: Json) -> bool:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import os
 import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,6 +19,8 @@ from nacre.errors import StoreError
 from nacre.messages.blocks import JsonObject
 from nacre.messages.records import Noted, Record, Said, Undone
 from nacre.messages.transcript import Transcript
+from nacre.messages.wire import canonical
+from nacre.store import disk
 
 KIND = "checkpoint"
 MAX_BYTES = 10 * 1024 * 1024
@@ -64,6 +65,7 @@ class Rewind:
     async def keep(self, path: Path) -> None:
         """Remember a file as it is now; called before it is changed."""
         kept = await asyncio.to_thread(self._keep, path)
+        await asyncio.to_thread(self._store, _proof(kept))
         await self._transcript.append(
             Noted(id=self._clock.new_id(), at=self._clock.now(), kind=KIND, facts=_facts(kept))
         )
@@ -127,19 +129,21 @@ class Rewind:
             return digest
         place = self._folder / "checkpoints" / digest
         if not place.exists():
-            place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            beside = place.with_name(f"{digest}.{self._clock.new_id()}")
-            _write(beside, content, mode=0o600)
-            beside.replace(place)
+            disk.make_folder(place.parent)
+            disk.replace_file(place, content, temp_name=f".{digest}.tmp")
         return digest
 
     def _load(self, digest: str) -> bytes:
-        if self._folder is None:
-            return self._in_memory[digest]
         try:
-            return (self._folder / "checkpoints" / digest).read_bytes()
-        except OSError as error:
-            raise StoreError(f"the kept content {digest[:12]} cannot be read: {error.strerror}") from error
+            if self._folder is None:
+                content = self._in_memory.get(digest, b"")
+            else:
+                content = (self._folder / "checkpoints" / digest).read_bytes()
+        except (OSError, ValueError) as error:
+            raise StoreError(f"was not kept by this session ({error})") from error
+        if hashlib.sha256(content).hexdigest() != digest:
+            raise StoreError("is not what this session kept")
+        return content
 
     def _put_all_back(self, kept: Sequence[Kept]) -> list[str]:
         """What went wrong: a file that cannot be put back keeps none of the others from it."""
@@ -154,6 +158,8 @@ class Rewind:
         return failures
 
     def _put_back(self, one: Kept) -> None:
+        # A log may come from anywhere and say anything; what was kept here lies in the session's own folder.
+        self._load(hashlib.sha256(_proof(one)).hexdigest())
         if one.blob is None:
             one.path.unlink(missing_ok=True)
             for directory in one.made:
@@ -162,9 +168,8 @@ class Rewind:
             return
         content = self._load(one.blob)
         one.path.parent.mkdir(parents=True, exist_ok=True)
-        beside = one.path.with_name(f".nacre-{self._clock.new_id()}.tmp")
-        _write(beside, content, mode=one.mode or 0o644)
-        beside.replace(one.path)
+        aside = f".nacre-{self._clock.new_id()}.tmp"
+        disk.replace_file(one.path, content, temp_name=aside, mode=0o644 if one.mode is None else one.mode)
 
 
 def points(records: Sequence[Record]) -> list[Point]:
@@ -204,14 +209,10 @@ def _parse(noted: Noted) -> Kept:
     )
 
 
+def _proof(kept: Kept) -> bytes:
+    """What lies beside the kept content to show that this very file was kept so."""
+    return canonical(_facts(kept))
+
+
 def _missing(directory: Path) -> list[Path]:
     return [each for each in (directory, *directory.parents) if not each.exists()]
-
-
-def _write(path: Path, content: bytes, *, mode: int) -> None:
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with os.fdopen(handle, "wb") as target:
-        os.fchmod(handle, mode)
-        target.write(content)
-        target.flush()
-        os.fsync(handle)

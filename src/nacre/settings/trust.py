@@ -12,12 +12,11 @@ from pathlib import Path
 
 from nacre.errors import ConfigError
 from nacre.settings.values import Problem
+from nacre.store import disk
 
 FILE = "trust.json"
 DECLINED_FILE = "declined.json"
 """Directories the user was asked about and did not trust; they are not asked again."""
-MODE = 0o600
-"""The list says which projects someone works on: nobody else's business."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +58,8 @@ def _add(home: Path, name: str, directory: Path) -> None:
         json.dumps(sorted({*trusted.directories, canonical(directory)}), indent=2, ensure_ascii=False) + "\n"
     )
     try:
-        home.mkdir(parents=True, exist_ok=True)
-        _replace(path, os.fsencode(text))
+        disk.make_folder(home)
+        disk.replace_file(path, os.fsencode(text), temp_name=f".{name}.{os.getpid()}.tmp")
     except OSError as error:
         raise ConfigError(f"{path}: cannot be written ({error.strerror}); check its permissions") from error
 
@@ -87,20 +86,3 @@ def canonical(directory: Path) -> str:
 def _unreadable(path: Path) -> Problem:
     message = "not a JSON list of directories, so nothing is trusted; correct it or move it away"
     return Problem(str(path), message, is_error=False)
-
-
-def _replace(path: Path, data: bytes) -> None:
-    """Write aside, then rename: a crash leaves the old list or the new one."""
-    import tempfile  # noqa: PLC0415 (only this rare write needs it; every start would pay)
-
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f"{path.name}.")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            os.fchmod(file.fileno(), MODE)
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise

@@ -57,11 +57,13 @@ def open_regular(path: Path, flags: int) -> int:
     return descriptor
 
 
-def replace_file(path: Path, data: bytes, *, temp_name: str, sync: bool = True) -> None:
+def replace_file(
+    path: Path, data: bytes, *, temp_name: str, sync: bool = True, mode: int = FILE_MODE
+) -> None:
     """Put these bytes at a path, all or nothing: write aside, flush, rename, flush the folder.
 
-    The caller holds a lock, so the temporary name may be the same each time: what a killed process left
-    behind is overwritten by the next write instead of piling up.
+    Who holds a lock gives the same temporary name each time: what a killed process left behind is overwritten
+    by the next write instead of piling up. Who holds none gives one of its own.
     """
     temp = path.with_name(temp_name)
     try:
@@ -69,6 +71,7 @@ def replace_file(path: Path, data: bytes, *, temp_name: str, sync: bool = True) 
             temp, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE
         )
         try:
+            os.fchmod(descriptor, mode)
             write_all(descriptor, data)
             if sync:
                 os.fsync(descriptor)
