@@ -119,3 +119,11 @@ async def test_what_is_no_web_address_is_refused(url: str) -> None:
 
 def test_broken_html_is_read_as_far_as_it_goes() -> None:
     assert page_text("<p>a<b>b</p><script>x") == "ab"
+
+
+async def test_a_page_made_to_be_parsed_for_ever_is_given_up() -> None:
+    """Python's parser takes hours over this one, on the thread where everything else runs."""
+    async with server(response("<a " * 400_000)) as url:
+        result = await fetch(url, read_seconds=0.3)
+    assert result.is_error
+    assert "cannot be read" in result.text

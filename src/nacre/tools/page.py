@@ -1,8 +1,13 @@
-"""A web page as plain text: headings, lists and links stay, scripts and styling go."""
+"""A web page as plain text: headings, lists and links stay, scripts and styling go.
+
+Run as a process of its own: a page can be written so that Python's parser takes days over it, and meanwhile no
+other Python code runs. Standard library only: it starts without nacre and without site.
+"""
 
 from __future__ import annotations
 
 import re
+import sys
 from html.parser import HTMLParser
 
 _SKIPPED = frozenset({"script", "style", "noscript", "template", "svg", "head", "iframe"})
@@ -59,3 +64,9 @@ class _Reader(HTMLParser):
     def handle_data(self, data: str) -> None:
         if not self._skipping:
             self.pieces.append(data)
+
+
+if __name__ == "__main__":
+    with open(int(sys.argv[1]), "rb") as _source:  # noqa: PTH123  # a descriptor has no path
+        _text = page_text(_source.read().decode("utf-8", "surrogatepass"))
+    sys.stdout.buffer.write(_text.encode("utf-8", "replace"))

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import os
 import socket
+import sys
+import tempfile
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 from urllib.parse import urljoin, urlsplit
 
 from nacre import prompts
 from nacre.errors import ToolError
 from nacre.tools.base import Tool, tool
-from nacre.tools.page import page_text
+from nacre.tools.child import Child, Output, run_child
 from nacre.version import VERSION
 
 DESCRIPTION = prompts.load("nacre.tools", "web_fetch")
+PAGE = Path(__file__).with_name("page.py")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +33,8 @@ class WebSettings:
     """More than any page of text; what is larger is cut."""
     max_chars: int = 50_000
     """What of a page goes into the view; about 12,500 tokens."""
+    read_seconds: float = 10.0
+    """A page of the largest size takes two; one that takes longer is made to."""
     max_redirects: int = 5
     allows_private: bool = False
     """Addresses of this machine and its network; only for tests and people who know why."""
@@ -101,9 +108,28 @@ async def _shown(response: object, url: str, limits: WebSettings) -> str:
         if len(body) > limits.max_bytes:
             break
     text = bytes(body[: limits.max_bytes]).decode(response.encoding or "utf-8", "replace")
-    shown = page_text(text) if "html" in kind else text
+    shown = await _read(text, url, limits) if "html" in kind else text
     cut = shown[: limits.max_chars]
     note = f"\n\n[cut: {len(shown) - len(cut):,} more characters]" if len(cut) < len(shown) else ""
     if response.is_error:
         raise ToolError(f"{url} answered {response.status_code}: {cut[:500]}")
     return f"{cut}{note}" or f"{url} is empty."
+
+
+async def _read(html: str, url: str, limits: WebSettings) -> str:
+    """The page's words, worked out by a process that can be ended: some pages are made to be unreadable."""
+    output = Output(head=limits.max_bytes)
+    with tempfile.TemporaryFile() as source:
+        source.write(html.encode("utf-8", "surrogatepass"))
+        source.seek(0)
+        child = Child(
+            argv=(sys.executable, "-I", "-S", os.fspath(PAGE), str(source.fileno())),
+            cwd=Path("/"),
+            seconds=limits.read_seconds,
+            max_bytes=limits.max_bytes * 4,
+            pass_fds=(source.fileno(),),
+        )
+        ended = await run_child(child, output)
+    if ended.why != "exited" or ended.exit_code != 0:
+        raise ToolError(f"{url} cannot be read: it is not written like a page.")
+    return output.head
