@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 import textwrap
+import threading
 from pathlib import Path
 
 import pytest
@@ -255,3 +256,31 @@ def command(script: str, root: Path) -> list[str]:
 
 def child(script: str, root: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command(script, root), capture_output=True, text=True, check=False, timeout=60)
+
+
+async def test_a_cancelled_write_holds_its_lock_until_the_disk_is_done(
+    store: FileStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise the next write of the key would share its temporary file with the one still under way."""
+    flush, may_flush, is_flushing = os.fsync, threading.Event(), threading.Event()
+
+    def slow(descriptor: int) -> None:
+        is_flushing.set()
+        may_flush.wait()
+        flush(descriptor)
+
+    monkeypatch.setattr(os, "fsync", slow)
+    first = asyncio.create_task(store.write("key", b"first"))
+    await asyncio.to_thread(is_flushing.wait)
+    first.cancel()
+    second = asyncio.create_task(store.write("key", b"second"))
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert not first.done()
+    may_flush.set()
+    with pytest.raises(asyncio.CancelledError):
+        await first
+    await second
+    blob = await store.read("key")
+    assert blob is not None
+    assert blob.data == b"second"

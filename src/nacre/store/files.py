@@ -6,10 +6,11 @@ import asyncio
 import hashlib
 import os
 import stat
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TypeVar
 
 from filelock import FileLock, Timeout
 
@@ -18,6 +19,8 @@ from nacre.errors import OutsideStore, StoreError, VersionConflict
 from nacre.store import disk
 from nacre.store.base import Blob, Listing
 from nacre.store.keys import LOCK_FOLDER, TEMP_PREFIX, check_key, check_prefix, check_range
+
+T = TypeVar("T")
 
 HASHED_UP_TO = 1_048_576
 """Bytes. Up to here a version is a digest of the content: file times tick every few milliseconds and inodes
@@ -55,13 +58,13 @@ class FileStore:
     async def write(self, key: str, data: bytes, *, if_version: str | None = None) -> str:
         path = self.path(key)
         async with self._hold(_stripe(path), WRITE_WAIT, key):
-            return await asyncio.to_thread(self._replace, path, data, if_version)
+            return await _finished(lambda: self._replace(path, data, if_version))
 
     async def append(self, key: str, data: bytes, *, sync: bool = False) -> int:
         path = self.path(key)
         async with self._hold(_stripe(path), WRITE_WAIT, key):
             if sync or len(data) > INLINE_UP_TO:
-                return await asyncio.to_thread(self._append, path, data, sync)
+                return await _finished(lambda: self._append(path, data, sync))
             return self._append(path, data, sync)
 
     async def list(self, prefix: str = "") -> list[Listing]:
@@ -72,7 +75,7 @@ class FileStore:
     async def delete(self, key: str) -> bool:
         path = self.path(key)
         async with self._hold(_stripe(path), WRITE_WAIT, key):
-            return await asyncio.to_thread(self._delete, path)
+            return await _finished(lambda: self._delete(path))
 
     def lock(self, key: str, *, timeout: float = 10.0) -> AbstractAsyncContextManager[None]:
         """Hold this name alone; reads and writes of the key stay possible for the holder."""
@@ -195,6 +198,18 @@ class FileStore:
             yield
         finally:
             lock.release()
+
+
+async def _finished(act: Callable[[], T]) -> T:
+    """Do it in a thread and wait for its end even when cancelled: until then the lock must be held."""
+    running = asyncio.ensure_future(asyncio.to_thread(act))
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        await asyncio.wait({running})
+        if not running.cancelled():
+            running.exception()  # looked at, so that nobody warns about it: the caller is gone
+        raise
 
 
 def _is_acquired(lock: FileLock) -> bool:
