@@ -1,6 +1,6 @@
 """A web page as plain text: headings, lists and links stay, scripts and styling go.
 
-Run as a process of its own: a page can be written so that Python's parser takes days over it, and meanwhile no
+Run as a process of its own: a page can be written so that Python's parser takes days over it, while no
 other Python code runs. Standard library only: it starts without nacre and without site.
 """
 
