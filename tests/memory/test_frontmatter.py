@@ -267,7 +267,7 @@ def test_what_is_written_reads_the_same_for_every_yaml_reader(text: str) -> None
             assert {**tree, **(tree.get("metadata") or {})}[key] == text
 
 
-@pytest.mark.parametrize("text", ["plain words", "C++ (fast)", "a/b.c, d", "it's", "50 %", "f(x) = y"])
+@pytest.mark.parametrize("text", ["plain words", "9c42fe2a-bd64", "C++ (fast)", "a/b.c, d", "it's", "50 %", "f(x) = y"])
 def test_ordinary_words_stay_without_quotes(text: str) -> None:
     new = Document.parse(FLAT).with_fields(description=text)
     assert new == FLAT.replace(b"likes tea", text.encode())

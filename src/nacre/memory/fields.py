@@ -23,7 +23,8 @@ MAX_DEPTH = 4
 """Maps deeper than this are taken as text: no memory has them, and a hostile file must not fill the stack."""
 
 _KEY = re.compile(
-    r"""([ \t]*)("[^"]*"|'[^']*'|[^\s#'"\[\]{}&*!|>%@`,-](?:[^:]|:(?=\S))*?)[ \t]*:(?:[ \t]+|$)"""
+    r"""([ \t]*)([A-Za-z_][\w-]*(?=:)|"[^"]*"|'[^']*'|[^\s#'"\[\]{}&*!|>%@`,-](?:[^:]|:(?=\S))*?)"""
+    r"""[ \t]*:(?:[ \t]+|$)"""
 )
 _BLOCK = re.compile(r"[|>][-+1-9]{0,2}[ \t]*(?:#.*)?")
 _ITEM = re.compile(r"([ \t]*)-(?:[ \t]+|$)")
@@ -73,7 +74,7 @@ class _Reader:
         while at < len(lines):
             found = _KEY.match(lines[at])
             if found is None:
-                bare = lines[at].lstrip()
+                bare = lines[at].lstrip(" \t")
                 if bare and bare[0] != "#":
                     if len(lines[at]) - len(bare) <= above:
                         return at
@@ -142,7 +143,7 @@ class _Reader:
         indent, lines = found.end(1), self.lines
         following = next((n for n in range(at + 1, len(lines)) if _says_something(lines[n])), len(lines))
         line = lines[following] if following < len(lines) else ""
-        depth = len(line) - len(line.lstrip())
+        depth = len(line) - len(line.lstrip(" \t"))
         if line and depth >= indent and _ITEM.match(line):
             return self._read_items(at, found, parent)
         if not line or depth <= indent:
@@ -167,7 +168,7 @@ class _Reader:
             if item and item.end(1) >= found.end(1):
                 items.append([line[item.end() :]])
             elif _says_something(line):
-                if not items or len(line) - len(line.lstrip()) <= found.end(1):
+                if not items or len(line) - len(line.lstrip(" \t")) <= found.end(1):
                     break
                 items[-1].append(line)
             after += 1
@@ -194,14 +195,14 @@ class _Reader:
         if line[:1] not in {" ", "\t"} or not _says_something(line):
             return False
         key = _KEY.match(line)
-        return len(line) - len(line.lstrip()) > indent and not (key and key[2] in KNOWN_KEYS)
+        return len(line) - len(line.lstrip(" \t")) > indent and not (key and key[2] in KNOWN_KEYS)
 
     def _below(self, at: int, indent: int) -> int:
         """The line after the last one that is indented deeper; blank lines between are part of it."""
         last = after = at + 1
         while after < len(self.lines):
             line = self.lines[after]
-            bare = line.lstrip()
+            bare = line.lstrip(" \t")
             if bare and len(line) - len(bare) <= indent:
                 break
             after += 1
@@ -210,7 +211,7 @@ class _Reader:
 
 
 def _says_something(line: str) -> bool:
-    bare = line.lstrip()
+    bare = line.lstrip(" \t")
     return bool(bare) and bare[0] != "#"
 
 

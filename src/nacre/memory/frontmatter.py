@@ -207,7 +207,7 @@ def _find_header(text: str, problems: list[Problem]) -> _Header | None:
     if lines[-1] == "":
         lines.pop()
     fields, strays = read_fields(lines)
-    if closing is None or _is_prose(lines, strays):
+    if closing is None or (strays and _is_prose(lines, strays)):
         closing, end, fields = None, *_open_end(text, begin)
         problems.append(
             Problem("unterminated", "the frontmatter has no closing ---: add it below the last key")

@@ -20,7 +20,10 @@ _ESCAPES = {
     "e": "\x1b", " ": " ", '"': '"', "/": "/", "\\": "\\", "N": "\x85", "_": "\xa0",
     "L": "\u2028", "P": "\u2029",
 }  # fmt: skip
-_ESCAPE = re.compile(r"\\(?:x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.))", re.DOTALL)
+_FOLD = re.compile(r"[ \t]*\n(?:[ \t]*\n)*[ \t]*")
+_ESCAPE = re.compile(
+    r"\\(?:x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(\n[ \t]*|.))|" + _FOLD.pattern, re.DOTALL
+)
 _DOUBLE = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
 _SINGLE = re.compile(r"'((?:[^']|'')*)'", re.DOTALL)
 # A number sign without a blank after it is far more often an issue's number than a comment.
@@ -31,7 +34,6 @@ _FLOW_PAIR = re.compile(
     r"""("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[^,\[\]{}]*?)\s*([,}])"""
 )
 _AFTER_VALUE = re.compile(r"[ \t]*(?:#.*)?$")
-_FOLD = re.compile(r"[ \t]*\n(?:[ \t]*\n)*[ \t]*")
 
 _UNSAFE_START = tuple("-?:,[]{}#&*!|>'\"%@`=<~")
 # YAML calls these unprintable, or takes them for line breaks.
@@ -39,7 +41,7 @@ _NEEDS_ESCAPE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff\u
 _NEEDS_QUOTES = re.compile(r": |:$|[ \t]#|^\s|\s$|\s{2}")
 _NEEDS_QUOTES_IN_FLOW = re.compile(r"[,\[\]{}]|:")
 _NOT_WORDS = re.compile(
-    r"(?i:true|false|yes|no|on|off|y|n|null)|[-+.]?[0-9][0-9_.,:eExXoOa-fA-F+-]*|"
+    r"(?:true|false|yes|no|on|off|y|n|null)|[-+]?(?:0[box][0-9a-f_]+|\.?[0-9][0-9_,:.]*(?:e[-+]?[0-9]+)?)|"
     r"[-+]?\.(?:inf|nan)|[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}(?:[Tt \t].*)?",
     re.IGNORECASE,
 )
@@ -55,7 +57,7 @@ def quoted_end(text: str) -> int:
 def unquoted(text: str) -> str:
     """The words of a quoted value; anything else is returned as it stands."""
     if text[:1] == '"' and (found := _DOUBLE.fullmatch(text)):
-        return _ESCAPE.sub(_unescaped, _folded(found[1].replace("\\\n", "")))
+        return _ESCAPE.sub(_unescaped, found[1]) if "\\" in found[1] else _folded(found[1])
     if text[:1] == "'" and (found := _SINGLE.fullmatch(text)):
         return _folded(found[1]).replace("''", "'")
     return text
@@ -65,24 +67,24 @@ def plain_end(text: str) -> int:
     """Where the words of a plain value end: before a comment, without trailing blanks."""
     if "#" in text and (found := _COMMENT.search(text)):
         text = text[: found.start()]
-    return len(text.rstrip())
+    return len(text.rstrip(" \t"))
 
 
 def joined(lines: Sequence[str]) -> str:
     """A value written over several lines, as one text: breaks become blanks, empty lines breaks."""
-    return _folded("\n".join(line.strip() for line in lines).strip())
+    return _folded("\n".join(line.strip(" \t") for line in lines).strip(" \t"))
 
 
 def block_text(header: str, lines: Sequence[str]) -> str:
     """The text of a block scalar (`|` or `>`), without its indentation."""
-    text_lines = [line for line in lines if line.strip()]
+    text_lines = [line for line in lines if line.strip(" \t")]
     if not text_lines:
         return ""
     first = text_lines[0]
     digits = re.search(r"[1-9]", header)
     depth = len(first) - len(first.lstrip(" \t")) if digits is None else min(int(digits[0]), len(first))
-    bare = [line[depth:] if line[:depth].isspace() else line.lstrip() for line in lines]
-    while bare and not bare[-1].strip():
+    bare = [line[depth:] if line[:depth].isspace() else line.lstrip(" \t") for line in lines]
+    while bare and not bare[-1].strip(" \t"):
         bare.pop()
     return "\n".join(bare) if header[0] == "|" else _folded("\n".join(bare))
 
@@ -94,7 +96,7 @@ def flow_list(text: str) -> tuple[tuple[str, ...], int] | None:
     while found := _FLOW_PART.match(text, at):
         at = found.end()
         if found[1] is not None:
-            items.append(unquoted(found[1].strip()))
+            items.append(unquoted(found[1].strip(" \t")))
         elif found[2] == ",":
             return None
         if found[2] == "]":
@@ -110,7 +112,7 @@ def flow_pairs(text: str) -> tuple[list[tuple[str, str, int, int]], int] | None:
     at = 1
     while found := _FLOW_PAIR.match(text, at):
         at = found.end()
-        pairs.append((unquoted(found[1]), unquoted(found[2].strip()), found.start(2), found.end(2)))
+        pairs.append((unquoted(found[1]), unquoted(found[2].strip(" \t")), found.start(2), found.end(2)))
         if found[3] == "}":
             return (pairs, at) if _AFTER_VALUE.match(text, at) else None
     return None
@@ -157,9 +159,11 @@ def _written_text(text: str, *, quote: str, in_flow: bool) -> str:
 
 
 def _unescaped(found: re.Match[str]) -> str:
+    if found[0][0] != "\\":
+        return _folded(found[0])
     digits = found[1] or found[2] or found[3]
     if digits is None:
-        return _ESCAPES.get(found[4], found[0])
+        return "" if found[4][0] == "\n" else _ESCAPES.get(found[4], found[0])
     code = int(digits, 16)
     is_character = code <= 0x10FFFF and not 0xD800 <= code <= 0xDFFF
     return chr(code) if is_character else "\ufffd"

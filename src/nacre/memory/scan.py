@@ -1,0 +1,192 @@
+"""What a memory directory holds, by the first lines of each file: never fatal, never blocked (R3, R4)."""
+
+from __future__ import annotations
+
+import codecs
+import os
+import stat
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from nacre.memory.entry import Entry, entry_of
+from nacre.memory.frontmatter import HEADER_LINES
+from nacre.memory.heads import head_fields
+from nacre.memory.pointers import INDEX_FILE, Index
+from nacre.memory.wording import clipped
+from nacre.messages.jsonl_encode import timestamp
+
+MAX_TOPIC_BYTES = 1_000_000
+"""A file larger than this is no memory: it would fill a model's window by itself."""
+MAX_DEPTH = 8
+"""Folders deeper than this are not looked into."""
+MAX_MANIFEST_CHARS = 500
+"""What one description may take of a manifest that 200 files share."""
+LOGS = "logs"
+"""Daily logs (M17) are no memories."""
+_CHUNK = 4_096
+"""What is read first: nearly every frontmatter ends in it."""
+_MAX_HEAD_BYTES = 65_536
+"""Where 30 lines that go on and on are cut."""
+_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_CLOEXEC", 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A file that is left out, and why."""
+
+    file: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """What was found: entries without their bodies, newest first."""
+
+    entries: tuple[Entry, ...]
+    skipped: tuple[Skipped, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The beginning of a file, and what its one open handle told about it."""
+
+    data: bytes
+    size: int
+    mtime_ns: int
+
+
+class NotAMemory(Exception):  # noqa: N818 (it says what the file is; it never reaches a user)
+    """The file is left out of scans, for the reason given."""
+
+
+def scan(directory: Path) -> Scan:
+    """Every topic file below the directory, by its first 30 lines."""
+    walk = _Walk(os.fspath(directory))
+    walk.visit("", 0)
+    found = sorted(walk.found, key=lambda one: (-one[0], one[1].file))
+    return Scan(tuple(entry for _, entry in found), tuple(sorted(walk.skipped, key=lambda one: one.file)))
+
+
+def manifest_line(entry: Entry) -> str:
+    """`- [type] relative/name.md (ISO time): description`; what is absent is left out (R4)."""
+    kind = f"[{entry.kind}] " if entry.kind else ""
+    when = f" ({timestamp(entry.written)})" if entry.written else ""
+    said = f": {clipped(entry.description, MAX_MANIFEST_CHARS)}" if entry.description else ""
+    return f"- {kind}{entry.file}{when}{said}"
+
+
+def read_head(path: str, *, whole: bool = False) -> Head:
+    """The first 30 lines of a regular file, or all of it; one open, one fstat, no wait for a pipe."""
+    handle = os.open(path, _FLAGS)
+    try:
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode):
+            raise NotAMemory(f"is {_what(status.st_mode)}, not a file")
+        if status.st_size > MAX_TOPIC_BYTES:
+            raise NotAMemory(f"is {status.st_size:,} bytes; a memory has at most {MAX_TOPIC_BYTES:,}")
+        data = os.read(handle, _CHUNK)
+        limit = MAX_TOPIC_BYTES if whole else _MAX_HEAD_BYTES
+        while len(data) < min(status.st_size, limit) and (whole or data.count(b"\n") < HEADER_LINES):
+            more = os.read(handle, limit - len(data))
+            if not more:
+                break
+            data += more
+    finally:
+        os.close(handle)
+    return Head(data, status.st_size, status.st_mtime_ns)
+
+
+class _Walk:
+    """One pass over the tree."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self.real_root = os.path.realpath(root)
+        self.found: list[tuple[int, Entry]] = []
+        self.skipped: list[Skipped] = []
+
+    def visit(self, folder: str, depth: int) -> None:
+        try:
+            with os.scandir(f"{self.root}/{folder}" if folder else self.root) as listing:
+                items = list(listing)
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        except OSError as error:
+            self._skip(folder or ".", f"cannot be listed: {error.strerror}")
+            return
+        names = {item.name for item in items}
+        indexed = self._indexed(folder) if INDEX_FILE in names else frozenset()
+        for item in items:
+            name = item.name
+            if name.endswith(".md"):
+                if name != INDEX_FILE and not name.startswith("."):
+                    self._read(folder + name, item, name in indexed)
+            elif not name.startswith(".") and (folder or name != LOGS):
+                self._descend(folder + name, item, depth)
+
+    def _descend(self, file: str, item: os.DirEntry[str], depth: int) -> None:
+        if item.is_symlink():
+            if item.is_dir():
+                self._skip(file, "is a symlink to a folder; only real folders are looked into")
+        elif item.is_dir(follow_symlinks=False):
+            if depth >= MAX_DEPTH:
+                self._skip(file, f"lies more than {MAX_DEPTH} folders deep")
+            else:
+                self.visit(file + "/", depth + 1)
+
+    def _read(self, file: str, item: os.DirEntry[str], is_indexed: bool) -> None:
+        try:
+            self._check(file, item)
+            head = read_head(item.path)
+            fields = head_fields(_text(head))
+        except NotAMemory as reason:
+            self._skip(file, str(reason))
+        except UnicodeDecodeError:
+            self._skip(file, "is not UTF-8")
+        except OSError as error:
+            self._skip(file, f"cannot be read: {error.strerror}")
+        else:
+            at = moment_of(head.mtime_ns)
+            entry = entry_of(fields, file=file, written=at, size=head.size, indexed=is_indexed)
+            self.found.append((head.mtime_ns, entry))
+
+    def _check(self, file: str, item: os.DirEntry[str]) -> None:
+        """Refuse by name and kind, before anything is opened."""
+        if not file.isprintable():
+            raise NotAMemory("has a name with characters that cannot be shown")
+        if item.is_symlink():
+            target = os.path.realpath(item.path)
+            if not target.startswith(self.real_root + os.sep):
+                raise NotAMemory("is a symlink that leaves the memory directory")
+            if not item.is_file():
+                raise NotAMemory("is a symlink to no file")
+        elif not item.is_file(follow_symlinks=False):
+            raise NotAMemory(f"is {_what(item.stat(follow_symlinks=False).st_mode)}, not a file")
+
+    def _indexed(self, folder: str) -> frozenset[str]:
+        try:
+            return Index.parse(read_head(f"{self.root}/{folder}{INDEX_FILE}", whole=True).data).mentions
+        except (OSError, NotAMemory):
+            return frozenset()
+
+    def _skip(self, file: str, why: str) -> None:
+        self.skipped.append(Skipped(file.encode(errors="replace").decode(), why))
+
+
+def moment_of(mtime_ns: int) -> datetime:
+    """A file's time; one that no calendar holds reads as the epoch."""
+    try:
+        return datetime.fromtimestamp(mtime_ns / 1e9, UTC)
+    except (ValueError, OverflowError, OSError):
+        return datetime.fromtimestamp(0, UTC)
+
+
+def _text(head: Head) -> str:
+    """What was read, as text; a last character that the read cut in two is left off."""
+    return codecs.utf_8_decode(head.data, "strict", len(head.data) >= head.size)[0]
+
+
+def _what(mode: int) -> str:
+    kinds = ((stat.S_ISDIR, "a folder"), (stat.S_ISFIFO, "a named pipe"), (stat.S_ISSOCK, "a socket"))
+    return next((words for test, words in kinds if test(mode)), "a device")
