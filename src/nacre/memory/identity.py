@@ -58,8 +58,30 @@ def objection(file: Path, root: Path) -> str | None:
         found = read_identity(file)
     except StoreError as error:
         return str(error)
-    if found is None:
-        return None
+    return None if found is None else _dispute(found, file, root)
+
+
+def claim(file: Path, *, root: Path, cwd: Path, clock: Clock = SYSTEM_CLOCK) -> Identity:
+    """Write down whose memory this is, before anything else is written; `StoreError` when it is another's.
+
+    The first of two projects that share a folder's name gets it: the file is put in place whole, and only
+    where there is none.
+    """
+    here = os.path.realpath(cwd)
+    written = _read(file)
+    try:
+        if written is not None:
+            return _with_directory(file, written, root=root, here=here, clock=clock)
+        disk.make_folder(file.parent)
+        new = Identity(format=FORMAT, root=str(root), directories=(here,))
+        if _is_placed(file, _encoded({}, new), clock):
+            return new
+    except OSError as error:
+        raise StoreError(disk.explain(error, file)) from error
+    return claim(file, root=root, cwd=cwd, clock=clock)  # somebody was first: is it ours all the same?
+
+
+def _dispute(found: Identity, file: Path, root: Path) -> str | None:
     if found.format > FORMAT:
         return (
             f"{file} has format {found.format} and this nacre writes format {FORMAT}; "
@@ -70,32 +92,10 @@ def objection(file: Path, root: Path) -> str | None:
     return None
 
 
-def claim(file: Path, *, root: Path, cwd: Path, clock: Clock = SYSTEM_CLOCK) -> Identity:
-    """Write down whose memory this is, before anything else is written; `StoreError` when it is another's.
-
-    The first of two projects that share a folder's name gets it: the file is put in place whole, and only
-    where there is none.
-    """
-    if reason := objection(file, root):
-        raise StoreError(reason)
-    here = os.path.realpath(cwd)
-    try:
-        if not file.exists():
-            disk.make_folder(file.parent)
-            new = Identity(format=FORMAT, root=str(root), directories=(here,))
-            if _is_placed(file, _encoded({}, new), clock):
-                return new
-            return claim(file, root=root, cwd=cwd, clock=clock)
-        return _with_directory(file, here, clock)
-    except OSError as error:
-        raise StoreError(disk.explain(error, file)) from error
-
-
-def _with_directory(file: Path, here: str, clock: Clock) -> Identity:
-    written = _read(file)
-    if written is None:
-        raise StoreError(f"{file} was removed meanwhile; try again")
+def _with_directory(file: Path, written: JsonObject, *, root: Path, here: str, clock: Clock) -> Identity:
     known = _parsed(written, file)
+    if reason := _dispute(known, file, root):
+        raise StoreError(reason)
     if here in known.directories:
         return known
     latest = (*known.directories, here)[-MAX_DIRECTORIES:]

@@ -56,14 +56,10 @@ def find_secrets(text: str) -> list[Finding]:
 
 def redact(text: str) -> str:
     """The text with every credential replaced by the name of its kind."""
-    pieces = []
-    done = 0
-    for span in sorted(_spans(text)):
-        if span.end <= done:
-            continue
-        pieces += [text[done : max(done, span.start)], f"[removed: {span.kind}]"]
-        done = span.end
-    return "".join([*pieces, text[done:]])
+    # Again until nothing is left: one that was glued to another shows only when that is gone.
+    while spans := sorted(_spans(text)):
+        text = _without(text, spans)
+    return text
 
 
 def refusal(findings: Sequence[Finding]) -> str:
@@ -101,6 +97,17 @@ def _spans(text: str) -> Iterator[_Span]:
                 yield _Span(found.start(), body.end() if body else found.end(), rule.kind)
             else:
                 yield _Span(found.start(group), found.end(group), rule.kind)
+
+
+def _without(text: str, spans: Sequence[_Span]) -> str:
+    pieces = []
+    done = 0
+    for span in spans:
+        if span.end <= done:
+            continue
+        pieces += [text[done : max(done, span.start)], f"[removed: {span.kind}]"]
+        done = span.end
+    return "".join([*pieces, text[done:]])
 
 
 def _parsed(value: JsonObject) -> Rule:
