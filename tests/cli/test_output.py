@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from nacre.cli.output import (
     human_age,
     human_count,
-    human_size,
     is_terminal,
     print_json,
     print_table,
@@ -20,15 +19,6 @@ from nacre.cli.output import (
 )
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
-
-
-@pytest.mark.parametrize(
-    ("size", "text"),
-    [(0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (9_949, "9.9 kB"), (9_950, "10 kB"), (999_499, "999 kB"),
-     (999_500, "1.0 MB"), (35_400_000, "35 MB"), (5 * 10**15, "5000 TB")],
-)  # fmt: skip
-def test_sizes_take_two_or_three_digits(size: int, text: str) -> None:
-    assert human_size(size) == text
 
 
 @pytest.mark.parametrize(

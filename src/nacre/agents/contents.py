@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nacre.agents.fit import breakdown
+from nacre.agents.hands import own_tools
 from nacre.agents.looking import look, spent
 from nacre.agents.meter import Meter
 from nacre.agents.opening import SYSTEM, session_settings
@@ -20,7 +21,7 @@ from nacre.messages.records import Compacted, Record, Replaced, Said, Undone
 from nacre.messages.tokens import Calibration, estimate_blocks, estimate_json, estimate_text
 from nacre.providers.choose import choose
 from nacre.settings import Settings
-from nacre.tools import default_tools
+from nacre.tools.tasks import TaskBoard
 from nacre.tools.workspace import Workspace
 
 
@@ -54,7 +55,9 @@ def contents(settings: Settings, path: Path | None, *, clock: Clock = SYSTEM_CLO
             f"`nacre sessions show {path.stem}` shows it"
         )
     records = looked.loaded.records if looked else []
-    base = Base.of(_model(settings, records), SYSTEM, default_tools(Workspace(settings.cwd)))
+    # Tools of MCP servers are not among them: to know those, the servers would have to be started.
+    tools = own_tools(settings, Workspace(settings.cwd), TaskBoard())
+    base = Base.of(_model(settings, records), SYSTEM, tools)
     session = Session(base, records, settings=session_settings(settings), clock=clock)
     view = session.view
     calibration = calibrated(records)

@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from nacre.agents.knowing import Known
 from nacre.agents.mcp_tools import mcp_tools
 from nacre.agents.permissions import Learned, policy_of
 from nacre.agents.rewind import Rewind
@@ -39,6 +40,16 @@ class Hands:
     notices: Callable[[], tuple[str, ...]] = tuple
     """What there is to tell about the tools, told once."""
 
+    def with_memory(self, known: Known) -> list[Tool]:
+        """The tools with those of memory, whose directory may be read and changed without a question."""
+        if known.memory is not None:
+            known.own(self.workspace)
+            directory = known.memory.location.directory
+            pattern = f"//{str(directory).lstrip('/')}/**"
+            rules = [Rule("allow", "Read", pattern, "memory"), Rule("allow", "Edit", pattern, "memory")]
+            self.guard.policy = self.guard.policy.with_rules(rules)
+        return [*self.tools, *self.guard.stand_before(known.tools)]
+
     def belong_to(self, session: Session, folder: Path | None) -> Rewind:
         """Tie the task list and the files before a change to a session, whose log then holds them."""
         notes = session.view.noted(TASKS)
@@ -67,15 +78,19 @@ async def take_up(
     learn = notices.of_failing(learned.add) if keeps else None
     guard = Guard(policy_of(settings, learned), workspace, ask=ask, learn=learn)
     board = TaskBoard()
-    tools = [*default_tools(workspace, bash=_bash(settings)), task_list_tool(board)]
-    if settings.switches.web_fetch:
-        tools.append(web_fetch_tool())
+    tools = own_tools(settings, workspace, board)
     if settings.mcp_servers:
         servers = Servers(parse_servers(settings.mcp_servers, environ=settings.environ))
         await stack.enter_async_context(servers)
         tools += mcp_tools(servers)
         notices.others = servers.take_notices
     return Hands(workspace, guard, board, guard.stand_before(tools), notices.take)
+
+
+def own_tools(settings: Settings, workspace: Workspace, board: TaskBoard) -> list[Tool]:
+    """The tools every session has, without those of MCP servers."""
+    tools = [*default_tools(workspace, bash=_bash(settings)), task_list_tool(board)]
+    return [*tools, web_fetch_tool()] if settings.switches.web_fetch else tools
 
 
 class _Notices:

@@ -61,16 +61,6 @@ def printable(text: str) -> str:
     return "".join(char if char.isprintable() else _escaped(char) for char in text)
 
 
-def human_size(size: int) -> str:
-    """`999 B`, `1.2 kB`, `35 MB`."""
-    amount, unit = float(size), "B"
-    for bigger in ("kB", "MB", "GB", "TB"):
-        if round(amount) < KILO:
-            break
-        amount, unit = amount / KILO, bigger
-    return f"{amount:.1f} {unit}" if unit != "B" and amount < 9.95 else f"{amount:.0f} {unit}"
-
-
 def human_count(number: int) -> str:
     """`950`, `12.3k`, `1.0M`: tokens in a narrow column."""
     for limit, unit in ((999_950, "M"), (KILO, "k")):
