@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import Self
@@ -36,11 +36,8 @@ class Running:
     Use it as a context manager: whatever happens inside, no tool is left running behind it.
     """
 
-    def __init__(
-        self, tools: Mapping[str, Tool], *, on_result: Callable[[ToolCall, ToolResult], None] | None = None
-    ) -> None:
+    def __init__(self, tools: Mapping[str, Tool]) -> None:
         self._tools = tools
-        self._on_result = on_result
         self._started: list[tuple[ToolCall, asyncio.Task[ToolResult]]] = []
         self._last_writer: asyncio.Task[ToolResult] | None = None
         self._places = asyncio.Semaphore(READERS_AT_ONCE)
@@ -116,18 +113,12 @@ class Running:
             await asyncio.wait(before)
         if tool is None:
             known = ", ".join(sorted(self._tools)) or "none"
-            result = result_of(
-                call, f"There is no tool named {call.name}. Available: {known}.", is_error=True
-            )
-        elif tool.read_only:
+            return result_of(call, f"There is no tool named {call.name}. Available: {known}.", is_error=True)
+        if tool.read_only:
             async with self._places:
-                result = await _run_one(call, tool)
-        else:
-            await self._released.wait()
-            result = await _run_one(call, tool)
-        if self._on_result is not None:
-            self._on_result(call, result)
-        return result
+                return await _run_one(call, tool)
+        await self._released.wait()
+        return await _run_one(call, tool)
 
 
 async def _run_one(call: ToolCall, tool: Tool) -> ToolResult:
