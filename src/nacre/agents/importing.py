@@ -25,6 +25,7 @@ from nacre.messages.records import Problem
 from nacre.store import disk
 from nacre.store.log import log_path
 from nacre.store.slug import slug
+from nacre.store.tail import free_name
 from nacre.version import VERSION
 
 CHUNK = 1_048_576
@@ -224,10 +225,6 @@ def _place(spool: Path, path: Path) -> None:
 
 
 def _put_aside(torn: bytes, folder: Path) -> Path:
-    disk.make_folder(folder)
-    taken = {path.name for path in folder.glob("torn-*.bin")}
-    kept = next(
-        folder / name for number in range(1, len(taken) + 2) if (name := f"torn-{number}.bin") not in taken
-    )
+    kept = free_name(folder)
     disk.replace_file(kept, torn, temp_name=f".{kept.name}.tmp")
     return kept

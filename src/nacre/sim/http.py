@@ -193,7 +193,10 @@ class _Connection:
                 case h11.Data():
                     too_large = too_large or len(body) + len(event.data) > self._limits.body_bytes
                     # Read on and throw away: closing now would hide the answer behind a connection reset.
-                    body = bytearray() if too_large else body + event.data
+                    if too_large:
+                        body.clear()
+                    else:
+                        body += event.data
                 case h11.EndOfMessage():
                     break
                 case _:

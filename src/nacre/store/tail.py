@@ -42,7 +42,7 @@ def repair_tail(file: BinaryIO, folder: Path) -> Repair | None:
         os.fsync(file.fileno())
         return Repair(0, None)
     _refuse_foreign(file, begin)
-    kept = _free_name(folder)
+    kept = free_name(folder)
     _copy_aside(file, begin, size, kept)
     os.ftruncate(file.fileno(), begin)
     os.fsync(file.fileno())
@@ -87,7 +87,8 @@ def _refuse_foreign(file: BinaryIO, torn_at: int) -> None:
     )
 
 
-def _free_name(folder: Path) -> Path:
+def free_name(folder: Path) -> Path:
+    """Where torn bytes can be put beside a log without replacing earlier ones."""
     disk.make_folder(folder)
     taken = {path.name for path in folder.glob("torn-*.bin")}
     return next(
