@@ -94,7 +94,7 @@ def assert_one_place(old: bytes, new: bytes) -> None:
 
 
 @given(
-    st.text(),
+    st.text(st.characters(codec="utf-8", exclude_characters="\x85\u2028\u2029")),
     PLAIN,
     st.lists(PLAIN, max_size=4),
     st.booleans(),

@@ -26,6 +26,7 @@ _KEY = re.compile(
     r"""([ \t]*)([A-Za-z_][\w-]*(?=:)|"[^"]*"|'[^']*'|[^\s#'"\[\]{}&*!|>%@`,-](?:[^:]|:(?=\S))*?)"""
     r"""[ \t]*:(?:[ \t]+|$)"""
 )
+_LOOKS_LIKE_KEY = re.compile(r"[ \t]*[A-Za-z_][\w-]*:(?:[ \t]|$)")
 _BLOCK = re.compile(r"[|>][-+1-9]{0,2}[ \t]*(?:#.*)?")
 _ITEM = re.compile(r"([ \t]*)-(?:[ \t]+|$)")
 
@@ -194,8 +195,8 @@ class _Reader:
         line = self.lines[at]
         if line[:1] not in {" ", "\t"} or not _says_something(line):
             return False
-        key = _KEY.match(line)
-        return len(line) - len(line.lstrip(" \t")) > indent and not (key and key[2] in KNOWN_KEYS)
+        # No YAML value goes on with a key, so a line that looks like one was indented by mistake.
+        return len(line) - len(line.lstrip(" \t")) > indent and not _LOOKS_LIKE_KEY.match(line)
 
     def _below(self, at: int, indent: int) -> int:
         """The line after the last one that is indented deeper; blank lines between are part of it."""

@@ -92,6 +92,18 @@ class Document:
     def has_frontmatter(self) -> bool:
         return self._header is not None
 
+    @property
+    def header_text(self) -> str:
+        """The lines of the frontmatter, without the fences."""
+        header = self._header
+        return _clean(self._text[header.begin : header.end].replace("\r\n", "\n")) if header else ""
+
+    def lines_of(self, key: str) -> str:
+        """The lines of one key, as if it stood alone."""
+        field = self._field(key)
+        lines = self.header_text.split("\n")[field.first : field.last] if field else []
+        return "\n".join(line[field.indent :] if field else line for line in lines)
+
     def with_fields(self, **changes: Change | None) -> bytes:
         """The file with these keys set, or removed where None; every other byte as it is."""
         document = self
@@ -112,6 +124,15 @@ class Document:
             head = _closed_line(head, eol) + f"---{eol}"
         gap = self._gap or eol
         return _encoded(_closed_line(head, eol) + gap + text.replace("\n", eol))
+
+    def with_quotes(self, key: str) -> bytes:
+        """The file with the value of this key in quotes."""
+        header, field = self._header, self._field(key)
+        if header is None or field is None or not isinstance(field.value, str):
+            return self.data
+        lines = self._text[header.begin : header.end].split("\n")
+        _replace(lines, field, field.value, quote='"')
+        return _encoded(self._text[: header.begin] + "\n".join(lines) + self._text[header.end :])
 
     def closed(self) -> bytes:
         """The file with the closing fence its frontmatter lacks."""
@@ -291,7 +312,7 @@ def _remove(lines: list[str], field: Field, fields: tuple[Field, ...]) -> None:
     lines[field.first] = line[:begin] + line[end:]
 
 
-def _replace(lines: list[str], field: Field, change: Change) -> None:
+def _replace(lines: list[str], field: Field, change: Change, *, quote: str = "") -> None:
     line = lines[field.first]
     carriage = "\r" if line.endswith("\r") else ""
     bare = line.removesuffix("\r")
@@ -304,7 +325,8 @@ def _replace(lines: list[str], field: Field, change: Change) -> None:
         return
     tail = bare[field.end :] if field.last == field.first + 1 or field.style == "list" else ""
     opens = bare[field.start : field.start + 1]
-    quote = opens if field.style in {"quoted", "pair"} and opens in {"'", '"'} else ""
+    if field.style in {"quoted", "pair"} and opens in {"'", '"'}:
+        quote = quote or opens
     if field.style == "flow" and tail.strip():
         quote = quote or '"'
     new = scalars.written(change, quote=quote, in_flow=field.style == "pair")

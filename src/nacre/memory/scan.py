@@ -171,7 +171,8 @@ class _Walk:
             return frozenset()
 
     def _skip(self, file: str, why: str) -> None:
-        self.skipped.append(Skipped(file.encode(errors="replace").decode(), why))
+        shown = "".join(char if char.isprintable() else "?" for char in file.rstrip("/"))
+        self.skipped.append(Skipped(shown, why))
 
 
 def moment_of(mtime_ns: int) -> datetime:
