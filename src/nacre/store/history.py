@@ -16,8 +16,8 @@ from pathlib import Path
 
 from nacre.errors import StoreError
 from nacre.store import disk
-from nacre.store.history_objects import Loose, Repository, loose
-from nacre.store.history_trees import changed, compared, is_reserved, listed, lookup
+from nacre.store.history_objects import ID_CHARS, Loose, Repository, loose
+from nacre.store.history_trees import REMEMBERED, Trees, is_reserved
 from nacre.store.keys import check_key
 
 _SESSION = "\n\nSession: "
@@ -89,6 +89,8 @@ class History:
 
     def __init__(self, path: Path) -> None:
         self.repository = Repository(path)
+        self._trees = Trees(self.repository)
+        self._heads: dict[str, Head] = {}
 
     @property
     def newest(self) -> str:
@@ -117,7 +119,7 @@ class History:
                 raise StoreError(f"{file!r} cannot be kept in the history; choose another name")
         blobs = {file: loose("blob", data) for file, data in files.items() if data is not None}
         ids = {file: blobs[file].id if file in blobs else None for file in files}
-        tree, trees = changed(self.repository, self._tree(parent), ids)
+        tree, trees = self._trees.changed(self._tree(parent), ids)
         commit = loose("commit", commit_object(tree, parent, signature))
         return Prepared(id=commit.id, parent=parent, objects=(*blobs.values(), *trees, commit))
 
@@ -144,11 +146,11 @@ class History:
 
     def tree(self, commit: str) -> Mapping[str, str]:
         """Every file after a commit, with the id of its content."""
-        return listed(self.repository, self._tree(commit))
+        return self._trees.listed(self._tree(commit))
 
     def changes(self, before: str, after: str) -> dict[str, tuple[str | None, str | None]]:
         """The files that differ between two commits; the empty string stands for nothing yet."""
-        return compared(self.repository, self._tree(before), self._tree(after))
+        return self._trees.compared(self._tree(before), self._tree(after))
 
     def diff(self, one: str, other: str | None = None) -> list[FileDiff]:
         """What a commit changed, or how another commit differs from it."""
@@ -165,7 +167,7 @@ class History:
 
     def resolve(self, commit: str) -> str:
         """The whole id that begins like this."""
-        if len(commit) == 40 or not commit:
+        if len(commit) == ID_CHARS or not commit:
             return commit
         if not _ID.fullmatch(commit):
             raise StoreError(f"{commit!r} is no commit; `nacre memory log` lists them")
@@ -181,6 +183,13 @@ class History:
 
     def head(self, commit: str) -> Head:
         """What a commit object says of itself."""
+        if commit not in self._heads:
+            if len(self._heads) >= REMEMBERED:
+                self._heads.clear()
+            self._heads[commit] = self._head(commit)
+        return self._heads[commit]
+
+    def _head(self, commit: str) -> Head:
         text = self.repository.content(commit, "commit").decode("utf-8", "replace")
         head, _, message = text.partition("\n\n")
         tree, parent, author = _TREE.search(head), _PARENT.search(head), _AUTHOR.search(head)
@@ -208,14 +217,14 @@ class History:
             reason=signed.reason,
             session=signed.session,
             at=signed.at,
-            files=tuple(sorted(compared(self.repository, self._tree(head.parent), head.tree))),
+            files=tuple(sorted(self._trees.compared(self._tree(head.parent), head.tree))),
         )
 
     def _tree(self, commit: str) -> str:
         return self.head(self.resolve(commit)).tree if commit else ""
 
     def _id(self, tree: str, file: str) -> str | None:
-        return lookup(self.repository, tree, file) if tree else None
+        return self._trees.lookup(tree, file)
 
     def _unified(self, file: str, old: str | None, new: str | None) -> str:
         texts = [

@@ -22,7 +22,7 @@ BRANCH = "refs/heads/main"
 _CONFIG = b"[core]\n\trepositoryformatversion = 0\n\tfilemode = false\n\tbare = true\n[gc]\n\tauto = 0\n"
 _TEMP = "tmp_obj_nacre"
 """git's own clean-up removes files of such names. One is enough: the caller holds a lock."""
-_ID_CHARS = 40
+ID_CHARS = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class Repository:
             # Where `git gc` and `git pack-refs` put it.
             for line in (self.path / "packed-refs").read_text(encoding="utf-8").splitlines():
                 if line.endswith(f" {BRANCH}"):
-                    return line[:_ID_CHARS]
+                    return line[:ID_CHARS]
         return ""
 
     def move_head(self, commit: str) -> None:
@@ -133,7 +133,7 @@ class Repository:
         try:
             for one in objects:
                 path = self._loose_path(one.id)
-                if path.exists():
+                if self._is_there(one, path):
                     continue
                 disk.make_folder(path.parent)
                 temp = path.parent / _TEMP
@@ -179,6 +179,13 @@ class Repository:
                 os.close(descriptor)
             disk.sync_folder(branch.parent)
 
+    def _is_there(self, one: Loose, path: Path) -> bool:
+        """A file of the length we would write is taken as it is; another may be what a power cut left."""
+        try:
+            return path.stat().st_size == len(one.file) or self.has(one.id)
+        except FileNotFoundError:
+            return False
+
     def _loose_path(self, name: str) -> Path:
         return self.path / "objects" / name[:2] / name[2:]
 
@@ -198,7 +205,7 @@ class Repository:
 
 
 def _is_rest_of_id(name: str) -> bool:
-    return len(name) == _ID_CHARS - 2 and all(char in "0123456789abcdef" for char in name)
+    return len(name) == ID_CHARS - 2 and all(char in "0123456789abcdef" for char in name)
 
 
 def _write(path: Path, data: bytes, *, sync: bool) -> None:

@@ -16,7 +16,7 @@ from nacre.store import disk
 from nacre.store.exchange import is_swapped
 from nacre.store.history import Head, History, Signature, commit_object
 from nacre.store.history_objects import Repository, loose
-from nacre.store.history_trees import changed, compared
+from nacre.store.history_trees import Trees
 
 Scrub = Callable[[bytes], bytes]
 """What is left of a text; applied to what it returned, it changes nothing more."""
@@ -137,6 +137,8 @@ class _Rewriting:
         self.commits = 0
         self.files: set[str] = set()
         self._history = history
+        self._before = Trees(history.repository)
+        self._after = Trees(into)
         self._dropped = files
         self._scrub = scrub
 
@@ -167,7 +169,7 @@ class _Rewriting:
         """The commit's change on top of the new tree, and whether any of it had to go."""
         has_hit = False
         files: dict[str, str | None] = {}
-        for file, (old, new) in compared(self._history.repository, before, after).items():
+        for file, (old, new) in self._before.compared(before, after).items():
             if file in self._dropped:
                 self.files.add(file)
                 has_hit = True
@@ -175,7 +177,7 @@ class _Rewriting:
             files[file] = self._blob(file, new) if new else None
             # A commit that only removes the text held it too, in what it removed.
             has_hit |= any(name is not None and self._is_hit(name) for name in (old, new))
-        result, trees = changed(self.into, tree, files)
+        result, trees = self._after.changed(tree, files)
         self.into.write(trees)
         return result, has_hit
 

@@ -1,0 +1,271 @@
+"""Make a change to a memory directory all or nothing, also when killed in the middle (M14, M15).
+
+New contents are written and flushed aside, then the journal says what is meant and is flushed, then names are
+exchanged and the history's branch moves. A kill before the journal's flush leaves the old state, one after it
+is completed at the next opening. Files that others changed meanwhile stay as those others left them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from nacre.errors import StoreError, VersionConflict
+from nacre.memory.contain import INDEX_FILE
+from nacre.memory.folder import ABSENT, Folder, version_at, version_of
+from nacre.memory.journal import MAX_BYTES, Intent, Journal, Step
+from nacre.memory.location import Location
+from nacre.store import disk
+from nacre.store.history import History, Prepared
+from nacre.store.history_purge import settle as settle_purge
+
+PACK_FROM_BYTES = 524_288
+"""From here on an opening moves what the journal holds into one pack: about fifty saves."""
+_ASIDE = "aside"
+_ASIDE_INSIDE = ".nacre-aside"
+"""Used only when the cache lies on another file system, from where nothing can be renamed into the folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A memory directory with its history, its journal, and where new contents wait."""
+
+    folder: Folder
+    history: History
+    journal: Journal
+    aside: Path
+    cache: Path
+
+
+def place_of(location: Location) -> Place:
+    return Place(
+        Folder(location.directory),
+        History(location.history),
+        Journal(location.cache / "journal"),
+        _aside(location),
+        location.cache,
+    )
+
+
+@contextmanager
+def told(path: Path) -> Iterator[None]:
+    """Say in one line what went wrong on disk and what to do."""
+    try:
+        yield
+    except OSError as error:
+        raise StoreError(disk.explain(error, error.filename or path)) from error
+
+
+def settle(place: Place, *, is_opening: bool = False) -> None:
+    """Complete or drop what a killed process left; cheap when there is nothing. The caller holds the lock."""
+    settle_purge(place.history.repository.path)
+    journal = place.journal
+    if not journal.is_settled():
+        intents, was_settled = journal.intents()
+        for intent in intents:
+            for one in intent.objects:
+                place.history.repository.restore(one)
+        if intents and not was_settled:
+            _complete(place, intents[-1])
+        if intents:
+            _let_lead(place, intents)
+        _pack(place, intents)
+    elif journal.size > (PACK_FROM_BYTES if is_opening else MAX_BYTES):
+        _pack(place, journal.intents()[0])
+    _empty(place.aside)
+
+
+def pack(place: Place) -> None:
+    """Move everything the journal holds into the history, flushed; the journal is empty afterwards."""
+    _pack(place, place.journal.intents()[0])
+
+
+def record(place: Place, prepared: Prepared) -> None:
+    """Let a commit be the newest without touching any file."""
+    apply(place, prepared, {}, {})
+
+
+def apply(
+    place: Place, prepared: Prepared, files: Mapping[str, bytes | None], bases: Mapping[str, str]
+) -> None:
+    """Give files their new contents and record the commit, all or nothing.
+
+    `VersionConflict` when a file no longer is the version named in `bases`.
+    """
+    repository = place.history.repository
+    steps = _steps(files, bases)
+    repository.make()
+    written = repository.write(prepared.objects)
+    try:
+        repository.stage_head()
+        _write_aside(place, steps, files)
+        intent = Intent(
+            commit=prepared.id, parent=prepared.parent, steps=steps, objects=tuple(prepared.objects)
+        )
+        before = place.journal.append(intent)
+    except BaseException:
+        repository.unwrite(written)
+        _empty(place.aside)
+        raise
+    done: list[Step] = []
+    try:
+        for step in steps:
+            _act(place, step)
+            done.append(step)
+        place.folder.sync(files)
+        repository.move_head(prepared.id)
+    except BaseException:
+        _take_back(place, done)
+        place.journal.withdraw(before)
+        repository.unwrite(written)
+        _empty(place.aside)
+        raise
+    # Without this mark the next opening looks again and finds everything done.
+    with contextlib.suppress(OSError):
+        place.journal.settle()
+        _empty(place.aside)
+
+
+def _steps(files: Mapping[str, bytes | None], bases: Mapping[str, str]) -> tuple[Step, ...]:
+    """In an order that never lets the index point to nothing: write topics, write the index, remove."""
+
+    def rank(file: str) -> tuple[bool, bool, str]:
+        return files[file] is None, file.rpartition("/")[2] == INDEX_FILE, file
+
+    return tuple(
+        Step(file, bases[file], version_of(files[file]), f"{number}")
+        for number, file in enumerate(sorted(files, key=rank))
+    )
+
+
+def _write_aside(place: Place, steps: tuple[Step, ...], files: Mapping[str, bytes | None]) -> None:
+    if steps:
+        disk.make_folder(place.aside)
+    for step in steps:
+        data = files[step.file]
+        if data is not None:
+            _write(place.aside / step.aside, data)
+
+
+def _write(path: Path, data: bytes) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(path, flags, disk.FILE_MODE)
+    try:
+        disk.write_all(descriptor, data)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _act(place: Place, step: Step) -> None:
+    aside = place.aside / step.aside
+    if step.new == ABSENT:
+        place.folder.take(step.file, aside, old=step.old)
+    else:
+        place.folder.put(step.file, aside, old=step.old)
+
+
+def _take_back(place: Place, done: list[Step]) -> None:
+    """Undo steps, last first. What somebody else wrote on top since stays."""
+    for step in reversed(done):
+        if place.folder.version(step.file) != step.new:
+            continue
+        aside = place.aside / step.aside
+        if step.old == ABSENT:
+            with contextlib.suppress(VersionConflict):
+                place.folder.take(step.file, aside, old=step.new)
+        elif aside.exists():
+            place.folder.put_back(step.file, aside)
+        else:  # replaced where names cannot be exchanged: the old content stands in the history
+            _write(aside, place.history.repository.content(step.old, "blob"))
+            place.folder.put(step.file, aside, old=step.new)
+
+
+def _complete(place: Place, intent: Intent) -> None:
+    """Do what a killed process meant to do, as far as nobody else changed the files since."""
+    contents = {one.id: one for one in intent.objects}
+    is_same_run = place.journal.is_of_this_run()
+    for step in intent.steps:
+        aside = place.aside / step.aside
+        waiting, present = version_at(aside), place.folder.version(step.file)
+        if waiting not in {ABSENT, step.old, step.new}:
+            # Somebody's write came out in the exchange, and the kill came before we looked at it.
+            with contextlib.suppress(FileExistsError):
+                place.folder.put_back(step.file, aside)
+            continue
+        if present != step.old or present == step.new:
+            continue
+        if waiting == ABSENT and step.new != ABSENT:
+            if is_same_run:  # the file took its place, and somebody has changed it back since
+                continue
+            disk.make_folder(place.aside)
+            _write(aside, place.history.repository.content(contents[step.new].id, "blob"))
+        if waiting == step.old and step.new != step.old:
+            # Exchanged already, then changed back by somebody else.
+            continue
+        with contextlib.suppress(VersionConflict):
+            _act(place, step)
+    place.folder.sync(step.file for step in intent.steps)
+
+
+def _let_lead(place: Place, intents: list[Intent]) -> None:
+    """Move the branch to the newest commit, unless somebody went on from there with git."""
+    repository = place.history.repository
+    repository.make()
+    newest = repository.head()
+    passed = {intent.parent for intent in intents}
+    if newest != intents[-1].commit and (newest in passed or not newest or not repository.has(newest)):
+        repository.move_head(intents[-1].commit)
+
+
+def _pack(place: Place, intents: list[Intent]) -> None:
+    if intents:
+        place.history.repository.pack(one.id for intent in intents for one in intent.objects)
+    place.journal.clear()
+
+
+def _empty(aside: Path) -> None:
+    """Leave nothing aside; a folder inside the memory directory goes as well."""
+    with contextlib.suppress(FileNotFoundError):
+        for entry in list(os.scandir(aside)):
+            if entry.is_dir(follow_symlinks=False):
+                shutil.rmtree(entry.path)
+            else:
+                Path(entry.path).unlink()
+        if aside.name == _ASIDE_INSIDE:
+            aside.rmdir()
+
+
+def _aside(location: Location) -> Path:
+    """A folder from which a file can be renamed into the memory directory."""
+    outer = location.cache / _ASIDE
+    return (
+        outer if _mount(location.cache) == _mount(location.directory) else location.directory / _ASIDE_INSIDE
+    )
+
+
+def _mount(path: Path) -> tuple[int, str]:
+    """What of the file system tree a path, or what there is of it, lies on."""
+    while True:
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            path = path.parent
+            continue
+        try:
+            return os.fstat(descriptor).st_dev, _mount_id(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _mount_id(descriptor: int) -> str:
+    """Two mounts of one file system do not rename into each other; where this is unknown, nobody says so."""
+    with contextlib.suppress(OSError):
+        lines = Path(f"/proc/self/fdinfo/{descriptor}").read_text(encoding="ascii").splitlines()
+        return next((line for line in lines if line.startswith("mnt_id:")), "")
+    return ""

@@ -1,0 +1,131 @@
+"""Take back what stands in the history: undo a commit on top of the present, or purge a text for good."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from difflib import SequenceMatcher
+
+from nacre.clock import SYSTEM_CLOCK, Clock
+from nacre.errors import StoreError, VersionConflict
+from nacre.memory.contain import INDEX_FILE
+from nacre.memory.entry import Change
+from nacre.memory.location import Location
+from nacre.memory.recovery import Place, pack, told
+from nacre.memory.transaction import LOCK_WAIT, Transaction, held, in_thread, opened, transact
+from nacre.store.history import Commit, History
+from nacre.store.history_purge import Purged, Scrub
+from nacre.store.history_purge import purge as purge_history
+
+
+async def undo(
+    location: Location,
+    commit: str = "",
+    *,
+    change: Change,
+    clock: Clock = SYSTEM_CLOCK,
+    timeout: float = LOCK_WAIT,  # noqa: ASYNC109 - for the lock, not for the whole
+) -> str:
+    """Reverse one commit (the newest, unless one is named) and return the commit that does so.
+
+    What others changed since stays. `VersionConflict` lists the files where both cannot be had.
+    """
+    history = History(location.history)
+    target = history.resolve(commit) or history.newest
+    if not target:
+        raise StoreError("there is nothing to undo: memory was never changed")
+    undone = history.one(target)
+    async with transact(location, change, clock=clock, timeout=timeout) as tx:
+        await in_thread(_reverse, tx, history, undone)
+    return tx.commit or tx.newest
+
+
+async def purge(
+    location: Location,
+    files: Collection[str] = (),
+    *,
+    scrub: Scrub = bytes,
+    clock: Clock = SYSTEM_CLOCK,
+    timeout: float = LOCK_WAIT,  # noqa: ASYNC109 - for the lock, not for the whole
+) -> Purged:
+    """Take files and text out of the whole history; the directory must be rid of them already (M14b)."""
+    async with held(location, clock=clock, timeout=timeout) as place:
+        return await in_thread(_purge, place, clock, files, scrub)
+
+
+def _reverse(tx: Transaction, history: History, undone: Commit) -> None:
+    parent = history.head(undone.id).parent
+    conflicts: list[str] = []
+    for file in undone.files:
+        before = history.read(parent, file) if parent else None
+        after = history.read(undone.id, file)
+        present, _ = tx.read(file)
+        if present == before:
+            continue
+        wanted = before if present == after else _merged(file, present, after=after, before=before)
+        if wanted is not None:
+            tx.write(file, wanted)
+        elif present == after:
+            tx.delete(file)
+        else:
+            conflicts.append(file)
+    if conflicts:
+        raise VersionConflict(
+            f"{undone.id[:10]} cannot be undone: {', '.join(conflicts)} changed since; edit by hand instead"
+        )
+
+
+def _merged(file: str, present: bytes | None, *, after: bytes | None, before: bytes | None) -> bytes | None:
+    """What a file becomes that changed since; none when the two changes cannot be told apart."""
+    if present is None or after is None:
+        return None
+    # A topic that this commit made goes whole or not at all; of an index it made, its lines go.
+    if before is None and file.rpartition("/")[2] != INDEX_FILE:
+        return None
+    return reversed_text(present, after=after, before=before or b"")
+
+
+def reversed_text(present: bytes, *, after: bytes, before: bytes) -> bytes | None:
+    """The present text with the way from `before` to `after` taken back; none where it changed since."""
+    now, new, old = (text.splitlines(keepends=True) for text in (present, after, before))
+    # Where each line of `after` is in the present text; None for those that changed since.
+    places: list[int | None] = [None] * len(new)
+    for at, to, size in SequenceMatcher(None, new, now, autojunk=False).get_matching_blocks():
+        for offset in range(size):
+            places[at + offset] = to + offset
+    result = list(now)
+    for tag, start, end, old_start, old_end in reversed(
+        SequenceMatcher(None, new, old, autojunk=False).get_opcodes()
+    ):
+        if tag == "equal":
+            continue
+        span = _span(places, start, end, len(now))
+        if span is None or (span[0] and not result[span[0] - 1].endswith(b"\n")):
+            return None
+        result[span[0] : span[1]] = old[old_start:old_end]
+    return b"".join(result)
+
+
+def _span(places: list[int | None], start: int, end: int, length: int) -> tuple[int, int] | None:
+    """Where lines `start` to `end` of the other text stand now, if they stand there together."""
+    if start < end:
+        first = places[start]
+        if first is None or any(places[at] != first + at - start for at in range(start, end)):
+            return None
+        return first, first + end - start
+    # Nothing to take out, only something to put back: after the line before it, or before the next.
+    if start and (before := places[start - 1]) is not None:
+        return before + 1, before + 1
+    if start < len(places) and (after := places[start]) is not None:
+        return after, after
+    return (length, length) if not places else None
+
+
+def _purge(place: Place, clock: Clock, files: Collection[str], scrub: Scrub) -> Purged:
+    opened(place, clock)
+    with told(place.folder.root):
+        still = sorted(file for file in files if place.folder.read(file) is not None)
+        if still:
+            raise StoreError(f"{', '.join(still)} is still in memory; forget it first, then purge")
+        pack(place)
+        (place.cache / "seen").unlink(missing_ok=True)
+        return purge_history(place.history, files, scrub=scrub)
