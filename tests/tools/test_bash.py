@@ -276,3 +276,14 @@ async def test_git_starts_no_program_that_a_folder_brought_along(tmp_path: Path)
     await tool.call({"command": "cd evil && git status"})
     assert not (tmp_path / "ran").exists()
     assert not (hidden / "ran").exists()
+
+
+async def test_git_starts_no_monitor_that_a_folder_names(workspace, tmp_path):
+    """E5: `git status` counts as reading, so a folder somebody else filled must not make it run anything."""
+    marker = tmp_path / "ran"
+    subprocess.run(["git", "init", "-q", str(workspace.root)], check=True)
+    subprocess.run(
+        ["git", "-C", str(workspace.root), "config", "core.fsmonitor", f"touch {marker}; false"], check=True
+    )
+    await bash_tool(workspace).call({"command": "git status"})
+    assert not marker.exists()

@@ -23,6 +23,9 @@ DESCRIPTION = prompts.load("nacre.tools", "bash")
 # number is open but has no name: nothing to clean up, nothing for another process to guess.
 _SHELL = "trap '{{ builtin pwd -P >&{fd}; }} 2>/dev/null' EXIT; eval \"$1\""
 
+GIT_CONFIG = {"safe.bareRepository": "explicit", "core.fsmonitor": "false"}
+"""A repository hidden in a folder, bare or not, could name a program that even `git status` would start."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BashSettings:
@@ -64,17 +67,20 @@ def _surroundings(environ: Mapping[str, str]) -> dict[str, str]:
     """The environment of a command: nothing waits for a person, git starts nothing a folder brought along."""
     given = environ.get("GIT_CONFIG_COUNT", "")
     count = int(given) if given.isdigit() else 0
+    named = {
+        f"GIT_CONFIG_{part}_{count + place}": text
+        for place, pair in enumerate(GIT_CONFIG.items())
+        for part, text in zip(("KEY", "VALUE"), pair, strict=True)
+    }
     return {
         **environ,
+        **named,
         "GIT_TERMINAL_PROMPT": "0",
         "GIT_PAGER": "cat",
         "PAGER": "cat",
         # A `cd` goes where it says, which is what was judged.
         "CDPATH": "",
-        # A bare repository hidden in a folder could name programs that even `git status` would start.
-        "GIT_CONFIG_COUNT": str(count + 1),
-        f"GIT_CONFIG_KEY_{count}": "safe.bareRepository",
-        f"GIT_CONFIG_VALUE_{count}": "explicit",
+        "GIT_CONFIG_COUNT": str(count + len(GIT_CONFIG)),
     }
 
 
