@@ -28,7 +28,7 @@ def test_a_conversation_from_greeting_to_good_bye(sim: Sim, tmp_path: Path) -> N
         assert person.ends() == 0
     (log,) = logs(tmp_path)
     assert user_texts(log) == ["look"]
-    history = tmp_path / "home" / "history"
+    history = tmp_path / "home" / "chat_history"
     assert history.read_text() == "look\n"
     assert stat.S_IMODE(history.stat().st_mode) == 0o600
 

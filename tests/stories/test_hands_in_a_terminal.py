@@ -86,7 +86,7 @@ def test_no_leaves_the_file_and_yes_changes_it_once(sim: Sim, tmp_path: Path) ->
     assert "the user said no" in words[4] and "read-only commands need no permission" in words[4]
     assert user_texts(logs(tmp_path)[0]) == ["change it", "do change it"]
     # What answers a question is no part of what was said.
-    assert (tmp_path / "home" / "history").read_text() == "change it\ndo change it\n"
+    assert (tmp_path / "home" / "chat_history").read_text() == "change it\ndo change it\n"
     assert not (tmp_path / "home" / "permissions.json").exists()
 
 

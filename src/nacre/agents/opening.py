@@ -13,6 +13,7 @@ from nacre.agents.agent import Agent
 from nacre.agents.hands import Hands, take_up
 from nacre.agents.kept import Opened, mend, start
 from nacre.agents.kept import resume as resume_log
+from nacre.agents.knowing import Known, recollect
 from nacre.agents.rewind import Rewind
 from nacre.agents.session import Base, Session, SessionSettings
 from nacre.agents.workplace import environment, git_branch
@@ -78,15 +79,24 @@ async def open_agent(
         if opened:
             stack.push_async_callback(opened.keeper.close)
         hands = await take_up(settings, stack, ask=ask, keeps=opened is not None)
-        tools = hands.tools if tools is None else tools
-        words = environment(settings.cwd, clock.now().astimezone())
-        talk = _session(Base.of(model, SYSTEM, tools, opening=words), opened, settings, clock)
+        known = Known()
+        if tools is None:
+            known = await recollect(settings, stack, keeper=opened.keeper if opened else None, clock=clock)
+            tools = hands.with_memory(known)
+        talk = _session(_base(model, known, tools, settings, clock), opened, settings, clock)
         talk.tellers.append(hands.notices)
         rewind = hands.belong_to(talk, opened.keeper.folder if opened else None)
         agent = Agent(talk, provider, tools, limits=_limits(settings))
         stack.push_async_callback(agent.cancel)
-        notices = (*(opened.notices if opened else ()), *hands.notices())
+        notices = (*(opened.notices if opened else ()), *hands.notices(), *known.notices)
         yield Ready(agent=agent, choice=choice, hands=hands, rewind=rewind, notices=notices)
+
+
+def _base(model: str, known: Known, tools: Sequence[Tool], settings: Settings, clock: Clock) -> Base:
+    """What stands before the conversation: the same for every project, but for the opening words."""
+    system = "\n\n".join(part for part in (SYSTEM, known.manual) if part)
+    where = environment(settings.cwd, clock.now().astimezone())
+    return Base.of(model, system, tools, opening="\n".join(part for part in (known.context, where) if part))
 
 
 def _session(base: Base, opened: Opened | None, settings: Settings, clock: Clock) -> Session:

@@ -14,10 +14,10 @@ MAX_LINES = 1_000
 
 
 class History:
-    """Asks for lines; keeps them in `<home>/history` unless nothing may be kept."""
+    """Asks for lines; keeps them in `<home>/chat_history` unless nothing may be kept."""
 
     def __init__(self, home: Path, *, keeps: bool) -> None:
-        self._path = home / "history"
+        self._path = home / "chat_history"
         self._keeps = keeps
         self._readline = _readline()
 

@@ -1,0 +1,110 @@
+"""What an agent knows when a session begins: its memory, the manual for it, and the instructions files."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from nacre.agents.session import Keeper
+from nacre.clock import Clock
+from nacre.errors import StoreError, ToolError
+from nacre.memory.directory import Memory
+from nacre.memory.entry import Change
+from nacre.memory.instructions import InstructionPaths, load_instructions
+from nacre.memory.live import agent_live
+from nacre.memory.location import Location, MemoryPaths, locate
+from nacre.memory.manual import ManualMode, form_of, manual
+from nacre.memory.opening import MemoryFacts, render_context
+from nacre.memory.tools import memory_tools
+from nacre.settings import Settings
+from nacre.tools.base import Tool
+from nacre.tools.workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """What goes into a session ahead of the conversation, and what keeps it up to date."""
+
+    memory: Memory | None = None
+    tools: list[Tool] = field(default_factory=list)
+    manual: str = ""
+    """Static text for the system prompt."""
+    context: str = ""
+    """What varies by project, for the first message (M25)."""
+    notices: tuple[str, ...] = ()
+    session: str = ""
+
+    def own(self, workspace: Workspace) -> None:
+        """Let edits in the memory directory, by whatever tool, be transactions of this memory."""
+        memory = self.memory
+        if memory is None:
+            return
+        directory = memory.location.directory
+
+        async def write(path: Path, content: bytes) -> None:
+            change = Change(author="agent", reason="edited by a tool", session=self.session)
+            try:
+                await memory.put(path.relative_to(directory).as_posix(), content, change)
+            except StoreError as error:
+                raise ToolError(str(error)) from error
+
+        workspace.owned[directory] = write
+
+
+async def recollect(
+    settings: Settings, stack: AsyncExitStack, *, keeper: Keeper | None, clock: Clock
+) -> Known:
+    """Open what is known; without a keeper nothing may be written, and memory is only read.
+
+    Memory that cannot be opened is a notice, never a session that does not begin.
+    """
+    keeps, session = keeper is not None, keeper.session_id if keeper else ""
+    instructions = load_instructions(
+        InstructionPaths(home=settings.home, cwd=settings.cwd, root=settings.project_root)
+    )
+    outside = (f"{path} is outside the project and is not loaded" for path in instructions.outside)
+    notices = (*instructions.warnings, *outside)
+    location = locate(memory_paths(settings)) if settings.memory.is_on else None
+    if location is None or not (keeps or location.directory.is_dir()):
+        return Known(context=render_context(instructions), notices=notices)
+    try:
+        memory = (
+            await _opened(location, settings.cwd, stack, clock) if keeps else Memory(location, clock=clock)
+        )
+        index = await memory.index()
+    except StoreError as error:
+        return Known(context=render_context(instructions), notices=(*notices, f"memory is off: {error}"))
+    tools = memory_tools(memory, session=session)
+    mode = ManualMode(
+        form=form_of(is_on=True),
+        is_read_only=not keeps,
+        extra_guidelines=settings.memory.extra_guidelines or "",
+    )
+    facts = MemoryFacts(directory=memory.location.directory, is_read_only=not keeps)
+    return Known(
+        memory=memory,
+        tools=tools if keeps else [one for one in tools if one.read_only],
+        manual=manual(mode),
+        context=render_context(instructions, index.text, "", facts),
+        notices=notices,
+        session=session,
+    )
+
+
+async def _opened(location: Location, cwd: Path, stack: AsyncExitStack, clock: Clock) -> Memory:
+    memory = await Memory.at(location, cwd, clock=clock)
+    await stack.enter_async_context(agent_live(location, clock=clock))
+    return memory
+
+
+def memory_paths(settings: Settings) -> MemoryPaths:
+    """What the settings say about where memory is."""
+    return MemoryPaths(
+        home=settings.home,
+        cwd=settings.cwd,
+        path_override=settings.memory.path_override,
+        directory_setting=settings.memory.directory,
+        directory_origin=settings.origin("autoMemoryDirectory"),
+        remote_directory=settings.memory.remote_directory,
+    )

@@ -1,0 +1,203 @@
+"""A memory directory as people and programs use it: list, save, forget, correct, each a transaction (M14)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeAlias
+
+from nacre.clock import SYSTEM_CLOCK, Clock
+from nacre.errors import StoreError
+from nacre.memory.entry import Change, Draft, Entry, compose, read_entry
+from nacre.memory.frontmatter import Document
+from nacre.memory.index import Loaded, is_listable, loaded, pressure
+from nacre.memory.likeness import Found, rank, same_subject
+from nacre.memory.location import Location, MemoryPaths, claim, locate, prepare
+from nacre.memory.pointers import Index
+from nacre.memory.scan import Scan, scan
+from nacre.memory.secrets import find_secrets
+from nacre.memory.transaction import Transaction, recover, transact
+from nacre.memory.wording import description_of, file_name, title_of
+from nacre.store.history import Commit, FileDiff, History
+from nacre.store.slug import home
+
+INDEX_FILE = "MEMORY.md"
+Entries: TypeAlias = "list[Entry]"
+Findings: TypeAlias = "list[Found]"
+Commits: TypeAlias = "list[Commit]"
+Diffs: TypeAlias = "list[FileDiff]"
+MAX_FOUND = 5
+"""So many memories help with one question; more only cost tokens."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Saved:
+    """What a save did."""
+
+    entry: Entry
+    commit: str
+    before: Entry | None = None
+    """The entry as it was, when the save updated one (M14c)."""
+    feedback: str = ""
+    """What the writer should know about the index (M16c)."""
+
+
+class Memory:
+    """What is known about one project, one person or one team."""
+
+    def __init__(self, location: Location, *, clock: Clock = SYSTEM_CLOCK) -> None:
+        self.location = location
+        self._clock = clock
+
+    @classmethod
+    async def open(
+        cls,
+        cwd: Path | None = None,
+        *,
+        environ: Mapping[str, str] = os.environ,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> Memory:
+        """The memory of the project around a directory, made ready for use."""
+        paths = MemoryPaths(home=home(environ), cwd=cwd or Path.cwd())
+        return await cls.at(locate(paths), cwd or Path.cwd(), clock=clock)
+
+    @classmethod
+    async def at(cls, location: Location, cwd: Path, *, clock: Clock = SYSTEM_CLOCK) -> Memory:
+        """The memory at a location: made if it is not there, whole even if a process died in the middle."""
+        refusal = prepare(location)
+        if refusal is not None:
+            raise StoreError(refusal)
+        claim(location, cwd)
+        await recover(location, clock=clock)
+        return cls(location, clock=clock)
+
+    async def scan(self) -> Scan:
+        """Every entry without its body, newest first, and what was left out."""
+        return await asyncio.to_thread(scan, self.location.directory)
+
+    async def list(self) -> Entries:
+        """Every entry with its body, newest first."""
+        found = await self.scan()
+        return [await self._whole(entry) for entry in found.entries]
+
+    async def search(self, query: str, *, limit: int = MAX_FOUND) -> Findings:
+        """The entries that have to do with some words, best first."""
+        return rank(query, await self.list())[:limit]
+
+    async def find(self, wanted: str) -> Entry:
+        """One entry by its file, its name, or the words that only it answers to."""
+        entries = await self.list()
+        names = {wanted, f"{wanted}.md", wanted.casefold()}
+        exact = [one for one in entries if {one.file, one.title.casefold()} & names]
+        found = exact or [one.entry for one in rank(wanted, entries)]
+        if not found:
+            raise StoreError(f"no memory answers to {wanted!r}; `nacre memory list` shows them")
+        if len(found) > 1 and not exact:
+            return _clearly_best(wanted, entries)
+        return found[0]
+
+    async def save(self, draft: Draft, change: Change, *, allow_secret: bool = False) -> Saved:
+        """Write a memory and its line in the index, together or not at all.
+
+        A draft without a file updates the entry on the same subject if there is one.
+        """
+        if not draft.body.strip():
+            raise StoreError("there is nothing to save: the text is empty")
+        if not allow_secret:
+            _refuse_secrets("\n".join((draft.body, draft.name, draft.description)))
+        known = (await self.scan()).entries
+        named = replace(draft, name=draft.name or title_of(draft.body))
+        async with transact(self.location, change, clock=self._clock) as tx:
+            file = draft.file or self._file_for(named, known, tx)
+            data, version = tx.read(file)
+            previous = Document.parse(data) if data is not None else None
+            new = compose(
+                named if previous is None else draft, file=file, now=self._clock.now(), previous=previous
+            )
+            tx.write(file, new, if_version=version)
+            entry = read_entry(file, new)
+            feedback = _list(tx, entry)
+        before = read_entry(file, data) if data is not None else None
+        return Saved(entry=entry, commit=tx.commit, before=before, feedback=feedback)
+
+    async def forget(self, wanted: str, change: Change) -> tuple[Entry, str]:
+        """Remove an entry and its line; the history still has it. Returns it and the commit."""
+        entry = await self.find(wanted)
+        async with transact(self.location, change, clock=self._clock) as tx:
+            tx.delete(entry.file)
+            index, version = tx.read(INDEX_FILE)
+            if index is not None:
+                tx.write(INDEX_FILE, Index.parse(index).without(entry.file), if_version=version)
+        return entry, tx.commit
+
+    async def correct(self, wanted: str, text: str, change: Change) -> Saved:
+        """Replace what an entry says; the old words stay in the history (M14c)."""
+        entry = await self.find(wanted)
+        draft = Draft(body=text, file=entry.file, description=description_of(text), origin=entry.origin)
+        return await self.save(draft, change)
+
+    async def put(self, file: str, data: bytes, change: Change) -> str:
+        """Give a file these bytes, a person's or a model's own edit; returns the commit."""
+        _refuse_secrets(data.decode(errors="replace"))
+        async with transact(self.location, change, clock=self._clock) as tx:
+            tx.write(file, data)
+            if file != INDEX_FILE:
+                _list(tx, read_entry(file, data))
+        return tx.commit
+
+    async def index(self) -> Loaded:
+        """The index as a conversation gets it, cut to its budget (M9)."""
+        return loaded(await asyncio.to_thread(self._index_bytes))
+
+    async def log(self, *, limit: int = 50, file: str | None = None) -> Commits:
+        """Who changed what, newest first."""
+        return await asyncio.to_thread(History(self.location.history).log, limit, file=file)
+
+    async def diff(self, commit: str) -> Diffs:
+        """What a commit changed."""
+        return await asyncio.to_thread(History(self.location.history).diff, commit)
+
+    def _index_bytes(self) -> bytes:
+        try:
+            return (self.location.directory / INDEX_FILE).read_bytes()
+        except FileNotFoundError:
+            return b""
+
+    async def _whole(self, entry: Entry) -> Entry:
+        data = await asyncio.to_thread((self.location.directory / entry.file).read_bytes)
+        return replace(read_entry(entry.file, data, written=entry.written, indexed=entry.indexed))
+
+    def _file_for(self, draft: Draft, known: tuple[Entry, ...], tx: Transaction) -> str:
+        description = draft.description or description_of(draft.body)
+        same = same_subject(draft.name, description, known)
+        return same.file if same else file_name(draft.name, taken=tx.files())
+
+
+def _refuse_secrets(text: str) -> None:
+    if findings := find_secrets(text):
+        raise StoreError(f"{findings[0]}: secrets do not belong into memory")
+
+
+def _clearly_best(wanted: str, entries: list[Entry]) -> Entry:
+    """The one that fits far better than the next; otherwise the person must say which."""
+    first, second = rank(wanted, entries)[:2]
+    if first.score < 2 * second.score:
+        several = ", ".join(one.entry.file for one in rank(wanted, entries)[:MAX_FOUND])
+        raise StoreError(f"{wanted!r} may mean several memories: {several}; name the file")
+    return first.entry
+
+
+def _list(tx: Transaction, entry: Entry) -> str:
+    """Give the entry its line in the index, if it may have one; says what the writer should know."""
+    data, version = tx.read(INDEX_FILE)
+    index = Index.parse(data or b"")
+    if is_listable(entry):
+        new = index.with_pointer(entry.file, entry.title, entry.description, kind=entry.kind)
+    else:
+        new = index.without(entry.file)
+    if new != (data or b""):
+        tx.write(INDEX_FILE, new, if_version=version)
+    return pressure(new).feedback

@@ -1,0 +1,101 @@
+"""How much a memory has to do with some words: shared terms, the rarer the heavier; no model, no index."""
+
+from __future__ import annotations
+
+import math
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from nacre.memory.entry import Entry
+
+NAME_WEIGHT = 3.0
+"""A term in the title says what a memory is about."""
+DESCRIPTION_WEIGHT = 2.0
+"""The description is the one line written to be found by."""
+SAME_SUBJECT = 0.6
+"""Above this share of the terms in common two memories are about one thing."""
+
+_WORD = re.compile(r"[^\W_]+")
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_UNSEGMENTED = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af]+")
+_COMMON = frozenset(
+    """
+    a about all also am an and any are as at be been but by can did do does for from had has have he her his
+    how i if in into is it its just let like me my no not of on or our please she so some that the their them
+    then there these they this to up us use was we were what when where which who why will with would you
+    your know remember
+    """.split()
+)
+_ABOUT_THE_PERSON = frozenset({"me", "myself", "i", "我", "自己"})
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A memory and how well it fits."""
+
+    entry: Entry
+    score: float
+
+
+def terms(text: str) -> list[str]:
+    """The terms of a text: words without endings, identifiers whole and split, pairs of unsegmented signs."""
+    found: list[str] = []
+    for word in _WORD.findall(unicodedata.normalize("NFKC", _CAMEL.sub(" ", text))):
+        signs = _UNSEGMENTED.findall(word)
+        for run in signs:
+            found += [run[i : i + 2] for i in range(len(run) - 1)] or [run]
+        plain = _UNSEGMENTED.sub(" ", word).casefold()
+        found += [_stem(part) for part in plain.split() if part not in _COMMON]
+    return found
+
+
+def rank(query: str, entries: Sequence[Entry]) -> list[Found]:
+    """The entries that share a term with the query, best first; about the person when the person asks."""
+    wanted = set(terms(query))
+    if not wanted and {word.casefold() for word in _WORD.findall(query)} & _ABOUT_THE_PERSON:
+        return [Found(entry, 1.0) for entry in entries if entry.kind in {"user", "feedback"}]
+    weights = [_weights(entry) for entry in entries]
+    spread = Counter(term for one in weights for term in one.keys() & wanted)
+    total = len(entries)
+    found = [
+        Found(entry, sum(one[term] * math.log(1 + total / spread[term]) for term in one.keys() & wanted))
+        for entry, one in zip(entries, weights, strict=True)
+    ]
+    return sorted((one for one in found if one.score > 0), key=lambda one: (-one.score, one.entry.file))
+
+
+def same_subject(name: str, description: str, entries: Iterable[Entry]) -> Entry | None:
+    """The entry that is about the same thing, if there is one."""
+    mine, title = set(terms(f"{name} {description}")), terms(name)
+    best: tuple[float, Entry] | None = None
+    for entry in entries:
+        if title and terms(entry.title) == title:
+            return entry
+        theirs = set(terms(f"{entry.title} {entry.description}"))
+        share = len(mine & theirs) / len(mine | theirs) if mine | theirs else 0.0
+        if share > SAME_SUBJECT and (best is None or share > best[0]):
+            best = (share, entry)
+    return best[1] if best else None
+
+
+def _weights(entry: Entry) -> Counter[str]:
+    weights: Counter[str] = Counter()
+    for text, weight in (
+        (entry.title, NAME_WEIGHT),
+        (entry.description, DESCRIPTION_WEIGHT),
+        (entry.body, 1.0),
+    ):
+        for term in set(terms(text)):
+            weights[term] += weight  # type: ignore[assignment]
+    return weights
+
+
+def _stem(word: str) -> str:
+    """Without the commonest endings: enough for `deploys` to meet `deploy`, and never shorter than three."""
+    for ending in ("ings", "ing", "edly", "ed", "ies", "es", "s"):
+        if word.endswith(ending) and len(word) - len(ending) >= 3 and word.isascii():
+            return word[: -len(ending)]
+    return word
