@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
+from nacre.agents.opening import open_agent
 from nacre.agents.session import Base, Session, SessionSettings
+from nacre.cache.rules import SHIPPED, profile, put_in_force
 from nacre.errors import ContextOverflow, InvalidRequest
 from nacre.messages.blocks import Message, Text
 from nacre.messages.events import Reply
 from nacre.messages.records import Said
+from nacre.messages.tokens import Calibration
 from nacre.messages.usage import Usage
-from nacre.testing import FrozenClock
+from nacre.settings import load
+from nacre.testing import FrozenClock, ScriptedProvider
 from nacre.tools.base import tool
 
 UNKNOWN = "a-model-of-ones-own"
@@ -129,3 +134,23 @@ async def test_a_reply_may_be_as_long_as_asked_for_and_as_the_model_can(
     one = Session(Base.of("claude-opus-5-5", "s", []), clock=clock)
     await one.add_user("hello")
     assert one.request(one.view, asked).max_tokens == granted
+
+
+async def test_a_persons_own_rows_decide_about_prices_and_windows(tmp_path: Path) -> None:
+    """P5: the table is overridable; what is not named stays as shipped."""
+    environ = {"NACRE_HOME": str(tmp_path / "home"), "NACRE_MODELS": '{"claude-opus-5-5": {"window": 70000}}'}
+    settings = load(tmp_path, environ, cli={"model": "claude-opus-5-5"})
+    try:
+        async with open_agent(settings, provider=ScriptedProvider(), session="unkept") as ready:
+            assert ready.agent.session.thresholds.window == 70_000
+            assert ready.agent.session.profile.prices
+    finally:
+        put_in_force(SHIPPED)
+    assert profile("claude-opus-5-5").window == 1_000_000
+
+
+def test_what_a_session_learns_corrects_what_it_only_estimates() -> None:
+    """C2: the ratio of real to estimated tokens goes into every count."""
+    session = Session(Base.of("claude-opus-5-5", "x" * 400, []))
+    session.calibration = Calibration(estimated=100, real=130)
+    assert session.tokens == 130

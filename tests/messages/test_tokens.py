@@ -41,3 +41,5 @@ def test_calibration_keeps_the_ratio_and_reports_the_error() -> None:
     assert learnt.error == pytest.approx(0.2)
     assert learnt.apply(500) == 600
     assert Calibration().apply(500) == 500
+    assert Calibration().after(estimated=1, real=1_000_000).ratio == 3.0
+    assert Calibration().after(estimated=1_000, real=1).ratio == 0.5

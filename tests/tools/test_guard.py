@@ -299,3 +299,21 @@ def test_always_means_no_more_than_what_was_seen(workspace: Workspace, command: 
     assert learnt.decide(tool("Bash"), call, workspace).effect == "allow"
     assert learnt.decide(tool("Bash"), {"command": command + "\nrm -rf /"}, workspace).effect == "ask"
     assert learnt.decide(tool("Bash"), {"command": "python3 -c 'print(2)'"}, workspace).effect == "ask"
+
+
+def test_a_rule_against_a_file_holds_wherever_the_session_is_and_whatever_the_file_is_called(
+    workspace: Workspace,
+) -> None:
+    """A `cd`, a link or a path round the corner must not carry a file out of a rule's reach."""
+    (workspace.root / "secrets").mkdir()
+    (workspace.root / "secrets" / "s.yml").write_text("x")
+    (workspace.root / "alias").symlink_to(workspace.root / "secrets")
+    (workspace.root / "real").mkdir()
+    (workspace.root / "linked").symlink_to(workspace.root / "real")
+    policy = Policy(
+        root=workspace.root, rules=rules(deny=["Read(secrets/**)", "Read(linked/**)", "Read(.env)"])
+    )
+    workspace.cwd = workspace.root / "src"
+    for name in ("../secrets/s.yml", "../alias/s.yml", "../linked/x", "../.env"):
+        assert policy.decide(tool("Read"), {"file_path": name}, workspace).effect == "deny", name
+    assert policy.decide(tool("Bash"), {"command": "cat ../.env"}, workspace).effect == "deny"

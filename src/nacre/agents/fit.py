@@ -42,19 +42,19 @@ async def fit(
     base: int,
     thresholds: Thresholds,
     overflow: PromptTooLong | None = None,
+    ratio: float = 1.0,
 ) -> list[Record]:
     """Climb the ladder; raises `ContextOverflow` when even its last rung leaves too much."""
     records: list[Record] = []
-    pressure = Pressure(tokens=view.count(base), thresholds=thresholds, overflow=overflow)
+    pressure = Pressure(tokens=view.count(base, ratio=ratio), thresholds=thresholds, overflow=overflow)
     for rung in ladder:
         # Cheapest first: a rung that costs a model call must never run while a free one could be enough.
         if rung.is_due(view, pressure):
             new = await rung.act(view)
             view = view.after(*new)
             records.extend(new)
-            pressure = Pressure(
-                tokens=view.count(base), thresholds=thresholds, overflow=None if new else overflow
-            )
+            tokens = view.count(base, ratio=ratio)
+            pressure = Pressure(tokens=tokens, thresholds=thresholds, overflow=None if new else overflow)
     if pressure.overflow is None and pressure.tokens >= thresholds.blocking:
         raise ContextOverflow(_what_fills_it(view, base, pressure))
     return records

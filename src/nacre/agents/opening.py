@@ -17,6 +17,7 @@ from nacre.agents.knowing import Known, recollect
 from nacre.agents.rewind import Rewind
 from nacre.agents.session import Base, Session, SessionSettings
 from nacre.agents.workplace import environment, git_branch
+from nacre.cache.rules import put_in_force, with_overrides
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import SessionNotFound
 from nacre.loop.limits import Limits
@@ -68,6 +69,8 @@ async def open_agent(
     usual tools stand behind a guard, which puts its questions to `ask`; tools of your own do not.
     """
     settings = settings or load(Path.cwd(), os.environ)
+    if settings.models:
+        put_in_force(with_overrides({"models": settings.models}))
     choice = None if provider else choose(settings.model, settings.environ)
     model = choice.model if choice else settings.model or UNNAMED
     async with AsyncExitStack() as stack:

@@ -161,7 +161,7 @@ class Session:
     @property
     def tokens(self) -> int:
         """How many tokens the next request would hold."""
-        return self.view.count(self.base.tokens)
+        return self.view.count(self.base.tokens, ratio=self.calibration.ratio)
 
     async def add_user(self, text: str) -> None:
         """Record what the person said."""
@@ -187,7 +187,12 @@ class Session:
     async def fit(self, view: View, overflow: PromptTooLong | None) -> list[Record]:
         """The loop's slot: what must happen to the view before it can be sent."""
         return await fit(
-            view, self.ladder, base=self.base.tokens, thresholds=self.thresholds, overflow=overflow
+            view,
+            self.ladder,
+            base=self.base.tokens,
+            thresholds=self.thresholds,
+            overflow=overflow,
+            ratio=self.calibration.ratio,
         )
 
     def send(self, view: View, max_output: int | None = None) -> Request:

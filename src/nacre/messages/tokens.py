@@ -13,6 +13,8 @@ BYTES_PER_TOKEN = 4
 """Plain text and code."""
 JSON_BYTES_PER_TOKEN = 2
 """JSON breaks into many short tokens: braces, quotes, digits."""
+MIN_RATIO, MAX_RATIO = 0.5, 3.0
+"""No text is further off than this: figures beyond it count something else, and must not decide anything."""
 FLAT_TOKENS = 2_000
 """An image or document, whatever its size: close to what a full-size picture costs."""
 
@@ -67,7 +69,8 @@ class Calibration:
     @property
     def ratio(self) -> float:
         """Multiply an estimate by this; 1.0 until something was measured."""
-        return self.real / self.estimated if self.estimated else 1.0
+        measured = self.real / self.estimated if self.estimated else 1.0
+        return min(max(measured, MIN_RATIO), MAX_RATIO)
 
     @property
     def error(self) -> float:

@@ -172,11 +172,14 @@ class View:
         """The bookkeeping of one kind, in order."""
         return [note for note in self._body.noted[: self._length.noted] if note.kind == kind]
 
-    def count(self, base: int = 0) -> int:
-        """How many tokens a request would hold (C1); `base` is system and tools, which the view lacks."""
+    def count(self, base: int = 0, *, ratio: float = 1.0) -> int:
+        """How many tokens a request would hold (C1); `base` is system and tools, which the view lacks.
+
+        `ratio` corrects what is only estimated by what the session has learnt (C2).
+        """
         if self.anchor is None:
-            return base + self.estimate
-        return max(0, self.anchor.tokens + self._since)
+            return round((base + self.estimate) * ratio)
+        return max(0, self.anchor.tokens + round(self._since * ratio))
 
     def _sealed(self) -> list[Sealed]:
         tail = self._exchange.render(is_first=self._length.sealed == 0)

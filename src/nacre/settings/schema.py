@@ -130,6 +130,7 @@ _KEYS = (
     Key("hooks", Table(), reach=Reach.TRUSTED),
     Key("commands", Table(), reach=Reach.TRUSTED),
     Key("mcpServers", Table(), reach=Reach.TRUSTED),
+    Key("models", Table(), reach=Reach.TRUSTED),
 )
 
 KEYS = {key.name: key for key in _KEYS}

@@ -215,6 +215,8 @@ class Settings:
     hooks: JsonObject = field(default_factory=dict)
     commands: JsonObject = field(default_factory=dict)
     mcp_servers: JsonObject = field(default_factory=dict)
+    models: JsonObject = field(default_factory=dict)
+    """Rows over the table of models: prices, windows and cache rules by name (P5)."""
     environ: Mapping[str, str] = field(default_factory=dict, repr=False)
     """The environment with the files' `env` blocks around it; it holds keys, so it is never shown.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -132,7 +133,9 @@ class Policy:
         if not rule.pattern:
             return True
         if path is not None:
-            return meets_path(rule.pattern, path, root=self.root, cwd=workspace.cwd)
+            # A rule against a file holds for every name of it; a rule for one only for where it really is.
+            paths = [path] if rule.effect == "allow" else [path, _as_named(arguments, workspace)]
+            return any(meets_path(rule.pattern, one, root=self.root) for one in paths)
         if "url" in arguments:
             return meets_host(rule.pattern, _host(arguments))
         command = str(arguments.get("command", ""))
@@ -151,9 +154,7 @@ class Policy:
         parts = (programs(str(arguments.get("command", ""))) or ()) if against else ()
         paths = {one.path for one in named(parts, workspace.cwd) if one.path is not None}
         return [
-            rule
-            for rule in against
-            if any(meets_path(rule.pattern, path, root=self.root, cwd=workspace.cwd) for path in paths)
+            rule for rule in against if any(meets_path(rule.pattern, path, root=self.root) for path in paths)
         ]
 
     def _allows_each_part(self, arguments: JsonObject, rules: Iterable[Rule], workspace: Workspace) -> bool:
@@ -224,6 +225,12 @@ def _path(tool: str, arguments: JsonObject, workspace: Workspace) -> Path | None
     if tool == "Glob":
         given = named_place(given, str(arguments.get("pattern", "")))
     return workspace.locate(given)
+
+
+def _as_named(arguments: JsonObject, workspace: Workspace) -> Path:
+    """The path as the call writes it, links not followed."""
+    name = arguments.get("file_path") or arguments.get("path") or "."
+    return Path(os.path.normpath(workspace.cwd / Path(str(name)).expanduser()))
 
 
 def _host(arguments: JsonObject) -> str:

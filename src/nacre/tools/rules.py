@@ -69,8 +69,8 @@ def meets_command(pattern: str, command: SimpleCommand) -> bool:
     return all(word.is_literal and fnmatchcase(word.text, glob) for word, glob in pairs)
 
 
-def meets_path(pattern: str, path: Path, *, root: Path, cwd: Path) -> bool:
-    """Whether a pattern means a file: `//abs`, `~/home`, `/from the project`, or relative to where we are.
+def meets_path(pattern: str, path: Path, *, root: Path) -> bool:
+    """Whether a pattern means a file: `//abs`, `~/home`, or from the project, with or without a slash ahead.
 
     As in a .gitignore, a pattern without a slash means a name at any depth, and a directory all in it.
     """
@@ -78,11 +78,10 @@ def meets_path(pattern: str, path: Path, *, root: Path, cwd: Path) -> bool:
         base, rest = Path("/"), pattern[2:]
     elif pattern.startswith("~/"):
         base, rest = Path.home(), pattern[2:]
-    elif pattern.startswith("/"):
-        base, rest = root, pattern[1:]
     else:
-        base, rest = cwd, pattern.removeprefix("./")
-        if "/" not in rest.rstrip("/"):
+        # Never from where the session happens to be: a `cd` must not carry a file out of a rule's reach.
+        base, rest = root, pattern.removeprefix("./").removeprefix("/")
+        if "/" not in pattern.removeprefix("./").rstrip("/"):
             rest = f"**/{rest}"
     if not path.is_relative_to(base):
         return False
