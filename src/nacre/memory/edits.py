@@ -65,16 +65,21 @@ def pick_up(place: Place, clock: Clock) -> str:
     newest = place.history.newest
     found = find(place, newest)
     if found.edits:
-        author: Author = "unconfirmed" if has_marks(place) else "user"
-        signed = Signature(author=author, reason=_reason(found.edits), session="", at=clock.now())
-        prepared = place.history.prepare(found.edits, signed, on=newest)
-        record(place, prepared)
-        newest = prepared.id
+        newest = commit_edits(place, found.edits, newest, clock)
     if found.looked_at >= REWRITE_FROM:
         trusted = {file: stamp for file, stamp in found.stamps.items() if _is_old(stamp, found.now)}
         _Seen(newest, trusted).write(place.cache / "seen")
     drop_stale_marks(place)
     return newest
+
+
+def commit_edits(place: Place, edits: Mapping[str, bytes | None], newest: str, clock: Clock) -> str:
+    """Put on record what others wrote, and return the commit."""
+    author: Author = "unconfirmed" if has_marks(place) else "user"
+    signed = Signature(author=author, reason=_reason(edits), session="", at=clock.now())
+    prepared = place.history.prepare(edits, signed, on=newest)
+    record(place, prepared)
+    return prepared.id
 
 
 def find(place: Place, newest: str) -> Found:
@@ -112,7 +117,7 @@ def kinds(place: Place, edits: Mapping[str, bytes | None], newest: str) -> tuple
 def has_marks(place: Place) -> bool:
     """Whether an agent is live on the directory, or was since edits were last picked up."""
     with contextlib.suppress(FileNotFoundError):
-        return any(True for _ in os.scandir(place.cache / LIVE))
+        return any((place.cache / LIVE).iterdir())
     return False
 
 

@@ -119,9 +119,14 @@ def apply(
             done.append(step)
         place.folder.sync(files)
         repository.move_head(prepared.id)
-    except BaseException:
-        _take_back(place, done)
-        place.journal.withdraw(before)
+    except BaseException as error:
+        try:
+            _take_back(place, done)
+            place.journal.withdraw(before)
+        except OSError:
+            raise StoreError(
+                f"the disk failed in the middle of a change ({error}); the next opening completes it"
+            ) from error
         repository.unwrite(written)
         _empty(place.aside)
         raise

@@ -8,7 +8,7 @@ async with transact(location, change) as tx:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import ParamSpec, TypeVar
 
@@ -43,6 +43,7 @@ class Transaction:
         self._place = place
         self._newest = newest
         self._bases: dict[str, str] = {}
+        self._found: dict[str, bytes | None] = {}
         self._files: dict[str, bytes | None] = {}
         self._keys: dict[str, str] = {}
 
@@ -59,7 +60,7 @@ class Transaction:
             return data, version_of(data)
         with told(self._place.folder.root):
             data = self._place.folder.read(key)
-        self._bases[key] = version_of(data)
+        self._found[key], self._bases[key] = data, version_of(data)
         return data, self._bases[key]
 
     def write(self, file: str, data: bytes, if_version: str | None = None) -> str:
@@ -103,12 +104,21 @@ class Transaction:
             self._keys |= {file: key, key: key}
         return self._keys[file]
 
+    def _with_late_edits(self, files: Iterable[str], clock: Clock) -> str:
+        """Put on record what others wrote between the opening and our reading: our change stands on it."""
+        history, newest = self._place.history, self._newest
+        late = {
+            file: self._found[file] for file in files if self._bases[file] != history.version(newest, file)
+        }
+        return edits.commit_edits(self._place, late, newest, clock) if late else newest
+
     def _finish(self, change: Change, clock: Clock) -> None:
         files = {file: data for file, data in self._files.items() if version_of(data) != self._bases[file]}
         if not files:
             return
         signed = Signature(author=change.author, reason=change.reason, session=change.session, at=clock.now())
-        prepared = self._place.history.prepare(files, signed, on=self._newest)
+        newest = self._with_late_edits(files, clock)
+        prepared = self._place.history.prepare(files, signed, on=newest)
         apply(self._place, prepared, files, self._bases)
         self.commit = prepared.id
 
