@@ -18,6 +18,7 @@ from nacre.errors import ConfigError
 from nacre.messages.blocks import Json, JsonObject
 from nacre.settings import Settings, load
 from nacre.settings.schema import KEYS, Key
+from nacre.tools.rules import parse_rule
 from nacre.version import VERSION
 
 if TYPE_CHECKING:
@@ -69,6 +70,12 @@ def _model(settings: Settings) -> tuple[Choice | None, Check]:
 
 def _settings_checks(settings: Settings) -> list[Check]:
     found = [Check("settings", ok=False, message=problem.line) for problem in settings.problems]
+    given = settings.permissions
+    for listed in (*given.deny, *given.ask, *given.allow):
+        try:
+            parse_rule(listed.text, "ask", listed.origin)
+        except ConfigError as error:
+            found.append(Check("permissions", ok=False, message=str(error)))
     return found or [Check("settings", ok=True, message="every file and variable can be read")]
 
 
@@ -135,6 +142,8 @@ def _value(settings: Settings, key: Key) -> Json:
         return list(settings.env_names)
     if isinstance(value, dict):
         return sorted(value)
+    if isinstance(value, tuple):
+        return [str(getattr(each, "text", each)) for each in value]
     if isinstance(value, str) and "://" in value:
         scheme, _, rest = value.partition("://")
         host, slash, path = rest.partition("/")

@@ -34,8 +34,8 @@ def run_prompt(options: RunOptions) -> int:
 async def _run(options: RunOptions) -> int:
     settings = load_settings(options)
     async with open_agent(settings, session=options.session) as ready:
-        for notice in ready.notices:
-            print_error(notice)
+        for told in (*(problem.line for problem in settings.problems), *ready.notices):
+            print_error(told)
         answer, done = "", None
         async for event in ready.agent.run(options.prompt or ""):
             match event:
