@@ -6,6 +6,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from nacre.agents.memory_places import memory_paths as memory_paths
 from nacre.agents.session import Keeper
 from nacre.clock import Clock
 from nacre.errors import StoreError, ToolError
@@ -13,7 +14,7 @@ from nacre.memory.directory import Memory
 from nacre.memory.entry import Change
 from nacre.memory.instructions import InstructionPaths, load_instructions
 from nacre.memory.live import agent_live
-from nacre.memory.location import Location, MemoryPaths, locate
+from nacre.memory.location import Location, locate
 from nacre.memory.manual import ManualMode, form_of, manual
 from nacre.memory.opening import MemoryFacts, render_context
 from nacre.memory.tools import memory_tools
@@ -96,15 +97,3 @@ async def _opened(location: Location, cwd: Path, stack: AsyncExitStack, clock: C
     memory = await Memory.at(location, cwd, clock=clock)
     await stack.enter_async_context(agent_live(location, clock=clock))
     return memory
-
-
-def memory_paths(settings: Settings) -> MemoryPaths:
-    """What the settings say about where memory is."""
-    return MemoryPaths(
-        home=settings.home,
-        cwd=settings.cwd,
-        path_override=settings.memory.path_override,
-        directory_setting=settings.memory.directory,
-        directory_origin=settings.origin("autoMemoryDirectory"),
-        remote_directory=settings.memory.remote_directory,
-    )

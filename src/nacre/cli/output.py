@@ -15,6 +15,8 @@ from nacre.messages.blocks import Json
 MINUTE, HOUR, DAY = 60, 3_600, 86_400
 KILO = 1_000
 """Sizes are decimal, as `ls --si` and disk vendors count."""
+MIN_LAST = 20
+"""Columns that the last column keeps on a narrow terminal: fewer say nothing."""
 MONTH_DAYS = 60
 """Older than this, a date says more than a number of days."""
 
@@ -38,6 +40,16 @@ def print_table(
     for line in lines:
         cells = [_padded(cell, widths[i], right=i in right) for i, cell in enumerate(line)]
         print("  ".join(cells).rstrip())
+
+
+def cut_last(header: list[str], rows: list[list[str]]) -> None:
+    """Let the last column take only what is left of the terminal's line."""
+    import shutil
+
+    widths = [max(len(row[i]) for row in [header, *rows]) + 2 for i in range(len(header) - 1)]
+    left = max(MIN_LAST, shutil.get_terminal_size().columns - sum(widths))
+    for row in rows:
+        row[-1] = row[-1] if len(row[-1]) <= left else row[-1][: left - 1] + "…"
 
 
 def print_error(message: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,7 @@ from nacre.cli.exporting import export
 from nacre.cli.importing import import_
 from nacre.cli.options import RunOptions, load_settings
 from nacre.cli.output import (
+    cut_last,
     human_age,
     human_count,
     is_terminal,
@@ -92,16 +92,8 @@ def _print_list(found: list[SessionSummary], *, everywhere: bool) -> None:
         for each in found
     ]
     if is_terminal():
-        _cut_last(header, rows)
+        cut_last(header, rows)
     print_table(rows, header=header, right=(2, 3, 4))
-
-
-def _cut_last(header: list[str], rows: list[list[str]]) -> None:
-    """Let the title take only what is left of the terminal's line."""
-    widths = [max(len(row[i]) for row in [header, *rows]) + 2 for i in range(len(header) - 1)]
-    left = max(20, shutil.get_terminal_size().columns - sum(widths))
-    for row in rows:
-        row[-1] = row[-1] if len(row[-1]) <= left else row[-1][: left - 1] + "…"
 
 
 def _short_length(ids: list[str]) -> int:

@@ -139,11 +139,20 @@ class Memory:
         draft = Draft(body=text, file=entry.file, description=description_of(text), origin=entry.origin)
         return await self.save(draft, change)
 
-    async def put(self, file: str, data: bytes, change: Change) -> str:
+    async def put(
+        self,
+        file: str,
+        data: bytes,
+        change: Change,
+        *,
+        if_version: str | None = None,
+        allow_secret: bool = False,
+    ) -> str:
         """Give a file these bytes, a person's or a model's own edit; returns the commit."""
-        _refuse_secrets(data.decode(errors="replace"))
+        if not allow_secret:
+            _refuse_secrets(data.decode(errors="replace"))
         async with transact(self.location, change, clock=self._clock) as tx:
-            tx.write(file, data)
+            tx.write(file, data, if_version=if_version)
             if file != INDEX_FILE:
                 _list(tx, read_entry(file, data))
         return tx.commit

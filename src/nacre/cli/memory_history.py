@@ -1,0 +1,126 @@
+"""`nacre memory log`, `diff` and `undo`: who changed what, and how to take it back (M15)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from nacre.cli.memory_opening import by_hand, json_option, read_only, run, scope_option, writable
+from nacre.cli.options import RunOptions
+from nacre.cli.output import has_colour, print_error, print_json, print_table, printable
+from nacre.errors import StoreError
+from nacre.messages.blocks import JsonObject
+
+if TYPE_CHECKING:
+    from nacre.memory.directory import Memory
+    from nacre.store.history import Commit
+
+SHORT_COMMIT = 10
+"""Characters of a commit's id that are shown; any of the commands takes them."""
+SHOWN_FILES = 3
+_COLOURS = {"+": "green", "-": "red", "@": "cyan"}
+
+
+@click.command(short_help="List what changed, newest first.")
+@click.argument("name", required=False)
+@click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="At most so many.")
+@scope_option
+@json_option
+@click.pass_obj
+def log(options: RunOptions, /, name: str | None, *, limit: int, scope: str, as_json: bool) -> int:
+    """List who changed memory and why, newest first; with NAME only what changed that memory."""
+    opened = run(read_only(options, scope, picks_up=True))
+    file = run(known_file(opened, name)) if name else None
+    commits = run(opened.log(limit=limit, file=file))
+    if as_json:
+        print_json([commit_json(each) for each in commits])
+    elif commits:
+        print_table([_row(each) for each in commits], header=["commit", "when", "author", "reason", "files"])
+    else:
+        print_error("nothing was changed yet")
+    return 0
+
+
+async def known_file(opened: Memory, name: str) -> str:
+    """The file of a memory that is there, or that was there once."""
+    for file in (name, f"{name}.md"):
+        if await opened.log(limit=1, file=file):
+            return file
+    return (await opened.find(name)).file
+
+
+def commit_json(each: Commit) -> JsonObject:
+    return {
+        "commit": each.id,
+        "author": each.author,
+        "reason": each.reason,
+        "session": each.session,
+        "at": each.at.isoformat(),
+        "files": [*each.files],
+    }
+
+
+def _row(each: Commit) -> list[str]:
+    more = f" and {len(each.files) - SHOWN_FILES} more" if len(each.files) > SHOWN_FILES else ""
+    when = each.at.astimezone().strftime("%Y-%m-%d %H:%M")
+    files = ", ".join(each.files[:SHOWN_FILES]) + more
+    return [each.id[:SHORT_COMMIT], when, each.author, each.reason, files]
+
+
+@click.command(short_help="Show what a commit changed.")
+@click.argument("commit", required=False)
+@scope_option
+@json_option
+@click.pass_obj
+def diff(options: RunOptions, /, commit: str | None, *, scope: str, as_json: bool) -> int:
+    """Show what a commit of `nacre memory log` changed; without one, the newest."""
+    opened = run(read_only(options, scope, picks_up=True))
+    newest = run(opened.log(limit=1))
+    if not newest:
+        raise StoreError("nothing was changed yet, so there is nothing to compare")
+    wanted = commit or newest[0].id
+    changed = run(opened.diff(wanted))
+    if as_json:
+        rows: list[JsonObject] = [{"file": each.file, "diff": each.text} for each in changed]
+        print_json({"commit": wanted, "files": [*rows]})
+        return 0
+    colour = has_colour()
+    for each in changed:
+        for line in each.text.splitlines():
+            style = _COLOURS.get(line[:1]) if colour else None
+            click.secho(printable(line), fg=style, color=colour)
+    return 0
+
+
+@click.command(short_help="Take back a change.")
+@click.argument("commit", required=False)
+@scope_option
+@json_option
+@click.pass_obj
+def undo(options: RunOptions, /, commit: str | None, *, scope: str, as_json: bool) -> int:
+    """Take back a commit of `nacre memory log`; without one, the newest. What changed since stays."""
+    return run(_undo(options, commit, scope=scope, as_json=as_json))
+
+
+async def _undo(options: RunOptions, commit: str | None, *, scope: str, as_json: bool) -> int:
+    from nacre.memory.transaction import pick_up
+    from nacre.memory.undo import undo as take_back
+    from nacre.store.history import History
+
+    opened = await writable(options, scope)
+    # What was edited by other means is the newest change, too.
+    newest = await pick_up(opened.location)
+    if not newest:
+        raise StoreError("there is nothing to undo: memory was never changed")
+    undone = History(opened.location.history).one(commit or newest)
+    made = await take_back(
+        opened.location, undone.id, change=by_hand(f"undo {undone.id[:SHORT_COMMIT]}: {undone.reason}")
+    )
+    if as_json:
+        print_json({"undone": undone.id, "commit": made, "files": [*undone.files]})
+    elif made == newest:
+        print_error(f"{undone.id[:SHORT_COMMIT]} was taken back already")
+    else:
+        print(printable(f"undid {undone.id[:SHORT_COMMIT]} ({undone.reason}): {', '.join(undone.files)}"))
+    return 0

@@ -1,0 +1,85 @@
+"""`nacre memory import`: memories of Claude Code, notes in Markdown, and exports of mem0 become ours."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from nacre.cli.memory_opening import json_option, read_only, run, scope_option, writable
+from nacre.cli.options import RunOptions
+from nacre.cli.output import print_error, print_json, printable
+from nacre.messages.blocks import JsonObject
+
+if TYPE_CHECKING:
+    from nacre.memory.importing import Imported
+
+SHOWN_FILES = 20
+"""So many files of one import are listed one by one."""
+
+
+@click.command("import", short_help="Take memories in from elsewhere.")
+@click.argument("path", type=click.Path(path_type=Path))
+@click.option("--trust", is_flag=True, help="Vouch for facts that another program worked out.")
+@click.option("--allow-secret", is_flag=True, help="Take in what seems to hold a credential, too.")
+@click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
+@scope_option
+@json_option
+@click.pass_obj
+def import_(options: RunOptions, /, path: Path, **given: str | bool) -> int:
+    """Take in a memory folder, a .tar.gz of one, Markdown notes, or a JSON export of mem0.
+
+    Files with frontmatter and whole memory folders stay byte for byte; a note becomes one memory. What is
+    there already is skipped, and nothing is overwritten. Facts of mem0 are untrusted unless --trust.
+    """
+    from nacre.memory.entry import Change
+    from nacre.memory.import_sources import read_batch
+    from nacre.memory.importing import Terms, rehearse, take_in
+
+    batch = read_batch(path)
+    scope, is_dry = str(given["scope"]), bool(given["dry_run"])
+    terms = Terms(origin="user" if given["trust"] else "untrusted", allow_secret=bool(given["allow_secret"]))
+    opened = run(read_only(options, scope) if is_dry else writable(options, scope))
+    if is_dry:
+        done = rehearse(opened.location, batch, terms=terms)
+    else:
+        change = Change(author="import", reason=f"imported from {path.absolute().name}")
+        done = run(take_in(opened.location, batch, terms=terms, change=change))
+    if given["as_json"]:
+        print_json(_as_json(done, is_dry=is_dry))
+    else:
+        _print_imported(done, is_dry=is_dry)
+    for each in done.refused:
+        print_error(f"refused: {each.file} {each.why}")
+    return 1 if done.refused else 0
+
+
+def _as_json(done: Imported, *, is_dry: bool) -> JsonObject:
+    return {
+        "files": [*done.files],
+        "same": [*done.same],
+        "renamed": [{"was": each.was, "file": each.file} for each in done.renamed],
+        "refused": [{"file": each.file, "why": each.why} for each in done.refused],
+        "skipped": [{"file": each.file, "why": each.why} for each in done.skipped],
+        "commit": done.commit,
+        "dry_run": is_dry,
+        "feedback": done.feedback,
+    }
+
+
+def _print_imported(done: Imported, *, is_dry: bool) -> None:
+    for file in done.files[:SHOWN_FILES]:
+        print(printable(f"{'would import' if is_dry else 'imported'} {file}"))
+    if len(done.files) > SHOWN_FILES:
+        print(f"... and {len(done.files) - SHOWN_FILES:,} more")
+    for renamed in done.renamed:
+        print(printable(f"{renamed.was} was taken by another memory: the new one is {renamed.file}"))
+    for each in done.skipped:
+        print(printable(f"skipped: {each.file} {each.why}"))
+    same = f", {len(done.same):,} there already" if done.same else ""
+    print(f"{len(done.files):,} memor{'y' if len(done.files) == 1 else 'ies'}{same}")
+    if done.feedback:
+        print_error(done.feedback)
+    if done.commit:
+        print(f"`nacre memory undo {done.commit[:10]}` takes it all back.")

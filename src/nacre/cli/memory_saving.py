@@ -1,0 +1,131 @@
+"""`nacre memory save`: write a memory down; one on the same subject is shown first when a person is there."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from nacre.cli.memory_opening import by_hand, json_option, run, scope_option, writable
+from nacre.cli.options import RunOptions
+from nacre.cli.output import is_terminal, print_error, print_json, printable
+
+if TYPE_CHECKING:
+    from nacre.memory.directory import Memory
+    from nacre.memory.entry import Draft, Entry
+
+KINDS = ("user", "feedback", "project", "reference")
+Choice = Literal["replace", "keep", "cancel"]
+_CHOICES: dict[str, Choice] = {
+    "r": "replace",
+    "replace": "replace",
+    "k": "keep",
+    "keep": "keep",
+    "both": "keep",
+}
+
+
+@click.command(short_help="Save a memory.")
+@click.argument("text", required=False, metavar="[TEXT|-]")
+@click.option("--type", "kind", type=click.Choice(KINDS), help="What kind of memory it is.")
+@click.option("--name", default="", help="A short title (default: from the text).")
+@click.option("--description", default="", help="One line to find it by (default: from the text).")
+@click.option("--file", default="", metavar="FILE", help="The memory file to write or replace.")
+@click.option("--allow-secret", is_flag=True, help="Save it although it seems to hold a credential.")
+@click.option("--pin", is_flag=True, help="Keep its line in the index whatever else is there.")
+@scope_option
+@json_option
+@click.pass_obj
+def save(options: RunOptions, /, text: str | None, **given: str | bool | None) -> int:
+    """Save TEXT, or what comes on stdin, as a memory with its line in the index.
+
+    A memory on the same subject is updated, and its old words stay in the history; at a terminal both are
+    shown first, and you choose.
+    """
+    body, asks = _body(text)
+    draft = _draft(body, given)
+    opened = run(writable(options, str(given["scope"])))
+    if asks and not draft.file and (there := run(_same(opened, draft))) is not None:
+        choice = ask_conflict(there, draft)
+        if choice == "cancel":
+            print_error("nothing was saved")
+            return 1
+        file = there.file if choice == "replace" else run(_free(opened, draft))
+        draft = replace(draft, file=file)
+    saved = run(opened.save(draft, by_hand("saved by hand"), allow_secret=bool(given["allow_secret"])))
+    if given["as_json"]:
+        print_json({
+            "file": saved.entry.file,
+            "commit": saved.commit,
+            "path": str(opened.location.directory / saved.entry.file),
+            "replaced": saved.before.body if saved.before else None,
+            "feedback": saved.feedback,
+        })  # fmt: skip
+        return 0
+    print(printable(f"{'updated' if saved.before else 'saved'} {saved.entry.file}"))
+    if saved.before and not asks:
+        print(printable(f"before, it said: {_short(saved.before.body)}"))
+        print(f"`nacre memory undo {saved.commit[:10]}` brings that back.")
+    if saved.feedback:
+        print_error(saved.feedback)
+    return 0
+
+
+def ask_conflict(there: Entry, draft: Draft) -> Choice:
+    """Show an entry beside the text that would replace it, and read what to do; no clear word is cancel."""
+    print(printable(f"{there.file} is about the same thing:"))
+    for title, body in (("now", there.body), ("new", draft.body)):
+        for number, line in enumerate(body.strip().splitlines()):
+            print(f"  {title if not number else '':4}| {printable(line)}")
+    try:
+        word = input("[r]eplace it, [k]eep both, [C]ancel: ").strip().lower()
+    except EOFError:
+        print()
+        word = ""
+    return _CHOICES.get(word, "cancel")
+
+
+def _body(text: str | None) -> tuple[str, bool]:
+    """The text, and whether somebody can be asked about it."""
+    if text is not None and text != "-":
+        return text, is_terminal(sys.stdin) and is_terminal()
+    if text is None and is_terminal(sys.stdin):
+        raise click.UsageError("there is no text; say what to save, or `-` to read it from stdin")
+    return sys.stdin.buffer.read().decode(errors="replace") if sys.stdin else "", False
+
+
+def _draft(body: str, given: dict[str, str | bool | None]) -> Draft:
+    from nacre.memory.entry import KINDS as KNOWN
+    from nacre.memory.entry import Draft
+
+    file = str(given["file"])
+    return Draft(
+        body=body,
+        kind=next((kind for kind in KNOWN if kind == given["kind"]), None),
+        name=str(given["name"]),
+        description=str(given["description"]),
+        file=file if file.endswith(".md") or not file else f"{file}.md",
+        pinned=True if given["pin"] else None,
+    )
+
+
+async def _same(opened: Memory, draft: Draft) -> Entry | None:
+    from nacre.memory.entry import description_of, title_of
+    from nacre.memory.likeness import same_subject
+
+    name, description = draft.name or title_of(draft.body), draft.description or description_of(draft.body)
+    return same_subject(name, description, await opened.list())
+
+
+async def _free(opened: Memory, draft: Draft) -> str:
+    from nacre.memory.entry import file_name, title_of
+
+    taken = [entry.file for entry in (await opened.scan()).entries]
+    return file_name(draft.name or title_of(draft.body), taken=taken)
+
+
+def _short(body: str) -> str:
+    text = " ".join(body.split())
+    return text if len(text) <= 200 else text[:199] + "…"
