@@ -54,6 +54,7 @@ class Found:
     edits: Mapping[str, bytes | None]
     """New contents; None for files that are gone."""
     stamps: Mapping[str, Stamp]
+    """Of all files, if they were looked at; none when a watch told which."""
     now: int
     """When the stamps were taken, by the file system's clock."""
     looked_at: int
@@ -66,7 +67,9 @@ def pick_up(place: Place, clock: Clock) -> str:
     found = find(place, newest)
     if found.edits:
         newest = commit_edits(place, found.edits, newest, clock)
-    if found.looked_at >= REWRITE_FROM:
+    if place.watch is not None:
+        place.watch.settled(newest)
+    if found.stamps and found.looked_at >= REWRITE_FROM:
         trusted = {file: stamp for file, stamp in found.stamps.items() if _is_old(stamp, found.now)}
         _Seen(newest, trusted).write(place.cache / "seen")
     drop_stale_marks(place)
@@ -84,9 +87,13 @@ def commit_edits(place: Place, edits: Mapping[str, bytes | None], newest: str, c
 
 def find(place: Place, newest: str) -> Found:
     """What differs from the newest commit."""
-    now = _fs_time(place)
-    stamps = place.folder.scan()
-    doubtful = _Seen.read(place.cache / "seen").doubtful(place.history, newest, stamps)
+    now, stamps = 0, {}
+    doubtful = _told(place, newest)
+    if doubtful is None:
+        if place.watch is not None:
+            place.watch.start()
+        now, stamps = _fs_time(place), place.folder.scan()
+        doubtful = _Seen.read(place.cache / "seen").doubtful(place.history, newest, stamps)
     edits: dict[str, bytes | None] = {}
     for file in sorted(filter(_is_kept, doubtful)):
         # What is too large for a memory, or no regular file by now, is left to `lint`.
@@ -95,6 +102,18 @@ def find(place: Place, newest: str) -> Found:
             if version_of(data) != place.history.version(newest, file):
                 edits[file] = data
     return Found(edits, stamps, now, len(doubtful))
+
+
+def _told(place: Place, newest: str) -> set[str] | None:
+    """The files that may differ, by what a watch saw and others committed; none when it cannot say."""
+    watch = place.watch
+    touched = None if watch is None else watch.touched()
+    if watch is None or touched is None:
+        return None
+    try:
+        return touched | place.history.changes(watch.commit, newest).keys()
+    except StoreError:  # the history was rewritten since
+        return None
 
 
 def _is_kept(file: str) -> bool:

@@ -73,7 +73,7 @@ class Folder:
         except (FileNotFoundError, NotADirectoryError):
             return ABSENT
 
-    def put(self, file: str, temp: Path, *, old: str) -> None:
+    def put(self, file: str, temp: Path, *, old: str, new: str) -> None:
         """Let a finished file take this name if the name still stands for the old version.
 
         With an old version the old file is afterwards found under the temporary name, where the system can
@@ -84,16 +84,16 @@ class Folder:
                 with _conflicts(file):
                     take_free(temp, name)
                 return
+            # Looked at before as well, so that others see ours in place of theirs as rarely as can be.
+            if _version(name) != old:
+                raise conflict(file)
             with _conflicts(file):
                 swapped = is_swapped(temp, name)
-            if swapped:
-                if version_at(temp) != old:
-                    is_swapped(temp, name)
-                    raise conflict(file)
-            elif _version(name) != old:
-                raise conflict(file)
-            else:
+            if not swapped:
                 os.replace(temp, name.name, dst_dir_fd=name.folder)
+            elif version_at(temp) != old:
+                _swap_back(temp, name, ours=new)
+                raise conflict(file)
 
     def take(self, file: str, aside: Path, *, old: str) -> None:
         """Move a file out of the folder if it still is the old version."""
@@ -101,16 +101,15 @@ class Folder:
             with _conflicts(file):
                 take_free(name, aside)
             if version_at(aside) != old:
-                take_free(aside, name)
+                # Where they wrote once more meanwhile, that stays.
+                with contextlib.suppress(FileExistsError):
+                    take_free(aside, name)
                 raise conflict(file)
 
-    def put_back(self, file: str, aside: Path) -> None:
-        """Undo a `put` or `take` that left something aside; what is there meanwhile goes aside instead."""
+    def put_back(self, file: str, aside: Path, *, ours: str) -> None:
+        """Undo a `put` or `take` that left something aside; what others wrote on top of ours stays."""
         with self.opened(file, make=True) as name:
-            with contextlib.suppress(FileNotFoundError):
-                if is_swapped(aside, name):
-                    return
-            take_free(aside, name)
+            _swap_back(aside, name, ours=ours)
 
     def sync(self, files: Iterable[str]) -> None:
         """Make what was renamed survive a power cut: one flush a folder."""
@@ -167,6 +166,24 @@ def version_at(path: Path) -> str:
 
 def conflict(file: str) -> VersionConflict:
     return VersionConflict(f"{file} was changed by someone else meanwhile; read it again and retry")
+
+
+def _swap_back(aside: Path, name: Name, *, ours: str) -> None:
+    """Exchange again, as often as somebody wrote between two exchanges: what they wrote last counts."""
+    expected = ours
+    while True:
+        placed = version_at(aside)
+        try:
+            swapped = is_swapped(aside, name)
+        except FileNotFoundError:
+            swapped = False
+        if not swapped:
+            with contextlib.suppress(FileExistsError):
+                take_free(aside, name)
+            return
+        if version_at(aside) == expected:
+            return
+        expected = placed
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from nacre.memory.contain import INDEX_FILE
 from nacre.memory.folder import ABSENT, Folder, version_at, version_of
 from nacre.memory.journal import MAX_BYTES, Intent, Journal, Step
 from nacre.memory.location import Location
+from nacre.memory.watch import Watch
 from nacre.store import disk
 from nacre.store.history import History, Prepared
 from nacre.store.history_purge import settle as settle_purge
@@ -40,15 +41,17 @@ class Place:
     journal: Journal
     aside: Path
     cache: Path
+    watch: Watch | None = None
 
 
-def place_of(location: Location) -> Place:
+def place_of(location: Location, watch: Watch | None = None) -> Place:
     return Place(
         Folder(location.directory),
         History(location.history),
         Journal(location.cache / "journal"),
         _aside(location),
         location.cache,
+        watch,
     )
 
 
@@ -172,7 +175,7 @@ def _act(place: Place, step: Step) -> None:
     if step.new == ABSENT:
         place.folder.take(step.file, aside, old=step.old)
     else:
-        place.folder.put(step.file, aside, old=step.old)
+        place.folder.put(step.file, aside, old=step.old, new=step.new)
 
 
 def _take_back(place: Place, done: list[Step]) -> None:
@@ -185,10 +188,10 @@ def _take_back(place: Place, done: list[Step]) -> None:
             with contextlib.suppress(VersionConflict):
                 place.folder.take(step.file, aside, old=step.new)
         elif aside.exists():
-            place.folder.put_back(step.file, aside)
+            place.folder.put_back(step.file, aside, ours=step.new)
         else:  # replaced where names cannot be exchanged: the old content stands in the history
             _write(aside, place.history.repository.content(step.old, "blob"))
-            place.folder.put(step.file, aside, old=step.new)
+            place.folder.put(step.file, aside, old=step.new, new=step.old)
 
 
 def _complete(place: Place, intent: Intent) -> None:
@@ -200,8 +203,7 @@ def _complete(place: Place, intent: Intent) -> None:
         waiting, present = version_at(aside), place.folder.version(step.file)
         if waiting not in {ABSENT, step.old, step.new}:
             # Somebody's write came out in the exchange, and the kill came before we looked at it.
-            with contextlib.suppress(FileExistsError):
-                place.folder.put_back(step.file, aside)
+            place.folder.put_back(step.file, aside, ours=step.new)
             continue
         if present != step.old or present == step.new:
             continue

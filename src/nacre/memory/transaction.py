@@ -22,6 +22,7 @@ from nacre.memory.entry import Change
 from nacre.memory.folder import MAX_BYTES, conflict, version_of
 from nacre.memory.location import Location
 from nacre.memory.recovery import Place, apply, place_of, settle, told
+from nacre.memory.watch import Watch
 from nacre.store import disk
 from nacre.store.history import Signature
 
@@ -130,13 +131,15 @@ async def transact(
     *,
     clock: Clock = SYSTEM_CLOCK,
     timeout: float = LOCK_WAIT,  # noqa: ASYNC109 - for the lock, not for the whole
+    watch: Watch | None = None,
 ) -> AsyncIterator[Transaction]:
     """Hold the directory alone, and make all changes at the end or, after an exception, none.
 
-    What others changed since the last commit is committed first. `VersionConflict` when a file that was read
-    here is another at the end; `StoreError` when the disk does not do its part. Either way nothing changed.
+    What others changed since the last commit is committed first; a watch saves looking at every file.
+    `VersionConflict` when a file that was read here is another at the end; `StoreError` when the disk does
+    not do its part. Either way nothing changed.
     """
-    async with held(location, clock=clock, timeout=timeout) as place:
+    async with held(location, clock=clock, timeout=timeout, watch=watch) as place:
         newest = await in_thread(opened, place, clock)
         tx = Transaction(place, newest)
         yield tx
@@ -182,6 +185,7 @@ async def held(
     *,
     clock: Clock,
     timeout: float,  # noqa: ASYNC109 - for the lock, not for the whole
+    watch: Watch | None = None,
 ) -> AsyncIterator[Place]:
     """Hold the lock between processes; a killed holder gives it up."""
     path = location.cache / "lock"
@@ -198,7 +202,7 @@ async def held(
             await asyncio.sleep(LOCK_POLL)
     try:
         with told(location.directory):
-            place = place_of(location)
+            place = place_of(location, watch)
         yield place
     finally:
         lock.release()
