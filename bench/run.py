@@ -15,7 +15,7 @@ from pathlib import Path
 from bench.machine import RESULTS, bars, keep
 from nacre.messages.blocks import JsonObject
 
-NAMES = ("startup", "fold", "prepare", "ledger_sim", "logs", "opening", "real_sessions")
+NAMES = ("startup", "fold", "prepare", "ledger_sim", "logs", "opening", "memory", "real_sessions")
 TINY = "--tiny"
 
 

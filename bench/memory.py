@@ -1,0 +1,194 @@
+"""What one save costs at 200 and at 10,000 memories: topic, index and commit (M14, M15).
+
+The bars on the processor's time are for a process that keeps a watch, on a file system in memory: what a
+disk's file system spends on making a file depends on what was deleted there lately. That, and a process that
+looks at every file, which costs more than the bar at 10,000, stand beside it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.machine import bar, middle_us
+from nacre.memory.entry import Change
+from nacre.memory.location import Location
+from nacre.memory.transaction import pick_up, transact
+from nacre.memory.watch import Watch
+from nacre.messages.blocks import JsonObject
+
+LIMITS_MS = {200: 5.0, 10_000: 25.0}
+"""Of the processor, for one save by a process that stays, at so many memories."""
+MOST_FLUSHES = 4
+INDEX_LINES = 200
+CHANGE = Change(author="agent", reason="a save that is measured", session="bench")
+IN_MEMORY = Path("/dev/shm")
+TRACED_SAVES = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sizes:
+    memories: tuple[int, ...] = (200, 10_000)
+    saves: int = 200
+    body_bytes: int = 600
+
+
+FULL = Sizes()
+TINY = Sizes(memories=(5, 20), saves=5)
+
+
+def measure(sizes: Sizes = FULL) -> JsonObject:
+    in_memory = {count: _measured(count, sizes, IN_MEMORY) for count in sizes.memories}
+    on_disk = {count: _measured(count, sizes, None) for count in sizes.memories}
+    flushes = _flushes(sizes)
+    limits = zip(sizes.memories, LIMITS_MS.values(), strict=True)
+    bars = [
+        bar(
+            f"one save at {count} memories, watching, files in memory, ms of the processor",
+            _cpu_ms(in_memory[count]),
+            at_most=limit,
+        )
+        for count, limit in limits
+    ]
+    if flushes is not None:
+        bars.append(bar("flushes of one save", flushes, at_most=MOST_FLUSHES))
+    return {
+        "saves": sizes.saves,
+        "in_memory": {str(count): one for count, one in in_memory.items()},
+        "on_disk": {str(count): one for count, one in on_disk.items()},
+        "flushes": flushes,
+        "bars": [*bars],
+    }
+
+
+def _measured(count: int, sizes: Sizes, folder: Path | None) -> JsonObject:
+    """By a process that stays and keeps a watch, and by one that has to look at every file."""
+    with _folder(folder) as base:
+        where = _filled(Path(base), count, sizes)
+        watch = Watch(where.directory)
+        staying = asyncio.run(_saves(where, sizes, watch))
+        watch.close()
+        return {"watching": staying, "looking_at_all": asyncio.run(_saves(where, sizes, None))}
+
+
+def _folder(folder: Path | None) -> AbstractContextManager[str]:
+    usable = folder if folder is not None and os.access(folder, os.W_OK) else None
+    return tempfile.TemporaryDirectory(prefix="nacre-bench-", dir=usable)
+
+
+def _filled(base: Path, count: int, sizes: Sizes) -> Location:
+    """A directory that is in its history already, with an index as long as one may be."""
+    where = Location(
+        directory=base / "memory", source="default", history=base / "history" / "m.git", cache=base / "cache"
+    )
+    where.directory.mkdir()
+    for number in range(count):
+        (where.directory / _topic(number)).write_bytes(_body(number, 0, sizes))
+    lines = [_line(number) for number in range(min(count, INDEX_LINES))]
+    (where.directory / "MEMORY.md").write_bytes(b"".join(lines))
+    for _ in range(2):  # the second time all stamps are old enough to be trusted
+        asyncio.run(pick_up(where))
+        time.sleep(0.2)
+    return where
+
+
+async def _saves(where: Location, sizes: Sizes, watch: Watch | None) -> JsonObject:
+    times: list[tuple[int, int, int]] = []
+    await _save(where, 0, sizes, watch)
+    await _save(where, 1, sizes, watch)
+    for number in range(sizes.saves):
+        before, begun = resource.getrusage(resource.RUSAGE_SELF), time.perf_counter_ns()
+        await _save(where, number, sizes, watch)
+        wall, after = time.perf_counter_ns() - begun, resource.getrusage(resource.RUSAGE_SELF)
+        user = int((after.ru_utime - before.ru_utime) * 1e9)
+        times.append((user, int((after.ru_stime - before.ru_stime) * 1e9), wall))
+    cpu = [user + system for user, system, _ in times]
+    return {
+        "cpu_ms": _ms(cpu),
+        "user_ms": _ms([user for user, _, _ in times]),
+        "wall_ms": _ms([wall for _, _, wall in times]),
+        "mean_cpu_ms": round(sum(cpu) / len(cpu) / 1e6, 2),
+    }
+
+
+async def _save(where: Location, number: int, sizes: Sizes, watch: Watch | None) -> None:
+    """Change a topic, and its line in the index."""
+    async with transact(where, CHANGE, watch=watch) as tx:
+        index, version = tx.read("MEMORY.md")
+        lines = (index or b"").splitlines(keepends=True)
+        place = number % len(lines)
+        lines[place] = _line(place, said=time.perf_counter_ns())
+        tx.write(_topic(place), _body(place, time.perf_counter_ns(), sizes))
+        tx.write("MEMORY.md", b"".join(lines), version)
+
+
+def _topic(number: int) -> str:
+    return f"memory_on_subject_{number}.md"
+
+
+def _line(number: int, said: int = 0) -> bytes:
+    return b"- [Subject %d](%s) - what it is about, in some words, last said %d\n" % (
+        number, _topic(number).encode(), said,
+    )  # fmt: skip
+
+
+def _body(number: int, said: int, sizes: Sizes) -> bytes:
+    text = b"---\nname: subject %d\ntype: project\n---\n%d is what was said last.\n" % (number, said)
+    return text + b"More about it. " * (max(0, sizes.body_bytes - len(text)) // 15)
+
+
+def _flushes(sizes: Sizes) -> float | None:
+    """Counted from outside; none where nothing can look on."""
+    if shutil.which("strace") is None:
+        return None
+    with tempfile.TemporaryDirectory(prefix="nacre-bench-") as base:
+        _filled(Path(base), min(sizes.memories), sizes)
+        counts = [_traced(Path(base), saves) for saves in (1, 1 + TRACED_SAVES)]
+    if None in counts:
+        return None
+    return ((counts[1] or 0) - (counts[0] or 0)) / TRACED_SAVES
+
+
+def _traced(base: Path, saves: int) -> int | None:
+    trace = base / "trace"
+    code = f"from bench.memory import save_some; save_some({str(base)!r}, {saves})"
+    command = ["strace", "-f", "-e", "trace=fsync,fdatasync,sync,syncfs", "-o", str(trace)]
+    done = subprocess.run([*command, sys.executable, "-c", code], capture_output=True, check=False)
+    if done.returncode:
+        return None
+    return sum("sync" in line and "(" in line for line in trace.read_text(encoding="utf-8").splitlines())
+
+
+def save_some(base: str, saves: int) -> None:
+    """What the traced process does."""
+    where = Location(
+        directory=Path(base) / "memory",
+        source="default",
+        history=Path(base) / "history" / "m.git",
+        cache=Path(base) / "cache",
+    )
+
+    async def some() -> None:
+        for number in range(saves):
+            await _save(where, number, TINY, None)
+
+    asyncio.run(some())
+
+
+def _ms(nanoseconds: list[int]) -> float:
+    return round(middle_us(nanoseconds) / 1000, 2)
+
+
+def _cpu_ms(figures: JsonObject) -> float:
+    watching = figures["watching"]
+    assert isinstance(watching, dict)
+    return float(str(watching["cpu_ms"]))
