@@ -49,7 +49,9 @@ def test_version_imports_nothing_but_the_package(tmp_path: Path) -> None:
     assert imported(tmp_path, "--version") <= {"nacre", "nacre.__main__", "nacre.version"}
 
 
-@pytest.mark.parametrize("args", [["--help"], ["doctor", "--json"], ["doctor"], ["--nonsense"], ["nonsense"]])
+@pytest.mark.parametrize(
+    "args", [["--help"], ["doctor", "--json"], ["doctor"], ["memory", "path"], ["--nonsense"], ["nonsense"]]
+)
 def test_quick_commands_import_no_vendor_no_ui_and_no_event_loop(tmp_path: Path, args: list[str]) -> None:
     loaded = imported(tmp_path, *args)
     assert "click" in loaded  # or the list below would prove nothing

@@ -73,7 +73,7 @@ def list_(options: RunOptions, /, *, scope: str, as_json: bool) -> None:
     found = run(opened.scan())
     if as_json:
         print_json([entry_json(each) for each in found.entries])
-    elif found.entries or found.skipped:
+    elif found.entries or found.skipped or run(opened.index()).lines:
         _print_list(found, opened)
     else:
         print("There are no memories yet. Save one with `nacre memory save TEXT`.")
@@ -113,11 +113,13 @@ def _print_list(found: Scan, opened: Memory) -> None:
     ]
     if is_terminal():
         cut_last(header, rows)
-    print_table(rows, header=header, right=(3,))
+    print_table(rows, header=header if rows else (), right=(3,))
     index = run(opened.index())
     left = sum(not each.indexed for each in found.entries)
     unlisted = f", {left:,} of the memories not listed" if left else ""
-    print(f"\n{INDEX}: {index.lines:,} lines, {index.bytes:,} bytes, loaded {_how(index.cut)}{unlisted}")
+    if rows:
+        print()
+    print(f"{INDEX}: {index.lines:,} lines, {index.bytes:,} bytes, loaded {_how(index.cut)}{unlisted}")
     for each in found.skipped:
         print(printable(f"left out: {each.file} {each.why}"))
 

@@ -78,7 +78,8 @@ def _print_imported(done: Imported, *, is_dry: bool) -> None:
     for each in done.skipped:
         print(printable(f"skipped: {each.file} {each.why}"))
     same = f", {len(done.same):,} there already" if done.same else ""
-    print(f"{len(done.files):,} memor{'y' if len(done.files) == 1 else 'ies'}{same}")
+    index = ", and the index" if done.has_index else ""
+    print(f"{len(done.files):,} memor{'y' if len(done.files) == 1 else 'ies'}{index}{same}")
     if done.feedback:
         print_error(done.feedback)
     if done.commit:

@@ -46,6 +46,8 @@ def save(options: RunOptions, /, text: str | None, **given: str | bool | None) -
     """
     body, asks = _body(text)
     draft = _draft(body, given)
+    if not given["allow_secret"]:
+        _refuse_secrets(draft)
     opened = run(writable(options, str(given["scope"])))
     if asks and not draft.file and (there := run(_same(opened, draft))) is not None:
         choice = ask_conflict(there, draft)
@@ -109,6 +111,15 @@ def _draft(body: str, given: dict[str, str | bool | None]) -> Draft:
         file=file if file.endswith(".md") or not file else f"{file}.md",
         pinned=True if given["pin"] else None,
     )
+
+
+def _refuse_secrets(draft: Draft) -> None:
+    """Before anything is asked or made, and with the switch that only a person may use."""
+    from nacre.errors import StoreError
+    from nacre.memory.secrets import find_secrets, refusal
+
+    if findings := find_secrets("\n".join((draft.body, draft.name, draft.description))):
+        raise StoreError(f"{refusal(findings)}, or add --allow-secret")
 
 
 async def _same(opened: Memory, draft: Draft) -> Entry | None:

@@ -26,6 +26,9 @@ from nacre.memory.transaction import transact
 ROOM_FOR_A_LINE = 151
 """What one more pointer takes at most; with more memories than fit, the rest are rightly unlisted (M8)."""
 
+INDEX_COPY = "imported_index.md"
+"""Where the words of an index go that cannot become ours."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
@@ -49,6 +52,8 @@ class Imported:
     """What an import did, or would do."""
 
     files: tuple[str, ...] = ()
+    has_index: bool = False
+    """Whether the index changes."""
     same: tuple[str, ...] = ()
     """What was there already."""
     renamed: tuple[Renamed, ...] = ()
@@ -98,6 +103,7 @@ class _Plan:
     def told(self, batch: Batch) -> Imported:
         return Imported(
             files=tuple(sorted(file for file in self.writes if file != INDEX_FILE)),
+            has_index=INDEX_FILE in self.writes,
             same=tuple(self.same),
             renamed=tuple(self.renamed),
             refused=tuple(self.refused),
@@ -155,7 +161,10 @@ def _planned(
             _note(plan, source, bodies, now)
     for fact in batch.facts:
         _fact(plan, fact, bodies, now)
-    _list(plan, batch)
+    theirs = _their_index(plan, batch)
+    if theirs is not None and not _takes_over(plan):
+        _keep_words(plan, theirs, bodies, now)
+    _list(plan, theirs)
     return plan
 
 
@@ -229,13 +238,32 @@ def _broken(data: bytes) -> str:
     return ""
 
 
-def _list(plan: _Plan, batch: Batch) -> None:
-    """Bring the index up to date: their own where we had none, else a line for each that may have one."""
-    before, theirs = plan.present.get(INDEX_FILE), batch.index
-    if theirs is not None and (objection := plan.objection(INDEX_FILE, theirs)):
+def _their_index(plan: _Plan, batch: Batch) -> bytes | None:
+    if batch.index is not None and (objection := plan.objection(INDEX_FILE, batch.index)):
         plan.refused.append(Skipped(INDEX_FILE, objection))
-        theirs = None
-    if before is None and theirs is not None and not plan.renamed:
+        return None
+    return batch.index
+
+
+def _takes_over(plan: _Plan) -> bool:
+    """Whether their index can be ours as it is: we have none, and every file has its name."""
+    return INDEX_FILE not in plan.present and not plan.renamed
+
+
+def _keep_words(plan: _Plan, theirs: bytes, bodies: dict[str, str], now: datetime) -> None:
+    """What an index says beyond pointers becomes a memory: many keep their facts there, and none is lost."""
+    known = {line.raw.strip() for line in Index.parse(plan.present.get(INDEX_FILE, b"")).lines}
+    lines = [line for line in Index.parse(theirs).lines if line.kind not in {"pointer", "heading"}]
+    if {line.raw.strip() for line in lines} - known - {""}:
+        before = set(plan.writes)
+        _note(plan, Source(INDEX_COPY, theirs), bodies, now)
+        plan.renamed += [Renamed(INDEX_FILE, file) for file in plan.writes.keys() - before]
+
+
+def _list(plan: _Plan, theirs: bytes | None) -> None:
+    """Bring the index up to date: their own where we had none, else a line for each that may have one."""
+    before = plan.present.get(INDEX_FILE)
+    if theirs is not None and _takes_over(plan):
         new = theirs
         for file in {one.file for one in plan.refused} | _untrusted(plan):
             new = Index.parse(new).without(file)
@@ -249,9 +277,10 @@ def _list(plan: _Plan, batch: Batch) -> None:
 
 def _merged(plan: _Plan, index: Index, theirs: bytes | None) -> bytes:
     hooks = {line.file: line for line in Index.parse(theirs or b"").pointers}
+    words = {one.file for one in plan.renamed if one.was == INDEX_FILE}
     listable = _listable(plan, plan.writes)
     for was, file in sorted(plan.landed.items()):
-        if file not in listable or (theirs is not None and was not in hooks):
+        if file not in listable or (theirs is not None and was not in hooks and file not in words):
             continue
         if pressure(index.data + b"x" * ROOM_FOR_A_LINE).share > 1:
             break
