@@ -267,7 +267,19 @@ def test_what_is_written_reads_the_same_for_every_yaml_reader(text: str) -> None
             assert {**tree, **(tree.get("metadata") or {})}[key] == text
 
 
-@pytest.mark.parametrize("text", ["plain words", "9c42fe2a-bd64", "C++ (fast)", "a/b.c, d", "it's", "50 %", "f(x) = y"])
+@pytest.mark.parametrize(
+    "text", ["plain words", "9c42fe2a-bd64", "C++ (fast)", "a/b.c, d", "it's", "50 %", "f(x) = y"]
+)
 def test_ordinary_words_stay_without_quotes(text: str) -> None:
     new = Document.parse(FLAT).with_fields(description=text)
     assert new == FLAT.replace(b"likes tea", text.encode())
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["a{}x", "a: x{}#x", "a: [{}", "a: {{b{}", "a: {{b: c{}", 'a: "x{}', "a: >\n {}\n b", "- {}x"],
+)
+def test_a_line_of_endless_blanks_is_read_in_one_pass(line: str) -> None:
+    """A hostile file must not stop a scan; a pattern that goes back would need hours for these."""
+    data = f"---\n{line.format(' ' * 300_000)}\ntype: user\n---\nbody\n".encode()
+    assert Document.parse(data).fields["type"] == "user"

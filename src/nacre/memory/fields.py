@@ -23,8 +23,8 @@ MAX_DEPTH = 4
 """Maps deeper than this are taken as text: no memory has them, and a hostile file must not fill the stack."""
 
 _KEY = re.compile(
-    r"""([ \t]*)([A-Za-z_][\w-]*(?=:)|"[^"]*"|'[^']*'|[^\s#'"\[\]{}&*!|>%@`,-](?:[^:]|:(?=\S))*?)"""
-    r"""[ \t]*:(?:[ \t]+|$)"""
+    r"""([ \t]*+)([A-Za-z_][\w-]*+(?=:)|"[^"]*+"|'[^']*+'|[^\s#'"\[\]{}&*!|>%@`,-](?:[^:]++|:(?=\S))*+)"""
+    r"""[ \t]*+:(?:[ \t]++|$)"""
 )
 _LOOKS_LIKE_KEY = re.compile(r"[ \t]*[A-Za-z_][\w-]*:(?:[ \t]|$)")
 _BLOCK = re.compile(r"[|>][-+1-9]{0,2}[ \t]*(?:#.*)?")
@@ -186,7 +186,7 @@ class _Reader:
         lines: tuple[int, int],
         end: int,
     ) -> int:
-        key = scalars.unquoted(found[2])
+        key = scalars.unquoted(found[2].rstrip(" \t"))
         self.fields.append(Field(key, parent, value, style, *lines, found.end(1), found.end(), end))
         return lines[1]
 
@@ -217,7 +217,8 @@ def _says_something(line: str) -> bool:
 
 
 def _item_text(parts: list[str]) -> str:
-    text = scalars.joined(parts) if len(parts) > 1 else parts[0]
+    text = "\n".join(parts)
     if text[:1] in {'"', "'"} and (end := scalars.quoted_end(text)) >= 0:
         return scalars.unquoted(text[:end])
+    text = scalars.joined(parts) if len(parts) > 1 else text
     return text[: scalars.plain_end(text)]

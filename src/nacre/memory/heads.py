@@ -9,7 +9,7 @@ from nacre.memory.frontmatter import HEADER_LINES, NESTED_UNDER, Document
 from nacre.memory.scalars import Value
 
 _SIMPLE_LINE = re.compile(
-    r"""^(  )?([A-Za-z_][\w-]*):(?:[ \t]+([^\s"'\[\]{}|>#][^\n\r#]*|"[^"\\\n]*"))?[ \t]*$""", re.MULTILINE
+    r"""^(  )?([A-Za-z_][\w-]*):(?:[ \t]+([^\s"'\[\]{}|>#][^\n\r#]*+|"[^"\\\n]*"))?[ \t]*$""", re.MULTILINE
 )
 
 

@@ -37,9 +37,9 @@ _LEVELS: dict[ProblemKind, Level] = {
     "relative-date": "info", "untyped": "info", "vague-description": "info",
 }  # fmt: skip
 _WIKI_LINK = re.compile(r"\[\[([^\[\]\n|#]+)(?:[|#][^\[\]\n]*)?\]\]")
-_CODE = re.compile(
-    r"^[ \t]*(```+|~~~+).*?^[ \t]*\1[ \t]*$|(`+)(?!`).+?(?<!`)\2(?!`)", re.DOTALL | re.MULTILINE
-)
+_FENCE = re.compile(r"[ \t]*+(```|~~~)")
+_TICKS = re.compile(r"`++")
+_CODE_SPAN = re.compile(r"`[^`]*+`")
 _RELATIVE = re.compile(
     r"\b(yesterday|today|tonight|tomorrow|(?:a few|\d+) (?:days|weeks|months) ago|"
     r"(?:last|next|this) (?:week|month|year|(?:mon|tues|wednes|thurs|fri|satur|sun)day))\b|"
@@ -201,7 +201,7 @@ def _name_problems(entry: Entry, folder: _Folder) -> Iterable[LintProblem]:
 
 
 def _text_problems(entry: Entry, folder: _Folder) -> Iterable[LintProblem]:
-    text = _CODE.sub("", entry.body)
+    text = "\n".join(_without_code(entry.body))
     for link in dict.fromkeys(found[1].strip() for found in _WIKI_LINK.finditer(text)):
         if _slug(_stem(link)) not in folder.known:
             message = f"[[{link}]] leads to no memory"
@@ -212,6 +212,17 @@ def _text_problems(entry: Entry, folder: _Folder) -> Iterable[LintProblem]:
             message = f"`{found[0]}` means another day to every reader: write the date"
             yield LintProblem(file=entry.file, kind="relative-date", message=message)
             return
+
+
+def _without_code(body: str) -> Iterable[str]:
+    """The lines of a body that are no code; what looks like a link in code is none."""
+    fence = ""
+    for line in body.splitlines():
+        found = _FENCE.match(line)
+        if found and fence in {"", found[1]}:
+            fence = "" if fence else found[1]
+        elif not fence:
+            yield _CODE_SPAN.sub("", _TICKS.sub("`", line)) if "`" in line else line
 
 
 def _index_problems(folder: _Folder) -> Iterable[LintProblem]:

@@ -20,13 +20,13 @@ _POINTER = re.compile(
     r"(?P<lead>[ \t]*[-*+][ \t]+(?:\*\*|__)?)"
     r"\[(?P<title>(?:\\.|[^\[\]\\]|\[[^\[\]]*\])*)\]"
     r"\((?P<target><[^<>\n]*>|(?:\\.|[^\s()\\]|\([^\s()]*\))*)\)(?:\*\*|__)?"
-    r"(?:(?P<gap>[ \t]*(?:—|–|--|-|:|：)[ \t]*|[ \t]+)(?P<hook>.*?))?[ \t]*$"
+    r"(?:(?P<gap>[ \t]*(?:—|–|--|-|:|：)[ \t]*|[ \t]+)(?P<hook>.*))?[ \t]*$"
 )
 _LINK = re.compile(
     r"\[(?:\\.|[^\[\]\\]|\[[^\[\]]*\])*\]\((<[^<>\n]*>|(?:\\.|[^\s()\\]|\([^\s()]*\))*)(?:[ \t]+[^()\n]*)?\)"
 )
 _FENCE = re.compile(r"[ \t]{0,3}(```+|~~~+)")
-_HEADING = re.compile(r"(#{1,6})[ \t]+(.*?)[ \t]*#*[ \t]*$")
+_HEADING = re.compile(r"#{1,6}[ \t]+(.*)")
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//")
 _BRACKETS = re.compile(r"([\\\[\]])")
 _BACKSLASHED = r"\\\1"
@@ -179,7 +179,7 @@ def _line(raw: str) -> Line:
     if "](" in bare and (found := _POINTER.match(bare)) and (file := _file(found["target"])):
         return Line(raw, "pointer", file, _unescaped(found["title"]), (found["hook"] or "").strip())
     if bare.startswith("#") and (found := _HEADING.match(bare)):
-        return Line(raw, "heading", title=found[2])
+        return Line(raw, "heading", title=found[1].strip(" \t#"))
     return Line(raw, "text")
 
 

@@ -20,18 +20,21 @@ _ESCAPES = {
     "e": "\x1b", " ": " ", '"': '"', "/": "/", "\\": "\\", "N": "\x85", "_": "\xa0",
     "L": "\u2028", "P": "\u2029",
 }  # fmt: skip
-_FOLD = re.compile(r"[ \t]*\n(?:[ \t]*\n)*[ \t]*")
+_FOLD = re.compile(r"(?<![ \t])[ \t]*+\n(?:[ \t]*\n)*[ \t]*+")
 _ESCAPE = re.compile(
     r"\\(?:x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(\n[ \t]*|.))|" + _FOLD.pattern, re.DOTALL
 )
 _DOUBLE = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
 _SINGLE = re.compile(r"'((?:[^']|'')*)'", re.DOTALL)
 # A number sign without a blank after it is far more often an issue's number than a comment.
-_COMMENT = re.compile(r"[ \t]+#(?=[ \t]|$)")
-_FLOW_PART = re.compile(r"""\s*("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[^,\[\]{}"'][^,\[\]{}]*)?\s*([,\]])""")
+_COMMENT = re.compile(r"(?<=[ \t])#(?=[ \t]|$)")
+# No pattern here goes back over what it has read: a hostile line of a million blanks is read in one pass.
+_FLOW_PART = re.compile(
+    r"""[ \t\n]*+(?:("(?:[^"\\]|\\.)*+"|'(?:[^']|'')*+')[ \t\n]*+|([^,\[\]{}"'][^,\[\]{}]*+))?([,\]])"""
+)
 _FLOW_PAIR = re.compile(
-    r"""\s*("[^"]*"|'[^']*'|[^\s,:\[\]{}"'][^,:\[\]{}]*?)\s*:(?:[ \t]+|(?=[,}]))"""
-    r"""("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[^,\[\]{}]*?)\s*([,}])"""
+    r"""[ \t\n]*+("[^"]*+"|'[^']*+'|[^,:\[\]{}"'][^,:\[\]{}]*+)[ \t]*+:(?:[ \t]++|(?=[,}]))"""
+    r"""("(?:[^"\\]|\\.)*+"[ \t]*+|'(?:[^']|'')*+'[ \t]*+|[^,\[\]{}"'][^,\[\]{}]*+|)([,}])"""
 )
 _AFTER_VALUE = re.compile(r"[ \t]*(?:#.*)?$")
 
@@ -95,11 +98,11 @@ def flow_list(text: str) -> tuple[tuple[str, ...], int] | None:
     at = 1
     while found := _FLOW_PART.match(text, at):
         at = found.end()
-        if found[1] is not None:
-            items.append(unquoted(found[1].strip(" \t")))
-        elif found[2] == ",":
+        if found[1] or found[2]:
+            items.append(unquoted(found[1]) if found[1] else found[2].strip(" \t\n"))
+        elif found[3] == ",":
             return None
-        if found[2] == "]":
+        if found[3] == "]":
             return (tuple(items), at) if _AFTER_VALUE.match(text, at) else None
     return None
 
@@ -107,12 +110,14 @@ def flow_list(text: str) -> tuple[tuple[str, ...], int] | None:
 def flow_pairs(text: str) -> tuple[list[tuple[str, str, int, int]], int] | None:
     """Key, value, start and end of each value of `{a: b}`, and where it ends; None when it is no such map."""
     pairs: list[tuple[str, str, int, int]] = []
-    if empty := re.compile(r"\{\s*\}").match(text):
+    if empty := re.compile(r"\{[ \t]*\}").match(text):
         return (pairs, empty.end()) if _AFTER_VALUE.match(text, empty.end()) else None
     at = 1
     while found := _FLOW_PAIR.match(text, at):
         at = found.end()
-        pairs.append((unquoted(found[1]), unquoted(found[2].strip(" \t")), found.start(2), found.end(2)))
+        value = found[2].rstrip(" \t")
+        start = found.start(2)
+        pairs.append((unquoted(found[1].rstrip(" \t")), unquoted(value), start, start + len(value)))
         if found[3] == "}":
             return (pairs, at) if _AFTER_VALUE.match(text, at) else None
     return None

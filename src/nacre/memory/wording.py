@@ -17,7 +17,7 @@ MAX_NAME_BYTES = 200
 
 _SENTENCE_END = re.compile(r"(?<=[.!?])(?=\s)|(?<=[。！？])")
 _MARKUP = re.compile(r"^(?:#{1,6}\s+|>\s+|[-*+]\s+|\d+[.)]\s+)+|(?<!\\)(?:\*\*|__|`)")
-_LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
+_LINK = re.compile(r"\[([^\[\]]*+)\]\([^()]*+\)")
 _FENCE = re.compile(r"^\s*(?:```|~~~)")
 _RULE = re.compile(r"^\s*(?:[-*_=]\s*){3,}$|^\s*<!--.*")
 _LATIN = {
