@@ -292,6 +292,33 @@ def test_a_purge_leaves_nothing_and_says_so(home: Path, here: Path, capsys: Capt
     assert [each["file"] for each in document(capsys, "list")] == ["deploy_day.md"]
 
 
+def test_a_purge_follows_a_memory_that_was_moved(home: Path, here: Path, capsys: Capture) -> None:
+    """M14b: nothing is left on the side it came from, either."""
+    said(capsys, "save", "The codeword is rutabaga.", "--name", "Codeword")
+    said(capsys, "move", "codeword", "--to", "user")
+    said(capsys, "forget", "codeword", "--scope", "user", "--purge", "--yes")
+    for history in (home / "history").glob("*.git"):
+        shown = subprocess.run(
+            ["git", "--git-dir", str(history), "log", "-p", "--all"], capture_output=True, check=False
+        ).stdout
+        assert b"rutabaga" not in shown
+
+
+def test_what_was_forgotten_already_can_still_be_purged(here: Path, capsys: Capture) -> None:
+    said(capsys, "save", "The codeword is rutabaga.", "--name", "Codeword")
+    said(capsys, "forget", "codeword")
+    assert document(capsys, "forget", "codeword", "--purge", "--yes")["left"] == []
+    said(capsys, "log", "codeword", code=1)
+
+
+def test_a_purge_never_guesses_what_is_meant(here: Path, capsys: Capture) -> None:
+    said(capsys, "save", "The codeword is rutabaga.", "--name", "Codeword")
+    said(capsys, "forget", "rutabaga", "--purge", "--yes", code=1)
+    assert len(document(capsys, "list")) == 1
+    said(capsys, "forget", "CODEWORD", "--purge", "--yes")
+    assert document(capsys, "list") == []
+
+
 def test_a_purge_names_the_sessions_that_still_speak_of_it(home: Path, here: Path, capsys: Capture) -> None:
     said(capsys, "save", "Deploys happen on Monday.", "--name", "parser.py")
     lines = [line | {"cwd": str(here)} for line in recorded.conversation()]

@@ -152,7 +152,7 @@ def test_a_packed_folder_is_found_inside_and_nothing_leaves_it(
         },
     )
     done = document(capsys, "import", str(archive))
-    assert [each["file"] for each in done["skipped"]] == ["../../escape.md"]
+    assert [each["file"] for each in done["skipped"]] == ["../../escape.md", "1 more"]
     assert content(directory(capsys)) == {"MEMORY.md": INDEX, "tea.md": TEA, "bare.md": BARE}
     assert not list(tmp_path.rglob("escape*"))
 
@@ -205,6 +205,20 @@ def test_facts_of_mem0_are_untrusted_and_keep_what_they_know(
     assert "walks" in (directory(capsys) / "likes_hiking_in_the_alps.md").read_text()
     assert document(capsys, "import", str(path))["files"] == []
     assert [each["kind"] for each in document(capsys, "lint", code=1)["problems"] if each["fixable"]] == []
+
+
+def test_a_fact_that_is_no_text_comes_in_as_far_as_it_goes(
+    here: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    path = tmp_path / "mem0.json"
+    path.write_text('[{"memory": "half a sign: \\ud800", "metadata": {"odd": "\\udfff"}}, 7]')
+    done = document(capsys, "import", str(path))
+    assert document(capsys, "show", done["files"][0])["body"] == "half a sign: ?\n"
+
+
+def test_an_index_alone_is_an_index(here: Path, theirs: Path, capsys: Capture) -> None:
+    done = document(capsys, "import", str(theirs / "MEMORY.md"))
+    assert (done["files"], content(directory(capsys))) == ([], {"MEMORY.md": INDEX})
 
 
 def test_facts_that_the_person_vouches_for_are_listed(here: Path, tmp_path: Path, capsys: Capture) -> None:

@@ -20,12 +20,13 @@ DEFAULT_EXPORT = "nacre-memory.tar.gz"
 @click.pass_obj
 def move(options: RunOptions, /, name: str, *, target: str, as_json: bool) -> int:
     """Move a memory between this project and what holds everywhere: one commit on either side."""
+    from nacre.memory.moving import MOVED
     from nacre.memory.moving import move as carry
 
     source = "project" if target == "user" else "user"
     opened = run(writable(options, source))
     there = run(writable(options, target))
-    moved = run(carry(name, source=opened, target=there, change=by_hand(f"moved from {source} to {target}")))
+    moved = run(carry(name, source=opened, target=there, change=by_hand(f"{MOVED}{source} to {target}")))
     if as_json:
         print_json({"file": moved.file, "was": moved.was, "removed": moved.removed, "added": moved.added})
         return 0

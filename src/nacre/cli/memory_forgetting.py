@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import TYPE_CHECKING
 
 import click
 
-from nacre.cli.memory_opening import by_hand, json_option, run, scope_option, writable
+from nacre.cli.memory_history import known_file
+from nacre.cli.memory_opening import by_hand, json_option, read_only, run, scope_option, writable
 from nacre.cli.options import RunOptions, load_settings
 from nacre.cli.output import is_terminal, print_error, print_json, printable
+from nacre.errors import StoreError
 
 if TYPE_CHECKING:
     from nacre.memory.directory import Memory
-    from nacre.memory.entry import Entry
 
 REASON = "forgotten by hand"
 
@@ -30,13 +32,13 @@ def forget(options: RunOptions, /, name: str, *, purge: bool, yes: bool, scope: 
     if purge and not yes and not is_terminal(sys.stdin):
         raise click.UsageError("--purge cannot be undone; add --yes where nobody can be asked")
     opened = run(writable(options, scope))
-    entry = run(opened.find(name))
     if purge:
-        if not yes and not click.confirm(f"Erase {printable(entry.file)} for good?", err=True):
+        file = run(_exact(opened, name))
+        if not yes and not click.confirm(f"Erase {printable(file)} for good?", err=True):
             print_error("nothing was erased")
             return 1
-        return _purge(options, opened, entry, scope=scope, as_json=as_json)
-    _, commit = run(opened.forget(entry.file, by_hand(REASON)))
+        return _purge(options, opened, file, scope=scope, as_json=as_json)
+    entry, commit = run(opened.forget(name, by_hand(REASON)))
     if as_json:
         print_json({"file": entry.file, "commit": commit})
     else:
@@ -45,14 +47,26 @@ def forget(options: RunOptions, /, name: str, *, purge: bool, yes: bool, scope: 
     return 0
 
 
-def _purge(options: RunOptions, opened: Memory, entry: Entry, *, scope: str, as_json: bool) -> int:
+async def _exact(opened: Memory, name: str) -> str:
+    """The file that is meant, there or forgotten already; what cannot be undone is never guessed."""
+    file = await known_file(opened, name)
+    if file.removesuffix(".md") == name.removesuffix(".md"):
+        return file
+    entry = await opened.find(name)
+    if entry.title.casefold() != name.casefold():
+        raise StoreError(f"{name!r} may mean {file}; name the file, because this cannot be undone")
+    return file
+
+
+def _purge(options: RunOptions, opened: Memory, file: str, *, scope: str, as_json: bool) -> int:
     from nacre.memory.purging import erase
 
-    erased = run(erase(opened, entry.file, by_hand(REASON)))
-    sessions = _mentions(options, entry.file, everywhere=scope == "user")
+    other = run(read_only(options, "project" if scope == "user" else "user"))
+    erased = run(erase(opened, file, by_hand(REASON), others=[other]))
+    sessions = _mentions(options, file, everywhere=scope == "user")
     if as_json:
         print_json({
-            "file": entry.file,
+            "file": file,
             "commits": erased.commits,
             "files": [*erased.files],
             "left": [*erased.left],
@@ -60,7 +74,7 @@ def _purge(options: RunOptions, opened: Memory, entry: Entry, *, scope: str, as_
         })  # fmt: skip
     else:
         been = f"it had been in {erased.commits:,} commit{'s' * (erased.commits != 1)}"
-        print(printable(f"erased {entry.file}: {been}"))
+        print(printable(f"erased {file}: {been}"))
         if erased.left:
             print_error(f"still named in {', '.join(erased.left)}; edit those by hand")
         if sessions:
@@ -77,5 +91,7 @@ def _mentions(options: RunOptions, file: str, *, everywhere: bool) -> list[str]:
     from nacre.store.sessions import Sessions
 
     settings = load_settings(options)
-    hits = Sessions(settings.home).search(file, cwd=None if everywhere else settings.cwd)
+    cwd = None if everywhere else settings.cwd
+    # `tea.md` is not named where `green_tea.md` is.
+    hits = Sessions(settings.home).search(rf"(?<![\w.-]){re.escape(file)}", regex=True, cwd=cwd)
     return list(dict.fromkeys(hit.session for hit in hits))

@@ -45,6 +45,7 @@ def save(options: RunOptions, /, text: str | None, **given: str | bool | None) -
     shown first, and you choose.
     """
     body, asks = _body(text)
+    asks = asks and not given["as_json"]
     draft = _draft(body, given)
     if not given["allow_secret"]:
         _refuse_secrets(draft)
@@ -92,7 +93,8 @@ def ask_conflict(there: Entry, draft: Draft) -> Choice:
 def _body(text: str | None) -> tuple[str, bool]:
     """The text, and whether somebody can be asked about it."""
     if text is not None and text != "-":
-        return text, is_terminal(sys.stdin) and is_terminal()
+        # An argument that is no text in this locale still becomes one that every editor opens.
+        return text.encode(errors="replace").decode(), is_terminal(sys.stdin) and is_terminal()
     if text is None and is_terminal(sys.stdin):
         raise click.UsageError("there is no text; say what to save, or `-` to read it from stdin")
     return sys.stdin.buffer.read().decode(errors="replace") if sys.stdin else "", False

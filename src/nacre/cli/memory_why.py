@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from nacre.cli.memory_history import SHORT_COMMIT, commit_json, known_file
@@ -9,6 +11,10 @@ from nacre.cli.memory_opening import json_option, read_only, run, scope_option
 from nacre.cli.options import RunOptions, load_settings
 from nacre.cli.output import print_json, printable
 from nacre.errors import StoreError
+
+if TYPE_CHECKING:
+    from nacre.memory.entry import Entry
+    from nacre.store.history import Commit
 
 MOST_CHANGES = 10_000
 """No memory was changed so often; the whole history of one is wanted."""
@@ -46,9 +52,16 @@ def why(options: RunOptions, /, name: str, *, scope: str, as_json: bool) -> int:
                 for each in words
             ],
         })  # fmt: skip
-        return 0
+    else:
+        _print_origin(entry, commits, is_there=data is not None)
+        for said in words:
+            print(printable(f"  {said.role} said: {said.text}"))
+    return 0
+
+
+def _print_origin(entry: Entry, commits: list[Commit], *, is_there: bool) -> None:
     state = "untrusted: it came from outside" if entry.origin == "untrusted" else f"said by: {entry.origin}"
-    print(printable(f"{file}  ({state if data is not None else 'forgotten'})"))
+    print(printable(f"{entry.file}  ({state if is_there else 'forgotten'})"))
     for each in commits:
         when = each.at.astimezone().strftime("%Y-%m-%d %H:%M")
         session = f", session {each.session}" if each.session else ""
@@ -57,6 +70,3 @@ def why(options: RunOptions, /, name: str, *, scope: str, as_json: bool) -> int:
         print("  no change of it is on record: it was there before nacre")
     if entry.sources:
         print(printable(f"  from: {', '.join(entry.sources)}"))
-    for said in words:
-        print(printable(f"  {said.role} said: {said.text}"))
-    return 0

@@ -21,8 +21,8 @@ from nacre.store import disk
 
 MAX_FILES = 20_000
 """More files than this are not a memory: the wrong folder was named."""
-MAX_JSON_BYTES = 268_435_456
-"""An export of a quarter of a gigabyte holds a million facts; a larger file is something else."""
+MAX_TOTAL_BYTES = 268_435_456
+"""A quarter of a gigabyte holds a million facts; what is larger, packed or not, is something else."""
 MAX_DEPTH = 16
 """Folders deeper than this are not looked into."""
 NOT_MEMORIES = frozenset({"node_modules", "__pycache__"})
@@ -80,8 +80,7 @@ def _read(path: Path) -> Batch:
     if path.suffix in {".json", ".jsonl"}:
         return _facts(path)
     if path.suffix == ".md":
-        found = list(_opened([(path.name, path)]))
-        return Batch(files=_sources(found), skipped=_skips(found))
+        return _memory_folder(_opened([(path.name, path)]), path)
     return _memory_folder(_packed_files(path), path)
 
 
@@ -107,16 +106,21 @@ def _folder_files(root: Path) -> Iterator[Found]:
 
 
 def _opened(pairs: Iterable[tuple[str, Path]]) -> Iterator[Found]:
+    total = 0
     for file, path in pairs:
         if path.is_symlink():
             yield Skipped(file, "is a symlink; only real files are imported")
             continue
         try:
-            yield Source(file, read_head(str(path), whole=True).data)
+            data = read_head(str(path), whole=True).data
+            total += len(data)
+            yield Source(file, data)
         except NotAMemory as reason:
             yield Skipped(file, str(reason))
         except OSError as error:
             yield Skipped(file, f"cannot be read: {error.strerror}")
+        if total > MAX_TOTAL_BYTES:
+            raise StoreError(f"there are more than {MAX_TOTAL_BYTES:,} bytes of notes; import them in parts")
 
 
 def _packed_files(path: Path) -> Iterator[Found]:
@@ -127,8 +131,9 @@ def _packed_files(path: Path) -> Iterator[Found]:
         raise StoreError(f"{path} is no folder, .md file, .tar.gz or .json; those can be imported")
     with tarfile.open(path) as packed:
         for number, member in enumerate(packed):
-            if number > MAX_FILES:
-                raise StoreError(f"{path} holds more than {MAX_FILES:,} files; that is no memory")
+            if number > MAX_FILES or member.offset_data + member.size > MAX_TOTAL_BYTES:
+                limits = f"{MAX_FILES:,} files or {MAX_TOTAL_BYTES:,} bytes"
+                raise StoreError(f"{path} holds more than {limits}; pack the memory folder alone")
             name = PurePosixPath(member.name)
             if name.suffix != ".md" or not (member.isfile() or member.issym() or member.islnk()):
                 continue
@@ -163,10 +168,12 @@ def _memory_folder(found: Iterable[Found], path: Path) -> Batch:
         raise StoreError(f"{path} holds {len(top)} memory folders ({named}, …); name one of them")
     root = top[0] if top else _shared_folder(sources)
     inside = [Source(one.file.removeprefix(root), one.data) for one in sources if one.file.startswith(root)]
+    outside = len(sources) - len(inside)
+    other = Skipped(f"{outside} more", f"not in {root.rstrip('/')}, the memory folder")
     return Batch(
         files=tuple(one for one in inside if one.file != INDEX_FILE),
         index=next((one.data for one in inside if one.file == INDEX_FILE), None),
-        skipped=_skips(everything),
+        skipped=(*_skips(everything), *[other] * bool(outside)),
     )
 
 
@@ -177,8 +184,8 @@ def _shared_folder(sources: tuple[Source, ...]) -> str:
 
 
 def _facts(path: Path) -> Batch:
-    if path.stat().st_size > MAX_JSON_BYTES:
-        raise StoreError(f"{path} is larger than {MAX_JSON_BYTES:,} bytes; split it")
+    if path.stat().st_size > MAX_TOTAL_BYTES:
+        raise StoreError(f"{path} is larger than {MAX_TOTAL_BYTES:,} bytes; split it")
     facts: list[Fact] = []
     skipped: list[Skipped] = []
     for number, item in enumerate(_items(path), start=1):
@@ -221,7 +228,7 @@ def _fact(item: Json) -> Fact | None:
     }
     return Fact(
         id=str(item.get("id") or ""),
-        text=said,
+        text=said.encode(errors="replace").decode(),
         kind=kind if isinstance(kind, str) else "",
         created=moment(_word(item.get("created_at"))),
         modified=moment(_word(item.get("updated_at"))),

@@ -12,6 +12,9 @@ from nacre.memory.folder import ABSENT, Folder, version_of
 from nacre.memory.pointers import Index
 from nacre.memory.transaction import transact
 
+MOVED = "moved from "
+"""How the reason of a move begins: whoever erases a memory looks for it on the other side, too."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moved:
