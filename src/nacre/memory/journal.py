@@ -102,8 +102,13 @@ class Journal:
             return before
 
     def withdraw(self, size: int) -> None:
-        """Take back the last intent: nothing of it stands any more."""
-        os.truncate(self.path, size)
+        """Take back the last intent, flushed: no power cut may bring back what was told to have failed."""
+        with self._opened(os.O_WRONLY) as descriptor:
+            if descriptor is not None:
+                os.ftruncate(descriptor, size)
+                # A disk that fails at this, too, has still forgotten it for every process.
+                with contextlib.suppress(OSError):
+                    os.fsync(descriptor)
 
     def settle(self) -> None:
         """Say that everything written here happened."""

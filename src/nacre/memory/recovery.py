@@ -115,13 +115,18 @@ def apply(
         repository.unwrite(written)
         _empty(place.aside)
         raise
+    _carry_out(place, intent, written, before)
+
+
+def _carry_out(place: Place, intent: Intent, written: list[Path], before: int) -> None:
+    """Do what the journal says; where a step fails, take back the others and what was written for them."""
     done: list[Step] = []
     try:
-        for step in steps:
+        for step in intent.steps:
             _act(place, step)
             done.append(step)
-        place.folder.sync(files)
-        repository.move_head(prepared.id)
+        place.folder.sync(step.file for step in intent.steps)
+        place.history.repository.move_head(intent.commit)
     except BaseException as error:
         try:
             _take_back(place, done)
@@ -130,7 +135,7 @@ def apply(
             raise StoreError(
                 f"the disk failed in the middle of a change ({error}); the next opening completes it"
             ) from error
-        repository.unwrite(written)
+        place.history.repository.unwrite(written)
         _empty(place.aside)
         raise
     # Without this mark the next opening looks again and finds everything done.
