@@ -374,7 +374,14 @@ def test_why_tells_who_wrote_it_and_the_words_it_came_from(home: Path, here: Pat
 
 @pytest.mark.parametrize(
     "args",
-    [["nonsense"], ["save", "x", "--type", "odd"], ["move", "x"], ["list", "--scope", "galaxy"], ["show"]],
+    [
+        ["nonsense"],
+        ["save", "x", "--type", "odd"],
+        ["save", "x", "--file", "MEMORY.md"],
+        ["move", "x"],
+        ["list", "--scope", "galaxy"],
+        ["show"],
+    ],
 )
 def test_a_line_that_cannot_be_understood_is_a_usage_error(
     here: Path, capsys: Capture, args: list[str]

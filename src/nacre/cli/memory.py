@@ -63,7 +63,7 @@ def path(options: RunOptions, /, *, scope: str, as_json: bool) -> None:
         print(printable(str(location.directory)))
 
 
-@memory.command("list")
+@memory.command("list", short_help="List the memories, newest first.")
 @scope_option
 @json_option
 @click.pass_obj
@@ -128,7 +128,7 @@ def _how(cut: str) -> str:
     return f"only in part: too many {cut}; `nacre memory lint` says more" if cut else "whole"
 
 
-@memory.command()
+@memory.command(short_help="Print one memory.")
 @click.argument("name")
 @scope_option
 @json_option
@@ -162,7 +162,7 @@ def _print_bytes(data: bytes) -> None:
         sys.stdout.buffer.flush()
 
 
-@memory.command()
+@memory.command(short_help="Find memories by words.")
 @click.argument("query", nargs=-1, required=True, metavar="QUERY...")
 @click.option("--limit", type=click.IntRange(min=1), default=5, show_default=True, help="At most so many.")
 @scope_option

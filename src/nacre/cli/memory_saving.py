@@ -105,6 +105,8 @@ def _draft(body: str, given: dict[str, str | bool | None]) -> Draft:
     from nacre.memory.entry import Draft
 
     file = str(given["file"])
+    if file.rpartition("/")[2].casefold().removesuffix(".md") == "memory":
+        raise click.UsageError("MEMORY.md is the index; `nacre memory edit MEMORY.md` changes it")
     return Draft(
         body=body,
         kind=next((kind for kind in KNOWN if kind == given["kind"]), None),

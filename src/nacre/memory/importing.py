@@ -99,6 +99,10 @@ class _Plan:
     renamed: list[Renamed] = field(default_factory=list)
     refused: list[Skipped] = field(default_factory=list)
     feedback: str = ""
+    names: set[str] = field(default_factory=set)
+    """Every name that is taken, in whatever folder and spelled alike."""
+    places: dict[bytes, str] = field(default_factory=dict)
+    """Where each content is that we have already."""
 
     def told(self, batch: Batch) -> Imported:
         return Imported(
@@ -124,11 +128,20 @@ class _Plan:
         place = file
         if there is not None:
             folder, slash, last = file.rpartition("/")
-            fresh = file_name(last.removesuffix(".md"), taken=(*self.present, *self.writes))
-            place = folder + slash + fresh
+            place = folder + slash + self.free(last.removesuffix(".md"))
             self.renamed.append(Renamed(file, place))
         self.landed[file] = place
         self.writes[place] = data
+        self.names.add(_last(place))
+
+    def free(self, title: str) -> str:
+        """A file name that nothing has, here or in what comes in; each is given out once."""
+        name = file_name(title)
+        if name in self.names:
+            # Only a name that is taken needs all the others: there may be thousands.
+            name = file_name(title, taken=self.names)
+        self.names.add(name)
+        return name
 
     def objection(self, file: str, data: bytes) -> str:
         """Why a file cannot be taken in, or nothing."""
@@ -151,6 +164,8 @@ def _planned(
     batch: Batch, location: Location, present: dict[str, bytes], terms: Terms, now: datetime
 ) -> _Plan:
     plan = _Plan(Folder(location.directory), present, terms)
+    plan.names |= {_last(file) for file in present}
+    plan.places |= {data: file for file, data in present.items()}
     bodies = {
         read_entry(file, data).body.strip(): file for file, data in present.items() if file != INDEX_FILE
     }
@@ -170,8 +185,8 @@ def _planned(
 
 def _keep(plan: _Plan, source: Source) -> None:
     """A file in the form of a memory stays as it is."""
-    if source.data in plan.present.values() and source.file not in plan.present:
-        elsewhere = next(file for file, data in plan.present.items() if data == source.data)
+    elsewhere = plan.places.get(source.data)
+    if elsewhere is not None and source.file not in plan.present:
         plan.same.append(source.file)
         plan.landed[source.file] = elsewhere
         return
@@ -188,7 +203,7 @@ def _note(plan: _Plan, source: Source, bodies: dict[str, str], now: datetime) ->
     else:
         stem = source.file.rpartition("/")[2].removesuffix(".md")
         name = title_of(text) or stem
-        file = file_name(stem, taken=(*plan.present, *plan.writes))
+        file = plan.free(stem)
         findings = _secret(plan, text) or _broken(source.data)
         if findings:
             # The line is that of the note, not of what it would have become.
@@ -207,7 +222,7 @@ def _fact(plan: _Plan, fact: Fact, bodies: dict[str, str], now: datetime) -> Non
     if findings := _secret(plan, f"{fact.text}\n{json.dumps(fact.rest, ensure_ascii=False)}"):
         plan.refused.append(Skipped(called, findings))
         return
-    file = file_name(title_of(fact.text), taken=(*plan.present, *plan.writes))
+    file = plan.free(title_of(fact.text))
     draft = Draft(
         body=fact.text,
         kind=next((kind for kind in KINDS if kind == fact.kind.lower()), None),
@@ -301,6 +316,10 @@ def _listable(plan: _Plan, files: Iterable[str]) -> set[str]:
         and not file.startswith(f"{LOGS}/")
         and is_listable(read_entry(file, data))
     }
+
+
+def _last(file: str) -> str:
+    return file.rpartition("/")[2].casefold()
 
 
 def _untrusted(plan: _Plan) -> set[str]:
