@@ -552,6 +552,7 @@ async def test_a_disk_that_fails_at_any_moment_leaves_the_old_content(
 
 FULL = """
     import asyncio, resource, signal, sys
+    sys.dont_write_bytecode = True  # half a compiled file would break every later process
     from pathlib import Path
     from nacre.errors import StoreError
     from tests.memory.chaos.saving import location, save

@@ -136,6 +136,7 @@ async def test_a_large_value_has_a_new_version_after_each_write(store: FileStore
 
 FULL = """
     import asyncio, resource, signal, sys
+    sys.dont_write_bytecode = True  # half a compiled file would break every later process
     from pathlib import Path
     from nacre.errors import StoreError
     from nacre.store.files import FileStore

@@ -46,6 +46,7 @@ HOLDER = """
 
 FULL = """
     import json, resource, signal, sys
+    sys.dont_write_bytecode = True  # half a compiled file would break every later process
     from pathlib import Path
     from nacre.errors import TranscriptError
     from nacre.store.log import SessionLog

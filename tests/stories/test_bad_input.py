@@ -145,6 +145,7 @@ async def test_tools_that_raise_or_print_without_end_become_results(tmp_path: Pa
 
 FULL = """
 import resource, signal, sys
+sys.dont_write_bytecode = True  # half a compiled file would break every later process
 from nacre.cli.main import main
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (4_000, resource.RLIM_INFINITY))
