@@ -230,6 +230,16 @@ def test_the_log_tells_an_edit_by_other_means_and_undo_takes_it_back(here: Path,
     said(capsys, "undo", "ffffffff", code=1)
 
 
+def test_undo_takes_back_the_newest_change_although_nobody_committed_it(here: Path, capsys: Capture) -> None:
+    """M15: a hand edit is the newest change, not the save before it."""
+    said(capsys, "save", "Deploys happen on Monday.", "--name", "Deploy day")
+    file = directory(capsys) / "deploy_day.md"
+    before = file.read_bytes()
+    append(file, "At noon.\n")
+    assert document(capsys, "undo")["files"] == ["deploy_day.md"]
+    assert file.read_bytes() == before
+
+
 def test_an_edit_in_the_persons_editor_is_one_commit(
     here: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

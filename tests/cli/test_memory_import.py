@@ -137,6 +137,17 @@ def test_the_words_of_an_index_are_not_lost_where_there_is_one_already(
     assert document(capsys, "import", str(source))["files"] == []
 
 
+def test_what_says_it_is_untrusted_loses_its_line(here: Path, theirs: Path, capsys: Capture) -> None:
+    """M8, M16b: the file stays as it is, but no index that reaches a prompt names it."""
+    (theirs / "tea.md").write_bytes(TEA.replace(b"metadata", b"origin: untrusted\r\nmetadata"))
+    document(capsys, "import", str(theirs))
+    assert (directory(capsys) / "tea.md").read_bytes() == (theirs / "tea.md").read_bytes()
+    assert {row["file"]: row["indexed"] for row in document(capsys, "list")} == {
+        "tea.md": False,
+        "bare.md": True,
+    }
+
+
 def test_a_packed_folder_is_found_inside_and_nothing_leaves_it(
     home: Path, here: Path, tmp_path: Path, capsys: Capture
 ) -> None:
