@@ -18,6 +18,7 @@ from nacre.memory.location import Location, locate
 from nacre.memory.manual import ManualMode, form_of, manual
 from nacre.memory.opening import MemoryFacts, render_context
 from nacre.memory.tools import memory_tools
+from nacre.memory.watch import Watch
 from nacre.settings import Settings
 from nacre.tools.base import Tool
 from nacre.tools.workspace import Workspace
@@ -94,6 +95,8 @@ async def recollect(
 
 
 async def _opened(location: Location, cwd: Path, stack: AsyncExitStack, clock: Clock) -> Memory:
-    memory = await Memory.at(location, cwd, clock=clock)
+    watch = Watch(location.directory)
+    stack.callback(watch.close)
+    memory = await Memory.at(location, cwd, clock=clock, watch=watch)
     await stack.enter_async_context(agent_live(location, clock=clock))
     return memory

@@ -20,6 +20,7 @@ from nacre.memory.pointers import Index
 from nacre.memory.scan import Scan, scan
 from nacre.memory.secrets import find_secrets
 from nacre.memory.transaction import Transaction, recover, transact
+from nacre.memory.watch import Watch
 from nacre.memory.wording import description_of, file_name, title_of
 from nacre.store.history import Commit, FileDiff, History
 from nacre.store.slug import home
@@ -48,9 +49,12 @@ class Saved:
 class Memory:
     """What is known about one project, one person or one team."""
 
-    def __init__(self, location: Location, *, clock: Clock = SYSTEM_CLOCK) -> None:
+    def __init__(
+        self, location: Location, *, clock: Clock = SYSTEM_CLOCK, watch: Watch | None = None
+    ) -> None:
         self.location = location
         self._clock = clock
+        self._watch = watch
 
     @classmethod
     async def open(
@@ -65,14 +69,19 @@ class Memory:
         return await cls.at(locate(paths), cwd or Path.cwd(), clock=clock)
 
     @classmethod
-    async def at(cls, location: Location, cwd: Path, *, clock: Clock = SYSTEM_CLOCK) -> Memory:
-        """The memory at a location: made if it is not there, whole even if a process died in the middle."""
+    async def at(
+        cls, location: Location, cwd: Path, *, clock: Clock = SYSTEM_CLOCK, watch: Watch | None = None
+    ) -> Memory:
+        """The memory at a location: made if it is not there, whole even if a process died in the middle.
+
+        Whoever stays for long brings a watch, and then pays for no look at every file before each change.
+        """
         refusal = prepare(location)
         if refusal is not None:
             raise StoreError(refusal)
         claim(location, cwd)
         await recover(location, clock=clock)
-        return cls(location, clock=clock)
+        return cls(location, clock=clock, watch=watch)
 
     async def scan(self) -> Scan:
         """Every entry without its body, newest first, and what was left out."""
@@ -110,7 +119,7 @@ class Memory:
             _refuse_secrets("\n".join((draft.body, draft.name, draft.description)))
         known = (await self.scan()).entries
         named = replace(draft, name=draft.name or title_of(draft.body))
-        async with transact(self.location, change, clock=self._clock) as tx:
+        async with transact(self.location, change, clock=self._clock, watch=self._watch) as tx:
             file = draft.file or self._file_for(named, known, tx)
             data, version = tx.read(file)
             previous = Document.parse(data) if data is not None else None
@@ -126,7 +135,7 @@ class Memory:
     async def forget(self, wanted: str, change: Change) -> tuple[Entry, str]:
         """Remove an entry and its line; the history still has it. Returns it and the commit."""
         entry = await self.find(wanted)
-        async with transact(self.location, change, clock=self._clock) as tx:
+        async with transact(self.location, change, clock=self._clock, watch=self._watch) as tx:
             tx.delete(entry.file)
             index, version = tx.read(INDEX_FILE)
             if index is not None:
@@ -151,7 +160,7 @@ class Memory:
         """Give a file these bytes, a person's or a model's own edit; returns the commit."""
         if not allow_secret:
             _refuse_secrets(data.decode(errors="replace"))
-        async with transact(self.location, change, clock=self._clock) as tx:
+        async with transact(self.location, change, clock=self._clock, watch=self._watch) as tx:
             tx.write(file, data, if_version=if_version)
             if file != INDEX_FILE:
                 _list(tx, read_entry(file, data))

@@ -306,7 +306,9 @@ def _banned(folder: _Folder) -> set[str]:
 def _is_vague(entry: Entry) -> bool:
     words = entry.description.split()
     is_short = len(words) < MIN_DESCRIPTION_WORDS and len(entry.description) < MIN_DESCRIPTION_CHARS
-    return is_short or _slug(entry.description) == _slug(entry.name)
+    # A memory of one sentence has nothing more to say about itself than that sentence.
+    is_all = _slug(entry.body) == _slug(entry.description)
+    return not is_all and (is_short or _slug(entry.description) == _slug(entry.name))
 
 
 def _kind_by_name(file: str) -> Kind | None:
