@@ -17,7 +17,7 @@ import anyio.abc
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
-from nacre.mcp_client import group
+from nacre import groups
 from nacre.mcp_client.base import McpLimits, StdioServer, one_line
 from nacre.mcp_client.pipes import CHUNK_BYTES, Pipes, open_pipes
 
@@ -72,7 +72,7 @@ class Child:
         """End the whole group at once."""
         # Once it is over its number may already belong to somebody else.
         if self._process is not None and not self._is_over:
-            group.kill(self._process.pid)
+            groups.kill(self._process.pid)
 
     @contextlib.asynccontextmanager
     async def open(self) -> AsyncGenerator[TransportStreams, None]:
@@ -126,7 +126,7 @@ class Child:
             pipes.input.close()
             with anyio.move_on_after(self._limits.exit_seconds):
                 await process.wait()
-            await group.end(process.pid, term_seconds=self._limits.term_seconds)
+            await groups.end(process.pid, term_seconds=self._limits.term_seconds)
             with anyio.move_on_after(DRAIN_SECONDS):
                 await process.wait()
                 await self._errors_read.wait()

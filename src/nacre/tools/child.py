@@ -10,7 +10,6 @@ import asyncio
 import codecs
 import contextlib
 import os
-import signal
 import subprocess
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -18,12 +17,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Literal
 
+from nacre import groups
+
 TERM_SECONDS = 2.0
 """How long a group may tidy up after SIGTERM before SIGKILL."""
 KILL_SECONDS = 5.0
 """How long to wait for a killed process; one stuck in the kernel must not hold the turn."""
-POLL_SECONDS = 0.02
-"""How often to ask whether a group is gone; there is nothing to wait on for processes that are not ours."""
 DRAIN_SECONDS = 0.5
 """What an ended command wrote is read at once; who still holds the pipe after this is in the background."""
 
@@ -123,44 +122,7 @@ async def run_child(child: Child, output: Output) -> Ended:
 
 async def end_group(group: int) -> None:
     """End a process group whole: SIGTERM, a moment to tidy up, SIGKILL."""
-    try:
-        _signal(group, signal.SIGTERM)
-        waited = 0.0
-        while has_members(group) and waited < TERM_SECONDS:
-            await asyncio.sleep(POLL_SECONDS)
-            waited += POLL_SECONDS
-    finally:
-        # Also when the wait itself is cancelled: then there is no more time to be polite.
-        _signal(group, signal.SIGKILL)
-
-
-def has_members(group: int) -> bool:
-    """Whether a process of this group still runs."""
-    try:
-        os.killpg(group, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return _has_living(group)
-
-
-def _has_living(group: int) -> bool:
-    """Whether one of the group is more than a zombie, which in many containers nobody ever collects."""
-    tables = list(Path("/proc").glob("[0-9]*/stat"))
-    for table in tables:
-        with contextlib.suppress(OSError):
-            # The name in brackets may hold anything, brackets too; state, parent and group come after it.
-            state, _, its_group = table.read_bytes().rpartition(b")")[2].split()[:3]
-            if int(its_group) == group and state not in {b"Z", b"X"}:
-                return True
-    return not tables  # no such tables on this system: believe the signal
-
-
-def _signal(group: int, number: signal.Signals) -> None:
-    # Gone already, or no longer ours after a change of user: nothing we could do.
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(group, number)
+    await groups.end(group, term_seconds=TERM_SECONDS)
 
 
 async def _spawn(child: Child, write_end: int) -> asyncio.subprocess.Process:
@@ -201,7 +163,7 @@ async def _until_ended(spawned: asyncio.subprocess.Process, pipe: _Pipe, seconds
         if not pipe.closed.done():
             await _end(spawned)
             return Ended(why="exited", exit_code=exited.result(), cut_off=True)
-        living = spawned.pid if has_members(spawned.pid) else None
+        living = spawned.pid if groups.has_members(spawned.pid) else None
         return Ended(why="exited", exit_code=exited.result(), group=living)
     finally:
         exited.cancel()

@@ -1,4 +1,4 @@
-"""End a process group whole, and know whether anyone in it still runs."""
+"""How a process group ends whole, and whether anyone in it still runs."""
 
 from __future__ import annotations
 
