@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from nacre.agents.agent import Agent
     from nacre.agents.opening import open_agent
     from nacre.agents.session import Base, Session
+    from nacre.memory.directory import Memory
     from nacre.messages.transcript import Transcript
     from nacre.messages.view import View
     from nacre.providers.base import Provider, Request
@@ -22,6 +23,7 @@ __version__ = VERSION
 __all__ = [
     "Agent",
     "Base",
+    "Memory",
     "Provider",
     "Request",
     "Session",
@@ -35,6 +37,7 @@ __all__ = [
 _HOMES = {
     "Agent": "nacre.agents.agent",
     "Base": "nacre.agents.session",
+    "Memory": "nacre.memory.directory",
     "Provider": "nacre.providers.base",
     "Request": "nacre.providers.base",
     "Session": "nacre.agents.session",

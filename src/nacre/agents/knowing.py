@@ -14,7 +14,7 @@ from nacre.memory.directory import Memory
 from nacre.memory.entry import Change
 from nacre.memory.instructions import InstructionPaths, load_instructions
 from nacre.memory.live import agent_live
-from nacre.memory.location import Location, locate
+from nacre.memory.location import Location, locate, memory_base, user_location
 from nacre.memory.manual import ManualMode, form_of, manual
 from nacre.memory.opening import MemoryFacts, render_context
 from nacre.memory.tools import memory_tools
@@ -75,6 +75,7 @@ async def recollect(
             await _opened(location, settings.cwd, stack, clock) if keeps else Memory(location, clock=clock)
         )
         index = await memory.index()
+        own = await _persons(settings, clock)
     except StoreError as error:
         return Known(context=render_context(instructions), notices=(*notices, f"memory is off: {error}"))
     tools = memory_tools(memory, session=session)
@@ -83,15 +84,32 @@ async def recollect(
         is_read_only=not keeps,
         extra_guidelines=settings.memory.extra_guidelines or "",
     )
-    facts = MemoryFacts(directory=memory.location.directory, is_read_only=not keeps)
+    facts = MemoryFacts(
+        directory=memory.location.directory, is_read_only=not keeps, user_directory=own.directory
+    )
     return Known(
         memory=memory,
         tools=tools if keeps else [one for one in tools if one.read_only],
         manual=manual(mode),
-        context=render_context(instructions, index.text, "", facts),
+        context=render_context(instructions, index.text, "", facts, user_index_text=own.index),
         notices=notices,
         session=session,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Persons:
+    """What holds in every project (M7b), if there is any of it."""
+
+    directory: Path | None = None
+    index: str = ""
+
+
+async def _persons(settings: Settings, clock: Clock) -> _Persons:
+    location = user_location(memory_base(memory_paths(settings)))
+    if not location.directory.is_dir():
+        return _Persons()
+    return _Persons(location.directory, (await Memory(location, clock=clock).index()).text)
 
 
 async def _opened(location: Location, cwd: Path, stack: AsyncExitStack, clock: Clock) -> Memory:
