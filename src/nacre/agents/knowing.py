@@ -15,7 +15,7 @@ from nacre.memory.entry import Change
 from nacre.memory.instructions import InstructionPaths, load_instructions
 from nacre.memory.live import agent_live
 from nacre.memory.location import Location, locate, memory_base, user_location
-from nacre.memory.manual import ManualMode, form_of, manual
+from nacre.memory.manual import ManualMode, manual
 from nacre.memory.opening import MemoryFacts, render_context
 from nacre.memory.tools import memory_tools
 from nacre.memory.watch import Watch
@@ -79,18 +79,14 @@ async def recollect(
     except StoreError as error:
         return Known(context=render_context(instructions), notices=(*notices, f"memory is off: {error}"))
     tools = memory_tools(memory, session=session)
-    mode = ManualMode(
-        form=form_of(is_on=True),
-        is_read_only=not keeps,
-        extra_guidelines=settings.memory.extra_guidelines or "",
-    )
+    guidelines = settings.memory.extra_guidelines or ""
     facts = MemoryFacts(
         directory=memory.location.directory, is_read_only=not keeps, user_directory=own.directory
     )
     return Known(
         memory=memory,
         tools=tools if keeps else [one for one in tools if one.read_only],
-        manual=manual(mode),
+        manual=manual(ManualMode(is_read_only=not keeps, extra_guidelines=guidelines)),
         context=render_context(instructions, index.text, "", facts, user_index_text=own.index),
         notices=notices,
         session=session,
