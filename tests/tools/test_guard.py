@@ -317,3 +317,25 @@ def test_a_rule_against_a_file_holds_wherever_the_session_is_and_whatever_the_fi
     for name in ("../secrets/s.yml", "../alias/s.yml", "../linked/x", "../.env"):
         assert policy.decide(tool("Read"), {"file_path": name}, workspace).effect == "deny", name
     assert policy.decide(tool("Bash"), {"command": "cat ../.env"}, workspace).effect == "deny"
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ('[core]\n\tbare = false\n[remote "origin"]\n\turl = x\n', "allow"),
+        ("[diff]\n\texternal = ./evil\n", "ask"),
+        ('[diff "x"]\n\ttextconv=./evil\n', "ask"),
+        ('[filter "x"]\n\tClean = ./evil\n', "ask"),
+        ("[core] fsmonitor = ./evil\n", "ask"),
+        ("[include]\n\tpath = ../evil\n", "ask"),
+        ("[gpg]\n\tprogram = ./evil\n", "ask"),
+    ],
+)
+def test_git_is_asked_for_where_the_repository_names_programs(
+    workspace: Workspace, config: str, expected: str
+) -> None:
+    """An unpacked archive may bring its own `.git/config`, and even `git diff` would obey it."""
+    (workspace.root / ".git" / "config").write_text(config)
+    assert effect(workspace, "Bash", command="git diff HEAD") == expected
+    assert effect(workspace, "Bash", command="/usr/bin/git log -p") == expected
+    assert effect(workspace, "Bash", command="ls") == "allow"

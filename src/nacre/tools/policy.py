@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from nacre.errors import ToolError
 from nacre.messages.blocks import JsonObject
 from nacre.tools.base import Tool
+from nacre.tools.git_config import starter_in
 from nacre.tools.patterns import named_place
 from nacre.tools.reach import named
 from nacre.tools.rules import EDITORS, READERS, Effect, Rule, meets_command, meets_host, meets_path
@@ -207,6 +208,9 @@ class Policy:
         verdict = explain(command)
         if not verdict.read_only:
             return Decision("ask", verdict.reason)
+        is_git = any(name.rpartition("/")[2] == "git" for name in verdict.programs)
+        if is_git and (setting := starter_in(self.root)):
+            return Decision("ask", f"git would start a program that this repository names ({setting})")
         outside = _outside(programs(command) or (), self._roots, workspace)
         return (
             Decision("ask", f"it would read outside the project: {outside}") if outside else Decision("allow")
