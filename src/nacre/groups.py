@@ -8,6 +8,8 @@ import os
 import signal
 from pathlib import Path
 
+KILL_SECONDS = 5.0
+"""A killed process is gone in a moment; one stuck in the kernel must not hold anybody up."""
 POLL_SECONDS = 0.02
 """How often to ask whether a group is gone; there is nothing to wait on for processes that are not ours."""
 
@@ -18,12 +20,18 @@ async def end(group: int, *, term_seconds: float) -> None:
         return
     try:
         _signal(group, signal.SIGTERM)
-        waited = 0.0
-        while has_members(group) and waited < term_seconds:
-            await asyncio.sleep(POLL_SECONDS)
-            waited += POLL_SECONDS
+        await _until_gone(group, term_seconds)
     finally:
+        # Also when the wait itself is cancelled: then there is no more time to be polite.
         kill(group)
+    await _until_gone(group, KILL_SECONDS)
+
+
+async def _until_gone(group: int, seconds: float) -> None:
+    waited = 0.0
+    while has_members(group) and waited < seconds:
+        await asyncio.sleep(POLL_SECONDS)
+        waited += POLL_SECONDS
 
 
 def kill(group: int) -> None:
