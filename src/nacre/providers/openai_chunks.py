@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from nacre.errors import StreamBroken
@@ -24,9 +24,9 @@ _REASONING = ("reasoning_content", "reasoning")
 
 
 class Assembly:
-    """A reply while it is being streamed; `taken` are the call ids the conversation already holds."""
+    """A reply while it is being streamed; `taken` finds the call ids the conversation already holds."""
 
-    def __init__(self, new_id: Callable[[], str], taken: Collection[str] = ()) -> None:
+    def __init__(self, new_id: Callable[[], str], taken: Callable[[], set[str]] = set) -> None:
         self._new_id = new_id
         self._text: list[str] = []
         self._calls = _Calls(taken)
@@ -104,9 +104,11 @@ class _Call:
 class _Calls:
     """The tool calls of one reply, however their fragments are numbered."""
 
-    def __init__(self, taken: Collection[str]) -> None:
+    def __init__(self, taken: Callable[[], set[str]]) -> None:
         # Some servers count from nought again in every reply; an id must name one call of the conversation.
-        self._taken = set(taken)
+        # Asked for with the first call only: walking a long conversation costs more than preparing it.
+        self._find_taken = taken
+        self._taken: set[str] | None = None
         self.ready: list[ToolCall] = []
         self._all: list[_Call] = []
         self._by_index: dict[int, _Call] = {}
@@ -140,6 +142,8 @@ class _Calls:
         for call in self._all[len(self.ready) :]:
             if only_whole and not call.is_whole:
                 break
+            if self._taken is None:
+                self._taken = self._find_taken()
             call_id = call.id if call.id and call.id not in self._taken else f"call_{new_id()}"
             self._taken.add(call_id)
             done.append(ToolCall(call_id, call.name, parse_arguments("".join(call.arguments))))

@@ -67,7 +67,7 @@ class OpenAICompatibleProvider:
 
         Reasoning is shown but no part of the reply: these servers take none of it back.
         """
-        assembly = Assembly(self._clock.new_id, _call_ids(request))
+        assembly = Assembly(self._clock.new_id, lambda: _call_ids(request))
         client = self._connect()
         with self._explained(client):
             async with await self._open(client, request) as chunks:
