@@ -1,8 +1,8 @@
 """What one save costs at 200 and at 10,000 memories: topic, index and commit (M14, M15).
 
-The bars on the processor's time are for a process that keeps a watch, on a file system in memory: what a
-disk's file system spends on making a file depends on what was deleted there lately. That, and a process that
-looks at every file, which costs more than the bar at 10,000, stand beside it.
+The bars on the processor's time are for a process that keeps a watch, on the disk and, since what a disk's
+file system spends on making a file depends on what was deleted there lately, in memory beside it. A process
+that looks at every file, which costs more than the bar at 10,000, stands there too.
 """
 
 from __future__ import annotations
@@ -50,14 +50,15 @@ def measure(sizes: Sizes = FULL) -> JsonObject:
     in_memory = {count: _measured(count, sizes, IN_MEMORY) for count in sizes.memories}
     on_disk = {count: _measured(count, sizes, None) for count in sizes.memories}
     flushes = _flushes(sizes)
-    limits = zip(sizes.memories, LIMITS_MS.values(), strict=True)
+    limits = dict(zip(sizes.memories, LIMITS_MS.values(), strict=True))
     bars = [
         bar(
-            f"one save at {count} memories, watching, files in memory, ms of the processor",
-            _cpu_ms(in_memory[count]),
+            f"one save at {count} memories, watching, files {where}, ms of the processor",
+            _cpu_ms(measured[count]),
             at_most=limit,
         )
-        for count, limit in limits
+        for where, measured in (("on disk", on_disk), ("in memory", in_memory))
+        for count, limit in limits.items()
     ]
     if flushes is not None:
         bars.append(bar("flushes of one save", flushes, at_most=MOST_FLUSHES))
