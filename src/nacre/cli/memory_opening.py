@@ -8,22 +8,39 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from nacre.cli.options import RunOptions, load_settings
+from nacre.errors import ConfigError
 
 if TYPE_CHECKING:
     from nacre.memory.directory import Memory
     from nacre.memory.entry import Change
-    from nacre.memory.location import Location
+    from nacre.memory.location import Location, Scope
 
 T = TypeVar("T")
 Function = TypeVar("Function", bound=Callable[..., object])
-SCOPES = ("project", "user")
+AGENT = "agent:"
+SCOPES = ("project", "user", "team")
+
+
+class ScopeType(click.ParamType[str]):
+    """Whose memory: the project's, the person's, the team's, or a type of agent's own (M7b, M18, M26)."""
+
+    name = "scope"
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        return "[project|user|team|agent:NAME[@user|@local]]"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if value in SCOPES or (value.startswith(AGENT) and len(value) > len(AGENT)):
+            return value
+        self.fail(f"{value!r} is none of project, user, team and agent:NAME", param, ctx)
+
 
 scope_option = click.option(
     "--scope",
-    type=click.Choice(SCOPES),
+    type=ScopeType(),
     default="project",
     show_default=True,
-    help="This project's memory, or the one that holds everywhere.",
+    help="Whose memory: this project's, the one that holds everywhere, the team's, or an agent type's own.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 
@@ -31,10 +48,28 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print one JS
 def place(options: RunOptions, scope: str) -> Location:
     """Where the memory of a scope lies; nothing is made."""
     from nacre.agents.memory_places import memory_paths
-    from nacre.memory.location import locate, memory_base, user_location
+    from nacre.memory.location import agent_location, locate, memory_base, team_location, user_location
 
     paths = memory_paths(load_settings(options))
-    return user_location(memory_base(paths)) if scope == "user" else locate(paths)
+    if scope == "user":
+        return user_location(memory_base(paths))
+    if scope.startswith(AGENT):
+        name, _, reach = scope.removeprefix(AGENT).partition("@")
+        return agent_location(_reach(reach), name, paths)
+    return team_location(locate(paths)) if scope == "team" else locate(paths)
+
+
+def _reach(written: str) -> Scope:
+    """How far an agent type's memory reaches (M26): committed with the project unless another is named."""
+    match written:
+        case "" | "project":
+            return "project"
+        case "user":
+            return "user"
+        case "local":
+            return "local"
+        case _:
+            raise ConfigError(f"{written!r} is no reach of an agent's memory; use @user, @project or @local")
 
 
 async def read_only(options: RunOptions, scope: str, *, picks_up: bool = False) -> Memory:

@@ -153,6 +153,14 @@ class MemorySettings:
     directory: str | None = None
     """The setting `autoMemoryDirectory`; never from a repository's own settings."""
     extra_guidelines: str | None = None
+    mode: Literal["topics", "daily"] = "topics"
+    """One file a memory, or one log a day that the dream sorts later (M17)."""
+    index: bool = True
+    """Off: `MEMORY.md` is neither loaded nor needed; only recall finds a memory (M19)."""
+    team: bool = False
+    """Whether there is a memory shared by everybody on the repository (M18)."""
+    team_remote: str | None = None
+    """Where that is shared: a git remote of the project by name, or the address or path of one."""
 
     @property
     def is_on(self) -> bool:
