@@ -30,9 +30,9 @@ class ScopeType(click.ParamType[str]):
         return "[project|user|team|agent:NAME[@user|@local]]"
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        if value in SCOPES or (value.startswith(AGENT) and len(value) > len(AGENT)):
-            return value
-        self.fail(f"{value!r} is none of project, user, team and agent:NAME", param, ctx)
+        if value not in SCOPES and not (value.startswith(AGENT) and len(value) > len(AGENT)):
+            self.fail(f"{value!r} is none of project, user, team and agent:NAME", param, ctx)
+        return value
 
 
 scope_option = click.option(
