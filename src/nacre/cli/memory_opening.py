@@ -26,9 +26,6 @@ class ScopeType(click.ParamType[str]):
 
     name = "scope"
 
-    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
-        return "[project|user|team|agent:NAME[@user|@local]]"
-
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         if value not in SCOPES and not (value.startswith(AGENT) and len(value) > len(AGENT)):
             self.fail(f"{value!r} is none of project, user, team and agent:NAME", param, ctx)
@@ -38,6 +35,7 @@ class ScopeType(click.ParamType[str]):
 scope_option = click.option(
     "--scope",
     type=ScopeType(),
+    metavar="project|user|team|agent:NAME[@user|@local]",
     default="project",
     show_default=True,
     help="Whose memory: this project's, the one that holds everywhere, the team's, or an agent type's own.",
