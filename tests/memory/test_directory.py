@@ -136,3 +136,45 @@ async def test_words_that_may_mean_several_are_not_guessed(memory: Memory) -> No
 async def test_an_empty_text_is_refused(memory: Memory) -> None:
     with pytest.raises(StoreError, match="empty"):
         await memory.save(Draft(body="  \n"), BY_HAND)
+
+
+@pytest.mark.parametrize("present", [None, b"- [Old](old.md) \xe2\x80\x94 a line nobody loads\n"])
+async def test_without_an_index_a_save_is_one_file(
+    memory: Memory, clock: FrozenClock, present: bytes | None
+) -> None:
+    """M19: with the index off it is neither required nor touched; recall still finds what was saved."""
+    index = memory.location.directory / INDEX_FILE
+    if present is not None:
+        index.write_bytes(present)
+    plain = Memory(memory.location, clock=clock, keeps_index=False)
+    saved = await plain.save(Draft(body="We brew tea at four.", kind="project"), BY_HAND)
+    await plain.correct("tea", "We brew tea at five.", BY_HAND)
+    await plain.put("coffee.md", b"---\nname: Coffee\n---\nNever.\n", BY_HAND)
+    assert (index.read_bytes() if index.exists() else None) == present
+    assert saved.feedback == ""
+    assert [found.entry.file for found in await plain.search("tea")] == [saved.entry.file]
+
+
+async def test_what_is_forgotten_without_an_index_still_loses_its_line(
+    memory: Memory, clock: FrozenClock
+) -> None:
+    """M14b, M19: the hook of an index that is not loaded tells the fact all the same."""
+    saved = await memory.save(Draft(body="The demo is on Friday."), BY_HAND)
+    await Memory(memory.location, clock=clock, keeps_index=False).forget("demo", BY_HAND)
+    assert saved.entry.file not in index_of(memory)
+
+
+async def test_opening_can_leave_the_index_alone(memory: Memory, tmp_path: Path) -> None:
+    """M17, M19: who opens the memory says whether saves are listed."""
+    again = await Memory.at(memory.location, tmp_path, keeps_index=False)
+    await again.save(Draft(body="Tea at four."), BY_HAND)
+    assert not (memory.location.directory / INDEX_FILE).exists()
+
+
+@pytest.mark.parametrize("file", ["logs/2026/01/2026-01-01.md", "./logs/2026/01/2026-01-01.md", INDEX_FILE])
+async def test_a_log_written_by_hand_gets_no_line_in_the_index(memory: Memory, file: str) -> None:
+    """M17: a log is no memory, and the index does not list itself."""
+    await memory.put(file, b"- 14:05 project: tea at four\n", BY_HAND)
+    index = memory.location.directory / INDEX_FILE
+    assert not index.exists() or index.read_bytes() == b"- 14:05 project: tea at four\n"
+    assert [entry.file for entry in await memory.list()] == []

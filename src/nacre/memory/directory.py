@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
@@ -12,12 +13,13 @@ from typing import TypeAlias
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import StoreError
 from nacre.memory.entry import Change, Draft, Entry, compose, read_entry
+from nacre.memory.folder import Folder
 from nacre.memory.frontmatter import Document
 from nacre.memory.index import Loaded, is_listable, loaded, pressure
 from nacre.memory.likeness import Found, rank, same_subject
 from nacre.memory.location import Location, MemoryPaths, claim, locate, prepare
 from nacre.memory.pointers import Index
-from nacre.memory.scan import Scan, scan
+from nacre.memory.scan import LOGS, Scan, scan
 from nacre.memory.secrets import find_secrets
 from nacre.memory.transaction import Transaction, recover, transact
 from nacre.memory.watch import Watch
@@ -50,11 +52,19 @@ class Memory:
     """What is known about one project, one person or one team."""
 
     def __init__(
-        self, location: Location, *, clock: Clock = SYSTEM_CLOCK, watch: Watch | None = None
+        self,
+        location: Location,
+        *,
+        clock: Clock = SYSTEM_CLOCK,
+        watch: Watch | None = None,
+        keeps_index: bool = True,
     ) -> None:
         self.location = location
-        self._clock = clock
-        self._watch = watch
+        self.clock = clock
+        self.watch = watch
+        self.keeps_index = keeps_index
+        """Off: what is saved gets no line in the index, because nobody loads one (M19) or only the dream
+        writes it (M17). What is forgotten still loses its line: the line tells it, too."""
 
     @classmethod
     async def open(
@@ -70,7 +80,13 @@ class Memory:
 
     @classmethod
     async def at(
-        cls, location: Location, cwd: Path, *, clock: Clock = SYSTEM_CLOCK, watch: Watch | None = None
+        cls,
+        location: Location,
+        cwd: Path,
+        *,
+        clock: Clock = SYSTEM_CLOCK,
+        watch: Watch | None = None,
+        keeps_index: bool = True,
     ) -> Memory:
         """The memory at a location: made if it is not there, whole even if a process died in the middle.
 
@@ -81,7 +97,11 @@ class Memory:
             raise StoreError(refusal)
         claim(location, cwd)
         await recover(location, clock=clock)
-        return cls(location, clock=clock, watch=watch)
+        return cls(location, clock=clock, watch=watch, keeps_index=keeps_index)
+
+    def transact(self, change: Change) -> AbstractAsyncContextManager[Transaction]:
+        """Hold the directory alone for one change that none of the other calls makes."""
+        return transact(self.location, change, clock=self.clock, watch=self.watch)
 
     async def scan(self) -> Scan:
         """Every entry without its body, newest first, and what was left out."""
@@ -90,7 +110,8 @@ class Memory:
     async def list(self) -> Entries:
         """Every entry with its body, newest first."""
         found = await self.scan()
-        return [await self._whole(entry) for entry in found.entries]
+        whole = [await self._whole(entry) for entry in found.entries]
+        return [entry for entry in whole if entry is not None]
 
     async def search(self, query: str, *, limit: int = MAX_FOUND) -> Findings:
         """The entries that have to do with some words, best first."""
@@ -116,26 +137,26 @@ class Memory:
         if not draft.body.strip():
             raise StoreError("there is nothing to save: the text is empty")
         if not allow_secret:
-            _refuse_secrets("\n".join((draft.body, draft.name, draft.description)))
+            refuse_secrets("\n".join((draft.body, draft.name, draft.description)))
         known = (await self.scan()).entries
         named = replace(draft, name=draft.name or title_of(draft.body))
-        async with transact(self.location, change, clock=self._clock, watch=self._watch) as tx:
+        async with self.transact(change) as tx:
             file = draft.file or self._file_for(named, known, tx)
             data, version = tx.read(file)
             previous = Document.parse(data) if data is not None else None
             new = compose(
-                named if previous is None else draft, file=file, now=self._clock.now(), previous=previous
+                named if previous is None else draft, file=file, now=self.clock.now(), previous=previous
             )
             tx.write(file, new, if_version=version)
             entry = read_entry(file, new)
-            feedback = _list(tx, entry)
+            feedback = self._list(tx, entry)
         before = read_entry(file, data) if data is not None else None
         return Saved(entry=entry, commit=tx.commit, before=before, feedback=feedback)
 
     async def forget(self, wanted: str, change: Change) -> tuple[Entry, str]:
         """Remove an entry and its line; the history still has it. Returns it and the commit."""
         entry = await self.find(wanted)
-        async with transact(self.location, change, clock=self._clock, watch=self._watch) as tx:
+        async with self.transact(change) as tx:
             tx.delete(entry.file)
             index, version = tx.read(INDEX_FILE)
             if index is not None:
@@ -159,11 +180,10 @@ class Memory:
     ) -> str:
         """Give a file these bytes, a person's or a model's own edit; returns the commit."""
         if not allow_secret:
-            _refuse_secrets(data.decode(errors="replace"))
-        async with transact(self.location, change, clock=self._clock, watch=self._watch) as tx:
+            refuse_secrets(data.decode(errors="replace"))
+        async with self.transact(change) as tx:
             tx.write(file, data, if_version=if_version)
-            if file != INDEX_FILE:
-                _list(tx, read_entry(file, data))
+            self._list(tx, read_entry(Folder(self.location.directory).key(file), data))
         return tx.commit
 
     async def index(self) -> Loaded:
@@ -184,9 +204,27 @@ class Memory:
         except FileNotFoundError:
             return b""
 
-    async def _whole(self, entry: Entry) -> Entry:
-        data = await asyncio.to_thread((self.location.directory / entry.file).read_bytes)
-        return replace(read_entry(entry.file, data, written=entry.written, indexed=entry.indexed))
+    async def _whole(self, entry: Entry) -> Entry | None:
+        """The entry with its body; none when somebody removed it meanwhile."""
+        try:
+            data = await asyncio.to_thread((self.location.directory / entry.file).read_bytes)
+        except FileNotFoundError:
+            return None
+        return read_entry(entry.file, data, written=entry.written, indexed=entry.indexed)
+
+    def _list(self, tx: Transaction, entry: Entry) -> str:
+        """Give the entry its line in the index, if it may have one; says what the writer should know."""
+        if not self.keeps_index or entry.file == INDEX_FILE or entry.file.startswith(f"{LOGS}/"):
+            return ""
+        data, version = tx.read(INDEX_FILE)
+        index = Index.parse(data or b"")
+        if is_listable(entry):
+            new = index.with_pointer(entry.file, entry.title, entry.description, kind=entry.kind)
+        else:
+            new = index.without(entry.file)
+        if new != (data or b""):
+            tx.write(INDEX_FILE, new, if_version=version)
+        return pressure(new).feedback
 
     def _file_for(self, draft: Draft, known: tuple[Entry, ...], tx: Transaction) -> str:
         description = draft.description or description_of(draft.body)
@@ -194,7 +232,8 @@ class Memory:
         return same.file if same else file_name(draft.name, taken=tx.files())
 
 
-def _refuse_secrets(text: str) -> None:
+def refuse_secrets(text: str) -> None:
+    """Credentials are named by their kind and line, never written (M16)."""
     if findings := find_secrets(text):
         raise StoreError(f"{findings[0]}: secrets do not belong into memory")
 
@@ -206,16 +245,3 @@ def _clearly_best(wanted: str, entries: list[Entry]) -> Entry:
         several = ", ".join(one.entry.file for one in rank(wanted, entries)[:MAX_FOUND])
         raise StoreError(f"{wanted!r} may mean several memories: {several}; name the file")
     return first.entry
-
-
-def _list(tx: Transaction, entry: Entry) -> str:
-    """Give the entry its line in the index, if it may have one; says what the writer should know."""
-    data, version = tx.read(INDEX_FILE)
-    index = Index.parse(data or b"")
-    if is_listable(entry):
-        new = index.with_pointer(entry.file, entry.title, entry.description, kind=entry.kind)
-    else:
-        new = index.without(entry.file)
-    if new != (data or b""):
-        tx.write(INDEX_FILE, new, if_version=version)
-    return pressure(new).feedback
