@@ -61,9 +61,9 @@ async def test_in_use_a_prefix_that_moved_is_told_once_and_the_session_goes_on(c
     await talk(one, 0)
     await one.add_user("next")
     one.send(rewritten(one.view))
-    (warning,) = one.warnings()
+    (warning,) = lines(one)
     assert "the cached prefix was lost: messages[0].content[0]" in warning
-    assert one.warnings() == []
+    assert lines(one) == []
 
 
 async def test_a_view_that_lost_its_end_is_found_too(clock: FrozenClock) -> None:
@@ -92,18 +92,18 @@ async def test_asking_for_a_request_changes_no_books(clock: FrozenClock) -> None
     await talk(one, 0)
     one.request(rewritten(one.view))
     await talk(one, 0)
-    assert one.warnings() == []
+    assert lines(one) == []
 
 
 async def test_reads_that_fall_for_no_reason_are_reported(clock: FrozenClock) -> None:
     """C32: by more than 5 % and more than 2,000 tokens."""
     one = session(clock)
     await talk(one, 50_000, 20_000)
-    assert one.warnings() == ["cache reads fell from 50000 to 20000 tokens without an announced reason"]
+    assert lines(one) == ["cache reads fell from 50000 to 20000 tokens without an announced reason"]
     await talk(one, 20_000, 18_500)
-    assert one.warnings() == []
+    assert lines(one) == []
     await talk(one, 100_000, 96_000)
-    assert one.warnings() == []
+    assert lines(one) == []
 
 
 @pytest.mark.parametrize(("ttl", "lifetime"), [("5m", 300.0), ("1h", 3_600.0)])
@@ -115,11 +115,11 @@ async def test_a_cache_that_had_time_to_go_cold_is_no_surprise(
     await talk(one, 50_000)
     clock.advance(lifetime)
     await talk(one, 0)
-    assert one.warnings() == []
+    assert lines(one) == []
     await talk(one, 50_000)
     clock.advance(lifetime - 1)
     await talk(one, 0)
-    assert len(one.warnings()) == 1
+    assert len(lines(one)) == 1
 
 
 class Shrinks:
@@ -147,9 +147,9 @@ async def test_a_compaction_is_announced_and_sets_the_reads_to_none(clock: Froze
     one.ladder = [Shrinks(compaction(clock))]
     await talk(one, 0)
     assert one.view.epochs == ("compact",)
-    assert one.warnings() == []
+    assert lines(one) == []
     await talk(one, 30_000, 0)
-    assert len(one.warnings()) == 1
+    assert len(lines(one)) == 1
 
 
 async def test_undoing_a_compaction_is_announced_too(clock: FrozenClock) -> None:
@@ -161,7 +161,7 @@ async def test_undoing_a_compaction_is_announced_too(clock: FrozenClock) -> None
     await one.transcript.append(Undone(id="u", at=clock.now(), target="b"))
     await talk(one, 0)
     assert one.view.epochs == ("compact", "undo")
-    assert one.warnings() == []
+    assert lines(one) == []
 
 
 async def test_a_clear_is_announced_and_skips_one_check_only(clock: FrozenClock) -> None:
@@ -177,9 +177,9 @@ async def test_a_clear_is_announced_and_skips_one_check_only(clock: FrozenClock)
     one.ladder = [Shrinks(Replaced(id="r", at=clock.now(), changes=(cleared,), reason="clear"))]
     await talk(one, 10_000)
     assert one.view.epochs == ("clear",)
-    assert one.warnings() == []
+    assert lines(one) == []
     await talk(one, 0)
-    assert len(one.warnings()) == 1
+    assert len(lines(one)) == 1
 
 
 async def test_a_rewrite_of_what_was_never_sent_costs_nothing(clock: FrozenClock) -> None:
@@ -188,4 +188,8 @@ async def test_a_rewrite_of_what_was_never_sent_costs_nothing(clock: FrozenClock
     await one.add_user("first")
     await one.transcript.append(compaction(clock))
     await talk(one, 0)
-    assert one.warnings() == []
+    assert lines(one) == []
+
+
+def lines(one: Session) -> list[str]:
+    return [notice.text for notice in one.notices()]

@@ -126,9 +126,10 @@ async def test_every_slot_is_called_where_it_belongs(scene: Scene) -> None:
         calls.append("fit")
         return ()
 
-    async def keep(results: Sequence[ToolResult]) -> Sequence[ToolResult]:
+    async def keep(results: Said) -> Sequence[Record]:
         calls.append("keep")
-        return [ToolResult(result.call_id, (Text("kept"),)) for result in results]
+        kept = [ToolResult(one.call_id, (Text("kept"),)) for one in results.blocks if isinstance(one, ToolResult)]
+        return (replace(results, blocks=tuple(kept)),)
 
     slots = Slots(fit=fit, keep=keep, heard=lambda reply: calls.append("heard"))
     scene.provider.script(call("read"), say("done"))

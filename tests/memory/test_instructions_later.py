@@ -145,7 +145,7 @@ def test_changed_new_and_removed_files_are_found(tmp_path):
     assert [(file.path.name, file.text) for file in changes.changed] == [
         ("CLAUDE.md", "new"), ("CLAUDE.local.md", "another"), ("r.md", "scoped anew"),
     ]  # fmt: skip
-    assert [file.path for file in changes.gone] == [tmp_path / "repo/pkg/CLAUDE.md"]
+    assert list(changes.gone) == [tmp_path / "repo/pkg/CLAUDE.md"]
     assert not changed_since(changes.instructions)
 
 

@@ -50,7 +50,7 @@ def _messages() -> dict[str, str]:
         "context_team": render_context(loaded, INDEX, "", team, user_index_text="- [Tea](tea.md) — no sugar"),
         "context_read_only": render_context(None, "", "", read_only),
         "context_later": render_later([_file(ROOT / "web" / "AGENTS.md", "No inline styles.", "project")]),
-        "context_changed": render_changes(Changes((project,), (local,), loaded)),
+        "context_changed": render_changes(Changes((project,), (local.path,), loaded)),
         "memory_of_an_agent": render_memory(facts, INDEX),
     }
 

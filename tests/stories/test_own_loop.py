@@ -81,7 +81,7 @@ async def test_a_loop_of_ones_own_sends_the_bytes_that_the_agent_sends() -> None
     assert session.view.chain == agent.session.view.chain
     assert session.meter == agent.session.meter
     assert mine.log[-1].usage.cache_read > 0
-    assert not session.warnings()
+    assert not session.notices()
 
 
 async def test_preparing_twice_changes_nothing() -> None:
@@ -91,4 +91,4 @@ async def test_preparing_twice_changes_nothing() -> None:
     first, second = await session.prepare(), await session.prepare()
     assert canonical(first.body()) == canonical(second.body())
     assert session.meter.requests == 0
-    assert not session.warnings()
+    assert not session.notices()

@@ -75,7 +75,7 @@ async def test_each_request_reads_what_the_one_before_it_left_in_the_cache(
     assert len(results(events)) == 15
     assert_cached(sim.log, at_least=15)
     assert_received_as_folded(sim.log, ready.agent.session, model)
-    assert not ready.agent.session.warnings()
+    assert not ready.agent.session.notices()
 
 
 @pytest.mark.parametrize("model", MODELS)

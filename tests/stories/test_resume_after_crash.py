@@ -105,8 +105,9 @@ def test_killed_at_ten_random_moments_nothing_whole_is_lost(sim: Sim, tmp_path: 
             cwd=tmp_path, env=world(tmp_path), stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
         assert child.stdout is not None
-        child.stdout.readline()
-        # Any moment will do; that it is another one each time is the point.
+        # Any moment will do, also before the first turn is over; that it is another one is the point.
+        for _ in range(chance.randrange(4) + 1):
+            told += child.stdout.readline() == "told\n"
         time.sleep(chance.uniform(0, 0.15))
         child.kill()
         rest, _ = child.communicate()

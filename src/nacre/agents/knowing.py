@@ -12,7 +12,7 @@ from nacre.clock import Clock
 from nacre.errors import StoreError, ToolError
 from nacre.memory.directory import Memory
 from nacre.memory.entry import Change
-from nacre.memory.instructions import InstructionPaths, load_instructions
+from nacre.memory.instructions import InstructionPaths, Instructions, load_instructions
 from nacre.memory.live import agent_live
 from nacre.memory.location import Location, locate, memory_base, user_location
 from nacre.memory.manual import ManualMode, manual
@@ -34,6 +34,7 @@ class Known:
     """Static text for the system prompt."""
     context: str = ""
     """What varies by project, for the first message (M25)."""
+    instructions: Instructions | None = None
     notices: tuple[str, ...] = ()
     session: str = ""
 
@@ -69,7 +70,7 @@ async def recollect(
     notices = (*instructions.warnings, *outside)
     location = locate(memory_paths(settings)) if settings.memory.is_on else None
     if location is None or not (keeps or location.directory.is_dir()):
-        return Known(context=render_context(instructions), notices=notices)
+        return Known(context=render_context(instructions), instructions=instructions, notices=notices)
     try:
         memory = (
             await _opened(location, settings.cwd, stack, clock) if keeps else Memory(location, clock=clock)
@@ -77,7 +78,11 @@ async def recollect(
         index = await memory.index()
         own = await _persons(settings, clock)
     except StoreError as error:
-        return Known(context=render_context(instructions), notices=(*notices, f"memory is off: {error}"))
+        return Known(
+            context=render_context(instructions),
+            instructions=instructions,
+            notices=(*notices, f"memory is off: {error}"),
+        )
     tools = memory_tools(memory, session=session)
     guidelines = settings.memory.extra_guidelines or ""
     facts = MemoryFacts(
@@ -88,6 +93,7 @@ async def recollect(
         tools=tools if keeps else [one for one in tools if one.read_only],
         manual=manual(ManualMode(is_read_only=not keeps, extra_guidelines=guidelines)),
         context=render_context(instructions, index.text, "", facts, user_index_text=own.index),
+        instructions=instructions,
         notices=notices,
         session=session,
     )

@@ -10,11 +10,13 @@ from pathlib import Path
 
 from nacre import prompts
 from nacre.agents.agent import Agent
+from nacre.agents.announcing import Announcer
 from nacre.agents.hands import Hands, take_up
 from nacre.agents.kept import Opened, mend, start
 from nacre.agents.kept import resume as resume_log
 from nacre.agents.knowing import Known, recollect
 from nacre.agents.rewind import Rewind
+from nacre.agents.riding import Rider
 from nacre.agents.session import Base, Session, SessionSettings
 from nacre.agents.workplace import environment, git_branch
 from nacre.cache.rules import put_in_force, with_overrides
@@ -29,6 +31,7 @@ from nacre.settings import Settings, load
 from nacre.store.sessions import Sessions
 from nacre.tools.base import Tool
 from nacre.tools.guard import Ask
+from nacre.tools.workspace import Workspace
 
 SYSTEM = prompts.load(__package__, "system")
 LATEST = "latest"
@@ -88,6 +91,7 @@ async def open_agent(
             tools = hands.with_memory(known)
         talk = _session(_base(model, known, tools, settings, clock), opened, settings, clock)
         talk.tellers.append(hands.notices)
+        talk.riders += riders(known, hands.workspace, talk)
         rewind = hands.belong_to(talk, opened.keeper.folder if opened else None)
         agent = Agent(talk, provider, tools, limits=_limits(settings))
         stack.push_async_callback(agent.cancel)
@@ -100,6 +104,14 @@ def _base(model: str, known: Known, tools: Sequence[Tool], settings: Settings, c
     system = "\n\n".join(part for part in (SYSTEM, known.manual) if part)
     where = environment(settings.cwd, clock.now().astimezone())
     return Base.of(model, system, tools, opening="\n".join(part for part in (known.context, where) if part))
+
+
+def riders(known: Known, workspace: Workspace, session: Session) -> list[Rider]:
+    """Who may add to the messages of a session, in the order in which the model reads it."""
+    found: list[Rider] = []
+    if known.instructions is not None:
+        found.append(Announcer(known.instructions, workspace, session.view))
+    return found
 
 
 def _session(base: Base, opened: Opened | None, settings: Settings, clock: Clock) -> Session:

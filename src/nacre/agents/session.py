@@ -14,6 +14,7 @@ from typing import Protocol
 from nacre.agents.books import Books
 from nacre.agents.fit import Rung, fit
 from nacre.agents.meter import Meter
+from nacre.agents.riding import Extra, Rider, with_extras
 from nacre.cache.breakpoints import Lifetime, place
 from nacre.cache.rules import ModelProfile, profile
 from nacre.clock import SYSTEM_CLOCK, Clock
@@ -21,8 +22,8 @@ from nacre.errors import InvalidRequest, PromptTooLong
 from nacre.loop.limits import Thresholds, thresholds, window
 from nacre.loop.round import heard, said
 from nacre.messages.blocks import Json, JsonObject, Text, ToolResult
-from nacre.messages.events import Reply
-from nacre.messages.records import Record
+from nacre.messages.events import Notice, Reply
+from nacre.messages.records import Record, Said
 from nacre.messages.tokens import Calibration, estimate_json, estimate_text
 from nacre.messages.transcript import Transcript
 from nacre.messages.usage import Usage
@@ -131,6 +132,9 @@ class Session:
         self._asked = 0
         self.tellers: list[Callable[[], Iterable[str]]] = []
         """Others that may have something to tell in a turn."""
+        self.riders: list[Rider] = []
+        """Others that may have something to add to a message."""
+        self._untold: list[str] = []
 
     @property
     def id(self) -> str:
@@ -164,11 +168,12 @@ class Session:
         return self.view.count(self.base.tokens, ratio=self.calibration.ratio)
 
     async def add_user(self, text: str) -> None:
-        """Record what the person said."""
-        said_now = [heard("user", (Text(text),), self.clock)]
+        """Record what the person said, and what rides along with it."""
+        records = await self.keep(heard("user", (Text(text),), self.clock))
         if self.base.opening and not self.view.items:
-            said_now.insert(0, heard("user", (Text(self.base.opening),), self.clock, meta=True))
-        await self.transcript.append(*said_now)
+            opening = heard("user", (Text(self.base.opening),), self.clock, meta=True)
+            records = [opening, *records]
+        await self.transcript.append(*records)
 
     async def prepare(self) -> Request:
         """The next request, shrunk to fit, with its cache markers."""
@@ -182,7 +187,15 @@ class Session:
 
     async def add_results(self, results: Sequence[ToolResult]) -> None:
         """Answer the calls of the last reply."""
-        await self.transcript.append(heard("user", tuple(results), self.clock))
+        await self.transcript.append(*await self.keep(heard("user", tuple(results), self.clock)))
+
+    async def keep(self, said: Said) -> Sequence[Record]:
+        """The loop's slot: words or results as they are recorded, with what others add to them."""
+        extras: list[Extra] = []
+        for rider in self.riders:
+            extras += await rider.beside(said, self.view)
+        self._untold += [extra.notice for extra in extras if extra.notice]
+        return with_extras(said, extras, self.clock, inside_results=self.profile.strips_old_thinking)
 
     async def fit(self, view: View, overflow: PromptTooLong | None) -> list[Record]:
         """The loop's slot: what must happen to the view before it can be sent."""
@@ -233,9 +246,11 @@ class Session:
         is_known = model is not None and profile(model).known
         self.meter = self.meter.after(usage, model if model and is_known else self.base.model)
 
-    def warnings(self) -> list[str]:
-        """What there is to tell about the prefix, the cache and what tools are made of, told once."""
-        return [*self._books.warnings(), *(line for teller in self.tellers for line in teller())]
+    def notices(self) -> list[Notice]:
+        """What there is to tell the person: what was added to the conversation, what is amiss; told once."""
+        told, self._untold = self._untold, []
+        amiss = [*self._books.warnings(), *(line for teller in self.tellers for line in teller())]
+        return [*(Notice(line) for line in told), *(Notice(line, "warning") for line in amiss)]
 
 
 def _without_system(messages: list[JsonObject]) -> list[JsonObject]:

@@ -8,7 +8,7 @@ from contextlib import aclosing
 from nacre.agents.session import Session
 from nacre.loop.limits import Limits
 from nacre.loop.loop import Slots, run
-from nacre.messages.events import Event, Notice, ProviderEvent, Reply, StartedOver, TurnDone
+from nacre.messages.events import Event, ProviderEvent, Reply, StartedOver, TurnDone
 from nacre.messages.usage import Usage
 from nacre.messages.view import View
 from nacre.providers.base import Provider
@@ -21,6 +21,8 @@ async def turn(
     """From the person's text to the final reply; the text is on disk before anything is sent."""
     if text is not None:
         await session.add_user(text)
+        for notice in session.notices():
+            yield notice
     spent, rounds, last = Usage(), 0, None
     paid_before = session.meter.cost_usd
 
@@ -29,7 +31,7 @@ async def turn(
             async for event in events:
                 yield event
 
-    slots = Slots(fit=session.fit, heard=session.heard)
+    slots = Slots(fit=session.fit, keep=session.keep, heard=session.heard)
     loop = run(session.transcript, ask, tools, slots=slots, limits=limits, clock=session.clock)
     try:
         async with aclosing(loop) as events:
@@ -43,8 +45,8 @@ async def turn(
                     case _:
                         pass
                 yield event
-                for warning in session.warnings():
-                    yield Notice(warning, "warning")
+                for notice in session.notices():
+                    yield notice
     finally:
         await session.keeper.sync()
     is_answered = last is not None and not last.message.tool_calls

@@ -16,9 +16,9 @@ from nacre.errors import PromptTooLong
 from nacre.loop.limits import Limits
 from nacre.loop.recover import Ask, Fit, Remedies, whole_reply
 from nacre.loop.round import Round, heard
-from nacre.messages.blocks import Text, ToolResult
+from nacre.messages.blocks import Text
 from nacre.messages.events import Event, Notice, Reply
-from nacre.messages.records import Record
+from nacre.messages.records import Record, Said
 from nacre.messages.transcript import Transcript
 from nacre.messages.view import View
 from nacre.tools.base import Tool
@@ -30,8 +30,8 @@ async def fits_as_it_is(view: View, overflow: PromptTooLong | None) -> Sequence[
     return ()
 
 
-async def kept_as_it_is(results: Sequence[ToolResult]) -> Sequence[ToolResult]:
-    return results
+async def kept_as_it_is(results: Said) -> Sequence[Record]:
+    return (results,)
 
 
 def heard_by_nobody(reply: Reply) -> None:
@@ -43,7 +43,8 @@ class Slots:
     """Where others take part in the loop."""
 
     fit: Fit = fits_as_it_is
-    keep: Callable[[Sequence[ToolResult]], Awaitable[Sequence[ToolResult]]] = kept_as_it_is
+    keep: Callable[[Said], Awaitable[Sequence[Record]]] = kept_as_it_is
+    """Takes the results as they would be recorded, gives what is recorded: smaller ones, with more behind."""
     heard: Callable[[Reply], None] = heard_by_nobody
 
 
@@ -78,7 +79,7 @@ async def run(
             await one.stop()
         assert one.reply is not None, "a round that ends by itself has its reply"
         if one.reply.message.tool_calls:
-            await transcript.append(heard("user", await slots.keep(one.results), clock))
+            await transcript.append(*await slots.keep(heard("user", one.results, clock)))
         elif remedies.may_continue(one.reply):
             await transcript.append(heard("user", (Text(GO_ON),), clock, meta=True))
         else:

@@ -6,8 +6,9 @@ to be announced at the tail; what was already sent is never rewritten.
 
 from __future__ import annotations
 
+import hashlib
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -34,6 +35,7 @@ __all__ = [
     "ScopedRule",
     "Skipped",
     "changed_since",
+    "digests",
     "is_claude_home",
     "load_instructions",
     "nested_for",
@@ -84,7 +86,7 @@ class Changes:
 
     changed: tuple[InstructionFile, ...]
     """New files too."""
-    gone: tuple[InstructionFile, ...]
+    gone: tuple[Path, ...]
     instructions: Instructions
 
     def __bool__(self) -> bool:
@@ -146,14 +148,26 @@ def reload(instructions: Instructions) -> Instructions:
     return replace(fresh, later=tuple(_as_before(file, because) for file in fresh.later))
 
 
-def changed_since(instructions: Instructions) -> Changes:
-    """Which files read otherwise now, to be announced at the tail (M25)."""
+def changed_since(instructions: Instructions, told: Mapping[str, str] | None = None) -> Changes:
+    """Which files read otherwise now than they were told, to be announced at the tail (M25).
+
+    `told` holds a digest by path, as of an earlier process; without it the instructions given count as told.
+    """
+    before = digests(instructions.all_files) if told is None else told
     fresh = reload(instructions)
-    before = {file.path: file.text for file in instructions.all_files}
-    now = {file.path for file in fresh.all_files}
-    changed = tuple(file for file in fresh.all_files if before.get(file.path) != file.text)
-    gone = tuple(file for file in instructions.all_files if file.path not in now)
-    return Changes(changed, gone, fresh)
+    now = digests(fresh.all_files)
+    changed = tuple(file for file in fresh.all_files if before.get(str(file.path)) != now[str(file.path)])
+    missing = (Path(path) for path, digest in before.items() if digest and path not in now)
+    # A file of a folder that nobody has looked into this time is still there, only not loaded.
+    return Changes(changed, tuple(path for path in missing if not path.exists()), fresh)
+
+
+def digests(files: Iterable[InstructionFile]) -> dict[str, str]:
+    """What stands for each file's text as the model reads it, by path."""
+    return {
+        str(file.path): hashlib.blake2b(file.text.encode(errors="replace"), digest_size=8).hexdigest()
+        for file in files
+    }
 
 
 def is_claude_home(home: Path) -> bool:

@@ -108,9 +108,9 @@ def render_changes(changes: Changes) -> str:
     """What became of instructions on disk, for the tail of the conversation; empty when nothing did."""
     parts = _instructions(changes.changed, MAX_LATER_CHARS)
     # A file emptied of its text is as good as gone.
-    gone = [*changes.gone, *(file for file in changes.changed if not file.text.strip())]
+    gone = [*changes.gone, *(file.path for file in changes.changed if not file.text.strip())]
     if gone:
-        parts.append(prompts.render(_GONE, paths=_listed(file.path for file in gone)))
+        parts.append(prompts.render(_GONE, paths=_listed(gone)))
     return prompts.render(_CHANGED, body="\n\n".join(parts)) if parts else ""
 
 

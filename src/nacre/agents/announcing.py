@@ -1,0 +1,100 @@
+"""Instructions that come in or change while a session runs, told at its tail (M23, M25)."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from nacre.agents.riding import Extra
+from nacre.memory.instructions import InstructionFile, Instructions, changed_since, digests, touched
+from nacre.memory.opening import render_changes, render_later
+from nacre.messages.blocks import JsonObject, ToolResult
+from nacre.messages.records import Said
+from nacre.messages.view import View
+from nacre.tools.workspace import Workspace
+
+INSTRUCTIONS = "instructions"
+"""The kind of note that says which instructions the model was told, in which version."""
+
+
+class Announcer:
+    """Knows what the model was told of the instructions, and tells it what is new; owned by one session."""
+
+    def __init__(self, instructions: Instructions, workspace: Workspace, view: View) -> None:
+        self._now = instructions
+        self._workspace = workspace
+        self._looked_at: set[Path] = set()
+        self._told: dict[str, str] = {}
+        """Digests by path."""
+        for note in view.noted(INSTRUCTIONS):
+            self._told |= _as_told(note.fact("files"))
+        self._is_opening = not view.items
+        """The opening of a new session, which tells them all, is not recorded yet."""
+
+    async def beside(self, said: Said, view: View) -> Sequence[Extra]:
+        """What touched files bring along goes with results; what changed on disk with a person's words."""
+        if any(isinstance(block, ToolResult) for block in said.blocks):
+            return await self._arrived()
+        if self._is_opening:
+            self._is_opening = False
+            return [self._noted(self._now.all_files)] if self._now.all_files else []
+        return await self._changed()
+
+    async def _arrived(self) -> list[Extra]:
+        paths = [path for path in self._workspace.recently_seen() if path not in self._looked_at]
+        self._looked_at.update(paths)
+        if not paths:
+            return []
+        arrival = await asyncio.to_thread(touched, self._now, reversed(paths))
+        self._now = arrival.instructions
+        now = digests(arrival.files)
+        new = [file for file in arrival.files if self._told.get(str(file.path)) != now[str(file.path)]]
+        text = render_later(new)
+        if not text:
+            return []
+        return [self._noted(new, text=text, notice=_said("now in force", (file.path for file in new)))]
+
+    async def _changed(self) -> list[Extra]:
+        changes = await asyncio.to_thread(changed_since, self._now, self._told)
+        self._now = changes.instructions
+        if not changes:
+            return []
+        # What the model wrote or read in this very version it need not be told again.
+        unknown = tuple(file for file in changes.changed if not self._has_seen(file.path))
+        text = render_changes(replace(changes, changed=unknown))
+        notice = _said("instructions changed", [*(file.path for file in unknown), *changes.gone])
+        return [self._noted(changes.changed, gone=changes.gone, text=text, notice=notice)]
+
+    def _has_seen(self, path: Path) -> bool:
+        seen = self._workspace.seen(path.resolve())
+        try:
+            return seen is not None and seen.digest == hashlib.sha256(path.read_bytes()).hexdigest()
+        except OSError:
+            return False
+
+    def _noted(
+        self,
+        files: Iterable[InstructionFile],
+        *,
+        gone: Iterable[Path] = (),
+        text: str = "",
+        notice: str = "",
+    ) -> Extra:
+        told = digests(files) | {str(path): "" for path in gone}
+        self._told |= told
+        facts: JsonObject = {"files": {**told}}
+        return Extra(kind=INSTRUCTIONS, text=text, facts=facts, notice=notice)
+
+
+def _as_told(written: object) -> dict[str, str]:
+    if not isinstance(written, dict):
+        return {}
+    return {str(path): digest for path, digest in written.items() if isinstance(digest, str)}
+
+
+def _said(what: str, paths: Iterable[Path]) -> str:
+    names = ", ".join(map(str, paths))
+    return f"{what}: {names}" if names else ""
