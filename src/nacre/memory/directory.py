@@ -119,15 +119,7 @@ class Memory:
 
     async def find(self, wanted: str) -> Entry:
         """One entry by its file, its name, or the words that only it answers to."""
-        entries = await self.list()
-        names = {wanted, f"{wanted}.md", wanted.casefold()}
-        exact = [one for one in entries if {one.file, one.title.casefold()} & names]
-        found = exact or [one.entry for one in rank(wanted, entries)]
-        if not found:
-            raise StoreError(f"no memory answers to {wanted!r}; `nacre memory list` shows them")
-        if len(found) > 1 and not exact:
-            return _clearly_best(wanted, entries)
-        return found[0]
+        return the_one(wanted, await self.list())
 
     async def save(self, draft: Draft, change: Change, *, allow_secret: bool = False) -> Saved:
         """Write a memory and its line in the index, together or not at all.
@@ -230,6 +222,18 @@ class Memory:
         description = draft.description or description_of(draft.body)
         same = same_subject(draft.name, description, known)
         return same.file if same else file_name(draft.name, taken=tx.files())
+
+
+def the_one(wanted: str, entries: Entries) -> Entry:
+    """The entry that is meant by a file, a name, or words that only it answers to."""
+    names = {wanted, f"{wanted}.md", wanted.casefold()}
+    exact = [one for one in entries if {one.file, one.title.casefold()} & names]
+    found = exact or [one.entry for one in rank(wanted, entries)]
+    if not found:
+        raise StoreError(f"no memory answers to {wanted!r}; `nacre memory list` shows them")
+    if len(found) > 1 and not exact:
+        return _clearly_best(wanted, entries)
+    return found[0]
 
 
 def refuse_secrets(text: str) -> None:

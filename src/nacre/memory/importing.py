@@ -13,6 +13,7 @@ from datetime import datetime
 
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import OutsideStore
+from nacre.memory.daily_lines import day_of
 from nacre.memory.entry import KINDS, Change, Draft, Origin, compose, file_name, read_entry, title_of
 from nacre.memory.folder import TEAM, Folder, version_of
 from nacre.memory.frontmatter import Document
@@ -22,6 +23,7 @@ from nacre.memory.location import Location
 from nacre.memory.scan import LOGS, Skipped
 from nacre.memory.secrets import find_secrets
 from nacre.memory.transaction import transact
+from nacre.memory.watch import Watch
 
 ROOM_FOR_A_LINE = 151
 """What one more pointer takes at most; with more memories than fit, the rest are rightly unlisted (M8)."""
@@ -37,6 +39,8 @@ class Terms:
     origin: Origin = "untrusted"
     """Who vouches for what another program worked out; files keep what they say of themselves."""
     allow_secret: bool = False
+    keeps_index: bool = True
+    """Off: nothing is listed, because no index is loaded (M19) or only the dream writes it (M17)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +71,16 @@ class Imported:
 
 
 async def take_in(
-    location: Location, batch: Batch, *, terms: Terms, change: Change, clock: Clock = SYSTEM_CLOCK
+    location: Location,
+    batch: Batch,
+    *,
+    terms: Terms,
+    change: Change,
+    clock: Clock = SYSTEM_CLOCK,
+    watch: Watch | None = None,
 ) -> Imported:
     """Write all that is new in one change."""
-    async with transact(location, change, clock=clock) as tx:
+    async with transact(location, change, clock=clock, watch=watch) as tx:
         present = {file: tx.read(file)[0] or b"" for file in tx.files()}
         plan = await asyncio.to_thread(_planned, batch, location, present, terms, clock.now())
         for file, data in plan.writes.items():
@@ -170,7 +180,8 @@ def _planned(
         read_entry(file, data).body.strip(): file for file, data in present.items() if file != INDEX_FILE
     }
     for source in batch.files:
-        if batch.index is not None or Document.parse(source.data).has_frontmatter:
+        is_log = day_of(source.file) is not None
+        if batch.index is not None or is_log or Document.parse(source.data).has_frontmatter:
             _keep(plan, source)
         else:
             _note(plan, source, bodies, now)
@@ -179,7 +190,8 @@ def _planned(
     theirs = _their_index(plan, batch)
     if theirs is not None and not _takes_over(plan):
         _keep_words(plan, theirs, bodies, now)
-    _list(plan, theirs)
+    if terms.keeps_index:
+        _list(plan, theirs)
     return plan
 
 
@@ -262,7 +274,7 @@ def _their_index(plan: _Plan, batch: Batch) -> bytes | None:
 
 def _takes_over(plan: _Plan) -> bool:
     """Whether their index can be ours as it is: we have none, and every file has its name."""
-    return INDEX_FILE not in plan.present and not plan.renamed
+    return plan.terms.keeps_index and INDEX_FILE not in plan.present and not plan.renamed
 
 
 def _keep_words(plan: _Plan, theirs: bytes, bodies: dict[str, str], now: datetime) -> None:

@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 from nacre.memory.entry import KINDS, Entry, Kind, entry_of
 from nacre.memory.frontmatter import Document
 from nacre.memory.index import INDEX_FILE, Index, is_listable, pressure
-from nacre.memory.scan import NotAMemory, Skipped, read_head, scan
+from nacre.memory.scan import LOGS, NotAMemory, Skipped, read_head, scan
 from nacre.memory.wording import description_of
 from nacre.memory.yaml_check import misread_fields
 
@@ -120,6 +120,8 @@ class _Folder:
     """The files that go by each name, spelled alike."""
     known: frozenset[str]
     """All that a link may say: names and files, spelled alike."""
+    logs: frozenset[str]
+    """Days' logs: no topics, but a pointer may name one (M17)."""
 
     @classmethod
     def read(cls, directory: Path) -> _Folder:
@@ -151,7 +153,8 @@ class _Folder:
         for topic in topics:
             names.setdefault(_slug(topic.entry.name), []).append(topic.entry.file)
         known = frozenset((*names, *(_slug(_stem(topic.entry.file)) for topic in topics)))
-        return cls(tuple(topics), tuple(skipped), indexes, names, known)
+        logs = frozenset(path.relative_to(directory).as_posix() for path in (directory / LOGS).rglob("*.md"))
+        return cls(tuple(topics), tuple(skipped), indexes, names, known, logs)
 
     def index_of(self, file: str) -> str:
         """The folder whose index is to list this file."""
@@ -167,7 +170,7 @@ class _Folder:
     @property
     def files(self) -> set[str]:
         """Everything a pointer may name: odd files are there too."""
-        return {topic.entry.file for topic in self.topics} | {one.file for one in self.skipped}
+        return {topic.entry.file for topic in self.topics} | {one.file for one in self.skipped} | self.logs
 
 
 def _topic_problems(topic: _Topic, folder: _Folder) -> Iterable[LintProblem]:

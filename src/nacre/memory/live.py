@@ -13,6 +13,7 @@ from nacre.memory.edits import LIVE
 from nacre.memory.location import Location
 from nacre.memory.recovery import Place, told
 from nacre.memory.transaction import LOCK_WAIT, held, in_thread, opened
+from nacre.memory.watch import Watch
 from nacre.store import disk
 
 
@@ -22,19 +23,21 @@ async def agent_live(
     *,
     clock: Clock = SYSTEM_CLOCK,
     timeout: float = LOCK_WAIT,  # noqa: ASYNC109 - for the lock, not for the whole
+    watch: Watch | None = None,
 ) -> AsyncIterator[None]:
     """Hold a mark from here to the end; edits before it are the user's, edits meanwhile are unconfirmed.
 
     A process that is killed leaves its mark, so that what it did is still told apart at the next opening.
+    The watch of the session saves looking at every file once more, here and at its end.
     """
-    async with held(location, clock=clock, timeout=timeout) as place:
+    async with held(location, clock=clock, timeout=timeout, watch=watch) as place:
         await in_thread(opened, place, clock)
         lock = await in_thread(_marked, place, clock)
     try:
         yield
     finally:
         try:
-            async with held(location, clock=clock, timeout=timeout) as place:
+            async with held(location, clock=clock, timeout=timeout, watch=watch) as place:
                 await in_thread(opened, place, clock)
                 # Still under the directory's lock: nobody can have picked up edits in between.
                 await in_thread(Path(lock.lock_file).unlink, missing_ok=True)

@@ -11,6 +11,7 @@ from nacre.memory.folder import conflict, is_ours
 from nacre.memory.lint import fixes
 from nacre.memory.location import Location
 from nacre.memory.transaction import transact
+from nacre.memory.watch import Watch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,10 +22,20 @@ class Mended:
     commit: str
 
 
-async def mend(location: Location, change: Change, *, clock: Clock = SYSTEM_CLOCK) -> Mended:
-    """Apply every fix; what somebody changed since it was read is a conflict, and then nothing is written."""
-    async with transact(location, change, clock=clock) as tx:
-        found = await asyncio.to_thread(fixes, location.directory)
+async def mend(
+    location: Location,
+    change: Change,
+    *,
+    clock: Clock = SYSTEM_CLOCK,
+    watch: Watch | None = None,
+    with_index: bool = True,
+) -> Mended:
+    """Apply every fix; what somebody changed since it was read is a conflict, and then nothing is written.
+
+    The index is left alone where it is switched off (M19), or where only the dream writes it (M17).
+    """
+    async with transact(location, change, clock=clock, watch=watch) as tx:
+        found = await asyncio.to_thread(fixes, location.directory, with_index=with_index)
         # The team's folder has a history of its own.
         found = [fix for fix in found if is_ours(fix.file)]
         for fix in found:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import StoreError
 from nacre.memory.directory import INDEX_FILE, Memory
 from nacre.memory.entry import Change, file_name
 from nacre.memory.folder import ABSENT, Folder, version_of
 from nacre.memory.pointers import Index
-from nacre.memory.transaction import transact
 
 MOVED = "moved from "
 """How the reason of a move begins: whoever erases a memory looks for it on the other side, too."""
@@ -28,9 +26,7 @@ class Moved:
     """Empty when the same bytes were there already."""
 
 
-async def move(
-    wanted: str, *, source: Memory, target: Memory, change: Change, clock: Clock = SYSTEM_CLOCK
-) -> Moved:
+async def move(wanted: str, *, source: Memory, target: Memory, change: Change) -> Moved:
     """Take an entry over byte for byte, then remove it: a crash in between leaves it twice, never nowhere."""
     entry = await source.find(wanted)
     data = Folder(source.location.directory).read(entry.file)
@@ -44,7 +40,7 @@ async def move(
     if present is None:
         # What is private stays private on either side, so a secret that was allowed here is allowed there.
         added = await target.put(file, data, change, if_version=ABSENT, allow_secret=True)
-    async with transact(source.location, change, clock=clock) as tx:
+    async with source.transact(change) as tx:
         tx.delete(entry.file, if_version=version_of(data))
         index, version = tx.read(INDEX_FILE)
         if index is not None:

@@ -11,7 +11,9 @@ from nacre.memory.contain import INDEX_FILE
 from nacre.memory.entry import Change
 from nacre.memory.location import Location
 from nacre.memory.recovery import Place, pack, told
+from nacre.memory.scan import LOGS
 from nacre.memory.transaction import LOCK_WAIT, Transaction, held, in_thread, opened, transact
+from nacre.memory.watch import Watch
 from nacre.store.history import Commit, History
 from nacre.store.history_purge import Purged, Scrub
 from nacre.store.history_purge import purge as purge_history
@@ -24,6 +26,7 @@ async def undo(
     change: Change,
     clock: Clock = SYSTEM_CLOCK,
     timeout: float = LOCK_WAIT,  # noqa: ASYNC109 - for the lock, not for the whole
+    watch: Watch | None = None,
 ) -> str:
     """Reverse one commit (the newest, unless one is named) and return the commit that does so.
 
@@ -34,7 +37,7 @@ async def undo(
     if not target:
         raise StoreError("there is nothing to undo: memory was never changed")
     undone = history.one(target)
-    async with transact(location, change, clock=clock, timeout=timeout) as tx:
+    async with transact(location, change, clock=clock, timeout=timeout, watch=watch) as tx:
         await in_thread(_reverse, tx, history, undone)
     return tx.commit or tx.newest
 
@@ -78,8 +81,9 @@ def _merged(file: str, present: bytes | None, *, after: bytes | None, before: by
     """What a file becomes that changed since; none when the two changes cannot be told apart."""
     if present is None or after is None:
         return None
-    # A topic that this commit made goes whole or not at all; of an index it made, its lines go.
-    if before is None and file.rpartition("/")[2] != INDEX_FILE:
+    # A topic that this commit made goes whole or not at all; of an index or a log it made, its lines go.
+    is_list = file.rpartition("/")[2] == INDEX_FILE or file.startswith(f"{LOGS}/")
+    if before is None and not is_list:
         return None
     return reversed_text(present, after=after, before=before or b"")
 
