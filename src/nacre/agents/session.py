@@ -6,7 +6,7 @@ Usable on its own by people with a loop of their own: `prepare` gives a request,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
@@ -132,6 +132,8 @@ class Session:
         self._asked = 0
         self.tellers: list[Callable[[], Iterable[str]]] = []
         """Others that may have something to tell in a turn."""
+        self.filters: list[Callable[[Said], Awaitable[Said]]] = []
+        """What words and results pass through before they are recorded."""
         self.riders: list[Rider] = []
         """Others that may have something to add to a message."""
         self._untold: list[str] = []
@@ -191,6 +193,8 @@ class Session:
 
     async def keep(self, said: Said) -> Sequence[Record]:
         """The loop's slot: words or results as they are recorded, with what others add to them."""
+        for passed in self.filters:
+            said = await passed(said)
         extras: list[Extra] = []
         for rider in self.riders:
             extras += await rider.beside(said, self.view)

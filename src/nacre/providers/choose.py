@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from ipaddress import ip_address
 from typing import Literal, get_args
+from urllib.parse import urlsplit
 
 from nacre.cache.rules import SHIPPED, profile
 from nacre.errors import ConfigError
@@ -75,6 +77,18 @@ def choose(model: str | None, environ: Mapping[str, str]) -> Choice:
         reason="no language model is configured: the embedded engine answers by rules",
         offer=_OFFER,
     )
+
+
+def leaves_machine(choice: Choice, environ: Mapping[str, str]) -> bool:
+    """Whether what is asked goes to somebody else's computer (M27)."""
+    if choice.provider_name == "embedded":
+        return False
+    address = environ.get("ANTHROPIC_BASE_URL" if choice.provider_name == "anthropic" else "OPENAI_BASE_URL")
+    host = urlsplit(address).hostname if address else None
+    try:
+        return host is None or (host != "localhost" and not ip_address(host).is_loopback)
+    except ValueError:
+        return True
 
 
 def build(choice: Choice, environ: Mapping[str, str], *, retry: RetrySettings | None = None) -> Provider:

@@ -1,0 +1,46 @@
+"""Local-only memories are taken out of what is about to leave the machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from nacre.memory.staying import MARKER, staying_in
+
+SECRET = """---
+name: Salary of the person
+description: What the person earns in a year
+local-only: true
+---
+The salary is 81,000 a year.
+It is paid on the 25th of each month.
+"""
+
+
+def test_every_line_of_a_local_only_memory_is_replaced_however_it_is_spaced(tmp_path: Path) -> None:
+    """M27: read whole, one line found by a search, or squeezed onto one line."""
+    (tmp_path / "salary.md").write_text(SECRET)
+    (tmp_path / "tea.md").write_text(
+        "---\nname: Tea\ndescription: likes green tea\n---\nGreen tea, always.\n"
+    )
+    staying = staying_in([tmp_path])
+    assert staying.files == {"salary.md"}
+    for text in (
+        SECRET,
+        "x:3:The salary is 81,000 a year.",
+        "said: The salary  is\n81,000 a year. It is paid",
+    ):
+        left = staying.without(text)
+        assert "81,000" not in left
+        assert MARKER in left
+    assert staying.without("Green tea, always.") == "Green tea, always."
+
+
+def test_the_index_does_not_point_to_them(tmp_path: Path) -> None:
+    """M27, M8"""
+    (tmp_path / "salary.md").write_text(SECRET)
+    index = b"- [Salary](salary.md) \xe2\x80\x94 what they earn\n- [Tea](tea.md) \xe2\x80\x94 green\n"
+    assert staying_in([tmp_path]).index(index) == b"- [Tea](tea.md) \xe2\x80\x94 green\n"
+
+
+def test_a_directory_that_is_not_there_holds_nothing(tmp_path: Path) -> None:
+    assert staying_in([tmp_path / "nowhere"]).entries == ()
