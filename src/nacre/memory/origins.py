@@ -11,7 +11,7 @@ from nacre.memory.entry import Origin
 RUN = 3
 """Words in a row that count as repeated: two meet by chance, and four miss a text with small changes."""
 FROM_OUTSIDE = 0.3
-"""From this share of its runs on a text repeats what a tool said: a quotation is often wrapped in own words."""
+"""From this share of its runs on a text repeats what a tool said: a quotation may be wrapped in own words."""
 FROM_USER = 0.5
 """From this share on it is the person's own statement; below it the agent put it into words."""
 
