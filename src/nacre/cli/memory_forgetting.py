@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
@@ -12,39 +12,125 @@ from nacre.cli.memory_history import known_file
 from nacre.cli.memory_opening import by_hand, json_option, read_only, run, scope_option, writable
 from nacre.cli.options import RunOptions, load_settings
 from nacre.cli.output import is_terminal, print_error, print_json, printable
+from nacre.cli.progress import progress_line
 from nacre.errors import StoreError
+from nacre.messages.blocks import JsonObject
 
 if TYPE_CHECKING:
     from nacre.memory.directory import Memory
+    from nacre.memory.purging import Erased, Past
+    from nacre.memory.purging_home import Spot, Sweep
 
 REASON = "forgotten by hand"
+SHOWN = 20
+"""So many places are named one by one; `--json` has all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """How a memory shall be forgotten."""
+
+    scope: str
+    as_json: bool
+    yes: bool
+    dry_run: bool
+    own_words: bool
+    foreign: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Purge:
+    """What a purge found and did."""
+
+    past: Past
+    found: tuple[Spot, ...]
+    left: tuple[Spot, ...]
+    erased: Erased | None = None
+    """None while nothing was done."""
 
 
 @click.command(short_help="Remove a memory.")
 @click.argument("name")
-@click.option("--purge", is_flag=True, help="Erase it from the history too; this cannot be undone.")
+@click.option("--purge", is_flag=True, help="Erase it from history and sessions too; this cannot be undone.")
+@click.option("--dry-run", is_flag=True, help="With --purge: only say where it is.")
+@click.option("--own-words", is_flag=True, help="With --purge: also where you typed the same words yourself.")
+@click.option("--foreign", is_flag=True, help="With --purge: also in logs that another program wrote.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @scope_option
 @json_option
 @click.pass_obj
-def forget(options: RunOptions, /, name: str, *, purge: bool, yes: bool, scope: str, as_json: bool) -> int:
-    """Remove a memory and its line in the index; the history keeps it unless --purge."""
-    if purge and not yes and not is_terminal(sys.stdin):
-        raise click.UsageError("--purge cannot be undone; add --yes where nobody can be asked")
-    opened = run(writable(options, scope))
+def forget(options: RunOptions, /, name: str, *, purge: bool, **given: str | bool) -> int:
+    """Remove a memory and its line in the index; the history keeps it unless --purge.
+
+    A purge takes its words out of the history, of every session's log and of what lies beside the logs, then
+    looks through everything again. Exit code 1 when something is left; what and why is told.
+    """
+    wanted = Wanted(**given)  # type: ignore[arg-type]
+    if not purge and (wanted.dry_run or wanted.own_words or wanted.foreign):
+        raise click.UsageError("--dry-run, --own-words and --foreign go with --purge")
     if purge:
-        file = run(_exact(opened, name))
-        if not yes and not click.confirm(f"Erase {printable(file)} for good?", err=True):
-            print_error("nothing was erased")
-            return 1
-        return _purge(options, opened, file, scope=scope, as_json=as_json)
+        return _purged(options, name, wanted)
+    opened = run(writable(options, wanted.scope))
     entry, commit = run(opened.forget(name, by_hand(REASON)))
-    if as_json:
+    if wanted.as_json:
         print_json({"file": entry.file, "commit": commit})
     else:
         print(printable(f"forgot {entry.file}: {entry.description or entry.title}"))
         print(f"`nacre memory undo {commit[:10]}` brings it back.")
     return 0
+
+
+def _purged(options: RunOptions, name: str, wanted: Wanted) -> int:
+    """First all sessions, then the memory itself: what it said is known only as long as it is there."""
+    if not (wanted.yes or wanted.dry_run or is_terminal(sys.stdin)):
+        raise click.UsageError("--purge cannot be undone; add --yes where nobody can be asked")
+    opened = run((read_only if wanted.dry_run else writable)(options, wanted.scope))
+    others = [run(read_only(options, "project" if wanted.scope == "user" else "user"))]
+    past, sweep = _plan(options, opened, others, run(_exact(opened, name)), wanted)
+    with progress_line("looking through all sessions") as progress:
+        found = sweep.look(progress)
+    purge = Purge(past=past, found=tuple(found), left=tuple(spot for spot in found if spot.why))
+    if wanted.dry_run:
+        return _told(purge, as_json=wanted.as_json)
+    if busy := next((spot for spot in found if spot.is_busy), None):
+        raise StoreError(
+            f"nothing was erased: {busy.why.partition(';')[0]} and quotes it; close it there first"
+        )
+    if not wanted.yes and not _is_confirmed(purge):
+        print_error("nothing was erased")
+        return 1
+    return _told(_erased(purge, sweep, opened, others), as_json=wanted.as_json)
+
+
+def _plan(
+    options: RunOptions, opened: Memory, others: list[Memory], file: str, wanted: Wanted
+) -> tuple[Past, Sweep]:
+    from nacre.memory.instructions import is_claude_home
+    from nacre.memory.purging import past_of
+    from nacre.memory.purging_home import Wishes
+
+    home = load_settings(options).home
+    past = past_of(opened, file, others=others)
+    wishes = Wishes(own_words=wanted.own_words, foreign=wanted.foreign)
+    return past, past.sweep(home, wishes=wishes, is_shared=is_claude_home(home))
+
+
+def _is_confirmed(purge: Purge) -> bool:
+    for spot in purge.left[:SHOWN]:
+        print_error(f"this would stay: {_place(spot)}: {spot.why}")
+    return click.confirm(f"Erase {printable(purge.past.file)} for good?", err=True)
+
+
+def _erased(purge: Purge, sweep: Sweep, opened: Memory, others: list[Memory]) -> Purge:
+    from dataclasses import replace
+
+    from nacre.memory.purging import erase
+
+    failed = sweep.clean(spot for spot in purge.found if not spot.why)
+    if failed:
+        raise StoreError(f"not everything could be erased, so the memory is still there: {failed[0].why}")
+    erased = run(erase(opened, purge.past.file, by_hand(REASON), others=others))
+    return replace(purge, erased=erased, left=tuple(sweep.remaining()))
 
 
 async def _exact(opened: Memory, name: str) -> str:
@@ -58,40 +144,60 @@ async def _exact(opened: Memory, name: str) -> str:
     return file
 
 
-def _purge(options: RunOptions, opened: Memory, file: str, *, scope: str, as_json: bool) -> int:
-    from nacre.memory.purging import erase
-
-    other = run(read_only(options, "project" if scope == "user" else "user"))
-    erased = run(erase(opened, file, by_hand(REASON), others=[other]))
-    sessions = _mentions(options, file, everywhere=scope == "user")
+def _told(purge: Purge, *, as_json: bool) -> int:
+    left = [*purge.past.shared, *purge.left]
+    named = purge.erased.left if purge.erased else ()
     if as_json:
-        print_json({
-            "file": file,
-            "commits": erased.commits,
-            "files": [*erased.files],
-            "left": [*erased.left],
-            "sessions": [*sessions],
-        })  # fmt: skip
+        print_json(_report(purge, left))
     else:
-        been = f"it had been in {erased.commits:,} commit{'s' * (erased.commits != 1)}"
-        print(printable(f"erased {file}: {been}"))
-        if erased.left:
-            print_error(f"still named in {', '.join(erased.left)}; edit those by hand")
-        if sessions:
-            print_error(
-                f"the logs of these sessions name it: {', '.join(sessions)}; see `nacre sessions show`"
-            )
-        if not erased.left and not sessions:
-            print("Nothing of it is left.")
-    return 1 if erased.left or sessions else 0
+        _print_report(purge, left)
+    return 1 if left or named else 0
 
 
-def _mentions(options: RunOptions, file: str, *, everywhere: bool) -> list[str]:
-    """The sessions whose logs name the file."""
-    from nacre.store.sessions import Sessions
+def _report(purge: Purge, left: list[Spot]) -> JsonObject:
+    named = purge.erased.left if purge.erased else ()
+    return {
+        "file": purge.past.file,
+        "dry_run": purge.erased is None,
+        "commits": purge.erased.commits if purge.erased else purge.past.commits,
+        "files": [*purge.erased.files] if purge.erased else [],
+        "left": [*named, *dict.fromkeys(str(spot.path) for spot in left)],
+        "sessions": [*dict.fromkeys(spot.session for spot in left if spot.session)],
+        "erased": [_as_json(spot) for spot in purge.found if not spot.why],
+        "remaining": [_as_json(spot) for spot in left],
+    }
 
-    settings = load_settings(options)
-    cwd = None if everywhere else settings.cwd
-    # `tea.md` is not named where `green_tea.md` is.
-    hits = Sessions(settings.home).search(rf"(?<![\w.-]){re.escape(file)}", regex=True, cwd=cwd)
-    return list(dict.fromkeys(hit.session for hit in hits))
+
+def _as_json(spot: Spot) -> JsonObject:
+    return {"path": str(spot.path), "session": spot.session or None, "line": spot.line, "why": spot.why}
+
+
+def _print_report(purge: Purge, left: list[Spot]) -> None:
+    is_done = purge.erased is not None
+    commits = purge.erased.commits if purge.erased else purge.past.commits
+    tense = "it had been" if is_done else "it is"
+    verb = "erased" if is_done else "would erase"
+    print(printable(f"{verb} {purge.past.file}: {tense} in {commits:,} commit{'s' * (commits != 1)}"))
+    gone = [spot for spot in purge.found if not spot.why]
+    for session in dict.fromkeys(spot.session for spot in gone if spot.session):
+        lines = [str(spot.line) for spot in gone if spot.session == session and spot.line]
+        print(printable(f"{tense} in session {session}: {_counted(lines)}"))
+    for name in purge.erased.left if purge.erased else ():
+        print_error(f"left: {name} still names it; edit it by hand")
+    for spot in left[:SHOWN]:
+        print_error(f"left: {_place(spot)}: {spot.why}")
+    if len(left) > SHOWN:
+        print_error(f"left: {len(left) - SHOWN:,} more places; --json lists them")
+    if purge.erased and not purge.erased.left and not left:
+        print("Nothing of it is left: everything was looked through again.")
+
+
+def _counted(lines: list[str]) -> str:
+    if not lines:
+        return "files beside its log"
+    more = f" and {len(lines) - SHOWN:,} more" if len(lines) > SHOWN else ""
+    return f"line{'s' * (len(lines) > 1)} {', '.join(lines[:SHOWN])}{more}"
+
+
+def _place(spot: Spot) -> str:
+    return f"{spot.path}:{spot.line}" if spot.line else str(spot.path)

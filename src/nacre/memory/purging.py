@@ -1,21 +1,27 @@
-"""Erase a memory for good: out of the directory, out of every commit, and say where it had been (M14b)."""
+"""Erase a memory for good: from the directory, every commit, every session; say where it had been (M14b)."""
 
 from __future__ import annotations
 
+import hashlib
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 
 from nacre.memory.directory import Memory
-from nacre.memory.entry import Change
+from nacre.memory.entry import Change, read_entry
 from nacre.memory.folder import Folder
 from nacre.memory.moving import MOVED
-from nacre.memory.pointers import Index
+from nacre.memory.pointers import INDEX_FILE, Index
+from nacre.memory.purging_home import Spot, Sweep, Wishes, forget_derived
+from nacre.memory.traces import Traces
 from nacre.memory.undo import purge
+from nacre.store.history import History
 from nacre.store.history_purge import Scrub
 
 ALL_CHANGES = 1_000_000
 """More changes than any history has: a memory that was moved once is to be found however long ago it was."""
+SAYS_SO_TOO = "another memory says the same; forget that one, too, if it shall go"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +35,55 @@ class Erased:
     """Objects of the history and files of the directory that still name it."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Past:
+    """All that one memory ever said, read before it is erased: afterwards nobody knows it any more."""
+
+    file: str
+    folder: str
+    texts: tuple[str, ...] = field(repr=False)
+    copies: frozenset[str] = field(repr=False)
+    """SHA-256 of every content its file had."""
+    commits: int
+    shared: tuple[Spot, ...] = ()
+    """Other memories that say the same in the same words."""
+    others: tuple[str, ...] = field(default=(), repr=False)
+
+    def sweep(self, home: Path, *, wishes: Wishes, is_shared: bool = False) -> Sweep:
+        """What finds and erases it in the sessions of a home.
+
+        `is_shared` says that the home is another program's as well, whose logs are changed only when asked.
+        """
+        traces = Traces(self.file, self.texts, folder=self.folder, others=self.others)
+        return Sweep(home=home, traces=traces, copies=self.copies, is_shared=is_shared, wishes=wishes)
+
+
+def past_of(memory: Memory, file: str, *, others: Sequence[Memory] = ()) -> Past:
+    """What a memory says and said, here and where it was moved from or to."""
+    contents: dict[bytes, None] = {}
+    pointers: dict[str, None] = {}
+    commits = 0
+    for one in (memory, *[other for other in others if _had(other, file)]):
+        versions = list(_versions(one, file))
+        commits += len(versions)
+        for content, index in versions:
+            contents.update({content: None} if content else {})
+            pointers.update(dict.fromkeys(_pointers(index, file)))
+    texts = [text for content in contents for text in _texts(file, content)]
+    folder = Folder(memory.location.directory)
+    whole = Traces(file, [*texts, *pointers])
+    same = {name: text for name, text in _kept(folder, file) if whole.are_in(text)}
+    return Past(
+        file=file,
+        folder=memory.location.directory.name,
+        texts=(*texts, *pointers),
+        copies=frozenset(hashlib.sha256(content).hexdigest() for content in contents),
+        commits=commits,
+        shared=tuple(Spot(path=memory.location.directory / name, why=SAYS_SO_TOO) for name in same),
+        others=tuple(same.values()),
+    )
+
+
 async def erase(memory: Memory, file: str, change: Change, *, others: Sequence[Memory] = ()) -> Erased:
     """Forget a file if it is there, then take it and its lines out of the whole history.
 
@@ -37,8 +92,10 @@ async def erase(memory: Memory, file: str, change: Change, *, others: Sequence[M
     """
     if Folder(memory.location.directory).read(file) is not None:
         await memory.forget(file, change)
-    concerned = [memory, *[other for other in others if await _had(other, file)]]
+    concerned = [memory, *[other for other in others if _had(other, file)]]
     found = [await _purged(one, file) for one in concerned]
+    for one in concerned:
+        forget_derived(one.location.cache)
     return Erased(
         file=file,
         commits=sum(one.commits for one in found),
@@ -55,11 +112,41 @@ async def _purged(memory: Memory, file: str) -> Erased:
     return Erased(file=file, commits=purged.commits, files=purged.files, left=(*purged.left, *naming))
 
 
-async def _had(other: Memory, file: str) -> bool:
+def _had(other: Memory, file: str) -> bool:
     """Whether this very memory went through another directory; one that merely has its name did not."""
     if Folder(other.location.directory).read(file) is not None:
         return False
-    return any(one.reason.startswith(MOVED) for one in await other.log(limit=ALL_CHANGES, file=file))
+    changes = History(other.location.history).log(ALL_CHANGES, file=file)
+    return any(one.reason.startswith(MOVED) for one in changes)
+
+
+def _versions(memory: Memory, file: str) -> Iterator[tuple[bytes, bytes]]:
+    """What the file and the index held after each change of the file, and hold now."""
+    history = History(memory.location.history)
+    for commit in history.log(ALL_CHANGES, file=file):
+        yield history.read(commit.id, file) or b"", history.read(commit.id, INDEX_FILE) or b""
+    folder = Folder(memory.location.directory)
+    now = folder.read(file)
+    if now is not None:
+        yield now, folder.read(INDEX_FILE) or b""
+
+
+def _texts(file: str, content: bytes) -> Iterable[str]:
+    entry = read_entry(file, content)
+    return [text for text in (entry.body, entry.description, entry.title) if text.strip()]
+
+
+def _pointers(index: bytes, file: str) -> Iterator[str]:
+    for line in Index.parse(index).lines:
+        if line.file == file:
+            yield from (text for text in (line.title, line.hook) if text)
+
+
+def _kept(folder: Folder, file: str) -> Iterator[tuple[str, str]]:
+    """The other memories, with what they say."""
+    for name in sorted(folder.scan()):
+        if name not in {file, INDEX_FILE}:
+            yield name, (folder.read(name) or b"").decode(errors="replace")
 
 
 def without_pointers(file: str) -> Scrub:

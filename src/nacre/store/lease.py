@@ -34,9 +34,7 @@ class Lease:
 
 def take(home: Path, log: Path) -> Lease:
     """Take the lease on a log, or raise `SessionBusy` that names who holds it."""
-    folder = home / LEASE_FOLDER
-    # The same id may stand in two project folders, so the path is part of the name.
-    name = f"{log.stem}-{hashlib.blake2b(os.fsencode(os.path.realpath(log)), digest_size=4).hexdigest()}"
+    folder, name = home / LEASE_FOLDER, _name(log)
     holder = folder / f"{name}.holder"
     lock = FileLock(folder / f"{name}.lock", mode=disk.FILE_MODE, thread_local=False)
     try:
@@ -53,6 +51,16 @@ def take(home: Path, log: Path) -> Lease:
         body = json.dumps({"pid": os.getpid(), "host": socket.gethostname()}).encode()
         disk.replace_file(holder, body, temp_name=f".{name}.tmp", sync=False)
     return Lease(lock, holder)
+
+
+def was_taken(home: Path, log: Path) -> bool:
+    """Whether nacre ever worked on this log; on one that another program wrote it may not have."""
+    return (home / LEASE_FOLDER / f"{_name(log)}.lock").exists()
+
+
+def _name(log: Path) -> str:
+    # The same id may stand in two project folders, so the path is part of the name.
+    return f"{log.stem}-{hashlib.blake2b(os.fsencode(os.path.realpath(log)), digest_size=4).hexdigest()}"
 
 
 def _name_of(holder: Path) -> str:

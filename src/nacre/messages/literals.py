@@ -1,0 +1,96 @@
+"""Where the strings of a line of JSON stand, so that one can be changed and every other byte stays (M14b)."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+Path: TypeAlias = tuple[str | int, ...]
+"""Keys and places from the outermost value inwards."""
+
+_TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[{}\[\],:]', re.DOTALL)
+_OPENING, _CLOSING = b"{[", b"}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """One string, with its quotes, as it stands in a line."""
+
+    path: Path
+    """Where it belongs; for a key, where its value does."""
+    start: int
+    end: int
+    is_key: bool = False
+
+
+@dataclass(slots=True)
+class _Inside:
+    """An object or a list that has been entered and not left."""
+
+    is_object: bool
+    at: str | int
+    wants_key: bool
+
+
+def strings_in(line: bytes) -> Iterator[Literal]:
+    """Every string of a line in order; a line that is no JSON gives what looks like strings."""
+    for token, path, is_key in _walk(line):
+        if token[0][:1] == b'"':
+            yield Literal(path, token.start(), token.end(), is_key)
+
+
+def span_of(line: bytes, path: Path) -> tuple[int, int]:
+    """Where the object or list at a path begins and ends."""
+    opened = [token.start() for token, here, _ in _walk(line) if here == path and token[0] in _OPENING]
+    closed = [token.end() for token, here, _ in _walk(line) if here == path and token[0] in _CLOSING]
+    if not opened or not closed:
+        raise ValueError(f"nothing that opens and closes is at {path}")
+    return opened[0], closed[0]
+
+
+def read_literal(literal: bytes) -> str | None:
+    """What a string says; none when it is no valid one."""
+    try:
+        value = json.loads(literal.decode("utf-8", "surrogateescape"), strict=False)
+    except ValueError:
+        return None
+    return value if isinstance(value, str) else None
+
+
+def write_literal(text: str, *, like: bytes) -> bytes:
+    """A string for a line, escaped as the one it replaces is."""
+    written = json.dumps(text, ensure_ascii=like.isascii())
+    try:
+        return written.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return json.dumps(text).encode()
+
+
+def _walk(line: bytes) -> Iterator[tuple[re.Match[bytes], Path, bool]]:
+    """Strings, openings and closings, each with the path it is at and whether it is a key."""
+    inside: list[_Inside] = []
+    for token in _TOKEN.finditer(line):
+        mark = token[0]
+        top = inside[-1] if inside else None
+        if mark in _CLOSING:
+            if inside:
+                inside.pop()
+            yield token, _path(inside), False
+        elif mark in _OPENING:
+            yield token, _path(inside), False
+            inside.append(_Inside(mark == b"{", "" if mark == b"{" else 0, mark == b"{"))
+        elif mark == b"," and top:
+            top.at = top.at + 1 if isinstance(top.at, int) else ""
+            top.wants_key = top.is_object
+        elif mark[:1] == b'"':
+            is_key = bool(top and top.wants_key)
+            if top and is_key:
+                top.at, top.wants_key = read_literal(mark) or "", False
+            yield token, _path(inside), is_key
+
+
+def _path(inside: list[_Inside]) -> Path:
+    return tuple(each.at for each in inside)
