@@ -79,11 +79,12 @@ async def read_only(options: RunOptions, scope: str, *, picks_up: bool = False) 
     from nacre.memory.transaction import pick_up, recover
 
     location = place(options, scope)
-    if location.history.exists():
+    is_ours = location.history.exists()
+    if is_ours:
         # Looking is possible where writing is not: a disk that is read-only, a lock that is held.
         with suppress(StoreError):
             await (pick_up(location) if picks_up else recover(location))
-    return Memory(location)
+    return Memory(location, writes_cache=is_ours)
 
 
 async def writable(options: RunOptions, scope: str) -> Memory:

@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import StoreError
+from nacre.memory.contain import inside
 from nacre.memory.entry import Change, Draft, Entry, compose, read_entry
 from nacre.memory.folder import Folder
 from nacre.memory.frontmatter import Document
@@ -20,10 +21,12 @@ from nacre.memory.likeness import Found, rank, same_subject
 from nacre.memory.location import Location, MemoryPaths, claim, locate, prepare
 from nacre.memory.pointers import Index
 from nacre.memory.scan import LOGS, Scan, scan
+from nacre.memory.scan_cache import ScanCache
 from nacre.memory.secrets import find_secrets
 from nacre.memory.transaction import Transaction, recover, transact
 from nacre.memory.watch import Watch
 from nacre.memory.wording import description_of, file_name, title_of
+from nacre.store import disk
 from nacre.store.history import Commit, FileDiff, History
 from nacre.store.slug import home
 
@@ -58,8 +61,10 @@ class Memory:
         clock: Clock = SYSTEM_CLOCK,
         watch: Watch | None = None,
         keeps_index: bool = True,
+        writes_cache: bool = False,
     ) -> None:
         self.location = location
+        self._cache = ScanCache(location.cache, location.directory, writes=writes_cache)
         self.clock = clock
         self.watch = watch
         self.keeps_index = keeps_index
@@ -97,7 +102,7 @@ class Memory:
             raise StoreError(refusal)
         claim(location, cwd)
         await recover(location, clock=clock)
-        return cls(location, clock=clock, watch=watch, keeps_index=keeps_index)
+        return cls(location, clock=clock, watch=watch, keeps_index=keeps_index, writes_cache=True)
 
     def transact(self, change: Change) -> AbstractAsyncContextManager[Transaction]:
         """Hold the directory alone for one change that none of the other calls makes."""
@@ -105,7 +110,7 @@ class Memory:
 
     async def scan(self) -> Scan:
         """Every entry without its body, newest first, and what was left out."""
-        return await asyncio.to_thread(scan, self.location.directory)
+        return await asyncio.to_thread(scan, self.location.directory, self._cache)
 
     async def list(self) -> Entries:
         """Every entry with its body, newest first."""
@@ -191,10 +196,15 @@ class Memory:
         return await asyncio.to_thread(History(self.location.history).diff, commit)
 
     def _index_bytes(self) -> bytes:
+        """Every prompt gets it, so a link that came with a repository must not choose what is read (M6)."""
+        path = self.location.directory / INDEX_FILE
         try:
-            return (self.location.directory / INDEX_FILE).read_bytes()
-        except FileNotFoundError:
+            with open(disk.open_regular(inside(path.parent, INDEX_FILE), os.O_RDONLY), "rb") as source:
+                return source.read()
+        except (FileNotFoundError, NotADirectoryError):
             return b""
+        except OSError as error:
+            raise StoreError(disk.explain(error, path)) from error
 
     async def _whole(self, entry: Entry) -> Entry | None:
         """The entry with its body; none when somebody removed it meanwhile."""

@@ -70,7 +70,7 @@ def pick_up(place: Place, clock: Clock) -> str:
     if place.watch is not None:
         place.watch.settled(newest)
     if found.stamps and found.looked_at >= REWRITE_FROM:
-        trusted = {file: stamp for file, stamp in found.stamps.items() if _is_old(stamp, found.now)}
+        trusted = {file: stamp for file, stamp in found.stamps.items() if is_old(stamp, found.now)}
         _Seen(newest, trusted).write(place.cache / "seen")
     drop_stale_marks(place)
     return newest
@@ -92,7 +92,7 @@ def find(place: Place, newest: str) -> Found:
     if doubtful is None:
         if place.watch is not None:
             place.watch.start()
-        now, stamps = _fs_time(place), place.folder.scan()
+        now, stamps = fs_time(place.cache), place.folder.scan()
         doubtful = _Seen.read(place.cache / "seen").doubtful(place.history, newest, stamps)
     edits: dict[str, bytes | None] = {}
     for file in sorted(filter(_is_kept, doubtful)):
@@ -185,15 +185,16 @@ class _Seen:
         return since | other | (self.stamps.keys() - stamps.keys())
 
 
-def _is_old(stamp: Stamp, now: int) -> bool:
+def is_old(stamp: Stamp, now: int) -> bool:
+    """Whether a stamp tells one content from another: one that young may stand for two."""
     written, changed, *_ = stamp
     tick = FINE_TICK_NS if written % _SECOND_NS else COARSE_TICK_NS
     return max(written, changed) < now - tick
 
 
-def _fs_time(place: Place) -> int:
+def fs_time(cache: Path) -> int:
     """What the file system takes for now, which is what stamps are in."""
-    clock = place.cache / "lock"
+    clock = cache / "lock"
     os.utime(clock)
     return clock.stat().st_mtime_ns
 

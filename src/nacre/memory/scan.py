@@ -9,10 +9,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from nacre.memory.edits import is_old
 from nacre.memory.entry import Entry, entry_of
+from nacre.memory.folder import Stamp
 from nacre.memory.frontmatter import HEADER_LINES
 from nacre.memory.heads import head_fields
 from nacre.memory.pointers import INDEX_FILE, Index
+from nacre.memory.scan_cache import Row, ScanCache, entry_from, row_of
 from nacre.memory.wording import clipped
 from nacre.messages.jsonl_encode import timestamp
 
@@ -52,20 +55,30 @@ class Head:
     """The beginning of a file, and what its one open handle told about it."""
 
     data: bytes
-    size: int
-    mtime_ns: int
+    stamp: Stamp
+
+    @property
+    def size(self) -> int:
+        return self.stamp[2]
+
+    @property
+    def mtime_ns(self) -> int:
+        return self.stamp[0]
 
 
 class NotAMemory(Exception):  # noqa: N818 (it says what the file is; it never reaches a user)
     """The file is left out of scans, for the reason given."""
 
 
-def scan(directory: Path) -> Scan:
-    """Every topic file below the directory, by its first 30 lines."""
-    walk = _Walk(os.fspath(directory))
+def scan(directory: Path, cache: ScanCache | None = None) -> Scan:
+    """Every topic file below the directory, by its first 30 lines; with a cache, only new ones are read."""
+    walk = _Walk(os.fspath(directory), cache)
     walk.visit("", 0)
-    found = sorted(walk.found, key=lambda one: (-one[0], one[1].file))
-    return Scan(tuple(entry for _, entry in found), tuple(sorted(walk.skipped, key=lambda one: one.file)))
+    walk.keep()
+    walk.found.sort()
+    return Scan(
+        tuple(entry for _, _, entry in walk.found), tuple(sorted(walk.skipped, key=lambda one: one.file))
+    )
 
 
 def manifest_line(entry: Entry) -> str:
@@ -94,36 +107,83 @@ def read_head(path: str, *, whole: bool = False) -> Head:
             data += more
     finally:
         os.close(handle)
-    return Head(data, status.st_size, status.st_mtime_ns)
+    return Head(data, (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino))
 
 
 class _Walk:
     """One pass over the tree."""
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, cache: ScanCache | None) -> None:
         self.root = root
         self.real_root = os.path.realpath(root)
-        self.found: list[tuple[int, Entry]] = []
+        self.cache = cache
+        self.known = cache.read() if cache else {}
+        self.now = cache.now() if cache else None
+        self.new: dict[str, Row] = {}
+        self.folders: dict[str, int] = {}
+        """When each folder had last changed as it was listed."""
+        self.found: list[tuple[int, str, Entry]] = []
         self.skipped: list[Skipped] = []
 
     def visit(self, folder: str, depth: int) -> None:
+        path = f"{self.root}/{folder}" if folder else self.root
         try:
-            with os.scandir(f"{self.root}/{folder}" if folder else self.root) as listing:
+            if self.now is not None:
+                self.folders[path] = Path(path).stat().st_mtime_ns
+            with os.scandir(path) as listing:
                 items = list(listing)
         except (FileNotFoundError, NotADirectoryError):
             return
         except OSError as error:
             self._skip(folder or ".", f"cannot be listed: {error.strerror}")
             return
-        names = {item.name for item in items}
-        indexed = self._indexed(folder) if INDEX_FILE in names else frozenset()
-        for item in items:
+        indexed = self._indexed(folder)
+        for item in self._unknown(folder, items, indexed) if self.known else items:
             name = item.name
             if name.endswith(".md"):
                 if name != INDEX_FILE and not name.startswith("."):
                     self._read(folder + name, item, name in indexed)
             elif not name.startswith(".") and (folder or name != LOGS):
                 self._descend(folder + name, item, depth)
+
+    def keep(self) -> None:
+        """Have the cache hold what was read, if it was much and cannot have changed unseen."""
+        if self.cache is None or self.now is None or len(self.new) <= self.cache.worth:
+            return
+        if all(is_old((at, at, 0, 0), self.now) for at in self.folders.values()):
+            found = {file for _, file, _ in self.found}
+            rows = {file: row for file, row in self.known.items() if file in found}
+            self.cache.keep(rows | self.new, self.folders)
+
+    def _unknown(
+        self, folder: str, items: list[os.DirEntry[str]], indexed: frozenset[str]
+    ) -> list[os.DirEntry[str]]:
+        """Take files as the cache has them if they are still the same; the others are left to be read.
+
+        Kept free of calls per file that could be spared: this is what listing 10,000 costs.
+        """
+        known, moment, rest = self.known, datetime.fromtimestamp, []
+        for item in items:
+            file = folder + item.name
+            row = known.get(file)
+            if row is not None:
+                try:
+                    at = item.stat(follow_symlinks=False)
+                except OSError:  # gone while we looked: whoever reads it says so
+                    rest.append(item)
+                    continue
+                mtime = at.st_mtime_ns
+                if (
+                    mtime == row[0]
+                    and at.st_ctime_ns == row[1]
+                    and at.st_size == row[2]
+                    and at.st_ino == row[3]
+                ):
+                    entry = entry_from(row, file, moment(mtime / 1e9, UTC), item.name in indexed)
+                    self.found.append((-mtime, file, entry))
+                    continue
+            rest.append(item)
+        return rest
 
     def _descend(self, file: str, item: os.DirEntry[str], depth: int) -> None:
         if item.is_symlink():
@@ -149,7 +209,10 @@ class _Walk:
         else:
             at = moment_of(head.mtime_ns)
             entry = entry_of(fields, file=file, written=at, size=head.size, indexed=is_indexed)
-            self.found.append((head.mtime_ns, entry))
+            self.found.append((-head.mtime_ns, file, entry))
+            # A link's own stamp says nothing about its target.
+            if self.now is not None and is_old(head.stamp, self.now) and not item.is_symlink():
+                self.new[file] = row_of(head.stamp, entry)
 
     def _check(self, file: str, item: os.DirEntry[str]) -> None:
         """Refuse by name and kind, before anything is opened."""

@@ -12,6 +12,7 @@ from nacre.memory.entry import Change
 from nacre.memory.location import Location
 from nacre.memory.recovery import Place, pack, told
 from nacre.memory.scan import LOGS
+from nacre.memory.scan_cache import FILE as SCANNED
 from nacre.memory.transaction import LOCK_WAIT, Transaction, held, in_thread, opened, transact
 from nacre.memory.watch import Watch
 from nacre.store.history import Commit, History
@@ -131,5 +132,6 @@ def _purge(place: Place, clock: Clock, files: Collection[str], scrub: Scrub) -> 
         if still:
             raise StoreError(f"{', '.join(still)} is still in memory; forget it first, then purge")
         pack(place)
-        (place.cache / "seen").unlink(missing_ok=True)
+        for derived in ("seen", SCANNED):
+            (place.cache / derived).unlink(missing_ok=True)
         return purge_history(place.history, files, scrub=scrub)
