@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 import subprocess
 from pathlib import Path
@@ -178,3 +179,25 @@ async def test_a_log_written_by_hand_gets_no_line_in_the_index(memory: Memory, f
     index = memory.location.directory / INDEX_FILE
     assert not index.exists() or index.read_bytes() == b"- 14:05 project: tea at four\n"
     assert [entry.file for entry in await memory.list()] == []
+
+
+async def test_an_index_that_is_a_link_out_of_the_directory_is_not_read(
+    memory: Memory, tmp_path: Path
+) -> None:
+    """M6: it would put any file of the person's into every prompt; a link inside is the person's own way."""
+    (tmp_path / "private").write_text("the person's own\n")
+    index = memory.location.directory / INDEX_FILE
+    index.symlink_to(tmp_path / "private")
+    with pytest.raises(StoreError, match="symlink"):
+        await memory.index()
+    index.unlink()
+    (memory.location.directory / "real.md").write_text("- [A](a.md) — a\n")
+    index.symlink_to("real.md")
+    assert (await memory.index()).text == "- [A](a.md) — a\n"
+
+
+async def test_an_index_that_is_a_pipe_blocks_nobody(memory: Memory) -> None:
+    """Bad input: one line that says what is wrong."""
+    os.mkfifo(memory.location.directory / INDEX_FILE)
+    with pytest.raises(StoreError, match="not a regular file"):
+        await memory.index()

@@ -199,7 +199,8 @@ class Memory:
         """Every prompt gets it, so a link that came with a repository must not choose what is read (M6)."""
         path = self.location.directory / INDEX_FILE
         try:
-            with open(disk.open_regular(inside(path.parent, INDEX_FILE), os.O_RDONLY), "rb") as source:
+            descriptor = disk.open_regular(inside(path.parent, INDEX_FILE), os.O_RDONLY)
+            with os.fdopen(descriptor, "rb") as source:
                 return source.read()
         except (FileNotFoundError, NotADirectoryError):
             return b""
