@@ -120,10 +120,35 @@ def _edit(directory: Path, file: str, what: str) -> None:
             put(directory, file, words)
 
 
-def test_a_file_written_twice_within_one_tick_is_read_again(tmp_path: Path) -> None:
-    """Both writes leave the same stamp, so the first may not be believed."""
+def test_a_file_is_kept_only_once_its_stamp_is_old(tmp_path: Path) -> None:
+    """Two writes within one tick can leave the same stamp, so a young one is not believed."""
     cache = opened(tmp_path)
-    for number in range(200):
+    put(cache.directory, "old.md")
+    time.sleep(UNTIL_OLD)
+    put(cache.directory / "sub", "young.md")
+    time.sleep(UNTIL_OLD)
+    (cache.directory / "sub" / "young.md").write_text("---\nname: tee\n---\n")  # the folder stays old
+    assert names(cache) == {"old.md": "tea", "sub/young.md": "tee"}
+    assert set(cache.read()) == {"old.md"}
+    put(cache.directory, "another.md")
+    time.sleep(UNTIL_OLD)
+    names(cache)
+    assert set(cache.read()) == {"old.md", "another.md", "sub/young.md"}
+
+
+def test_nothing_is_kept_of_a_folder_that_has_just_changed(tmp_path: Path) -> None:
+    """A file that was removed within the same tick would not show in the folder's time (M14b)."""
+    cache = opened(tmp_path)
+    put(cache.directory, "a.md")
+    time.sleep(UNTIL_OLD)
+    put(cache.directory, "b.md")
+    assert names(cache) == {"a.md": "tea", "b.md": "tea"}
+    assert cache.read() == {}
+
+
+def test_a_file_written_again_at_once_is_read_again(tmp_path: Path) -> None:
+    cache = opened(tmp_path)
+    for number in range(100):
         put(cache.directory, "a.md", f"{number:03}")
         assert names(cache) == {"a.md": f"{number:03}"}
 
