@@ -10,11 +10,12 @@ import json
 import os
 from pathlib import Path
 
-from nacre.errors import ConfigError
+from nacre.errors import ConfigError, StoreError
 from nacre.messages.blocks import Json
 from nacre.settings import Settings
 from nacre.settings.values import Listed
 from nacre.store import disk
+from nacre.store.one_writer import one_writer
 from nacre.tools.policy import Policy
 from nacre.tools.rules import Effect, Rule, parse_rule
 
@@ -35,15 +36,17 @@ class Learned:
 
     def add(self, rule: Rule) -> None:
         """Remember a rule; a file that cannot be read is left alone, and `ConfigError` says so."""
-        known = self._read()
-        texts = known.get(self._project, [])
-        if rule.text in texts:
-            return
-        known[self._project] = [*texts, rule.text]
         try:
-            disk.make_folder(self._path.parent)
-            text = json.dumps(known, indent=2, sort_keys=True) + "\n"
-            disk.replace_file(self._path, text.encode(), temp_name=f".{FILE}.{os.getpid()}.tmp")
+            with one_writer(self._path):
+                known = self._read()
+                texts = known.get(self._project, [])
+                if rule.text in texts:
+                    return
+                known[self._project] = [*texts, rule.text]
+                text = json.dumps(known, indent=2, sort_keys=True) + "\n"
+                disk.replace_file(self._path, text.encode(), temp_name=f".{FILE}.tmp")
+        except StoreError as error:
+            raise ConfigError(str(error)) from error
         except OSError as error:
             why = error.strerror or str(error)
             raise ConfigError(f"{self._path}: cannot be written ({why}); check its permissions") from error

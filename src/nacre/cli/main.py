@@ -35,6 +35,9 @@ COMMANDS = {
     "chat": Entry("nacre.cli.chat", "chat", "Talk in the terminal (the same as bare `nacre`)."),
     "context": Entry("nacre.cli.context", "context", "Show what fills the window."),
     "doctor": Entry("nacre.cli.doctor", "doctor", "Check settings, paths, model and key."),
+    "instructions": Entry(
+        "nacre.cli.instructions", "instructions", "Show the instructions files in force, and allow includes."
+    ),
     "memory": Entry("nacre.cli.memory", "memory", "Keep, find, change and carry memories."),
     "sessions": Entry(
         "nacre.cli.sessions", "sessions", "List, show, search, check, import and export sessions."

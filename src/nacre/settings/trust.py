@@ -10,9 +10,10 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from nacre.errors import ConfigError
+from nacre.errors import ConfigError, StoreError
 from nacre.settings.values import Problem
 from nacre.store import disk
+from nacre.store.one_writer import one_writer
 
 FILE = "trust.json"
 DECLINED_FILE = "declined.json"
@@ -49,17 +50,18 @@ def is_declined(home: Path, directory: Path) -> bool:
 
 def _add(home: Path, name: str, directory: Path) -> None:
     path = home / name
-    trusted = read_trusted(home, name)
-    if trusted.problem is not None:
-        raise ConfigError(trusted.problem.line)
-    if canonical(directory) in trusted.directories:
-        return
-    text = (
-        json.dumps(sorted({*trusted.directories, canonical(directory)}), indent=2, ensure_ascii=False) + "\n"
-    )
     try:
-        disk.make_folder(home)
-        disk.replace_file(path, os.fsencode(text), temp_name=f".{name}.{os.getpid()}.tmp")
+        with one_writer(path):
+            trusted = read_trusted(home, name)
+            if trusted.problem is not None:
+                raise ConfigError(trusted.problem.line)
+            if canonical(directory) in trusted.directories:
+                return
+            listed = sorted({*trusted.directories, canonical(directory)})
+            text = json.dumps(listed, indent=2, ensure_ascii=False) + "\n"
+            disk.replace_file(path, os.fsencode(text), temp_name=f".{name}.tmp")
+    except StoreError as error:
+        raise ConfigError(str(error)) from error
     except OSError as error:
         raise ConfigError(f"{path}: cannot be written ({error.strerror}); check its permissions") from error
 
