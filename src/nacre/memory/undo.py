@@ -7,6 +7,7 @@ from difflib import SequenceMatcher
 
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import StoreError, VersionConflict
+from nacre.memory.confirming import doubt, is_confirmation
 from nacre.memory.contain import INDEX_FILE
 from nacre.memory.entry import Change
 from nacre.memory.location import Location
@@ -31,13 +32,16 @@ async def undo(
 ) -> str:
     """Reverse one commit (the newest, unless one is named) and return the commit that does so.
 
-    What others changed since stays. `VersionConflict` lists the files where both cannot be had.
+    What others changed since stays. `VersionConflict` lists the files where both cannot be had. What a
+    confirmation confirmed is unconfirmed again.
     """
     history = History(location.history)
     target = history.resolve(commit) or history.newest
     if not target:
         raise StoreError("there is nothing to undo: memory was never changed")
     undone = history.one(target)
+    if is_confirmation(undone):
+        return await doubt(location, undone, clock=clock, watch=watch)
     async with transact(location, change, clock=clock, timeout=timeout, watch=watch) as tx:
         await in_thread(_reverse, tx, history, undone)
     return tx.commit or tx.newest

@@ -6,9 +6,10 @@ first is deleted with everything in it, reachable or not. A kill leaves the old 
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from nacre.errors import StoreError
@@ -17,6 +18,8 @@ from nacre.store.exchange import is_swapped
 from nacre.store.history import Head, History, Signature, commit_object
 from nacre.store.history_objects import Repository, loose
 from nacre.store.history_trees import Trees
+
+_COMMIT = re.compile(r"\b[0-9a-f]{40}\b")
 
 Scrub = Callable[[bytes], bytes]
 """What is left of a text; applied to what it returned, it changes nothing more."""
@@ -141,11 +144,13 @@ class _Rewriting:
         self._after = Trees(into)
         self._dropped = files
         self._scrub = scrub
+        self._names: dict[str, str] = {}
+        """What each commit is called now."""
 
     def run(self) -> None:
         self.into.make()
         tree, parent, before = "", "", ""
-        for head in self._oldest_first():
+        for name, head in self._oldest_first():
             after, has_hit = self._tree(tree, before, head.tree)
             signed, has_hit_reason = self._signature(head.signature)
             self.commits += has_hit or has_hit_reason
@@ -155,14 +160,15 @@ class _Rewriting:
             commit = loose("commit", commit_object(after, parent, signed))
             self.into.write([commit])
             tree, parent = after, commit.id
+            self._names[name] = commit.id
         if parent:
             self.into.move_head(parent)
 
-    def _oldest_first(self) -> list[Head]:
-        heads, at = [], self._history.newest
+    def _oldest_first(self) -> list[tuple[str, Head]]:
+        heads, at = list[tuple[str, Head]](), self._history.newest
         while at:
-            heads.append(self._history.head(at))
-            at = heads[-1].parent
+            heads.append((at, self._history.head(at)))
+            at = heads[-1][1].parent
         return heads[::-1]
 
     def _tree(self, tree: str, before: str, after: str) -> tuple[str, bool]:
@@ -196,9 +202,6 @@ class _Rewriting:
 
     def _signature(self, signed: Signature) -> tuple[Signature, bool]:
         reason = self._scrub(signed.reason.encode()).decode("utf-8", "replace").strip("\n")
-        if reason == signed.reason:
-            return signed, False
-        kept = Signature(
-            author=signed.author, reason=reason or "purged", session=signed.session, at=signed.at
-        )
-        return kept, True
+        # A reason that names a commit, as a confirmation does, goes on naming the same one.
+        named = _COMMIT.sub(lambda found: self._names.get(found[0], found[0]), reason)
+        return replace(signed, reason=named or "purged"), reason != signed.reason
