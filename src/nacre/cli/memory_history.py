@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 import click
@@ -19,26 +20,40 @@ if TYPE_CHECKING:
 SHORT_COMMIT = 10
 """Characters of a commit's id that are shown; any of the commands takes them."""
 SHOWN_FILES = 3
+UNCONFIRMED = "unconfirmed"
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 
 @click.command(short_help="List what changed, newest first.")
 @click.argument("name", required=False)
 @click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="At most so many.")
+@click.option("--unconfirmed", is_flag=True, help="Only edits beside an agent that nobody confirmed.")
 @scope_option
 @json_option
 @click.pass_obj
-def log(options: RunOptions, /, name: str | None, *, limit: int, scope: str, as_json: bool) -> int:
-    """List who changed memory and why, newest first; with NAME only what changed that memory."""
-    opened = run(read_only(options, scope, picks_up=True))
+def log(options: RunOptions, /, name: str | None, **given: str | int | bool) -> int:
+    """List who changed memory and why, newest first; with NAME only what changed that memory.
+
+    An edit made by other means while an agent was at work is `unconfirmed` until `nacre memory confirm`.
+    """
+    from nacre.memory.confirming import doubts, unconfirmed_commits
+
+    opened = run(read_only(options, str(given["scope"]), picks_up=True))
     file = run(known_file(opened, name)) if name else None
-    commits = run(opened.log(limit=limit, file=file))
-    if as_json:
-        print_json([commit_json(each) for each in commits])
-    elif commits:
-        print_table([_row(each) for each in commits], header=["commit", "when", "author", "reason", "files"])
+    limit, only = int(given["limit"]), bool(given["unconfirmed"])
+    if only:
+        found = unconfirmed_commits(opened.location)
+        commits = [each for each in found if file is None or file in each.files][:limit]
     else:
-        print_error("nothing was changed yet")
+        commits = run(opened.log(limit=limit, file=file))
+    confirmed = doubts(opened.location).confirmed
+    if given["as_json"]:
+        print_json([commit_json(each, confirmed) for each in commits])
+    elif commits:
+        header = ["commit", "when", "author", "reason", "files"]
+        print_table([_row(each, confirmed) for each in commits], header=header)
+    else:
+        print_error("nothing is unconfirmed" if only else "nothing was changed yet")
     return 0
 
 
@@ -50,7 +65,8 @@ async def known_file(opened: Memory, name: str) -> str:
     return (await opened.find(name)).file
 
 
-def commit_json(each: Commit) -> JsonObject:
+def commit_json(each: Commit, confirmed: Collection[str]) -> JsonObject:
+    """A commit as programs rely on it; `confirmed` is null where there was no doubt."""
     return {
         "commit": each.id,
         "author": each.author,
@@ -58,14 +74,21 @@ def commit_json(each: Commit) -> JsonObject:
         "session": each.session,
         "at": each.at.isoformat(),
         "files": [*each.files],
+        "confirmed": each.id in confirmed if each.author == UNCONFIRMED else None,
     }
 
 
-def _row(each: Commit) -> list[str]:
+def author_shown(each: Commit, confirmed: Collection[str]) -> str:
+    """Who made a change, or that the user has confirmed it since."""
+    return "confirmed" if each.id in confirmed else each.author
+
+
+def _row(each: Commit, confirmed: Collection[str]) -> list[str]:
     more = f" and {len(each.files) - SHOWN_FILES} more" if len(each.files) > SHOWN_FILES else ""
     when = each.at.astimezone().strftime("%Y-%m-%d %H:%M")
     files = ", ".join(each.files[:SHOWN_FILES]) + more
-    return [each.id[:SHORT_COMMIT], when, each.author, each.reason, files]
+    reason = each.reason.partition("\n")[0]
+    return [each.id[:SHORT_COMMIT], when, author_shown(each, confirmed), reason, files]
 
 
 @click.command(short_help="Show what a commit changed.")
@@ -122,5 +145,7 @@ async def _undo(options: RunOptions, commit: str | None, *, scope: str, as_json:
     elif made == newest:
         print_error(f"{undone.id[:SHORT_COMMIT]} was taken back already")
     else:
-        print(printable(f"undid {undone.id[:SHORT_COMMIT]} ({undone.reason}): {', '.join(undone.files)}"))
+        reason = undone.reason.partition("\n")[0]
+        files = f": {', '.join(undone.files)}" if undone.files else ""
+        print(printable(f"undid {undone.id[:SHORT_COMMIT]} ({reason}){files}"))
     return 0

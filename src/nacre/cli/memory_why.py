@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from nacre.cli.memory_history import SHORT_COMMIT, commit_json, known_file
+from nacre.cli.memory_history import SHORT_COMMIT, author_shown, commit_json, known_file
 from nacre.cli.memory_opening import json_option, read_only, run, scope_option
 from nacre.cli.options import RunOptions, load_settings
 from nacre.cli.output import print_json, printable
 from nacre.errors import StoreError
 
 if TYPE_CHECKING:
+    from nacre.memory.confirming import Doubts
     from nacre.memory.entry import Entry
     from nacre.store.history import Commit
 
@@ -28,6 +29,7 @@ MOST_CHANGES = 10_000
 def why(options: RunOptions, /, name: str, *, scope: str, as_json: bool) -> int:
     """Say who wrote a memory, when and why, and show the words it came from if a log still has them."""
     from nacre.agents.original_words import original_words
+    from nacre.memory.confirming import doubts
     from nacre.memory.entry import read_entry
     from nacre.memory.folder import Folder
 
@@ -38,6 +40,7 @@ def why(options: RunOptions, /, name: str, *, scope: str, as_json: bool) -> int:
     if data is None and not commits:
         raise StoreError(f"{file} is gone; `nacre memory list` shows what is there")
     entry = read_entry(file, data or b"")
+    doubted = doubts(opened.location)
     words = original_words(load_settings(options).home, entry.sources)
     if as_json:
         print_json({
@@ -46,26 +49,34 @@ def why(options: RunOptions, /, name: str, *, scope: str, as_json: bool) -> int:
             "exists": data is not None,
             "origin": entry.origin,
             "sources": [*entry.sources],
-            "history": [commit_json(each) for each in commits],
+            "unconfirmed": [*doubted.files.get(file, ())],
+            "history": [commit_json(each, doubted.confirmed) for each in commits],
             "words": [
                 {"session": each.session, "message": each.message, "role": each.role, "text": each.text}
                 for each in words
             ],
         })  # fmt: skip
     else:
-        _print_origin(entry, commits, is_there=data is not None)
+        _print_origin(entry, commits, doubted, is_there=data is not None)
         for said in words:
             print(printable(f"  {said.role} said: {said.text}"))
     return 0
 
 
-def _print_origin(entry: Entry, commits: list[Commit], *, is_there: bool) -> None:
+def _print_origin(entry: Entry, commits: list[Commit], doubted: Doubts, *, is_there: bool) -> None:
     state = "untrusted: it came from outside" if entry.origin == "untrusted" else f"said by: {entry.origin}"
     print(printable(f"{entry.file}  ({state if is_there else 'forgotten'})"))
     for each in commits:
         when = each.at.astimezone().strftime("%Y-%m-%d %H:%M")
         session = f", session {each.session}" if each.session else ""
-        print(printable(f"  {when}  {each.id[:SHORT_COMMIT]}  {each.author}: {each.reason}{session}"))
+        author = author_shown(each, doubted.confirmed)
+        print(printable(f"  {when}  {each.id[:SHORT_COMMIT]}  {author}: {each.reason}{session}"))
+    if ids := doubted.files.get(entry.file):
+        short = " ".join(each[:SHORT_COMMIT] for each in ids)
+        print(
+            "  unconfirmed: it changed while an agent was at work, and an agent's shell could have done it;"
+        )
+        print(f"  `nacre memory confirm {short}` if that was you")
     if not commits:
         print("  no change of it is on record: it was there before nacre")
     if entry.sources:
