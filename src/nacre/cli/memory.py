@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from nacre.cli.memory_carrying import export, move
+from nacre.cli.memory_confirming import confirm
 from nacre.cli.memory_editing import edit
 from nacre.cli.memory_forgetting import forget
 from nacre.cli.memory_history import diff, log, undo
@@ -15,6 +16,7 @@ from nacre.cli.memory_importing import import_
 from nacre.cli.memory_linting import lint
 from nacre.cli.memory_opening import json_option, place, read_only, run, scope_option
 from nacre.cli.memory_saving import save
+from nacre.cli.memory_sync import sync
 from nacre.cli.memory_why import why
 from nacre.cli.options import RunOptions
 from nacre.cli.output import (
@@ -185,5 +187,5 @@ def search(options: RunOptions, /, query: tuple[str, ...], *, limit: int, scope:
     return 0 if found else 1
 
 
-for command in (save, edit, forget, move, lint, log, diff, undo, why, export, import_):
+for command in (save, edit, forget, move, sync, lint, log, diff, confirm, undo, why, export, import_):
     memory.add_command(command)
