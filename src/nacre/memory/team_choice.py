@@ -21,7 +21,7 @@ REPOSITORY = "remote.git"
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]*")
 _URL = re.compile(r"(?:https?|ssh|git|file)://(?!-)\S+")
-_SCP = re.compile(r"(?:[\w.-]+@)?[\w][\w.-]*:(?!:)\S+")
+_SCP = re.compile(r"(?:\w[\w.-]*@)?\w[\w.-]*:(?!:|//|-)\S+")
 _PROGRAM = re.compile(r"[A-Za-z0-9+.-]*::")
 """`ext::` and its kin: an address that starts a program."""
 

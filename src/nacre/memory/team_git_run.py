@@ -31,8 +31,8 @@ POLL_SECONDS = 0.25
 CHUNK = 65_536
 _TOLD_CHARS = 300
 """Of what git said, in one line for a person."""
-_ALLOWED = ("file", "git", "http", "https", "ssh")
-"""Ways to another repository that start no program an address names."""
+_ALLOWED = "file:git:http:https:ssh"
+"""Ways to another repository that start no program an address names, whatever anybody's settings allow."""
 _SETTINGS = (
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
@@ -46,8 +46,6 @@ _SETTINGS = (
     "submodule.recurse=false",
     "http.lowSpeedLimit=1",
     "http.lowSpeedTime=30",
-    "protocol.allow=never",
-    *(f"protocol.{name}.allow=always" for name in _ALLOWED),
 )
 _USERINFO = re.compile(r"(?<=://)[^/@\s]*@")
 
@@ -152,6 +150,7 @@ def _environ(environ: Mapping[str, str]) -> dict[str, str]:
     return {
         **kept,
         "GIT_TERMINAL_PROMPT": "0",
+        "GIT_ALLOW_PROTOCOL": _ALLOWED,
         "GCM_INTERACTIVE": "never",
         "SSH_ASKPASS_REQUIRE": "never",
         "LC_ALL": "C",  # what git says is looked at
