@@ -117,11 +117,15 @@ async def _talked(child: Process, stdin: bytes, limit: int) -> bytes:
     feeding = asyncio.ensure_future(_fed(child, stdin))
     try:
         out = bytearray()
+        # To the end even where there is too much: only then is the pipe closed.
         while chunk := await child.stdout.read(CHUNK):
-            out += chunk
-            if len(out) > limit:
-                raise _flood(limit)
+            if len(out) <= limit:
+                out += chunk
+                if len(out) > limit:
+                    groups.kill(child.pid)
         await child.wait()
+        if len(out) > limit:
+            raise _flood(limit)
         return bytes(out)
     finally:
         feeding.cancel()
