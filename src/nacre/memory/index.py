@@ -115,8 +115,8 @@ def choose_listed(
 
 
 def is_listable(entry: Entry) -> bool:
-    """Whether the index may point to it at all."""
-    return entry.origin != "untrusted" and not entry.is_unlisted
+    """Whether the index may point to it at all: the index reaches every prompt, whoever sends it (M27)."""
+    return entry.origin != "untrusted" and not entry.is_unlisted and not entry.local_only
 
 
 def _worth(entry: Entry, scores: Mapping[str, float]) -> tuple[bool, float, bool, datetime, str]:
