@@ -87,7 +87,7 @@ def test_what_is_saved_is_listed_shown_and_found(here: Path, capsys: Capture) ->
     assert row.pop("bytes") == len((directory(capsys) / "deploy_day.md").read_bytes())
     assert row == {
         "file": "deploy_day.md", "name": "Deploy day", "description": "when the service is released",
-        "type": "project", "origin": "user", "indexed": True, "pinned": True,
+        "type": "project", "origin": "user", "indexed": True, "pinned": True, "state": "listed", "why": "",
     }  # fmt: skip
     assert "deploy_day.md" in said(capsys, "list")
     assert said(capsys, "show", "Deploy day").encode() == (directory(capsys) / "deploy_day.md").read_bytes()
@@ -407,3 +407,19 @@ def test_a_directory_that_is_refused_is_a_configuration_error(
     monkeypatch.setenv("NACRE_MEMORY_PATH_OVERRIDE", "relative/place")
     assert main(["memory", "path"]) == 3
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_list_says_which_memories_a_conversation_starts_with(here: Path, capsys: Capture) -> None:
+    """M16c: quiet while all is well; what was cut or left out is named, with the reason."""
+    said(capsys, "save", "Deploys happen on Monday.", "--name", "Deploy day")
+    told = said(capsys, "list")
+    assert "cut off" not in told and "left out" not in told
+    assert [(row["state"], row["why"]) for row in document(capsys, "list")] == [("listed", "")]
+    lines = "".join(f"- [Other {n}](other_{n}.md)\n" for n in range(250))
+    index = directory(capsys) / "MEMORY.md"
+    index.write_text(lines + index.read_text())
+    (directory(capsys) / "odd.md").write_bytes(b"\xff")
+    told = said(capsys, "list")
+    assert "cut off with the end of the index: deploy_day.md" in told
+    assert "left out: odd.md is not UTF-8" in told
+    assert document(capsys, "list")[0]["state"] == "cut"

@@ -14,6 +14,7 @@ from nacre.messages.blocks import JsonObject
 
 if TYPE_CHECKING:
     from nacre.agents.checking import Findings
+    from nacre.agents.flagging import Flagged
     from nacre.messages.records import Problem
     from nacre.settings import Settings
 
@@ -26,19 +27,40 @@ def check(options: RunOptions, /, target: str, *, as_json: bool) -> int:
     """Report everything odd in a session or a transcript file; exit code 1 when there is anything.
 
     Torn, repeated or unreadable lines, broken chains, calls and results without their partner: all of it
-    loads anyway; this says what was found. Any file that `import` takes can be checked.
+    loads anyway; this says what was found. Any file that `import` takes can be checked. Credentials that lie
+    in the log, or in a session's tool results and notes, are named by kind and line, never by value.
     """
     from nacre.agents.checking import check_file
 
     path, session = _target(load_settings(options), target)
     with progress_line(f"checking {path.name}") as progress:
         form, found = check_file(path, session=session, progress=progress)
+    secrets = _secrets(path, is_session=session is not None)
     total = sum(len(each.problems) for each in found)
     if as_json:
-        print_json(_as_json(path, form, found))
+        ok = not total and not secrets
+        print_json(
+            {**_as_json(path, form, found), "ok": ok, "secrets": [_secret_json(one) for one in secrets]}
+        )
     else:
         _print_findings(path, form, found)
-    return 1 if total else 0
+        for one in secrets:
+            print_error(f"{one} in plain text; `nacre sessions export` takes it out of what you pass on")
+    return 1 if total or secrets else 0
+
+
+def _secrets(path: Path, *, is_session: bool) -> list[Flagged]:
+    from nacre.agents.flagging import Flagged, files_of, flagged_in, flagged_lines
+    from nacre.agents.sources import open_source
+
+    with progress_line("looking for credentials") as progress, open_source(path, progress=progress) as source:
+        found = [Flagged(path=path, line=line, kind=kind) for line, kind in flagged_lines(source.lines)]
+    beside = [each for each in files_of(path) if each != path] if is_session else []
+    return [*found, *(one for each in beside for one in flagged_in(each))]
+
+
+def _secret_json(one: Flagged) -> JsonObject:
+    return {"path": str(one.path), "line": one.line, "kind": one.kind}
 
 
 def _target(settings: Settings, target: str) -> tuple[Path, str | None]:

@@ -25,14 +25,20 @@ from nacre.cli.options import RunOptions, load_settings
     "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Where to (default: stdout)."
 )
 @click.option("--force", is_flag=True, help="Replace FILE if it exists.")
+@click.option("--keep-secrets", is_flag=True, help="Leave credentials in; without it they are taken out.")
 @click.pass_obj
-def export(options: RunOptions, /, session: str, *, form: str, output: Path | None, force: bool) -> None:
-    """Write a session as Markdown or JSONL, to stdout or to a file."""
-    from nacre.agents.exporting import log_bytes, new_file
+def export(
+    options: RunOptions, /, session: str, *, output: Path | None, force: bool, **how: str | bool
+) -> None:
+    """Write a session as Markdown or JSONL, to stdout or to a file.
+
+    What looks like a credential is replaced by the name of its kind, unless --keep-secrets says otherwise.
+    """
+    from nacre.agents.exporting import new_file
     from nacre.cli.finding import find_session
 
     path = find_session(load_settings(options), session)
-    pieces = log_bytes(path) if form == "jsonl" else _markdown(path)
+    pieces = _pieces(path, form=str(how["form"]), keeps_secrets=bool(how["keep_secrets"]))
     if output is None or str(output) == "-":
         for piece in pieces:
             sys.stdout.buffer.write(piece)
@@ -43,11 +49,20 @@ def export(options: RunOptions, /, session: str, *, form: str, output: Path | No
             file.write(piece)
 
 
-def _markdown(path: Path) -> Iterator[bytes]:
+def _pieces(path: Path, *, form: str, keeps_secrets: bool) -> Iterator[bytes]:
+    from nacre.agents.exporting import log_bytes, redacted_bytes
+
+    if form == "jsonl":
+        return log_bytes(path) if keeps_secrets else redacted_bytes(path)
+    return _markdown(path, keeps_secrets=keeps_secrets)
+
+
+def _markdown(path: Path, *, keeps_secrets: bool) -> Iterator[bytes]:
     from nacre.agents.exporting import markdown
     from nacre.agents.looking import look_back, stream
+    from nacre.memory.secrets import redact
     from nacre.store.summaries import summarise
 
     loaded = look_back(path)
     for piece in markdown(summarise(path), loaded.records if loaded else stream(path)):
-        yield piece.encode(errors="replace")
+        yield (piece if keeps_secrets else redact(piece)).encode(errors="replace")

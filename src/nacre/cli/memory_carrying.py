@@ -38,24 +38,25 @@ def move(options: RunOptions, /, name: str, *, target: str, as_json: bool) -> in
 
 @click.command(short_help="Copy all memories elsewhere.")
 @click.argument("target", required=False, type=click.Path(path_type=Path), metavar="[DIR|FILE.tar.gz]")
-@click.option("--redact", is_flag=True, help="Take credentials out of what is written.")
+@click.option("--keep-secrets", is_flag=True, help="Leave credentials in; without it they are taken out.")
 @click.option("--force", is_flag=True, help="Write over what is there.")
 @scope_option
 @json_option
 @click.pass_obj
 def export(
-    options: RunOptions, /, target: Path | None, *, redact: bool, force: bool, scope: str, as_json: bool
+    options: RunOptions, /, target: Path | None, *, keep_secrets: bool, force: bool, scope: str, as_json: bool
 ) -> int:
     """Copy every memory and the index, byte for byte, into a folder or a packed file.
 
-    Without a target, into nacre-memory.tar.gz here.
+    Without a target, into nacre-memory.tar.gz here. What looks like a credential is replaced by the name of
+    its kind, unless --keep-secrets says otherwise.
     """
     from nacre.memory.exporting import export as write
 
     opened = run(read_only(options, scope))
-    done = write(opened.location, target or Path(DEFAULT_EXPORT), redacts=redact, replaces=force)
+    done = write(opened.location, target or Path(DEFAULT_EXPORT), redacts=not keep_secrets, replaces=force)
     if done.secrets:
-        print_error(f"{', '.join(done.secrets)} may hold a credential; --redact takes it out")
+        print_error(f"{', '.join(done.secrets)} may hold a credential, which went out with it")
     if as_json:
         print_json({
             "path": str(done.path.absolute()),

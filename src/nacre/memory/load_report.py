@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 
 from nacre.memory.entry import Entry
 from nacre.memory.index import INDEX_FILE, MAX_BYTES, MAX_LINES, Index, Loaded, loaded
-from nacre.memory.scan import NotAMemory, read_head, scan
+from nacre.memory.scan import NotAMemory, Scan, read_head, scan
 
 State: TypeAlias = Literal["loaded", "cut", "listed", "unlisted", "left out"]
 
@@ -25,12 +25,13 @@ class Reported:
 
 
 def load_report(
-    directory: Path, *, max_lines: int = MAX_LINES, max_bytes: int = MAX_BYTES
+    directory: Path, found: Scan | None = None, *, max_lines: int = MAX_LINES, max_bytes: int = MAX_BYTES
 ) -> tuple[Reported, ...]:
     """The index first, then every memory, newest first, then what is no memory.
 
     `loaded` and `cut` tell of the index; a memory is `listed` when its pointer is in what was loaded,
     `cut` when that was cut off, `unlisted` when only recall finds it, and `left out` when nothing does.
+    Who has looked through the directory already brings what was `found`.
     """
     report: list[Reported] = []
     pointed, shown = frozenset[str](), frozenset[str]()
@@ -44,7 +45,7 @@ def load_report(
         index = loaded(data, max_lines=max_lines, max_bytes=max_bytes)
         report.append(Reported(INDEX_FILE, "cut" if index.cut else "loaded", index.warning))
         pointed, shown = Index.parse(data).mentions, _shown(index)
-    found = scan(directory)
+    found = found or scan(directory)
     report += _entries(found.entries, pointed, shown)
     report += [Reported(one.file, "left out", one.why) for one in found.skipped]
     return tuple(report)

@@ -1,0 +1,104 @@
+"""`nacre memory list`: the memories, and which of them a conversation starts with (M16c)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from nacre.cli.memory_opening import json_option, read_only, run, scope_option
+from nacre.cli.options import RunOptions
+from nacre.cli.output import cut_last, human_age, human_count, is_terminal, print_json, print_table, printable
+from nacre.messages.blocks import JsonObject
+
+if TYPE_CHECKING:
+    from nacre.memory.directory import Memory
+    from nacre.memory.entry import Entry
+    from nacre.memory.load_report import Reported
+    from nacre.memory.scan import Scan
+
+INDEX = "MEMORY.md"
+SHOWN = 10
+"""So many memories that were cut are named; `--json` has all."""
+
+
+@click.command("list", short_help="List the memories, newest first.")
+@scope_option
+@json_option
+@click.pass_obj
+def list_(options: RunOptions, /, *, scope: str, as_json: bool) -> None:
+    """List the memories, newest first, and what of the index a conversation gets."""
+    from nacre.memory.load_report import load_report
+
+    opened = run(read_only(options, scope))
+    found = run(opened.scan())
+    report = {one.file: one for one in load_report(opened.location.directory, found)}
+    if as_json:
+        print_json([{**entry_json(each), **_state(report.get(each.file))} for each in found.entries])
+    elif report:
+        _print_list(found, opened, report)
+    else:
+        print("There are no memories yet. Save one with `nacre memory save TEXT`.")
+
+
+def entry_json(entry: Entry) -> JsonObject:
+    """An entry as programs rely on it."""
+    when = entry.modified or entry.written
+    return {
+        "file": entry.file,
+        "name": entry.title,
+        "description": entry.description,
+        "type": entry.kind,
+        "origin": entry.origin,
+        "modified": when.isoformat() if when else None,
+        "bytes": entry.bytes,
+        "indexed": entry.indexed,
+        "pinned": entry.pinned,
+    }
+
+
+def _state(reported: Reported | None) -> JsonObject:
+    return {"state": reported.state, "why": reported.why} if reported else {"state": "unlisted", "why": ""}
+
+
+def _print_list(found: Scan, opened: Memory, report: dict[str, Reported]) -> None:
+    from nacre.clock import SYSTEM_CLOCK
+
+    now = SYSTEM_CLOCK.now()
+    header = ["file", "type", "changed", "size", "index", "description"]
+    rows = [
+        [
+            each.file,
+            each.kind or "-",
+            human_age(when, now) if (when := each.modified or each.written) else "-",
+            human_count(each.bytes),
+            "cut" if report[each.file].state == "cut" else "yes" if each.indexed else "no",
+            f"(untrusted) {each.description}" if each.origin == "untrusted" else each.description or "-",
+        ]
+        for each in found.entries
+    ]
+    if is_terminal():
+        cut_last(header, rows)
+    print_table(rows, header=header if rows else (), right=(3,))
+    index = run(opened.index())
+    left = sum(not each.indexed for each in found.entries)
+    unlisted = f", {left:,} of the memories not listed" if left else ""
+    if rows:
+        print()
+    print(f"{INDEX}: {index.lines:,} lines, {index.bytes:,} bytes, loaded {_how(index.cut)}{unlisted}")
+    _print_amiss(list(report.values()))
+
+
+def _print_amiss(report: list[Reported]) -> None:
+    """What a conversation does not get although it should; nothing when all is well."""
+    cut = [one.file for one in report if one.state == "cut" and one.file != INDEX]
+    if cut:
+        more = f" and {len(cut) - SHOWN:,} more" if len(cut) > SHOWN else ""
+        print(printable(f"cut off with the end of the index: {', '.join(cut[:SHOWN])}{more}"))
+    for one in report:
+        if one.state == "left out":
+            print(printable(f"left out: {one.file} {one.why}"))
+
+
+def _how(cut: str) -> str:
+    return f"only in part: too many {cut}; `nacre memory lint` says more" if cut else "whole"
