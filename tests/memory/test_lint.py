@@ -58,16 +58,27 @@ def test_an_index_that_is_not_there_is_made(tmp_path: Path) -> None:
 
 
 def test_each_folder_with_an_index_lists_its_own_files(tmp_path: Path) -> None:
-    """M18: the team's index is apart."""
-    put(tmp_path, MEMORY="# Mine\n", team__MEMORY="- [Gone](gone.md)\n", team__tea=TEA)
+    put(tmp_path, MEMORY="# Mine\n", ops__MEMORY="- [Gone](gone.md)\n", ops__tea=TEA)
     assert found(tmp_path) == [
-        ("team/MEMORY.md", "dangling-pointer", True),
-        ("team/tea.md", "unlisted", True),
+        ("ops/MEMORY.md", "dangling-pointer", True),
+        ("ops/tea.md", "unlisted", True),
     ]
     apply(tmp_path)
-    assert (tmp_path / "team/MEMORY.md").read_text().count("(tea.md)") == 1
+    assert (tmp_path / "ops/MEMORY.md").read_text().count("(tea.md)") == 1
     assert (tmp_path / "MEMORY.md").read_text() == "# Mine\n"
     assert lint(tmp_path) == []
+
+
+def test_the_teams_memory_is_linted_by_itself(tmp_path: Path) -> None:
+    """M18: it is a directory of its own; what is private may point and link there."""
+    mine = TEA.replace("name: Tea", "name: Mine") + "See [[cups]] and [[Tea]].\n"
+    index = "- [Mine](mine.md) — x\n- [Cups](team/cups.md) — everybody's\n- [Gone](team/gone.md) — x\n"
+    put(tmp_path, MEMORY=index, mine=mine, team__cups=TEA, team__MEMORY="- [Gone](gone.md)\n")
+    assert found(tmp_path) == [("MEMORY.md", "dangling-pointer", True)]
+    assert found(tmp_path / "team") == [
+        ("MEMORY.md", "dangling-pointer", True),
+        ("cups.md", "unlisted", True),
+    ]
 
 
 def test_what_may_not_be_listed_is_left_out_and_taken_out(tmp_path: Path) -> None:

@@ -14,9 +14,10 @@ def test_each_file_is_accounted_for(tmp_path: Path) -> None:
     texts = {"first": "", "second": "", "web": "origin: untrusted\n", "off": "indexed: false\n", "lost": ""}
     for name, extra in texts.items():
         (tmp_path / f"{name}.md").write_text(TEA.format(extra))
-    (tmp_path / "team").mkdir()
-    (tmp_path / "team/ours.md").write_text(TEA.format(""))
-    (tmp_path / "team/MEMORY.md").write_text("- [Ours](ours.md)\n")
+    for folder in ("ops", "team"):  # the team's memory has a report of its own (M18)
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "ours.md").write_text(TEA.format(""))
+        (tmp_path / folder / "MEMORY.md").write_text("- [Ours](ours.md)\n")
     (tmp_path / "bad.md").write_bytes(b"\xff")
     (tmp_path / "MEMORY.md").write_text("- [First](first.md)\n- [Second](second.md)\n")
     report = load_report(tmp_path, max_lines=1)
@@ -28,7 +29,7 @@ def test_each_file_is_accounted_for(tmp_path: Path) -> None:
         "web.md": ("unlisted", "untrusted: found only on request"),
         "off.md": ("unlisted", "it says `indexed: false`; recall still finds it"),
         "lost.md": ("unlisted", "no index points to it; recall still finds it"),
-        "team/ours.md": ("unlisted", "an index in its own folder lists it"),
+        "ops/ours.md": ("unlisted", "an index in its own folder lists it"),
         "bad.md": ("left out", "is not UTF-8"),
     }
     assert {one.file: one.state for one in load_report(tmp_path)}["MEMORY.md"] == "loaded"

@@ -33,18 +33,20 @@ def files(found: Scan) -> list[str]:
 
 
 def test_topic_files_are_found_newest_first(tmp_path: Path) -> None:
-    """R3: recursive, `*.md` but the index; daily logs (M17) are no memories."""
+    """R3: recursive, `*.md` but the index; daily logs (M17) and the team's memory (M18) are apart."""
     put(tmp_path, "old.md", day=1)
     put(tmp_path, "new.md", day=3)
-    put(tmp_path, "team/middle.md", day=2)
+    put(tmp_path, "ops/team/middle.md", day=2)
     put(tmp_path, "MEMORY.md", "- [Old](old.md) — tea\n")
-    put(tmp_path, "team/MEMORY.md", "- [Middle](middle.md)\n")
+    put(tmp_path, "ops/team/MEMORY.md", "- [Middle](middle.md)\n")
+    put(tmp_path, "team/theirs.md", day=2)
+    put(tmp_path, "team/MEMORY.md", "- [Theirs](theirs.md)\n")
     put(tmp_path, "logs/2026/01/2026-01-01.md")
     put(tmp_path, ".git/x.md")
     put(tmp_path, ".old.md.tmp.md")
     put(tmp_path, "notes.txt")
     found = scan(tmp_path)
-    assert files(found) == ["new.md", "team/middle.md", "old.md"]
+    assert files(found) == ["new.md", "ops/team/middle.md", "old.md"]
     assert [entry.indexed for entry in found.entries] == [False, True, True]
     assert found.skipped == ()
     assert found.entries[0] == Entry(

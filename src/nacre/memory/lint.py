@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from nacre.memory.entry import KINDS, Entry, Kind, entry_of
+from nacre.memory.folder import TEAM
 from nacre.memory.frontmatter import Document
 from nacre.memory.index import INDEX_FILE, Index, is_listable, pressure
 from nacre.memory.scan import LOGS, NotAMemory, Skipped, read_head, scan
@@ -115,13 +116,13 @@ class _Folder:
     topics: tuple[_Topic, ...]
     skipped: tuple[Skipped, ...]
     indexes: Mapping[str, Index]
-    """By the folder they stand in: `""`, `team/`."""
+    """By the folder they stand in: `""`, `ops/`."""
     names: Mapping[str, list[str]]
     """The files that go by each name, spelled alike."""
     known: frozenset[str]
-    """All that a link may say: names and files, spelled alike."""
-    logs: frozenset[str]
-    """Days' logs: no topics, but a pointer may name one (M17)."""
+    """All that a link may say: names and files, the team's too, spelled alike."""
+    apart: frozenset[str]
+    """Days' logs and the team's files: not this directory's, but a pointer may name one (M17, M18)."""
 
     @classmethod
     def read(cls, directory: Path) -> _Folder:
@@ -139,7 +140,7 @@ class _Folder:
                 skipped.append(Skipped(entry.file, "is not UTF-8"))
             whole = entry_of(document.fields, file=entry.file, written=entry.written, indexed=entry.indexed)
             topics.append(_Topic(replace(whole, body=document.body), document))
-        for prefix in sorted({"", "team/", *(_folder_of(entry.file) for entry in found.entries)}):
+        for prefix in sorted({"", *(_folder_of(entry.file) for entry in found.entries)}):
             try:
                 indexes[prefix] = Index.parse(
                     read_head(str(directory / prefix / INDEX_FILE), whole=True).data
@@ -152,9 +153,12 @@ class _Folder:
         names: dict[str, list[str]] = {}
         for topic in topics:
             names.setdefault(_slug(topic.entry.name), []).append(topic.entry.file)
-        known = frozenset((*names, *(_slug(_stem(topic.entry.file)) for topic in topics)))
-        logs = frozenset(path.relative_to(directory).as_posix() for path in (directory / LOGS).rglob("*.md"))
-        return cls(tuple(topics), tuple(skipped), indexes, names, known, logs)
+        everybodys = scan(directory / TEAM).entries
+        files = (entry.file for entry in (*everybodys, *(topic.entry for topic in topics)))
+        known = frozenset((*names, *map(_slug, map(_stem, files)), *(_slug(one.name) for one in everybodys)))
+        apart = (path for name in (LOGS, TEAM) for path in (directory / name).rglob("*.md"))
+        inner = frozenset(path.relative_to(directory).as_posix() for path in apart)
+        return cls(tuple(topics), tuple(skipped), indexes, names, known, inner)
 
     def index_of(self, file: str) -> str:
         """The folder whose index is to list this file."""
@@ -170,7 +174,7 @@ class _Folder:
     @property
     def files(self) -> set[str]:
         """Everything a pointer may name: odd files are there too."""
-        return {topic.entry.file for topic in self.topics} | {one.file for one in self.skipped} | self.logs
+        return {topic.entry.file for topic in self.topics} | {one.file for one in self.skipped} | self.apart
 
 
 def _topic_problems(topic: _Topic, folder: _Folder) -> Iterable[LintProblem]:

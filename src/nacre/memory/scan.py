@@ -11,7 +11,7 @@ from pathlib import Path
 
 from nacre.memory.edits import is_old
 from nacre.memory.entry import Entry, entry_of
-from nacre.memory.folder import Stamp
+from nacre.memory.folder import TEAM, Stamp
 from nacre.memory.frontmatter import HEADER_LINES
 from nacre.memory.heads import head_fields
 from nacre.memory.pointers import INDEX_FILE, Index
@@ -27,6 +27,8 @@ MAX_MANIFEST_CHARS = 500
 """What one description may take of a manifest that 200 files share."""
 LOGS = "logs"
 """Daily logs (M17) are no memories."""
+_APART = (LOGS, TEAM)
+"""Folders at the top that are not this directory's own: the team's memory is one of its own (M18)."""
 _CHUNK = 4_096
 """What is read first: nearly every frontmatter ends in it."""
 _MAX_HEAD_BYTES = 65_536
@@ -143,7 +145,7 @@ class _Walk:
             if name.endswith(".md"):
                 if name != INDEX_FILE and not name.startswith("."):
                     self._read(folder + name, item, name in indexed)
-            elif not name.startswith(".") and (folder or name != LOGS):
+            elif not name.startswith(".") and (folder or name not in _APART):
                 self._descend(folder + name, item, depth)
 
     def keep(self) -> None:
