@@ -88,6 +88,7 @@ def test_what_is_saved_is_listed_shown_and_found(here: Path, capsys: Capture) ->
     assert row == {
         "file": "deploy_day.md", "name": "Deploy day", "description": "when the service is released",
         "type": "project", "origin": "user", "indexed": True, "pinned": True, "state": "listed", "why": "",
+        "unconfirmed": False,
     }  # fmt: skip
     assert "deploy_day.md" in said(capsys, "list")
     assert said(capsys, "show", "Deploy day").encode() == (directory(capsys) / "deploy_day.md").read_bytes()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 import click
@@ -28,15 +29,20 @@ SHOWN = 10
 @click.pass_obj
 def list_(options: RunOptions, /, *, scope: str, as_json: bool) -> None:
     """List the memories, newest first, and what of the index a conversation gets."""
+    from nacre.memory.confirming import unconfirmed_files
     from nacre.memory.load_report import load_report
 
-    opened = run(read_only(options, scope))
+    opened = run(read_only(options, scope, picks_up=True))
     found = run(opened.scan())
     report = {one.file: one for one in load_report(opened.location.directory, found)}
+    doubted = unconfirmed_files(opened.location)
     if as_json:
-        print_json([{**entry_json(each), **_state(report.get(each.file))} for each in found.entries])
+        print_json([
+            {**entry_json(each), **_state(report.get(each.file)), "unconfirmed": each.file in doubted}
+            for each in found.entries
+        ])  # fmt: skip
     elif report:
-        _print_list(found, opened, report)
+        _print_list(found, opened, report, doubted)
     else:
         print("There are no memories yet. Save one with `nacre memory save TEXT`.")
 
@@ -61,7 +67,7 @@ def _state(reported: Reported | None) -> JsonObject:
     return {"state": reported.state, "why": reported.why} if reported else {"state": "unlisted", "why": ""}
 
 
-def _print_list(found: Scan, opened: Memory, report: dict[str, Reported]) -> None:
+def _print_list(found: Scan, opened: Memory, report: dict[str, Reported], doubted: Collection[str]) -> None:
     from nacre.clock import SYSTEM_CLOCK
 
     now = SYSTEM_CLOCK.now()
@@ -73,7 +79,7 @@ def _print_list(found: Scan, opened: Memory, report: dict[str, Reported]) -> Non
             human_age(when, now) if (when := each.modified or each.written) else "-",
             human_count(each.bytes),
             "cut" if report[each.file].state == "cut" else "yes" if each.indexed else "no",
-            f"(untrusted) {each.description}" if each.origin == "untrusted" else each.description or "-",
+            _described(each, is_doubted=each.file in doubted),
         ]
         for each in found.entries
     ]
@@ -87,6 +93,12 @@ def _print_list(found: Scan, opened: Memory, report: dict[str, Reported]) -> Non
         print()
     print(f"{INDEX}: {index.lines:,} lines, {index.bytes:,} bytes, loaded {_how(index.cut)}{unlisted}")
     _print_amiss(list(report.values()))
+
+
+def _described(entry: Entry, *, is_doubted: bool) -> str:
+    """The description, behind what keeps it from being taken at its word."""
+    marks = ("untrusted" * (entry.origin == "untrusted"), "unconfirmed" * is_doubted)
+    return " ".join([*(f"({mark})" for mark in marks if mark), entry.description or "-"])
 
 
 def _print_amiss(report: list[Reported]) -> None:
