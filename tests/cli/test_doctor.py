@@ -39,6 +39,7 @@ def test_with_nothing_configured_all_is_well_and_the_embedded_engine_answers(tmp
     slug = "".join(char if char.isascii() and char.isalnum() else "-" for char in str(tmp_path))
     model = found.pop("model")
     rows, checks, extras = found.pop("settings"), found.pop("checks"), found.pop("extras")
+    facts, leaves = found.pop("memory_facts"), found.pop("leaves")
     assert found == {
         "version": __version__,
         "python": platform.python_version(),
@@ -61,6 +62,15 @@ def test_with_nothing_configured_all_is_well_and_the_embedded_engine_answers(tmp
         "disk",
     ]
     assert isinstance(extras, dict) and set(extras) == {"anthropic", "openai", "tui", "mcp", "embed"}
+    assert isinstance(facts, dict) and (facts["entries"], facts["read_only"], facts["mode"]) == (
+        0,
+        None,
+        "topics",
+    )
+    assert isinstance(leaves, list) and {way["to"] for way in leaves if isinstance(way, dict)} == {
+        "nowhere",
+        "any host",
+    }
     assert not (tmp_path / "home").exists()  # looking changes nothing
 
 
@@ -150,3 +160,93 @@ def test_people_see_what_differs_from_the_defaults_and_all_on_request(tmp_path: 
     assert "environment NACRE_MODEL" in short and "switches.dream" not in short
     assert all(name in long for name in KEYS)
     assert "\x1b" not in short + long
+
+
+def leaves(found: JsonObject) -> dict[str, str]:
+    rows = found["leaves"]
+    assert isinstance(rows, list)
+    return {str(row["what"]): str(row["to"]) for row in rows if isinstance(row, dict)}
+
+
+def marked(found: JsonObject, name: str) -> list[str]:
+    rows = found["checks"]
+    assert isinstance(rows, list)
+    return [str(row["message"]) for row in rows if isinstance(row, dict) and row["name"] == name]
+
+
+def test_doctor_says_what_leaves_the_machine_and_to_whom(tmp_path: Path) -> None:
+    """M27: hosts without the secrets in their addresses; closed ways are named as closed."""
+    assert leaves(report(tmp_path))["conversation"] == "nowhere"
+    (tmp_path / "home").mkdir()
+    servers = {
+        "away": {"url": f"https://me:{SECRET}@mcp.example:8443/x?key={SECRET}"},
+        "here": {"command": "some-server", "env": {"TOKEN": SECRET}},
+        "off": {"command": "never", "disabled": True},
+    }
+    shared = {"team": True, "teamRemote": f"https://me:{SECRET}@git.example/team.git"}
+    settings = {"mcpServers": servers, "memory": shared, "switches": {"web_fetch": True}}
+    (tmp_path / "home/settings.json").write_text(json.dumps(settings))
+    found = report(tmp_path, ANTHROPIC_API_KEY=SECRET, ANTHROPIC_BASE_URL="http://127.0.0.1:8000")
+    assert leaves(found) == {
+        "conversation": "127.0.0.1:8000 (this machine)",
+        "MCP server away": "mcp.example:8443",
+        "MCP server here": "the program some-server here",
+        "team memory": "git.example",
+        "web pages": "any host",
+        "commands": "any host",
+        "telemetry": "nowhere",
+    }
+    assert leaves(report(tmp_path, ANTHROPIC_API_KEY=SECRET))["conversation"] == "api.anthropic.com"
+    shown = nacre(tmp_path, "doctor", ANTHROPIC_API_KEY=SECRET)
+    assert "api.anthropic.com" in shown.stdout and SECRET not in shown.stdout + shown.stderr
+
+
+def test_doctor_tells_how_memory_is(tmp_path: Path) -> None:
+    """M16c, M27: where, how many, what a conversation does not get, and why nothing can be written."""
+    nacre(tmp_path, "memory", "save", "Deploys happen on Monday.", "--name", "Deploy day")
+    found = report(tmp_path)
+    facts = found["memory_facts"]
+    assert isinstance(facts, dict)
+    assert (facts["entries"], facts["source"], facts["not_loaded"]) == (1, "default", [])
+    directory = Path(str(facts["directory"]))
+    lines = "".join(f"- [Deploy day](deploy_day.md) {n}\n" for n in range(250))
+    (directory / "MEMORY.md").write_text("- x\n" * 250 + lines)
+    (directory / "odd.md").write_bytes(b"\xff")
+    found = report(tmp_path, code=1)
+    facts = found["memory_facts"]
+    assert isinstance(facts, dict)
+    assert [row["file"] for row in facts["not_loaded"] if isinstance(row, dict)] == [  # type: ignore[union-attr]
+        "MEMORY.md",
+        "deploy_day.md",
+        "odd.md",
+    ]
+    assert any("deploy_day.md, odd.md" in line for line in marked(found, "memory"))
+    identity = directory.parent / "identity.json"
+    identity.write_text(json.dumps({**json.loads(identity.read_text()), "format": 99}))
+    assert any("format 99" in line for line in marked(report(tmp_path, code=1), "memory"))
+
+
+def test_doctor_names_large_instructions_and_those_that_wait_for_consent(tmp_path: Path) -> None:
+    """M23, M24."""
+    (tmp_path / "project/.git").mkdir(parents=True)
+    (tmp_path / "shared.md").write_text("Use tabs.")
+    (tmp_path / "project/CLAUDE.md").write_text("@../shared.md\n")
+    environ = {"NACRE_HOME": str(tmp_path / "home")}
+    found = report(tmp_path / "project", **environ)
+    assert marked(found, "instructions") == [
+        f"{tmp_path}/shared.md is outside the project; `nacre instructions allow` lets it be included"
+    ]
+    (tmp_path / "project/AGENTS.md").write_text("x" * 40_001)
+    assert any(
+        "40,001 characters" in line
+        for line in marked(report(tmp_path / "project", code=1, **environ), "instructions")
+    )
+
+
+def test_doctor_flags_credentials_in_sessions_by_kind_and_line(tmp_path: Path) -> None:
+    """M27: never by value."""
+    key = "AKIA" + "QX7ZP2M4N6R5T3WV"
+    nacre(tmp_path, "-p", f"my key is {key}")
+    found = report(tmp_path, code=1)
+    (line,) = [line for line in marked(found, "secrets") if ":2: " in line]
+    assert "AWS" in line and key not in json.dumps(found)

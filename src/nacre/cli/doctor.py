@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from nacre.cli.doctor_check import Check
+from nacre.cli.doctor_leaving import Leaving, ways_out
+from nacre.cli.doctor_memory import MemoryReport, instruction_checks, memory_report, secret_checks
 from nacre.cli.options import RunOptions
 from nacre.cli.output import print_json, print_table
 from nacre.errors import ConfigError
@@ -31,13 +34,14 @@ MIN_FREE_BYTES = 100_000_000
 """A long session with its offloaded results takes tens of megabytes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One thing looked at."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Findings:
+    """All that was found."""
 
-    name: str
-    ok: bool
-    message: str
+    choice: Choice | None
+    known: MemoryReport
+    checks: tuple[Check, ...]
+    ways: tuple[Leaving, ...]
 
 
 @click.command()
@@ -45,16 +49,19 @@ class Check:
 @click.option("--all", "show_all", is_flag=True, help="Also list settings that are at their defaults.")
 @click.pass_obj
 def doctor(options: RunOptions, /, *, as_json: bool, show_all: bool) -> int:
-    """Show the settings in force, the model and the paths, and check them."""
+    """Show the settings in force, the model, the paths and the memory, check them, and say what leaves."""
     settings = load(Path.cwd(), os.environ, cli=options.as_settings())
     choice, model_check = _model(settings)
+    known = memory_report(settings)
     checks = [*_settings_checks(settings), model_check, *_disk_checks(settings.home)]
     if choice is not None and EXTRAS.get(choice.provider_name):
         checks.append(_vendor_check(choice.provider_name))
+    checks += [*known.checks, *instruction_checks(settings), *secret_checks(settings)]
+    found = Findings(choice=choice, known=known, checks=tuple(checks), ways=tuple(ways_out(settings, choice)))
     if as_json:
-        print_json(_report(settings, choice, checks))
+        print_json(_report(settings, found))
     else:
-        _print_report(settings, choice, checks, show_all=show_all)
+        _print_report(settings, found, show_all=show_all)
     return 0 if all(check.ok for check in checks) else 1
 
 
@@ -100,11 +107,11 @@ def _vendor_check(name: str) -> Check:
     return Check("vendor", ok=False, message=f"the {name} package is missing: pip install 'nacre[{name}]'")
 
 
-def _report(settings: Settings, choice: Choice | None, checks: list[Check]) -> JsonObject:
+def _report(settings: Settings, found: Findings) -> JsonObject:
     return {
         "version": VERSION,
         "python": platform.python_version(),
-        "ok": all(check.ok for check in checks),
+        "ok": all(check.ok for check in found.checks),
         "settings": [
             {"name": key.name, "value": _value(settings, key), "origin": settings.origin(key.name)}
             for key in KEYS.values()
@@ -112,10 +119,12 @@ def _report(settings: Settings, choice: Choice | None, checks: list[Check]) -> J
         "paths": dict(_paths(settings)),
         "trusted": settings.is_trusted,
         "memory": settings.memory.is_on,
-        "model": None if choice is None else asdict(choice),
+        "memory_facts": found.known.facts,
+        "leaves": [asdict(way) for way in found.ways],
+        "model": None if found.choice is None else asdict(found.choice),
         "keys": {name: bool(settings.environ.get(name)) for name in SECRETS},
         "extras": {extra: find_spec(module) is not None for extra, module in EXTRAS.items()},
-        "checks": [asdict(check) for check in checks],
+        "checks": [asdict(check) for check in found.checks],
         "problems": [
             {"place": problem.place, "message": problem.message, "error": problem.is_error}
             for problem in settings.problems
@@ -151,7 +160,8 @@ def _value(settings: Settings, key: Key) -> Json:
     return value if isinstance(value, bool | int | float | str | None) else str(value)
 
 
-def _print_report(settings: Settings, choice: Choice | None, checks: list[Check], *, show_all: bool) -> None:
+def _print_report(settings: Settings, found: Findings, *, show_all: bool) -> None:
+    choice = found.choice
     print(f"nacre {VERSION}, Python {platform.python_version()}")
     print()
     keys = {name: "present" if settings.environ.get(name) else "not set" for name in SECRETS}
@@ -162,6 +172,7 @@ def _print_report(settings: Settings, choice: Choice | None, checks: list[Check]
         **_paths(settings),
         "trusted": "yes" if settings.is_trusted else "no",
         "memory": "on" if settings.memory.is_on else "off",
+        **found.known.lines,
         **keys,
         "extras": ", ".join(extras) or "none",
     }
@@ -175,7 +186,11 @@ def _print_report(settings: Settings, choice: Choice | None, checks: list[Check]
     if not show_all:
         print(f"{len(KEYS) - len(shown)} settings are at their defaults (--all lists them)")
     print()
-    print_table(["ok" if check.ok else "PROBLEM", check.name, check.message] for check in checks)
+    print_table(
+        ([way.what, way.to, way.detail] for way in found.ways), header=("what leaves", "to", "which is")
+    )
+    print()
+    print_table([check.mark, check.name, check.message] for check in found.checks)
 
 
 def _text(value: Json) -> str:

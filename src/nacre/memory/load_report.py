@@ -37,7 +37,7 @@ def load_report(
     pointed, shown = frozenset[str](), frozenset[str]()
     try:
         data = read_head(str(directory / INDEX_FILE), whole=True).data
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         pass
     except (OSError, NotAMemory) as error:
         report.append(Reported(INDEX_FILE, "left out", f"cannot be read: {error}"))
