@@ -216,10 +216,12 @@ async def test_secrets_never_leave_and_the_rest_goes(pair: Pair) -> None:
 async def test_what_is_private_untrusted_or_about_a_person_stays(pair: Pair) -> None:
     """M16b, M18, M27: neither its text nor its line in the index goes."""
     ana, bo = pair
-    await ana.save("tea.md", "Likes green tea.", kind="user")
+    ana.write("tea.md", "---\nname: Tea\ntype: user\n---\n\nLikes green tea.\n")
     ana.write("web.md", "---\nname: Web\ntype: project\norigin: untrusted\n---\n\nA page said so.\n")
     ana.write("mine.md", "---\nname: Mine\ntype: project\nlocal-only: true\n---\n\nOnly here.\n")
-    ana.write("MEMORY.md", ana.files["MEMORY.md"] + "- [Mine](mine.md) - only here\n")
+    ana.write(
+        "MEMORY.md", ana.files["MEMORY.md"] + "- [Mine](mine.md) - only here\n- [Tea](tea.md) - green\n"
+    )
     report = await ana.sync()
     assert (report.pushed, report.stayed) == ((), ("mine.md",))
     assert [one.file for one in report.refused] == ["tea.md", "web.md"]

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from nacre.memory.directory import Memory
+from nacre.memory.location import team_location
 from nacre.memory.tools import memory_tools
 from nacre.messages.blocks import Json, ToolCall, ToolResult
 from nacre.testing import FrozenClock
@@ -59,3 +60,71 @@ async def test_what_memory_says_cannot_close_a_reminder(memory: Memory) -> None:
     await call(memory, "remember", text=evil, name="evil")
     assert "</system-reminder>" not in (await call(memory, "recall", query="evil")).text
     assert evil in (memory.location.directory / "evil.md").read_text()
+
+
+@pytest.fixture
+async def team(memory: Memory, clock: FrozenClock) -> Memory:
+    return await Memory.at(team_location(memory.location), memory.location.directory, clock=clock)
+
+
+async def shared(memory: Memory, team: Memory, tool: str, /, **arguments: Json) -> ToolResult:
+    tools = {one.name: one for one in memory_tools(memory, session="s1", team=team)}
+    [result] = await run_all([ToolCall("c", tool, dict(arguments))], tools)
+    return result
+
+
+async def test_with_a_team_the_tools_work_on_both_scopes(memory: Memory, team: Memory) -> None:
+    """M18: remember takes a scope, private unless told; recall, correct and forget find either."""
+    deploys = await shared(
+        memory, team, "remember", text="We deploy on Tuesdays.", type="project", scope="team", name="Deploys"
+    )
+    assert deploys.text == "Saved to team/deploys.md."
+    await shared(memory, team, "remember", text="I like short answers about deploys.", name="Answers")
+    assert [[one.file for one in await each.list()] for each in (memory, team)] == [
+        ["answers.md"],
+        ["deploys.md"],
+    ]
+    found = (await shared(memory, team, "recall", query="deploys")).text
+    assert "team/deploys.md" in found
+    assert "\nanswers.md" in found
+    corrected = await shared(memory, team, "correct", query="Deploys", text="We deploy on Fridays.")
+    assert corrected.text == "Corrected team/deploys.md; before it said: We deploy on Tuesdays."
+    assert "Forgot team/deploys.md" in (await shared(memory, team, "forget", query="team/deploys.md")).text
+    assert "Forgot answers.md" in (await shared(memory, team, "forget", query="answers")).text
+    assert [one.reason for one in await team.log()] == ["forget", "correct", "remember"]
+    assert {one.session for one in await team.log()} == {"s1"}
+
+
+async def test_a_name_that_both_scopes_know_is_asked_about(memory: Memory, team: Memory) -> None:
+    for scope in ("private", "team"):
+        await shared(memory, team, "remember", text=f"The {scope} one.", name="Deploys", scope=scope)
+    asked = await shared(memory, team, "forget", query="deploys")
+    assert asked.is_error
+    assert "deploys.md, team/deploys.md; name the file" in asked.text
+    assert "The private one" in (await shared(memory, team, "forget", query="deploys.md")).text
+    assert "The team one" in (await shared(memory, team, "forget", query="team/deploys.md")).text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        ({"text": "Likes tea.", "type": "user"}, "always private"),
+        ({"text": "Key AKIA" + "QYLPMN5HFIQR7BBB"}, "AWS access key"),
+    ],
+)
+async def test_what_the_team_may_not_have_is_refused_in_a_sentence(
+    memory: Memory, team: Memory, arguments: dict[str, Json], why: str
+) -> None:
+    """M16, M18."""
+    result = await shared(memory, team, "remember", scope="team", **arguments)
+    assert result.is_error
+    assert why in result.text
+    assert "\n" not in result.text
+    assert (await team.list(), await team.log()) == ([], [])
+
+
+def test_without_a_team_nothing_is_said_of_one(memory: Memory) -> None:
+    """The definitions stand in the prefix: they change only for those who have a team."""
+    told = str([(one.name, one.description, one.input_schema) for one in memory_tools(memory, session="s")])
+    assert "team" not in told
+    assert "scope" not in told

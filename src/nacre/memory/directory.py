@@ -23,6 +23,7 @@ from nacre.memory.pointers import Index
 from nacre.memory.scan import LOGS, Scan, scan
 from nacre.memory.scan_cache import ScanCache
 from nacre.memory.secrets import find_secrets
+from nacre.memory.team_rules import refuse_for_team
 from nacre.memory.transaction import Transaction, recover, transact
 from nacre.memory.watch import Watch
 from nacre.memory.wording import description_of, file_name, title_of
@@ -144,6 +145,7 @@ class Memory:
             new = compose(
                 named if previous is None else draft, file=file, now=self.clock.now(), previous=previous
             )
+            self._refuse(file, new)
             tx.write(file, new, if_version=version)
             entry = read_entry(file, new)
             feedback = self._list(tx, entry)
@@ -178,6 +180,7 @@ class Memory:
         """Give a file these bytes, a person's or a model's own edit; returns the commit."""
         if not allow_secret:
             refuse_secrets(data.decode(errors="replace"))
+        self._refuse(file, data)
         async with self.transact(change) as tx:
             tx.write(file, data, if_version=if_version)
             self._list(tx, read_entry(Folder(self.location.directory).key(file), data))
@@ -214,6 +217,11 @@ class Memory:
         except FileNotFoundError:
             return None
         return read_entry(entry.file, data, written=entry.written, indexed=entry.indexed)
+
+    def _refuse(self, file: str, data: bytes) -> None:
+        """What everybody reads has rules of its own, which no switch opens (M16, M18)."""
+        if self.location.source == "team":
+            refuse_for_team(file, data)
 
     def _list(self, tx: Transaction, entry: Entry) -> str:
         """Give the entry its line in the index, if it may have one; says what the writer should know."""

@@ -23,6 +23,8 @@ LOCAL_ONLY = "says `local-only: true`"
 
 def refuse_for_team(file: str, data: bytes) -> None:
     """Raise `StoreError` when these bytes may not become a memory of the team."""
+    if why := content_objection(data):
+        raise StoreError(f"{file} {why}; take it out: the team's memory never holds such a thing")
     if why := sharing_objection(file, data):
         raise StoreError(f"{file} {why}; keep it in private memory")
 

@@ -4,21 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Annotated
+from typing import Annotated, Literal
 
 from nacre import prompts
 from nacre.errors import StoreError, ToolError
-from nacre.memory.directory import Memory
+from nacre.memory.directory import Memory, Saved
 from nacre.memory.entry import Change, Draft, Kind
 from nacre.memory.likeness import Found
 from nacre.memory.neutral import neutralise
+from nacre.memory.scopes import TEAM_PREFIX, Scopes
 from nacre.tools.base import Tool, tool
 
 REMEMBER = prompts.load("nacre.memory", "tool_remember")
 RECALL = prompts.load("nacre.memory", "tool_recall")
 FORGET = prompts.load("nacre.memory", "tool_forget")
 CORRECT = prompts.load("nacre.memory", "tool_correct")
+REMEMBER_TEAM = prompts.load("nacre.memory", "tool_remember_team")
 WHICH = "The file or name of the memory, or words only it answers to."
+TEXT = "What to keep, in full sentences that will still be clear in a year."
+TYPE = "user, feedback, project or reference."
+NAME = "A short title; found by itself when left out."
+DESCRIPTION = "One specific line that says when this is worth knowing."
+SCOPE = "private, or team: everybody on the repository."
 MAX_BODY_CHARS = 4_096
 """Of one memory in an answer; the file has the rest."""
 
@@ -27,63 +34,92 @@ Sign = Callable[[str], Change]
 """Signs a change with its reason."""
 
 
-def memory_tools(memory: Memory, *, session: str) -> list[Tool]:
-    """The four tools on one memory; what they change is the agent's work in this session."""
+def memory_tools(memory: Memory, *, session: str, team: Memory | None = None) -> list[Tool]:
+    """The four tools on one memory; what they change is the agent's work in this session.
+
+    With a team's memory beside it `remember` takes a scope, and the others work on both (M18).
+    """
 
     def sign(reason: str) -> Change:
         return Change(author="agent", reason=reason, session=session)
 
-    return [_correct(memory, sign), _forget(memory, sign), _recall(memory), _remember(memory, sign)]
+    scopes = Scopes(memory, team)
+    remember = _remember(memory, sign) if team is None else _remember_in_scope(memory, team, sign)
+    return [_correct(scopes, sign), _forget(scopes, sign), _recall(scopes), remember]
 
 
 def _remember(memory: Memory, sign: Sign) -> Tool:
     @tool(name="remember", description=REMEMBER)
     async def remember(
-        text: Annotated[str, "What to keep, in full sentences that will still be clear in a year."],
-        type: Annotated[Kind | None, "user, feedback, project or reference."] = None,  # noqa: A002 - the model's word
-        name: Annotated[str | None, "A short title; found by itself when left out."] = None,
-        description: Annotated[str | None, "One specific line that says when this is worth knowing."] = None,
+        text: Annotated[str, TEXT],
+        type: Annotated[Kind | None, TYPE] = None,  # noqa: A002 - the model's word
+        name: Annotated[str | None, NAME] = None,
+        description: Annotated[str | None, DESCRIPTION] = None,
     ) -> str:
         draft = Draft(body=text, kind=type, name=name or "", description=description or "")
         with _as_tool_error():
-            saved = await memory.save(draft, sign("remember"))
-        kept = f"Saved to {saved.entry.file}."
-        if saved.before is not None:
-            kept = f"Updated {saved.entry.file}; before it said: {_short(saved.before.body)}"
-        return " ".join(part for part in (kept, saved.feedback) if part)
+            return _kept(await memory.save(draft, sign("remember")))
 
     return remember
 
 
-def _recall(memory: Memory) -> Tool:
+def _remember_in_scope(memory: Memory, team: Memory, sign: Sign) -> Tool:
+    @tool(name="remember", description=REMEMBER_TEAM)
+    async def remember(
+        text: Annotated[str, TEXT],
+        scope: Annotated[Literal["private", "team"], SCOPE] = "private",
+        type: Annotated[Kind | None, TYPE] = None,  # noqa: A002 - the model's word
+        name: Annotated[str | None, NAME] = None,
+        description: Annotated[str | None, DESCRIPTION] = None,
+    ) -> str:
+        draft = Draft(body=text, kind=type, name=name or "", description=description or "")
+        with _as_tool_error():
+            if scope == "team":
+                return _kept(await team.save(draft, sign("remember")), TEAM_PREFIX)
+            return _kept(await memory.save(draft, sign("remember")))
+
+    return remember
+
+
+def _kept(saved: Saved, prefix: str = "") -> str:
+    file = prefix + saved.entry.file
+    kept = f"Saved to {file}."
+    if saved.before is not None:
+        kept = f"Updated {file}; before it said: {_short(saved.before.body)}"
+    return " ".join(part for part in (kept, saved.feedback) if part)
+
+
+def _recall(scopes: Scopes) -> Tool:
     @tool(name="recall", description=RECALL, read_only=True)
     async def recall(query: Annotated[str, "What to look for, in a few words."]) -> str:
         with _as_tool_error():
-            found = await memory.search(query)
+            found = await scopes.search(query)
         return "\n\n".join(map(_told, found)) or "Nothing in memory has to do with that."
 
     return recall
 
 
-def _forget(memory: Memory, sign: Sign) -> Tool:
+def _forget(scopes: Scopes, sign: Sign) -> Tool:
     @tool(name="forget", description=FORGET)
     async def forget(query: Annotated[str, WHICH]) -> str:
         with _as_tool_error():
-            entry, _ = await memory.forget(query, sign("forget"))
-        return f"Forgot {entry.file}, which said: {_short(entry.body)}"
+            memory, file, prefix = await scopes.find(query)
+            entry, _ = await memory.forget(file, sign("forget"))
+        return f"Forgot {prefix}{entry.file}, which said: {_short(entry.body)}"
 
     return forget
 
 
-def _correct(memory: Memory, sign: Sign) -> Tool:
+def _correct(scopes: Scopes, sign: Sign) -> Tool:
     @tool(name="correct", description=CORRECT)
     async def correct(
         query: Annotated[str, WHICH], text: Annotated[str, "What it shall say instead, whole."]
     ) -> str:
         with _as_tool_error():
-            saved = await memory.correct(query, text, sign("correct"))
+            memory, file, prefix = await scopes.find(query)
+            saved = await memory.correct(file, text, sign("correct"))
         before = _short(saved.before.body) if saved.before else ""
-        return f"Corrected {saved.entry.file}; before it said: {before}"
+        return f"Corrected {prefix}{saved.entry.file}; before it said: {before}"
 
     return correct
 
