@@ -47,17 +47,10 @@ def memory_report(settings: Settings) -> MemoryReport:
     shared = _Looked()
     if settings.memory.team:
         shared = _looked_at(team_location(location), with_index=with_index)
-    modes = [
-        settings.memory.mode,
-        *["team"] * settings.memory.team,
-        *["no index"] * (not settings.memory.index),
-    ]
-    team = f", {shared.entries:,} of the team" if settings.memory.team else ""
-    entries = f"{project.entries:,} here, {user.entries:,} for all projects{team}"
     return MemoryReport(
         lines={
             "memory at": f"{location.directory} ({location.source})",
-            "memories": f"{entries}; mode: {', '.join(modes)}",
+            "memories": f"{_counted(project, user, shared)}; mode: {', '.join(_modes(settings))}",
         },
         facts={
             "directory": str(location.directory),
@@ -71,6 +64,16 @@ def memory_report(settings: Settings) -> MemoryReport:
         },
         checks=(*project.checks, *user.checks, *shared.checks),
     )
+
+
+def _modes(settings: Settings) -> list[str]:
+    given = settings.memory
+    return [given.mode, *["team"] * given.team, *["no index"] * (not given.index)]
+
+
+def _counted(project: _Looked, user: _Looked, shared: _Looked) -> str:
+    team = f", {shared.entries:,} of the team" if shared.facts else ""
+    return f"{project.entries:,} here, {user.entries:,} for all projects{team}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +113,7 @@ def _looked_at(location: Location, *, with_index: bool) -> _Looked:
         is_wrong = bool(levels["error"])
         checks.append(Check("memory", ok=False, message=message) if is_wrong else note("memory", message))
     if doubtful:
-        message = f"nobody vouches for edits of {_some(doubtful)}; `nacre memory confirm` shows them"
+        message = f"nobody vouches for edits of {_some(doubtful)}; see `nacre memory log --unconfirmed`"
         checks.append(note("memory", message))
     return _Looked(entries=len(found.entries), facts=facts, checks=tuple(checks))
 
