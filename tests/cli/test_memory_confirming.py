@@ -111,3 +111,18 @@ def test_where_nothing_is_unconfirmed_it_says_so(home: Path, here: Path, capsys:
 @pytest.mark.parametrize("line", [["confirm"], ["confirm", "--all", "12345"]])
 def test_it_must_be_said_what_to_confirm(here: Path, capsys: Capture, line: list[str]) -> None:
     assert "name the commits" in said(capsys, *line, code=2)[1]
+
+
+def test_a_history_that_cannot_be_read_does_not_hide_the_memories(
+    home: Path, here: Path, capsys: Capture
+) -> None:
+    """Bad input: said in one line, and the list is shown."""
+    said(capsys, "save", "Deploys happen on Monday.", "--name", "Deploy day")
+    location = locate(MemoryPaths(home=home, cwd=here))
+    (location.history / "refs/heads").mkdir(parents=True, exist_ok=True)
+    for ref in (location.history / "refs/heads").iterdir():
+        ref.write_text("0" * 39 + "1\n")
+    out, err = said(capsys, "list")
+    assert "deploy_day.md" in out
+    assert err.count("\n") == 1
+    assert "unconfirmed cannot be told" in err

@@ -9,7 +9,17 @@ import click
 
 from nacre.cli.memory_opening import json_option, read_only, run, scope_option
 from nacre.cli.options import RunOptions
-from nacre.cli.output import cut_last, human_age, human_count, is_terminal, print_json, print_table, printable
+from nacre.cli.output import (
+    cut_last,
+    human_age,
+    human_count,
+    is_terminal,
+    print_error,
+    print_json,
+    print_table,
+    printable,
+)
+from nacre.errors import StoreError
 from nacre.messages.blocks import JsonObject
 
 if TYPE_CHECKING:
@@ -29,13 +39,12 @@ SHOWN = 10
 @click.pass_obj
 def list_(options: RunOptions, /, *, scope: str, as_json: bool) -> None:
     """List the memories, newest first, and what of the index a conversation gets."""
-    from nacre.memory.confirming import unconfirmed_files
     from nacre.memory.load_report import load_report
 
     opened = run(read_only(options, scope, picks_up=True))
     found = run(opened.scan())
     report = {one.file: one for one in load_report(opened.location.directory, found)}
-    doubted = unconfirmed_files(opened.location)
+    doubted = _doubted(opened)
     if as_json:
         print_json([
             {**entry_json(each), **_state(report.get(each.file)), "unconfirmed": each.file in doubted}
@@ -45,6 +54,17 @@ def list_(options: RunOptions, /, *, scope: str, as_json: bool) -> None:
         _print_list(found, opened, report, doubted)
     else:
         print("There are no memories yet. Save one with `nacre memory save TEXT`.")
+
+
+def _doubted(opened: Memory) -> Collection[str]:
+    """The unconfirmed files; a history that cannot be read is no reason to show no memories."""
+    from nacre.memory.confirming import unconfirmed_files
+
+    try:
+        return unconfirmed_files(opened.location).keys()
+    except StoreError as error:
+        print_error(f"what is unconfirmed cannot be told: {error}")
+        return ()
 
 
 def entry_json(entry: Entry) -> JsonObject:
