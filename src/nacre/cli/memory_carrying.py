@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -9,31 +10,62 @@ import click
 from nacre.cli.memory_opening import SCOPES, by_hand, json_option, read_only, run, scope_option, writable
 from nacre.cli.options import RunOptions
 from nacre.cli.output import print_error, print_json, printable
+from nacre.errors import StoreError
 
 DEFAULT_EXPORT = "nacre-memory.tar.gz"
+TEAM = "team"
 
 
-@click.command(short_help="Move a memory to the other scope.")
+@click.command(short_help="Move a memory to another scope.")
 @click.argument("name")
 @click.option("--to", "target", type=click.Choice(SCOPES), required=True, help="Where it shall hold.")
+@click.option("--from", "source", type=click.Choice(SCOPES), help="Where it is (default: where it is found).")
+@click.option("--trust", is_flag=True, help="Vouch for what came from outside, so that the team may have it.")
 @json_option
 @click.pass_obj
-def move(options: RunOptions, /, name: str, *, target: str, as_json: bool) -> int:
-    """Move a memory between this project and what holds everywhere: one commit on either side."""
+def move(
+    options: RunOptions, /, name: str, *, target: str, source: str | None, trust: bool, as_json: bool
+) -> int:
+    """Move a memory between this project, what holds everywhere and the team: one commit on either side."""
     from nacre.memory.moving import MOVED
     from nacre.memory.moving import move as carry
 
-    source = "project" if target == "user" else "user"
-    opened = run(writable(options, source))
-    there = run(writable(options, target))
-    moved = run(carry(name, source=opened, target=there, change=by_hand(f"{MOVED}{source} to {target}")))
+    source = source or run(_where(options, name, target))
+    if source == target:
+        raise click.UsageError(f"it is in {target} memory already; name another scope")
+    change = by_hand(f"{MOVED}{source} to {target}")
+    opened, there = run(writable(options, source)), run(writable(options, target))
+    moved = run(carry(name, source=opened, target=there, change=change, is_trusted=trust))
     if as_json:
         print_json({"file": moved.file, "was": moved.was, "removed": moved.removed, "added": moved.added})
         return 0
     print(printable(f"moved {moved.was} to {there.location.directory / moved.file}"))
     if not moved.added:
         print_error("the same memory was there already")
+    if TEAM in {source, target}:
+        print(f"`nacre memory sync` {'takes it from' if source == TEAM else 'gives it to'} everybody else.")
     return 0
+
+
+async def _where(options: RunOptions, name: str, target: str) -> str:
+    """The one scope that has it: by its exact name, else by words; where several do, the person must say."""
+    from nacre.memory.directory import the_one
+    from nacre.memory.scopes import named
+
+    memories = {scope: await read_only(options, scope) for scope in SCOPES if scope != target}
+    entries = {scope: await one.list() for scope, one in memories.items()}
+    found = [scope for scope, there in entries.items() if named(name, there)]
+    for scope, there in entries.items() if not found else ():
+        with suppress(StoreError):
+            the_one(name, there)
+            found.append(scope)
+    if not found:
+        raise StoreError(
+            f"no memory answers to {name!r} in {' or '.join(entries)} memory; see `nacre memory list`"
+        )
+    if len(found) > 1:
+        raise StoreError(f"{name!r} is in {' and '.join(found)} memory; say which with --from")
+    return found[0]
 
 
 @click.command(short_help="Copy all memories elsewhere.")

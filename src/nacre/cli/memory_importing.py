@@ -39,6 +39,8 @@ def import_(options: RunOptions, /, path: Path, **given: str | bool) -> int:
 
     batch = read_batch(path)
     scope, is_dry = str(given["scope"]), bool(given["dry_run"])
+    if scope == "team" and given["allow_secret"]:
+        raise click.UsageError("the team's memory never holds a secret; leave out --allow-secret")
     terms = Terms(origin="user" if given["trust"] else "untrusted", allow_secret=bool(given["allow_secret"]))
     opened = run(read_only(options, scope) if is_dry else writable(options, scope))
     if is_dry:

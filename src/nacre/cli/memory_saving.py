@@ -47,9 +47,10 @@ def save(options: RunOptions, /, text: str | None, **given: str | bool | None) -
     body, asks = _body(text)
     asks = asks and not given["as_json"]
     draft = _draft(body, given)
-    if not given["allow_secret"]:
-        _refuse_secrets(draft)
-    opened = run(writable(options, str(given["scope"])))
+    scope = str(given["scope"])
+    if scope == "team" or not given["allow_secret"]:
+        _refuse_secrets(draft, is_team=scope == "team")
+    opened = run(writable(options, scope))
     if asks and not draft.file and (there := run(_same(opened, draft))) is not None:
         choice = ask_conflict(there, draft)
         if choice == "cancel":
@@ -70,7 +71,8 @@ def save(options: RunOptions, /, text: str | None, **given: str | bool | None) -
     print(printable(f"{'updated' if saved.before else 'saved'} {saved.entry.file}"))
     if saved.before and not asks:
         print(printable(f"before, it said: {_short(saved.before.body)}"))
-        print(f"`nacre memory undo {saved.commit[:10]}` brings that back.")
+        where = "" if scope == "project" else f" --scope {scope}"
+        print(printable(f"`nacre memory undo {saved.commit[:10]}{where}` brings that back."))
     if saved.feedback:
         print_error(saved.feedback)
     return 0
@@ -117,13 +119,14 @@ def _draft(body: str, given: dict[str, str | bool | None]) -> Draft:
     )
 
 
-def _refuse_secrets(draft: Draft) -> None:
-    """Before anything is asked or made, and with the switch that only a person may use."""
+def _refuse_secrets(draft: Draft, *, is_team: bool) -> None:
+    """Before anything is asked or made, and with the switch that only a person may use; never for a team."""
     from nacre.errors import StoreError
     from nacre.memory.secrets import find_secrets, refusal
 
     if findings := find_secrets("\n".join((draft.body, draft.name, draft.description))):
-        raise StoreError(f"{refusal(findings)}, or add --allow-secret")
+        way_out = ": the team's memory never holds one" if is_team else ", or add --allow-secret"
+        raise StoreError(f"{refusal(findings)}{way_out}")
 
 
 async def _same(opened: Memory, draft: Draft) -> Entry | None:

@@ -32,7 +32,7 @@ class Scopes:
             return self.private, (await self.private.find(wanted)).file, ""
         if wanted.startswith(TEAM_PREFIX):
             return team, (await team.find(wanted.removeprefix(TEAM_PREFIX))).file, TEAM_PREFIX
-        mine, theirs = _named(wanted, await self.private.list()), _named(wanted, await team.list())
+        mine, theirs = named(wanted, await self.private.list()), named(wanted, await team.list())
         if mine and theirs and wanted not in mine:
             several = ", ".join((*mine, *(f"{TEAM_PREFIX}{file}" for file in theirs)))
             raise StoreError(f"{wanted!r} may mean several memories: {several}; name the file")
@@ -50,7 +50,7 @@ class Scopes:
         return [*mine, *(replace(one, file=f"{TEAM_PREFIX}{one.file}") for one in await self.team.list())]
 
 
-def _named(wanted: str, entries: list[Entry]) -> list[str]:
+def named(wanted: str, entries: list[Entry]) -> list[str]:
     """The files that go by exactly this name."""
     names = {wanted, f"{wanted}.md", wanted.casefold()}
     return [one.file for one in entries if {one.file, one.title.casefold()} & names]
