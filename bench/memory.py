@@ -1,8 +1,10 @@
-"""What one save costs at 200 and at 10,000 memories: topic, index and commit (M14, M15).
+"""What one save costs at 200 and at 10,000 memories: topic, index and commit (M14, M15); what a list costs.
 
 The bars on the processor's time are for a process that keeps a watch, on the disk and, since what a disk's
 file system spends on making a file depends on what was deleted there lately, in memory beside it. A process
-that looks at every file, which costs more than the bar at 10,000, stands there too.
+that looks at every file, which costs more than the bar at 10,000, stands there too. `peers` has whole saves,
+by nacre's public `Memory.save()` and by other people's stores (`memory_peers.py`); `list` has a listing
+beside a bare look at the directory (`memory_list.py`).
 """
 
 from __future__ import annotations
@@ -19,12 +21,14 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench import memory_list, memory_peers
 from bench.machine import bar, middle_us
+from bench.plot import chart
 from nacre.memory.entry import Change
 from nacre.memory.location import Location
 from nacre.memory.transaction import pick_up, transact
 from nacre.memory.watch import Watch
-from nacre.messages.blocks import JsonObject
+from nacre.messages.blocks import Json, JsonObject
 
 LIMITS_MS = {200: 5.0, 10_000: 25.0}
 """Of the processor, for one save by a process that stays, at so many memories."""
@@ -40,10 +44,13 @@ class Sizes:
     memories: tuple[int, ...] = (200, 10_000)
     saves: int = 200
     body_bytes: int = 600
+    peer_saves: int = 50
+    """Fewer: one save of a peer can take a second."""
+    listings: int = 21
 
 
 FULL = Sizes()
-TINY = Sizes(memories=(5, 20), saves=5)
+TINY = Sizes(memories=(5, 20), saves=5, peer_saves=2, listings=2)
 
 
 def measure(sizes: Sizes = FULL) -> JsonObject:
@@ -62,13 +69,39 @@ def measure(sizes: Sizes = FULL) -> JsonObject:
     ]
     if flushes is not None:
         bars.append(bar("flushes of one save", flushes, at_most=MOST_FLUSHES))
+    listed, listing_bar = memory_list.measure(max(sizes.memories), sizes.listings)
+    peers = memory_peers.measure(sizes.memories, sizes.peer_saves, sizes.body_bytes)
     return {
         "saves": sizes.saves,
         "in_memory": {str(count): one for count, one in in_memory.items()},
         "on_disk": {str(count): one for count, one in on_disk.items()},
         "flushes": flushes,
-        "bars": [*bars],
+        "list": listed,
+        "peers": peers,
+        "bars": [*bars, listing_bar],
     }
+
+
+def plot(figures: JsonObject) -> str:
+    """One save by each store over the number of memories."""
+    lines = {name: line for name, one in _objects(figures["peers"]) if (line := _line_of(one))}
+    return chart(
+        "What one save of a new memory costs",
+        lines,
+        x="memories that are there already",
+        y="milliseconds of the processor per save, p50",
+    )
+
+
+def _line_of(store: JsonObject) -> dict[float, float]:
+    return {
+        float(count): float(str(one["cpu_ms"])) for count, one in _objects(store.get("at")) if "cpu_ms" in one
+    }
+
+
+def _objects(value: Json) -> list[tuple[str, JsonObject]]:
+    assert isinstance(value, dict | None)
+    return [(name, one) for name, one in (value or {}).items() if isinstance(one, dict)]
 
 
 def _measured(count: int, sizes: Sizes, folder: Path | None) -> JsonObject:
