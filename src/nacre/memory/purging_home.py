@@ -27,6 +27,8 @@ SIDECAR = "boundaries.json"
 """Says where a log's compactions stand; worked out anew when it is not there."""
 KEPT_BY_CACHE = frozenset({"lock", "journal", "identity.json"})
 """All else in a memory's cache is worked out anew from the memory (M15)."""
+KEPT_FOLDERS = frozenset({"live", "aside", "remote.git"})
+"""Who is at work, what a change under way has put aside, and the copy of a team's remote."""
 NOT_LOOKED_AT = frozenset({"locks", "history"})
 """Empty files, and histories, which are packed: those are looked through object by object."""
 MAX_WHOLE = 67_108_864
@@ -235,10 +237,13 @@ class Sweep:
 
 def forget_derived(cache: Path) -> None:
     """Drop what was worked out from a memory: it may hold its words in any form, and comes back by itself."""
-    with contextlib.suppress(OSError):
-        for path in cache.iterdir():
-            if path.name not in KEPT_BY_CACHE and path.is_file() and not path.is_symlink():
-                path.unlink(missing_ok=True)
+    for base, folders, names in os.walk(cache):
+        folders[:] = [name for name in folders if name not in KEPT_FOLDERS]
+        for name in names:
+            path = Path(base) / name
+            if name not in KEPT_BY_CACHE and not path.is_symlink():
+                with contextlib.suppress(OSError):
+                    path.unlink()
 
 
 def _files(home: Path) -> Iterator[tuple[Path, int]]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -74,7 +74,8 @@ class Traces:
         self.probes = _probes(one for one, words in lines.items() if _is_probe(words) and _runs(words))
         self._name = re.compile(rf"(?<![\w.-]){re.escape(file)}(?![\w-]|\.\w)")
         self._pointer = re.compile(rf"^.*\]\((?:\./)?{re.escape(file)}\).*$", re.MULTILINE)
-        self._candidate = _candidates(file, [*self._runs, *lines.values()])
+        self._rarest = _by_rarest([*self._runs, *lines.values()])
+        self._candidate = _candidates(file, self._rarest)
 
     def may_be_in(self, block: bytes) -> bool:
         """Whether a closer look is worth it; a quick no for nearly everything."""
@@ -97,7 +98,7 @@ class Traces:
 
     def _named(self, text: str) -> Iterator[tuple[int, int]]:
         """Where its file is named, alone or with its path; a file elsewhere by that name is not it."""
-        for found in self._name.finditer(text):
+        for found in self._name.finditer(text) if self.file in text else ():
             start = found.start()
             if start and text[start - 1] == "/":
                 before = text[max(0, start - MAX_PATH) : start]
@@ -107,7 +108,17 @@ class Traces:
                 start -= len(path)
             yield start, found.end()
 
+    def _may_hold(self, text: str) -> bool:
+        """Whether all words of any run or line are there at all: to look in order costs far more."""
+        folded = text.casefold()
+        return any(
+            word in folded and any(all(each in folded for each in words) for words in sequences)
+            for word, sequences in self._rarest.items()
+        )
+
     def _found(self, text: str, *, is_about: bool) -> Iterator[tuple[int, int]]:
+        if not self._may_hold(text):
+            return
         words = _words(text)
         spelled = tuple(word.text for word in words)
         for first, last in _joined(self._marked(spelled, is_about=is_about)):
@@ -187,10 +198,18 @@ def _probes(lines: Iterable[str]) -> tuple[bytes, ...]:
     return tuple(found)
 
 
-def _candidates(file: str, sequences: Collection[Words]) -> re.Pattern[bytes]:
-    """A test that every text with one of these sequences passes: the longest word of each."""
-    chosen = {max(words, key=_rarity) for words in sequences if any(words)}
-    spellings = {file.removesuffix(".md").casefold(), *chosen}
+def _by_rarest(sequences: Iterable[Words]) -> dict[str, list[Words]]:
+    """The sequences by the one of their words that is least likely to stand anywhere else."""
+    sorted_words: dict[str, list[Words]] = {}
+    for words in sequences:
+        if any(words):
+            sorted_words.setdefault(max(words, key=_rarity), []).append(words)
+    return sorted_words
+
+
+def _candidates(file: str, words: Iterable[str]) -> re.Pattern[bytes]:
+    """A test that every text with one of these words passes, however they are escaped."""
+    spellings = {file.removesuffix(".md").casefold(), *words}
     raw = {each.encode("utf-8", "surrogateescape") for each in spellings}
     escaped = {json.dumps(each)[1:-1].lower().encode() for each in spellings}
     return re.compile(b"|".join(re.escape(each) for each in sorted(raw | escaped, key=len)))
