@@ -160,7 +160,7 @@ class MemorySettings:
     team: bool = False
     """Whether there is a memory shared by everybody on the repository (M18)."""
     team_remote: str | None = None
-    """Where that is shared: a git remote of the project by name, or the address or path of one."""
+    """Where that is shared: a git remote of the project by name, the address of one, or `folder:/path`."""
 
     @property
     def is_on(self) -> bool:
