@@ -196,6 +196,18 @@ def test_moving_to_the_team_and_back(ana: Person, bo: Person) -> None:
     bo.said("move", "web", "--to", "team", "--from", "team", code=2)
 
 
+def test_a_purge_says_that_the_shared_place_keeps_it(ana: Person, bo: Person) -> None:
+    """M14b: what is left is told, and nobody is told that nothing is."""
+    ana.save("We deploy on Monday.", "Deploys")
+    ana.sync()
+    bo.sync()
+    out, err = ana.said("forget", "deploys.md", "--purge", "--yes", "--scope", "team", code=1)
+    assert "left: memory.teamRemote" in err
+    assert "Nothing of it is left" not in out
+    ana.sync()
+    assert bo.sync()["deleted"] == ["deploys.md"]
+
+
 def test_the_projects_own_scope_knows_nothing_of_the_teams(ana: Person) -> None:
     """M18: list, lint, history and search are apart."""
     ana.save("We deploy on Monday.", "Deploys")

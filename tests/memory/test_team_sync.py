@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nacre.memory.lint import lint
+from nacre.memory.purging import erase
 from nacre.memory.team_remote import Refused
 from nacre.memory.team_sync import SyncReport
 from nacre.memory.undo import undo
@@ -102,6 +103,18 @@ async def test_a_forgotten_memory_can_be_brought_back_for_everybody(pair: Pair) 
     await ana.sync()
     assert ana.bodies == bo.bodies == {"deploys.md": "We deploy on Monday."}
     assert "(deploys.md)" in ana.files["MEMORY.md"]
+
+
+async def test_what_is_purged_here_does_not_come_back(pair: Pair) -> None:
+    """M14b, M18: nothing of it is left in the cache, but that it was there is still known."""
+    ana, bo = pair
+    await erase(await ana.memory(), "deploys.md", BY_HAND)
+    cached = b"".join(path.read_bytes() for path in ana.location.cache.rglob("*") if path.is_file())
+    assert b"Monday" not in cached
+    assert not (ana.location.cache / "remote.git").exists()
+    report = await ana.sync()
+    assert (report.withdrawn, report.pulled) == (("deploys.md",), ())
+    assert (await bo.sync()).deleted == ("deploys.md",)
 
 
 async def test_two_changed_texts_are_both_kept_and_it_is_said(pair: Pair) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from nacre.cli.memory_history import known_file
-from nacre.cli.memory_opening import by_hand, json_option, read_only, run, scope_option, writable
+from nacre.cli.memory_opening import SCOPES, by_hand, json_option, read_only, run, scope_option, writable
 from nacre.cli.options import RunOptions, load_settings
 from nacre.cli.output import is_terminal, print_error, print_json, printable
 from nacre.cli.progress import progress_line
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from nacre.memory.purging_home import Spot, Sweep
 
 REASON = "forgotten by hand"
+REMOTE = "memory.teamRemote"
+SHARED = "`nacre memory sync` takes it from everybody's memory; the history of that place keeps it"
 SHOWN = 20
 """So many places are named one by one; `--json` has all."""
 
@@ -76,7 +79,8 @@ def forget(options: RunOptions, /, name: str, *, purge: bool, **given: str | boo
         print_json({"file": entry.file, "commit": commit})
     else:
         print(printable(f"forgot {entry.file}: {entry.description or entry.title}"))
-        print(f"`nacre memory undo {commit[:10]}` brings it back.")
+        where = "" if wanted.scope == "project" else f" --scope {wanted.scope}"
+        print(printable(f"`nacre memory undo {commit[:10]}{where}` brings it back."))
     return 0
 
 
@@ -85,7 +89,7 @@ def _purged(options: RunOptions, name: str, wanted: Wanted) -> int:
     if not (wanted.yes or wanted.dry_run or is_terminal(sys.stdin)):
         raise click.UsageError("--purge cannot be undone; add --yes where nobody can be asked")
     opened = run((read_only if wanted.dry_run else writable)(options, wanted.scope))
-    others = [run(read_only(options, "project" if wanted.scope == "user" else "user"))]
+    others = [run(read_only(options, scope)) for scope in SCOPES if scope != wanted.scope]
     past, sweep = _plan(options, opened, others, run(_exact(opened, name)), wanted)
     with progress_line("looking through all sessions") as progress:
         found = sweep.look(progress)
@@ -107,10 +111,14 @@ def _plan(
 ) -> tuple[Past, Sweep]:
     from nacre.memory.instructions import is_claude_home
     from nacre.memory.purging import past_of
-    from nacre.memory.purging_home import Wishes
+    from nacre.memory.purging_home import Spot, Wishes
 
-    home = load_settings(options).home
+    settings = load_settings(options)
+    home = settings.home
     past = past_of(opened, file, others=others)
+    if wanted.scope == "team" and settings.memory.team_remote:
+        remote = Spot(path=Path(REMOTE), why=SHARED)
+        past = replace(past, shared=(*past.shared, remote))
     wishes = Wishes(own_words=wanted.own_words, foreign=wanted.foreign)
     return past, past.sweep(home, wishes=wishes, is_shared=is_claude_home(home))
 
@@ -122,8 +130,6 @@ def _is_confirmed(purge: Purge) -> bool:
 
 
 def _erased(purge: Purge, sweep: Sweep, opened: Memory, others: list[Memory]) -> Purge:
-    from dataclasses import replace
-
     from nacre.memory.purging import erase
 
     failed = sweep.clean(spot for spot in purge.found if not spot.why)

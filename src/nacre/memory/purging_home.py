@@ -25,8 +25,8 @@ TYPED_BEFORE = "chat_history"
 """The lines a person typed into the chat, for the arrow keys."""
 SIDECAR = "boundaries.json"
 """Says where a log's compactions stand; worked out anew when it is not there."""
-KEPT_BY_CACHE = frozenset({"lock", "journal", "identity.json"})
-"""All else in a memory's cache is worked out anew from the memory (M15)."""
+KEPT_BY_CACHE = frozenset({"lock", "journal", "identity.json", "sync.lock", "team.json"})
+"""All else in a memory's cache is worked out anew from the memory (M15, M18)."""
 KEPT_FOLDERS = frozenset({"live", "aside", "remote.git"})
 """Who is at work, what a change under way has put aside, and the copy of a team's remote."""
 NOT_LOOKED_AT = frozenset({"locks", "history"})

@@ -13,11 +13,10 @@ from nacre.memory.team_folder import LOCK_WAIT, FolderRemote
 from nacre.memory.team_git import GitRemote
 from nacre.memory.team_git_run import SECONDS, run_git
 from nacre.memory.team_remote import TeamRemote
+from nacre.memory.team_state import REPOSITORY
 
 SETTING = "memory.teamRemote"
 FOLDER = "folder:"
-REPOSITORY = "remote.git"
-"""The copy of the remote, in the cache of the team's memory."""
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]*")
 _URL = re.compile(r"(?:https?|ssh|git|file)://(?!-)\S+")

@@ -5,14 +5,18 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from nacre.memory.pointers import INDEX_FILE, Index
 from nacre.store import disk
 
 FILE = "team.json"
 FORMAT = 1
+REPOSITORY = "remote.git"
+"""The copy of a git remote, in the cache of the team's memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +54,26 @@ def write_state(cache: Path, state: State) -> None:
     }
     disk.make_folder(cache)
     data = json.dumps(value, ensure_ascii=False).encode(errors="surrogateescape")
+    disk.replace_file(cache / FILE, data, temp_name=f"{FILE}.tmp")
+
+
+def forget_copies(cache: Path, file: str) -> None:
+    """Drop the copy of the remote, and a file's lines from the recorded indexes (M14b).
+
+    That the file was there stays on record: without it the next sync would take what was purged here for
+    something new of the others'.
+    """
+    shutil.rmtree(cache / REPOSITORY, ignore_errors=True)
+    try:
+        value = json.loads((cache / FILE).read_text(encoding="utf-8", errors="surrogateescape"))
+        indexes = {name: str(text) for name, text in value["indexes"].items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return
+    for name, text in indexes.items():
+        inner = file.removeprefix(name.removesuffix(INDEX_FILE))
+        kept = Index.parse(text.encode(errors="surrogateescape")).without(inner)
+        indexes[name] = kept.decode(errors="surrogateescape")
+    data = json.dumps({**value, "indexes": indexes}, ensure_ascii=False).encode(errors="surrogateescape")
     disk.replace_file(cache / FILE, data, temp_name=f"{FILE}.tmp")
 
 
