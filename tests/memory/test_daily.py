@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from nacre.errors import StoreError
-from nacre.memory.daily import append, daily_tools, entries_of_day, logged, new_day_text
+from nacre.memory.daily import append, daily_tools, entries_of_day, logged
 from nacre.memory.directory import INDEX_FILE, Memory
 from nacre.memory.entry import Change, Draft
 from nacre.memory.folder import Folder
@@ -296,14 +296,3 @@ async def test_what_cannot_be_read_is_left_out_of_recall(memory: Memory, clock: 
     with pytest.raises(StoreError):
         entries_of_day(memory.location, date(2026, 3, 8))
     assert entries_of_day(memory.location, date(2026, 3, 1)) == ()
-
-
-def test_a_change_of_date_is_told_with_the_new_file() -> None:
-    """M17: at the tail, both dates by name; going back over the date line counts, too."""
-    text = new_day_text(date(2026, 3, 9), date(2026, 3, 10))
-    assert "it was Monday, 2026-03-09, and it is now Tuesday, 2026-03-10" in text
-    assert "`logs/2026/03/2026-03-10.md`" in text
-    assert text.startswith("<system-reminder>\n")
-    assert text.endswith("\n</system-reminder>")
-    assert "now Monday, 2026-03-09" in new_day_text(date(2026, 3, 10), date(2026, 3, 9))
-    assert new_day_text(date(2026, 3, 9), date(2026, 3, 9)) == ""

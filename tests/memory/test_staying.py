@@ -35,12 +35,5 @@ def test_every_line_of_a_local_only_memory_is_replaced_however_it_is_spaced(tmp_
     assert staying.without("Green tea, always.") == "Green tea, always."
 
 
-def test_the_index_does_not_point_to_them(tmp_path: Path) -> None:
-    """M27, M8"""
-    (tmp_path / "salary.md").write_text(SECRET)
-    index = b"- [Salary](salary.md) \xe2\x80\x94 what they earn\n- [Tea](tea.md) \xe2\x80\x94 green\n"
-    assert staying_in([tmp_path]).index(index) == b"- [Tea](tea.md) \xe2\x80\x94 green\n"
-
-
 def test_a_directory_that_is_not_there_holds_nothing(tmp_path: Path) -> None:
     assert staying_in([tmp_path / "nowhere"]).entries == ()

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from nacre.agents.memory_places import memory_paths as memory_paths
+from nacre.agents.instruction_places import instruction_paths
+from nacre.agents.memory_places import memory_paths
+from nacre.agents.privacy import Witness
 from nacre.agents.session import Keeper
+from nacre.agents.sharing import share
 from nacre.clock import Clock
 from nacre.errors import StoreError, ToolError
+from nacre.memory.daily import daily_tools
 from nacre.memory.directory import Memory
 from nacre.memory.entry import Change
-from nacre.memory.instructions import InstructionPaths, Instructions, load_instructions
+from nacre.memory.frontmatter import Document
+from nacre.memory.instructions import Instructions, load_instructions
 from nacre.memory.live import agent_live
-from nacre.memory.location import Location, locate, memory_base, user_location
-from nacre.memory.manual import ManualMode, manual
+from nacre.memory.location import Location, locate, memory_base, team_location, user_location
+from nacre.memory.manual import ManualMode, form_of, manual
 from nacre.memory.opening import MemoryFacts, render_context
+from nacre.memory.pointers import INDEX_FILE
+from nacre.memory.staying import Staying, staying_in
 from nacre.memory.tools import memory_tools
 from nacre.memory.watch import Watch
 from nacre.settings import Settings
@@ -29,6 +37,9 @@ class Known:
     """What goes into a session ahead of the conversation, and what keeps it up to date."""
 
     memory: Memory | None = None
+    team: Memory | None = None
+    users: Memory | None = None
+    """What holds in every project (M7b), if there is any of it."""
     tools: list[Tool] = field(default_factory=list)
     manual: str = ""
     """Static text for the system prompt."""
@@ -37,86 +48,126 @@ class Known:
     instructions: Instructions | None = None
     notices: tuple[str, ...] = ()
     session: str = ""
+    witness: Witness = field(default_factory=Witness)
+
+    @property
+    def memories(self) -> tuple[Memory, ...]:
+        """Every memory that may be read in this session."""
+        return tuple(one for one in (self.memory, self.team, self.users) if one is not None)
 
     def own(self, workspace: Workspace) -> None:
-        """Let edits in the memory directory, by whatever tool, be transactions of this memory."""
-        memory = self.memory
-        if memory is None:
-            return
-        directory = memory.location.directory
+        """Let edits in the memory directories, by whatever tool, be transactions of these memories."""
+        # The team's folder is inside the other, so it must be asked first.
+        for memory in (self.team, self.memory):
+            if memory is not None:
+                workspace.owned[memory.location.directory] = self._writer(memory)
 
+    def _writer(self, memory: Memory) -> Callable[[Path, bytes], Awaitable[None]]:
         async def write(path: Path, content: bytes) -> None:
             change = Change(author="agent", reason="edited by a tool", session=self.session)
+            file = path.relative_to(memory.location.directory).as_posix()
+            if self.witness.origin_of(content.decode(errors="replace")) == "untrusted" and file != INDEX_FILE:
+                content = Document.parse(content).with_fields(origin="untrusted")
             try:
-                await memory.put(path.relative_to(directory).as_posix(), content, change)
+                await memory.put(file, content, change)
             except StoreError as error:
                 raise ToolError(str(error)) from error
 
-        workspace.owned[directory] = write
+        return write
 
 
 async def recollect(
-    settings: Settings, stack: AsyncExitStack, *, keeper: Keeper | None, clock: Clock
+    settings: Settings, stack: AsyncExitStack, *, keeper: Keeper | None, clock: Clock, leaves: bool = True
 ) -> Known:
     """Open what is known; without a keeper nothing may be written, and memory is only read.
 
-    Memory that cannot be opened is a notice, never a session that does not begin.
+    Memory that cannot be opened is a notice, never a session that does not begin. `leaves` says that what the
+    model is told leaves the machine: local-only memories are not told then (M27).
     """
-    keeps, session = keeper is not None, keeper.session_id if keeper else ""
-    instructions = load_instructions(
-        InstructionPaths(home=settings.home, cwd=settings.cwd, root=settings.project_root)
+    instructions = load_instructions(instruction_paths(settings))
+    asks = (
+        f"{path} is outside the project and not loaded; `nacre instructions allow` loads it from now on"
+        for path in instructions.outside
     )
-    outside = (f"{path} is outside the project and is not loaded" for path in instructions.outside)
-    notices = (*instructions.warnings, *outside)
-    location = locate(memory_paths(settings)) if settings.memory.is_on else None
-    if location is None or not (keeps or location.directory.is_dir()):
-        return Known(context=render_context(instructions), instructions=instructions, notices=notices)
-    try:
-        memory = (
-            await _opened(location, settings.cwd, stack, clock) if keeps else Memory(location, clock=clock)
-        )
-        index = await memory.index()
-        own = await _persons(settings, clock)
-    except StoreError as error:
-        return Known(
-            context=render_context(instructions),
-            instructions=instructions,
-            notices=(*notices, f"memory is off: {error}"),
-        )
-    tools = memory_tools(memory, session=session)
-    guidelines = settings.memory.extra_guidelines or ""
-    facts = MemoryFacts(
-        directory=memory.location.directory, is_read_only=not keeps, user_directory=own.directory
-    )
-    return Known(
-        memory=memory,
-        tools=tools if keeps else [one for one in tools if one.read_only],
-        manual=manual(ManualMode(is_read_only=not keeps, extra_guidelines=guidelines)),
-        context=render_context(instructions, index.text, "", facts, user_index_text=own.index),
+    known = Known(
         instructions=instructions,
-        notices=notices,
-        session=session,
+        notices=(*instructions.warnings, *asks),
+        context=render_context(instructions),
+        session=keeper.session_id if keeper else "",
+    )
+    location = locate(memory_paths(settings)) if settings.memory.is_on else None
+    if location is None or not (keeper is not None or location.directory.is_dir()):
+        return known
+    try:
+        known = await _with_memories(known, location, settings, stack, clock)
+        return await _told(known, settings, clock, leaves=leaves)
+    except StoreError as error:
+        return replace(known, memory=None, team=None, notices=(*known.notices, f"memory is off: {error}"))
+
+
+async def _with_memories(
+    known: Known, location: Location, settings: Settings, stack: AsyncExitStack, clock: Clock
+) -> Known:
+    """The project's, the person's and the team's memory; without a session to keep them for, only to look."""
+    given, keeps = settings.memory, bool(known.session)
+    keeps_index = given.index and given.mode != "daily"
+
+    async def opened(place: Location) -> Memory:
+        if not keeps:
+            return Memory(place, clock=clock, keeps_index=keeps_index)
+        watch = Watch(place.directory)
+        stack.callback(watch.close)
+        memory = await Memory.at(place, settings.cwd, clock=clock, watch=watch, keeps_index=keeps_index)
+        await stack.enter_async_context(agent_live(place, clock=clock, watch=watch))
+        return memory
+
+    memory = await opened(location)
+    team = await opened(team_location(location)) if given.team else None
+    told = await share(team, given.team_remote, stack, clock=clock) if team and keeps else ()
+    users = user_location(memory_base(memory_paths(settings)))
+    return replace(
+        known,
+        memory=memory,
+        team=team,
+        users=Memory(users, clock=clock) if users.directory.is_dir() else None,
+        notices=(*known.notices, *told),
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Persons:
-    """What holds in every project (M7b), if there is any of it."""
+async def _told(known: Known, settings: Settings, clock: Clock, *, leaves: bool) -> Known:
+    """What the model is told of the memories, and what it may do with them."""
+    memory, team, users, given = known.memory, known.team, known.users, settings.memory
+    assert memory is not None, "there is a memory to tell about"
+    is_read_only = not known.session
+    mode = ManualMode(
+        form=form_of(is_on=True, is_daily=given.mode == "daily", has_team=team is not None),
+        has_index=given.index,
+        is_read_only=is_read_only,
+        extra_guidelines=given.extra_guidelines or "",
+    )
+    facts = MemoryFacts(
+        directory=memory.location.directory,
+        is_read_only=is_read_only,
+        has_index=given.index,
+        user_directory=users.location.directory if users else None,
+        team_directory=team.location.directory if team else None,
+    )
+    staying = staying_in(one.location.directory for one in known.memories) if leaves else Staying()
+    indexes = [await _index(one, staying) for one in (memory, team, users)]
+    tools = (
+        daily_tools(memory, session=known.session, clock=clock, origin_of=known.witness.origin_of)
+        if mode.form == "daily"
+        else memory_tools(memory, session=known.session, team=team, origin_of=known.witness.origin_of)
+    )
+    return replace(
+        known,
+        tools=[one for one in tools if one.read_only or not is_read_only],
+        manual=manual(mode),
+        context=render_context(known.instructions, indexes[0], indexes[1], facts, user_index_text=indexes[2]),
+    )
 
-    directory: Path | None = None
-    index: str = ""
 
-
-async def _persons(settings: Settings, clock: Clock) -> _Persons:
-    location = user_location(memory_base(memory_paths(settings)))
-    if not location.directory.is_dir():
-        return _Persons()
-    return _Persons(location.directory, (await Memory(location, clock=clock).index()).text)
-
-
-async def _opened(location: Location, cwd: Path, stack: AsyncExitStack, clock: Clock) -> Memory:
-    watch = Watch(location.directory)
-    stack.callback(watch.close)
-    memory = await Memory.at(location, cwd, clock=clock, watch=watch)
-    await stack.enter_async_context(agent_live(location, clock=clock))
-    return memory
+async def _index(memory: Memory | None, staying: Staying) -> str:
+    if memory is None:
+        return ""
+    return (await memory.index(without=staying.files)).text

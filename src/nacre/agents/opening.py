@@ -10,13 +10,12 @@ from pathlib import Path
 
 from nacre import prompts
 from nacre.agents.agent import Agent
-from nacre.agents.announcing import Announcer
 from nacre.agents.hands import Hands, take_up
+from nacre.agents.joining import join
 from nacre.agents.kept import Opened, mend, start
 from nacre.agents.kept import resume as resume_log
 from nacre.agents.knowing import Known, recollect
 from nacre.agents.rewind import Rewind
-from nacre.agents.riding import Rider
 from nacre.agents.session import Base, Session, SessionSettings
 from nacre.agents.workplace import environment, git_branch
 from nacre.cache.rules import put_in_force, with_overrides
@@ -24,14 +23,13 @@ from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import SessionNotFound
 from nacre.loop.limits import Limits
 from nacre.providers.base import Provider
-from nacre.providers.choose import Choice, build, choose
+from nacre.providers.choose import Choice, build, choose, leaves_machine
 from nacre.providers.fallback import with_fallback
 from nacre.providers.retry import RetrySettings
 from nacre.settings import Settings, load
 from nacre.store.sessions import Sessions
 from nacre.tools.base import Tool
 from nacre.tools.guard import Ask
-from nacre.tools.workspace import Workspace
 
 SYSTEM = prompts.load(__package__, "system")
 LATEST = "latest"
@@ -71,32 +69,38 @@ async def open_agent(
     `latest`, a session's id or the beginning of one, or `unkept` for one that leaves nothing on disk. The
     usual tools stand behind a guard, which puts its questions to `ask`; tools of your own do not.
     """
-    settings = settings or load(Path.cwd(), os.environ)
-    if settings.models:
-        put_in_force(with_overrides({"models": settings.models}))
+    settings = _in_force(settings or load(Path.cwd(), os.environ))
     choice = None if provider else choose(settings.model, settings.environ)
-    model = choice.model if choice else settings.model or UNNAMED
+    leaves = choice is None or leaves_machine(choice, settings.environ)
     async with AsyncExitStack() as stack:
         if provider is None:
             assert choice is not None
             provider = hire(choice, settings)
             stack.push_async_callback(provider.close)
         opened = None if session == UNKEPT else await _opened(settings, session, clock)
-        if opened:
-            stack.push_async_callback(opened.keeper.close)
+        keeper = opened.keeper if opened else None
+        if keeper:
+            stack.push_async_callback(keeper.close)
         hands = await take_up(settings, stack, ask=ask, keeps=opened is not None)
         known = Known()
         if tools is None:
-            known = await recollect(settings, stack, keeper=opened.keeper if opened else None, clock=clock)
+            known = await recollect(settings, stack, keeper=keeper, clock=clock, leaves=leaves)
             tools = hands.with_memory(known)
+        model = choice.model if choice else settings.model or UNNAMED
         talk = _session(_base(model, known, tools, settings, clock), opened, settings, clock)
-        talk.tellers.append(hands.notices)
-        talk.riders += riders(known, hands.workspace, talk)
-        rewind = hands.belong_to(talk, opened.keeper.folder if opened else None)
+        join(talk, known, hands, leaves=leaves)
+        rewind = hands.belong_to(talk, keeper.folder if keeper else None)
         agent = Agent(talk, provider, tools, limits=_limits(settings))
         stack.push_async_callback(agent.cancel)
         notices = (*(opened.notices if opened else ()), *hands.notices(), *known.notices)
         yield Ready(agent=agent, choice=choice, hands=hands, rewind=rewind, notices=notices)
+
+
+def _in_force(settings: Settings) -> Settings:
+    """The settings, once what they say about models counts for this process."""
+    if settings.models:
+        put_in_force(with_overrides({"models": settings.models}))
+    return settings
 
 
 def _base(model: str, known: Known, tools: Sequence[Tool], settings: Settings, clock: Clock) -> Base:
@@ -104,14 +108,6 @@ def _base(model: str, known: Known, tools: Sequence[Tool], settings: Settings, c
     system = "\n\n".join(part for part in (SYSTEM, known.manual) if part)
     where = environment(settings.cwd, clock.now().astimezone())
     return Base.of(model, system, tools, opening="\n".join(part for part in (known.context, where) if part))
-
-
-def riders(known: Known, workspace: Workspace, session: Session) -> list[Rider]:
-    """Who may add to the messages of a session, in the order in which the model reads it."""
-    found: list[Rider] = []
-    if known.instructions is not None:
-        found.append(Announcer(known.instructions, workspace, session.view))
-    return found
 
 
 def _session(base: Base, opened: Opened | None, settings: Settings, clock: Clock) -> Session:

@@ -21,15 +21,13 @@ async def turn(
     """From the person's text to the final reply; the text is on disk before anything is sent."""
     if text is not None:
         await session.add_user(text)
-        for notice in session.notices():
-            yield notice
+    for notice in session.notices():
+        yield notice
     spent, rounds, last = Usage(), 0, None
     paid_before = session.meter.cost_usd
 
-    async def ask(view: View, max_output: int) -> AsyncGenerator[ProviderEvent, None]:
-        async with aclosing(provider.stream(session.send(view, max_output))) as events:
-            async for event in events:
-                yield event
+    def ask(view: View, max_output: int) -> AsyncGenerator[ProviderEvent, None]:
+        return provider.stream(session.send(view, max_output))
 
     slots = Slots(fit=session.fit, keep=session.keep, heard=session.heard)
     loop = run(session.transcript, ask, tools, slots=slots, limits=limits, clock=session.clock)

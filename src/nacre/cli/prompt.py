@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 
 from nacre.agents.opening import open_agent
 from nacre.cli.options import RunOptions, load_settings
 from nacre.cli.output import print_error, print_json
-from nacre.cli.signals import end_on_signals
+from nacre.cli.signals import run_to_end
 from nacre.messages.blocks import JsonObject
 from nacre.messages.events import (
     CallReady,
@@ -27,8 +26,7 @@ from nacre.messages.usage import Usage
 
 def run_prompt(options: RunOptions) -> int:
     """Answer once; exit code 1 when the turn ended at its limit instead of with an answer."""
-    end_on_signals()
-    return asyncio.run(_run(options))
+    return run_to_end(_run(options))
 
 
 async def _run(options: RunOptions) -> int:

@@ -2,17 +2,50 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import sys
+from collections.abc import Coroutine
 from types import FrameType
+from typing import Any, TypeVar
 
 ENDING = (signal.SIGTERM, signal.SIGHUP)
+T = TypeVar("T")
 
 
 def end_on_signals() -> None:
-    """Leave through the usual clean-up when one of these signals comes."""
+    """Leave through the usual clean-up when one of these signals comes; for a thread that only waits."""
     for number in ENDING:
         signal.signal(number, _leave)
+
+
+def run_to_end(work: Coroutine[Any, Any, T]) -> T:
+    """Run to the end; one of these signals cancels the work, lets it clean up, and then ends the program.
+
+    Never an exception out of nowhere: one that came while a command was being started left it running.
+    """
+    caught: list[int] = []
+
+    async def cancellable() -> T:
+        task = asyncio.current_task()
+        assert task is not None, "a coroutine runs in a task"
+        for number in ENDING:
+            asyncio.get_running_loop().add_signal_handler(number, _stop, task, number, caught)
+        return await work
+
+    try:
+        return asyncio.run(cancellable())
+    except asyncio.CancelledError:
+        if not caught:
+            raise
+        sys.exit(128 + caught[0])
+
+
+def _stop(task: asyncio.Task[Any], number: int, caught: list[int]) -> None:
+    # A second one must not cut the clean-up short.
+    if not caught:
+        caught.append(number)
+        task.cancel()
 
 
 def _leave(number: int, frame: FrameType | None) -> None:

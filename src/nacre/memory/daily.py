@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime, time
 from pathlib import Path
 from typing import Annotated
@@ -25,23 +25,31 @@ from nacre.memory.likeness import Found, rank, same_subject
 from nacre.memory.location import Location
 from nacre.memory.recovery import told
 from nacre.memory.scan import LOGS
-from nacre.memory.tools import RECALL, WHICH, Sign, _as_tool_error, _short, _told
+from nacre.memory.tools import (
+    RECALL,
+    WHICH,
+    OriginOf,
+    Sign,
+    as_tool_error,
+    by_agent,
+    in_short,
+    shown,
+)
 from nacre.tools.base import Tool, tool
 
 REMEMBER = prompts.load("nacre.memory", "tool_remember_daily")
 CORRECT = prompts.load("nacre.memory", "tool_correct_daily")
 FORGET = prompts.load("nacre.memory", "tool_forget_daily")
-NEW_DAY = prompts.load("nacre.memory", "new_day")
 
 MAX_TEXT_CHARS = 4_000
 """A line of a log is one fact; more is a page, which nobody reads to its end."""
 MAX_LOGS = 400
 """The newest logs that recall looks into, more than a year of them: a dream has sorted the older ones."""
+UNTRUSTED = "[untrusted]"
+"""Ends a line that repeats what a tool said (M16b): no dream may take it for the person's word."""
 MAX_TRIES = 3
 """An editor that saves the log at the same moment is rare; one that does so every time is not waited for."""
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
-_WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-"""By name, because what a calendar calls them depends on the machine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,13 +59,6 @@ class Logged:
     line: LogLine
     commit: str
     """Empty when today's log had it already."""
-
-
-def new_day_text(previous: date, now: date) -> str:
-    """What to say at the tail of a conversation when the local date changed; nothing when it did not."""
-    if previous == now:
-        return ""
-    return prompts.render(NEW_DAY, before=_spelled(previous), now=_spelled(now), file=log_file(now))
 
 
 async def append(
@@ -100,7 +101,7 @@ def log_files(directory: Path) -> list[str]:
     return sorted(found, key=lambda file: (day_of(file) or date.min, file), reverse=True)
 
 
-def daily_tools(memory: Memory, *, session: str, clock: Clock) -> list[Tool]:
+def daily_tools(memory: Memory, *, session: str, clock: Clock, origin_of: OriginOf = by_agent) -> list[Tool]:
     """The four tools where memory is a log; what they change is the agent's work in this session."""
 
     def sign(reason: str) -> Change:
@@ -110,18 +111,19 @@ def daily_tools(memory: Memory, *, session: str, clock: Clock) -> list[Tool]:
         _correct(memory, sign, clock),
         _forget(memory, sign),
         _recall(memory),
-        _remember(memory, sign, clock),
+        _remember(memory, sign, clock, origin_of),
     ]
 
 
-def _remember(memory: Memory, sign: Sign, clock: Clock) -> Tool:
+def _remember(memory: Memory, sign: Sign, clock: Clock, origin_of: OriginOf) -> Tool:
     @tool(name="remember", description=REMEMBER)
     async def remember(
         text: Annotated[str, "What to keep: one fact, in a sentence that will still be clear in a year."],
         type: Annotated[Kind | None, "user, feedback, project or reference."] = None,  # noqa: A002 - the model's word
     ) -> str:
-        with _as_tool_error():
-            done = await append(memory, text, sign("remember"), clock=clock, kind=type)
+        said = f"{text} {UNTRUSTED}" if origin_of(text) == "untrusted" else text
+        with as_tool_error():
+            done = await append(memory, said, sign("remember"), clock=clock, kind=type)
         return f"Logged in {done.line.place}." if done.commit else f"It stands in {done.line.place} already."
 
     return remember
@@ -130,9 +132,9 @@ def _remember(memory: Memory, sign: Sign, clock: Clock) -> Tool:
 def _recall(memory: Memory) -> Tool:
     @tool(name="recall", description=RECALL, read_only=True)
     async def recall(query: Annotated[str, "What to look for, in a few words."]) -> str:
-        with _as_tool_error():
+        with as_tool_error():
             found = await search(memory, query)
-        return "\n\n".join(map(_told, found)) or "Nothing in memory has to do with that."
+        return "\n\n".join(map(shown, found)) or "Nothing in memory has to do with that."
 
     return recall
 
@@ -142,11 +144,11 @@ def _correct(memory: Memory, sign: Sign, clock: Clock) -> Tool:
     async def correct(
         query: Annotated[str, WHICH], text: Annotated[str, "What it shall say instead, whole."]
     ) -> str:
-        with _as_tool_error():
+        with as_tool_error():
             entry = the_one(query, [one.entry for one in await _candidates(memory)])
             said = f"{folded(text)} (instead of {entry.file})" if folded(text) else ""
             done = await append(memory, said, sign("correct"), clock=clock, kind=entry.kind)
-        return f"Logged in {done.line.place}, instead of {entry.file}, which says: {_short(entry.body)}"
+        return f"Logged in {done.line.place}, instead of {entry.file}, which says: {in_short(entry.body)}"
 
     return correct
 
@@ -154,11 +156,11 @@ def _correct(memory: Memory, sign: Sign, clock: Clock) -> Tool:
 def _forget(memory: Memory, sign: Sign) -> Tool:
     @tool(name="forget", description=FORGET)
     async def forget(query: Annotated[str, WHICH]) -> str:
-        with _as_tool_error():
+        with as_tool_error():
             gone = await forget_one(memory, query, sign("forget"))
             left = same_subject("", gone.body, [one.entry for one in await _candidates(memory)])
         more = f" {left.file} says much the same; forget it too if it is meant." if left else ""
-        return f"Forgot {gone.file}, which said: {_short(gone.body)}{more}"
+        return f"Forgot {gone.file}, which said: {in_short(gone.body)}{more}"
 
     return forget
 
@@ -206,7 +208,8 @@ def _as_entry(line: LogLine) -> Entry:
     """A line as recall ranks and shows memories."""
     written = datetime.combine(line.day, line.at or time()).astimezone() if line.day else None
     text = line.text
-    return Entry(file=line.place, name=text, description=text, body=text, kind=line.kind, written=written)
+    entry = Entry(file=line.place, name=text, description=text, body=text, kind=line.kind, written=written)
+    return replace(entry, origin="untrusted") if text.endswith(UNTRUSTED) else entry
 
 
 async def _append(memory: Memory, words: str, change: Change, *, clock: Clock, kind: Kind | None) -> Logged:
@@ -226,7 +229,3 @@ async def _append(memory: Memory, words: str, change: Change, *, clock: Clock, k
         tx.write(file, new, if_version=version)
         line = read_log(file, new)[-1]
     return Logged(line=line, commit=tx.commit)
-
-
-def _spelled(day: date) -> str:
-    return f"{_WEEKDAYS[day.weekday()]}, {day.isoformat()}"

@@ -13,20 +13,21 @@ from typing import TypeAlias
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import StoreError
 from nacre.memory.contain import inside
-from nacre.memory.entry import Change, Draft, Entry, compose, read_entry
+from nacre.memory.entry import Change, Draft, Entry, Origin, compose, read_entry
 from nacre.memory.folder import Folder
 from nacre.memory.frontmatter import Document
 from nacre.memory.index import Loaded, is_listable, loaded, pressure
-from nacre.memory.likeness import Found, rank, same_subject
+from nacre.memory.likeness import Found, rank
 from nacre.memory.location import Location, MemoryPaths, claim, locate, prepare
 from nacre.memory.pointers import Index
 from nacre.memory.scan import LOGS, Scan, scan
 from nacre.memory.scan_cache import ScanCache
 from nacre.memory.secrets import find_secrets
+from nacre.memory.subjects import Subjects
 from nacre.memory.team_rules import refuse_for_team
 from nacre.memory.transaction import Transaction, recover, transact
 from nacre.memory.watch import Watch
-from nacre.memory.wording import description_of, file_name, title_of
+from nacre.memory.wording import description_of, title_of
 from nacre.store import disk
 from nacre.store.history import Commit, FileDiff, History
 from nacre.store.slug import home
@@ -66,6 +67,7 @@ class Memory:
     ) -> None:
         self.location = location
         self._cache = ScanCache(location.cache, location.directory, writes=writes_cache)
+        self._subjects = Subjects(location.directory)
         self.clock = clock
         self.watch = watch
         self.keeps_index = keeps_index
@@ -136,10 +138,9 @@ class Memory:
             raise StoreError("there is nothing to save: the text is empty")
         if not allow_secret:
             refuse_secrets("\n".join((draft.body, draft.name, draft.description)))
-        known = (await self.scan()).entries
         named = replace(draft, name=draft.name or title_of(draft.body))
         async with self.transact(change) as tx:
-            file = draft.file or self._file_for(named, known, tx)
+            file = draft.file or await asyncio.to_thread(self._file_for, named, tx)
             data, version = tx.read(file)
             previous = Document.parse(data) if data is not None else None
             new = compose(
@@ -162,10 +163,12 @@ class Memory:
                 tx.write(INDEX_FILE, Index.parse(index).without(entry.file), if_version=version)
         return entry, tx.commit
 
-    async def correct(self, wanted: str, text: str, change: Change) -> Saved:
+    async def correct(self, wanted: str, text: str, change: Change, *, origin: Origin | None = None) -> Saved:
         """Replace what an entry says; the old words stay in the history (M14c)."""
         entry = await self.find(wanted)
-        draft = Draft(body=text, file=entry.file, description=description_of(text), origin=entry.origin)
+        draft = Draft(
+            body=text, file=entry.file, description=description_of(text), origin=origin or entry.origin
+        )
         return await self.save(draft, change)
 
     async def put(
@@ -186,9 +189,12 @@ class Memory:
             self._list(tx, read_entry(Folder(self.location.directory).key(file), data))
         return tx.commit
 
-    async def index(self) -> Loaded:
-        """The index as a conversation gets it, cut to its budget (M9)."""
-        return loaded(await asyncio.to_thread(self._index_bytes))
+    async def index(self, *, without: frozenset[str] = frozenset()) -> Loaded:
+        """The index as a conversation gets it, cut to its budget (M9), without the lines for some files."""
+        data = await asyncio.to_thread(self._index_bytes)
+        for file in sorted(without):
+            data = Index.parse(data).without(file)
+        return loaded(data)
 
     async def log(self, *, limit: int = 50, file: str | None = None) -> Commits:
         """Who changed what, newest first."""
@@ -237,10 +243,10 @@ class Memory:
             tx.write(INDEX_FILE, new, if_version=version)
         return pressure(new).feedback
 
-    def _file_for(self, draft: Draft, known: tuple[Entry, ...], tx: Transaction) -> str:
-        description = draft.description or description_of(draft.body)
-        same = same_subject(draft.name, description, known)
-        return same.file if same else file_name(draft.name, taken=tx.files())
+    def _file_for(self, draft: Draft, tx: Transaction) -> str:
+        self._subjects.catch_up(tx)
+        same = self._subjects.same(draft.name, draft.description or description_of(draft.body))
+        return same or self._subjects.free_name(draft.name, tx)
 
 
 def the_one(wanted: str, entries: Entries) -> Entry:

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nacre.memory.entry import Entry, read_entry
-from nacre.memory.pointers import INDEX_FILE, Index
 from nacre.memory.scan import scan
 
 MARKER = "[a local-only memory, kept on this machine]"
@@ -32,12 +31,6 @@ class Staying:
         pattern = _pattern(self.entries)
         return pattern.sub(MARKER, text) if pattern else text
 
-    def index(self, data: bytes) -> bytes:
-        """An index without the lines that point to them."""
-        for file in sorted(self.files):
-            data = Index.parse(data).without(file)
-        return data
-
 
 def staying_in(directories: Iterable[Path]) -> Staying:
     """The local-only memories there are; what cannot be read cannot be told either."""
@@ -48,14 +41,6 @@ def staying_in(directories: Iterable[Path]) -> Staying:
                 with suppress(OSError):
                     found.append(read_entry(head.file, (directory / head.file).read_bytes()))
     return Staying(tuple(found))
-
-
-def index_bytes(directory: Path) -> bytes:
-    """The index of a directory as it is on disk; empty when there is none."""
-    try:
-        return (directory / INDEX_FILE).read_bytes()
-    except OSError:
-        return b""
 
 
 def _pattern(entries: Sequence[Entry]) -> re.Pattern[str] | None:

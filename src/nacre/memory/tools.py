@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from nacre import prompts
 from nacre.errors import StoreError, ToolError
 from nacre.memory.directory import Memory, Saved
-from nacre.memory.entry import Change, Draft, Kind
+from nacre.memory.entry import Change, Draft, Kind, Origin
 from nacre.memory.likeness import Found
 from nacre.memory.neutral import neutralise
 from nacre.memory.scopes import TEAM_PREFIX, Scopes
@@ -34,7 +34,17 @@ Sign = Callable[[str], Change]
 """Signs a change with its reason."""
 
 
-def memory_tools(memory: Memory, *, session: str, team: Memory | None = None) -> list[Tool]:
+OriginOf = Callable[[str], Origin]
+"""Tells whose words a text repeats (M16b)."""
+
+
+def by_agent(text: str) -> Origin:
+    return "agent"
+
+
+def memory_tools(
+    memory: Memory, *, session: str, team: Memory | None = None, origin_of: OriginOf = by_agent
+) -> list[Tool]:
     """The four tools on one memory; what they change is the agent's work in this session.
 
     With a team's memory beside it `remember` takes a scope, and the others work on both (M18).
@@ -44,11 +54,15 @@ def memory_tools(memory: Memory, *, session: str, team: Memory | None = None) ->
         return Change(author="agent", reason=reason, session=session)
 
     scopes = Scopes(memory, team)
-    remember = _remember(memory, sign) if team is None else _remember_in_scope(memory, team, sign)
-    return [_correct(scopes, sign), _forget(scopes, sign), _recall(scopes), remember]
+    remember = (
+        _remember(memory, sign, origin_of)
+        if team is None
+        else _remember_in_scope(scopes, team, sign, origin_of)
+    )
+    return [_correct(scopes, sign, origin_of), _forget(scopes, sign), _recall(scopes), remember]
 
 
-def _remember(memory: Memory, sign: Sign) -> Tool:
+def _remember(memory: Memory, sign: Sign, origin_of: OriginOf) -> Tool:
     @tool(name="remember", description=REMEMBER)
     async def remember(
         text: Annotated[str, TEXT],
@@ -56,14 +70,15 @@ def _remember(memory: Memory, sign: Sign) -> Tool:
         name: Annotated[str | None, NAME] = None,
         description: Annotated[str | None, DESCRIPTION] = None,
     ) -> str:
-        draft = Draft(body=text, kind=type, name=name or "", description=description or "")
-        with _as_tool_error():
+        origin = origin_of(text)
+        draft = Draft(body=text, kind=type, name=name or "", description=description or "", origin=origin)
+        with as_tool_error():
             return _kept(await memory.save(draft, sign("remember")))
 
     return remember
 
 
-def _remember_in_scope(memory: Memory, team: Memory, sign: Sign) -> Tool:
+def _remember_in_scope(scopes: Scopes, team: Memory, sign: Sign, origin_of: OriginOf) -> Tool:
     @tool(name="remember", description=REMEMBER_TEAM)
     async def remember(
         text: Annotated[str, TEXT],
@@ -72,11 +87,12 @@ def _remember_in_scope(memory: Memory, team: Memory, sign: Sign) -> Tool:
         name: Annotated[str | None, NAME] = None,
         description: Annotated[str | None, DESCRIPTION] = None,
     ) -> str:
-        draft = Draft(body=text, kind=type, name=name or "", description=description or "")
-        with _as_tool_error():
+        origin = origin_of(text)
+        draft = Draft(body=text, kind=type, name=name or "", description=description or "", origin=origin)
+        with as_tool_error():
             if scope == "team":
                 return _kept(await team.save(draft, sign("remember")), TEAM_PREFIX)
-            return _kept(await memory.save(draft, sign("remember")))
+            return _kept(await scopes.private.save(draft, sign("remember")))
 
     return remember
 
@@ -84,17 +100,19 @@ def _remember_in_scope(memory: Memory, team: Memory, sign: Sign) -> Tool:
 def _kept(saved: Saved, prefix: str = "") -> str:
     file = prefix + saved.entry.file
     kept = f"Saved to {file}."
+    if saved.entry.origin == "untrusted":
+        kept = f"Saved to {file}, as words from outside: found on request only, until the person vouches."
     if saved.before is not None:
-        kept = f"Updated {file}; before it said: {_short(saved.before.body)}"
+        kept = f"Updated {file}; before it said: {in_short(saved.before.body)}"
     return " ".join(part for part in (kept, saved.feedback) if part)
 
 
 def _recall(scopes: Scopes) -> Tool:
     @tool(name="recall", description=RECALL, read_only=True)
     async def recall(query: Annotated[str, "What to look for, in a few words."]) -> str:
-        with _as_tool_error():
+        with as_tool_error():
             found = await scopes.search(query)
-        return "\n\n".join(map(_told, found)) or "Nothing in memory has to do with that."
+        return "\n\n".join(map(shown, found)) or "Nothing in memory has to do with that."
 
     return recall
 
@@ -102,30 +120,30 @@ def _recall(scopes: Scopes) -> Tool:
 def _forget(scopes: Scopes, sign: Sign) -> Tool:
     @tool(name="forget", description=FORGET)
     async def forget(query: Annotated[str, WHICH]) -> str:
-        with _as_tool_error():
+        with as_tool_error():
             memory, file, prefix = await scopes.find(query)
             entry, _ = await memory.forget(file, sign("forget"))
-        return f"Forgot {prefix}{entry.file}, which said: {_short(entry.body)}"
+        return f"Forgot {prefix}{entry.file}, which said: {in_short(entry.body)}"
 
     return forget
 
 
-def _correct(scopes: Scopes, sign: Sign) -> Tool:
+def _correct(scopes: Scopes, sign: Sign, origin_of: OriginOf) -> Tool:
     @tool(name="correct", description=CORRECT)
     async def correct(
         query: Annotated[str, WHICH], text: Annotated[str, "What it shall say instead, whole."]
     ) -> str:
-        with _as_tool_error():
+        with as_tool_error():
             memory, file, prefix = await scopes.find(query)
-            saved = await memory.correct(file, text, sign("correct"))
-        before = _short(saved.before.body) if saved.before else ""
+            saved = await memory.correct(file, text, sign("correct"), origin=origin_of(text))
+        before = in_short(saved.before.body) if saved.before else ""
         return f"Corrected {prefix}{saved.entry.file}; before it said: {before}"
 
     return correct
 
 
 @contextmanager
-def _as_tool_error() -> Iterator[None]:
+def as_tool_error() -> Iterator[None]:
     """What memory refuses, the model may read."""
     try:
         yield
@@ -133,7 +151,7 @@ def _as_tool_error() -> Iterator[None]:
         raise ToolError(str(error)) from error
 
 
-def _told(found: Found) -> str:
+def shown(found: Found) -> str:
     entry = found.entry
     when = entry.modified or entry.written
     dated = f", {when.date().isoformat()}" if when else ""
@@ -143,6 +161,6 @@ def _told(found: Found) -> str:
     return f"{entry.file}{dated}{doubt}:\n{neutralise(shown)}"
 
 
-def _short(body: str) -> str:
+def in_short(body: str) -> str:
     text = " ".join(body.split())
     return neutralise(text if len(text) <= 200 else text[:199] + "…")

@@ -53,6 +53,12 @@ class Transaction:
         """The commit that this change will stand on; empty before the first."""
         return self._newest
 
+    def changed_since(self, commit: str) -> dict[str, bytes | None]:
+        """What the files that changed since an earlier commit hold now; none for one that is gone."""
+        with told(self._place.folder.root):
+            changed = self._place.history.changes(commit, self._newest)
+            return {file: self._place.folder.read(file) for file in changed}
+
     def read(self, file: str) -> tuple[bytes | None, str]:
         """A file's content and version, as changed here so far; None and "" when there is none."""
         key = self._key(file)

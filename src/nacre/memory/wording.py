@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
+from itertools import count
 
 MAX_DESCRIPTION_CHARS = 150
 """A description is one line of an index or a manifest; longer ones crowd out the others."""
@@ -72,15 +73,20 @@ def description_of(body: str) -> str:
 
 
 def file_name(title: str, *, taken: Iterable[str] = ()) -> str:
-    """A readable `snake_case.md` that is not taken; letters of other scripts stay as they are."""
+    """A readable `snake_case.md` that is not taken."""
+    used = {alike(name) for name in taken}
+    return next(name for name in file_names(title) if alike(name) not in used)
+
+
+def file_names(title: str) -> Iterator[str]:
+    """Readable names for a file, best first, without end; letters of other scripts stay as they are."""
     folded = "".join(_folded(char) for char in unicodedata.normalize("NFKC", title).lower())
     words = (_without_loose_marks(word) for word in unicodedata.normalize("NFC", folded).split())
     stem = _bounded("_".join(filter(None, words))) or "untitled"
     if stem in _TAKEN_BY_WINDOWS or stem == _TAKEN_BY_INDEX:
         stem += "_note"
-    used = {_alike(name) for name in taken}
-    names = (f"{stem}_{n}.md" if n > 1 else f"{stem}.md" for n in range(1, len(used) + 2))
-    return next(name for name in names if _alike(name) not in used)
+    yield f"{stem}.md"
+    yield from (f"{stem}_{number}.md" for number in count(2))
 
 
 def _lines(body: str, *, with_headings: bool) -> Iterator[str]:
@@ -129,6 +135,6 @@ def _without_loose_marks(word: str) -> str:
     return word
 
 
-def _alike(name: str) -> str:
+def alike(name: str) -> str:
     """Names that some file system takes for one and the same."""
     return unicodedata.normalize("NFC", name.rpartition("/")[2]).casefold()

@@ -1,0 +1,51 @@
+"""A date that changes while a conversation goes on is told at its tail; nothing sent before names it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date
+
+from nacre import prompts
+from nacre.agents.riding import Extra
+from nacre.clock import Clock
+from nacre.messages.blocks import ToolResult
+from nacre.messages.records import Said
+from nacre.messages.view import View
+
+DAY = "day"
+"""The kind of note that says which date the model was told last."""
+NEW_DAY = prompts.load(__package__, "new_day")
+_WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+"""By name, because what a calendar calls them depends on the machine."""
+
+
+class Calendar:
+    """Knows which date the model was told, and tells it a new one; owned by one session."""
+
+    def __init__(self, clock: Clock, view: View) -> None:
+        self._clock = clock
+        self._told = _last_told(view)
+
+    async def beside(self, said: Said, view: View) -> Sequence[Extra]:
+        """The new date, with a person's words; in the middle of the work it can wait."""
+        today = self._clock.now().astimezone().date()
+        before, is_result = self._told, any(isinstance(block, ToolResult) for block in said.blocks)
+        if is_result or before == today:
+            return []
+        self._told = today
+        if before is None:
+            return []
+        text = prompts.render(NEW_DAY, before=_spelled(before), now=_spelled(today))
+        return [Extra(kind=DAY, text=text, facts={"date": today.isoformat()})]
+
+
+def _last_told(view: View) -> date | None:
+    """What the last note says; else the day the conversation began, whose opening named it."""
+    for note in reversed(view.noted(DAY)):
+        if isinstance(written := note.fact("date"), str):
+            return date.fromisoformat(written)
+    return next((one.at.astimezone().date() for one in view.records if isinstance(one, Said)), None)
+
+
+def _spelled(day: date) -> str:
+    return f"{_WEEKDAYS[day.weekday()]}, {day.isoformat()}"
