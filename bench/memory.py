@@ -1,5 +1,6 @@
 """What one save costs at 200 and at 10,000 memories: topic, index and commit (M14, M15); what a list costs.
 
+A save is the public `Memory.save()`: it looks for secrets and for a memory on the same subject, then writes.
 The bars on the processor's time are for a process that keeps a watch, on the disk and, since what a disk's
 file system spends on making a file depends on what was deleted there lately, in memory beside it. A process
 that looks at every file, which costs more than the bar at 10,000, stands there too. `peers` has whole saves,
@@ -24,9 +25,10 @@ from pathlib import Path
 from bench import memory_list, memory_peers
 from bench.machine import bar, middle_us
 from bench.plot import chart
-from nacre.memory.entry import Change
+from nacre.memory.directory import Memory
+from nacre.memory.entry import Change, Draft
 from nacre.memory.location import Location
-from nacre.memory.transaction import pick_up, transact
+from nacre.memory.transaction import pick_up
 from nacre.memory.watch import Watch
 from nacre.messages.blocks import Json, JsonObject
 
@@ -137,11 +139,12 @@ def _filled(base: Path, count: int, sizes: Sizes) -> Location:
 
 async def _saves(where: Location, sizes: Sizes, watch: Watch | None) -> JsonObject:
     times: list[tuple[int, int, int]] = []
-    await _save(where, 0, sizes, watch)
-    await _save(where, 1, sizes, watch)
+    memory = Memory(where, watch=watch)
+    await _save(memory, 0, sizes)
+    await _save(memory, 1, sizes)
     for number in range(sizes.saves):
         before, begun = resource.getrusage(resource.RUSAGE_SELF), time.perf_counter_ns()
-        await _save(where, number, sizes, watch)
+        await _save(memory, number, sizes)
         wall, after = time.perf_counter_ns() - begun, resource.getrusage(resource.RUSAGE_SELF)
         user = int((after.ru_utime - before.ru_utime) * 1e9)
         times.append((user, int((after.ru_stime - before.ru_stime) * 1e9), wall))
@@ -154,15 +157,12 @@ async def _saves(where: Location, sizes: Sizes, watch: Watch | None) -> JsonObje
     }
 
 
-async def _save(where: Location, number: int, sizes: Sizes, watch: Watch | None) -> None:
-    """Change a topic, and its line in the index."""
-    async with transact(where, CHANGE, watch=watch) as tx:
-        index, version = tx.read("MEMORY.md")
-        lines = (index or b"").splitlines(keepends=True)
-        place = number % len(lines)
-        lines[place] = _line(place, said=time.perf_counter_ns())
-        tx.write(_topic(place), _body(place, time.perf_counter_ns(), sizes))
-        tx.write("MEMORY.md", b"".join(lines), version)
+async def _save(memory: Memory, number: int, sizes: Sizes) -> None:
+    """Change a topic, found by its subject, and its line in the index."""
+    place, said = number % INDEX_LINES, time.perf_counter_ns()
+    body = f"{said} is what was said last.\n" + "More about it. " * (sizes.body_bytes // 15)
+    draft = Draft(body=body, name=f"subject {place}", description=f"what it is about, last said {said}")
+    await memory.save(draft, CHANGE)
 
 
 def _topic(number: int) -> str:
@@ -211,9 +211,11 @@ def save_some(base: str, saves: int) -> None:
         cache=Path(base) / "cache",
     )
 
+    memory = Memory(where)
+
     async def some() -> None:
         for number in range(saves):
-            await _save(where, number, TINY, None)
+            await _save(memory, number, TINY)
 
     asyncio.run(some())
 

@@ -128,7 +128,9 @@ async def test_every_slot_is_called_where_it_belongs(scene: Scene) -> None:
 
     async def keep(results: Said) -> Sequence[Record]:
         calls.append("keep")
-        kept = [ToolResult(one.call_id, (Text("kept"),)) for one in results.blocks if isinstance(one, ToolResult)]
+        kept = [
+            ToolResult(one.call_id, (Text("kept"),)) for one in results.blocks if isinstance(one, ToolResult)
+        ]
         return (replace(results, blocks=tuple(kept)),)
 
     slots = Slots(fit=fit, keep=keep, heard=lambda reply: calls.append("heard"))

@@ -119,3 +119,18 @@ async def test_a_resumed_session_hears_what_changed_while_nobody_was_there(proje
     assert f"no longer to be followed: `{project}/CLAUDE.md`" in words
     assert "No inline styles." not in words
     assert str(provider.requests[-1].messages).count("No inline styles.") == 1
+
+
+async def test_a_session_that_another_program_began_is_told_what_stands_ahead_of_it(project: Path) -> None:
+    """M10, M25: its log never held the instructions or the index."""
+    await play(project, ScriptedProvider([say("one")]), "hello")
+    (log,) = (project.parent / "home").glob("projects/*/*.jsonl")
+    lines = log.read_text().splitlines(keepends=True)
+    theirs = [line for line in lines if '"opening"' not in line and "Answer briefly." not in line]
+    assert len(theirs) == len(lines) - 2
+    log.write_text("".join(theirs))
+    provider = ScriptedProvider([say("two"), say("three")])
+    await play(project, provider, "go on", "and on", session="latest")
+    assert str(provider.requests[0].messages).count("Answer briefly.") == 1
+    assert str(provider.requests[1].messages).count("Answer briefly.") == 1
+    assert "MEMORY.md" in str(provider.requests[0].messages)

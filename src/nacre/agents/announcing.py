@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from nacre.agents.riding import Extra
+from nacre.agents.session import OPENING
 from nacre.memory.instructions import InstructionFile, Instructions, changed_since, digests, touched
 from nacre.memory.opening import render_changes, render_later
 from nacre.messages.blocks import JsonObject, ToolResult
@@ -31,7 +32,7 @@ class Announcer:
         """Digests by path."""
         for note in view.noted(INSTRUCTIONS):
             self._told |= _as_told(note.fact("files"))
-        self._is_opening = not view.items
+        self._is_opening = not view.noted(OPENING)
         """The opening of a new session, which tells them all, is not recorded yet."""
 
     async def beside(self, said: Said, view: View) -> Sequence[Extra]:

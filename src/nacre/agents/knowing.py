@@ -110,14 +110,13 @@ async def _with_memories(
 ) -> Known:
     """The project's, the person's and the team's memory; without a session to keep them for, only to look."""
     given, keeps = settings.memory, bool(known.session)
-    keeps_index = given.index and given.mode != "daily"
 
     async def opened(place: Location) -> Memory:
         if not keeps:
-            return Memory(place, clock=clock, keeps_index=keeps_index)
+            return Memory(place, clock=clock, keeps_index=given.keeps_index)
         watch = Watch(place.directory)
         stack.callback(watch.close)
-        memory = await Memory.at(place, settings.cwd, clock=clock, watch=watch, keeps_index=keeps_index)
+        memory = await Memory.at(place, settings.cwd, clock=clock, watch=watch, keeps_index=given.keeps_index)
         await stack.enter_async_context(agent_live(place, clock=clock, watch=watch))
         return memory
 

@@ -23,7 +23,7 @@ from nacre.loop.limits import Thresholds, thresholds, window
 from nacre.loop.round import heard, said
 from nacre.messages.blocks import Json, JsonObject, Text, ToolResult
 from nacre.messages.events import Notice, Reply
-from nacre.messages.records import Record, Said
+from nacre.messages.records import Noted, Record, Said
 from nacre.messages.tokens import Calibration, estimate_json, estimate_text
 from nacre.messages.transcript import Transcript
 from nacre.messages.usage import Usage
@@ -102,6 +102,8 @@ class InMemory:
         return None
 
 
+OPENING = "opening"
+"""The kind of note that says that the opening words were recorded, and where."""
 DEFAULT_SETTINGS = SessionSettings()
 FIVE_MINUTES, HOUR = 300.0, 3_600.0
 
@@ -172,10 +174,17 @@ class Session:
     async def add_user(self, text: str) -> None:
         """Record what the person said, and what rides along with it."""
         records = await self.keep(heard("user", (Text(text),), self.clock))
-        if self.base.opening and not self.view.items:
+        if self.base.opening and not self.is_opened:
             opening = heard("user", (Text(self.base.opening),), self.clock, meta=True)
-            records = [opening, *records]
+            facts: JsonObject = {"record": opening.id}
+            note = Noted(id=self.clock.new_id(), at=self.clock.now(), kind=OPENING, facts=facts)
+            records = [opening, note, *records]
         await self.transcript.append(*records)
+
+    @property
+    def is_opened(self) -> bool:
+        """Whether the model was told what stands ahead of the conversation; a foreign log never says."""
+        return bool(self.view.noted(OPENING))
 
     async def prepare(self) -> Request:
         """The next request, shrunk to fit, with its cache markers."""

@@ -35,6 +35,12 @@ def ask_trust(directory: Path, wants: tuple[str, ...], read: Callable[[str], str
     return _word(read, "  trust it? [y]es, [N]o: ") in {"y", "yes"}
 
 
+def ask_outside(root: Path, path: Path, read: Callable[[str], str] = input) -> bool:
+    """Whether a project's instructions may pull in a file that lies outside of it (M23)."""
+    print(printable(f"The instructions in {root} include {path}, which is outside of it."))
+    return _word(read, "  load it, now and from now on? [y]es, [N]o: ") in {"y", "yes"}
+
+
 def _word(read: Callable[[str], str], prompt: str) -> str:
     try:
         return read(prompt).strip().lower()

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 import click
 
+from nacre.agents.instruction_places import instruction_paths
 from nacre.agents.opening import Ready, open_agent
 from nacre.agents.session import Session
-from nacre.cli.asking import ask_permission, ask_trust
+from nacre.cli.asking import ask_outside, ask_permission, ask_trust
 from nacre.cli.history import History
 from nacre.cli.loop_thread import LoopThread
 from nacre.cli.options import RunOptions, load_settings, run_options
@@ -19,8 +20,10 @@ from nacre.cli.render import TurnPrinter, shorten, status_line, styled
 from nacre.cli.signals import end_on_signals
 from nacre.cli.slash import Leave, Reopen, Scene, obey
 from nacre.errors import NacreError, ProviderError
+from nacre.memory.instructions import load_instructions
 from nacre.messages.records import Said
 from nacre.settings import Settings, decline, trust
+from nacre.settings.consent import consent
 from nacre.tools.guard import Answer, Question
 
 LAST_WORDS_CHARS = 160
@@ -40,6 +43,7 @@ def run_chat(options: RunOptions) -> int:
     """Hold a conversation until the person leaves."""
     options.check()
     settings = _trusted(options, load_settings(options))
+    _consented(options, settings)
     end_on_signals()
     with LoopThread() as loop, History(settings.home, keeps=not options.incognito) as history:
         _Conversation(settings, loop, history).hold(options.session)
@@ -54,6 +58,15 @@ def _trusted(options: RunOptions, settings: Settings) -> Settings:
     is_yes = ask_trust(settings.project_root, settings.wants_trust)
     (trust if is_yes else decline)(settings.home, settings.project_root)
     return load_settings(options)
+
+
+def _consented(options: RunOptions, settings: Settings) -> None:
+    """Ask about each file outside the project that its instructions include; a yes is remembered (M23)."""
+    if options.incognito or not (is_terminal(sys.stdin) and is_terminal()):
+        return
+    for path in load_instructions(instruction_paths(settings)).outside:
+        if ask_outside(settings.project_root, path):
+            consent(settings.home, settings.project_root, path)
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,7 +93,8 @@ async def writable(options: RunOptions, scope: str) -> Memory:
 
     from nacre.memory.directory import Memory
 
-    return await Memory.at(place(options, scope), Path.cwd())
+    keeps_index = scope != "project" or load_settings(options).memory.keeps_index
+    return await Memory.at(place(options, scope), Path.cwd(), keeps_index=keeps_index)
 
 
 def by_hand(reason: str) -> Change:

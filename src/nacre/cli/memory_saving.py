@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from nacre.cli.memory_opening import by_hand, json_option, run, scope_option, writable
-from nacre.cli.options import RunOptions
+from nacre.cli.options import RunOptions, load_settings
 from nacre.cli.output import is_terminal, print_error, print_json, printable
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ _CHOICES: dict[str, Choice] = {
 @click.option("--description", default="", help="One line to find it by (default: from the text).")
 @click.option("--file", default="", metavar="FILE", help="The memory file to write or replace.")
 @click.option("--allow-secret", is_flag=True, help="Save it although it seems to hold a credential.")
+@click.option("--local-only", is_flag=True, help="Never send it to a provider on another machine.")
 @click.option("--pin", is_flag=True, help="Keep its line in the index whatever else is there.")
 @scope_option
 @json_option
@@ -42,7 +43,7 @@ def save(options: RunOptions, /, text: str | None, **given: str | bool | None) -
     """Save TEXT, or what comes on stdin, as a memory with its line in the index.
 
     A memory on the same subject is updated, and its old words stay in the history; at a terminal both are
-    shown first, and you choose.
+    shown first, and you choose. Where memory is a log of the day, TEXT becomes a line of today's.
     """
     body, asks = _body(text)
     asks = asks and not given["as_json"]
@@ -51,6 +52,12 @@ def save(options: RunOptions, /, text: str | None, **given: str | bool | None) -
     if scope == "team" or not given["allow_secret"]:
         _refuse_secrets(draft, is_team=scope == "team")
     opened = run(writable(options, scope))
+    if (
+        scope == "project"
+        and not (draft.file or draft.name)
+        and load_settings(options).memory.mode == "daily"
+    ):
+        return _log(opened, draft, as_json=bool(given["as_json"]))
     if asks and not draft.file and (there := run(_same(opened, draft))) is not None:
         choice = ask_conflict(there, draft)
         if choice == "cancel":
@@ -75,6 +82,21 @@ def save(options: RunOptions, /, text: str | None, **given: str | bool | None) -
         print(printable(f"`nacre memory undo {saved.commit[:10]}{where}` brings that back."))
     if saved.feedback:
         print_error(saved.feedback)
+    return 0
+
+
+def _log(opened: Memory, draft: Draft, *, as_json: bool) -> int:
+    from nacre.clock import SYSTEM_CLOCK
+    from nacre.memory.daily import append
+
+    change = by_hand("saved by hand")
+    done = run(append(opened, draft.body, change, clock=SYSTEM_CLOCK, kind=draft.kind))
+    if as_json:
+        print_json({"file": done.line.file, "commit": done.commit, "line": done.line.line})
+    else:
+        print(
+            printable(f"logged in {done.line.place}" if done.commit else f"{done.line.place} says so already")
+        )
     return 0
 
 
@@ -116,6 +138,7 @@ def _draft(body: str, given: dict[str, str | bool | None]) -> Draft:
         description=str(given["description"]),
         file=file if file.endswith(".md") or not file else f"{file}.md",
         pinned=True if given["pin"] else None,
+        local_only=True if given["local_only"] else None,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal, TypeAlias
 from urllib.parse import unquote
 
@@ -39,6 +40,9 @@ _HEADINGS: dict[Kind, tuple[str, ...]] = {
     "reference": ("reference", "references", "links", "参考"),
 }
 _ANY_HEADING = ("index", "memory index", "memories", "topics", "topic files", "memory")
+
+CACHED_LINES = 1_024
+"""An index is read before each change to it, and nearly all lines are as they were: 200, a few times over."""
 
 LineKind: TypeAlias = Literal["pointer", "heading", "text", "hidden"]
 """Hidden are lines of code and comments: what looks like a pointer there is an example."""
@@ -174,6 +178,7 @@ def _updated(line: Line, title: str, hook: str) -> str:
     return mark + new + line.raw[len(bare) :]
 
 
+@lru_cache(maxsize=CACHED_LINES)
 def _line(raw: str) -> Line:
     bare = raw.rstrip("\r\n").removeprefix("\ufeff")
     if "](" in bare and (found := _POINTER.match(bare)) and (file := _file(found["target"])):

@@ -163,6 +163,11 @@ class MemorySettings:
     """Where that is shared: a git remote of the project by name, the address of one, or `folder:/path`."""
 
     @property
+    def keeps_index(self) -> bool:
+        """Whether what is saved gets a line in the index: not if nobody loads one, or a dream writes it."""
+        return self.index and self.mode != "daily"
+
+    @property
     def is_on(self) -> bool:
         """The first rule that applies decides (M7)."""
         if self.disabled is not None:

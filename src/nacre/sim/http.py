@@ -234,7 +234,9 @@ class _Connection:
         body = response.body
         length = (("content-length", str(len(body))),) if isinstance(body, bytes) else ()
         await self._send(h11.Response(status_code=response.status, headers=[*response.headers, *length]))
-        if isinstance(body, bytes):
+        if request.method == "HEAD":
+            pass  # the headers are the answer
+        elif isinstance(body, bytes):
             await self._send(h11.Data(data=body))
         else:
             async for chunk in body:
