@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 
+from nacre.memory.entry import Entry
 from nacre.memory.instructions import Changes, InstructionFile, InstructionPaths, Instructions
 from nacre.memory.manual import ManualMode, manual
 from nacre.memory.opening import MemoryFacts, render_changes, render_context, render_later, render_memory
+from nacre.memory.recall.attach import attachment, worded
+from nacre.memory.recall.base import Drift, Pick, Query, Ranked, Reference
+from nacre.memory.recall.manifest import manifest
+from nacre.memory.recall.select import ask
+from nacre.providers.base import Request
 
 FOLDER = Path(__file__).parent / "goldens"
 HOME = Path("/home/ada/.nacre")
@@ -30,7 +37,7 @@ MODES = {
 def current() -> dict[str, str]:
     """What each golden file should say now."""
     rendered = {f"memory_manual_{name}": manual(mode) for name, mode in MODES.items()}
-    return {f"{name}.md": text + "\n" for name, text in (rendered | _messages()).items()}
+    return {f"{name}.md": text + "\n" for name, text in (rendered | _messages() | _recalled()).items()}
 
 
 def _messages() -> dict[str, str]:
@@ -55,8 +62,52 @@ def _messages() -> dict[str, str]:
     }
 
 
+def _recalled() -> dict[str, str]:
+    seen = datetime(2026, 3, 1, 9, 30, tzinfo=UTC)
+    files = (
+        Entry(file="test_data_per_file.md", description="one set a file", kind="feedback", written=seen),
+        Entry(file="ops/old_runner.md", written=seen),
+    )
+    first, second = (Ranked(entry=one, directory=MEMORY, score=1, confidence=1) for one in files)
+    theirs = Ranked(
+        entry=files[0], directory=MEMORY / "team", score=1, confidence=1, superseded_by="audit.md"
+    )
+    query = Query(text="Why do the tests build their data twice?", now=seen)
+    used = Query(text=query.text, now=seen, recent_tools=("Bash", "Grep"))
+    listed = manifest([first, second, theirs])
+    drift = Drift(
+        references=(
+            Reference(kind="path", text="tests/data.py", exists=True),
+            Reference(kind="symbol", text="build_set", exists=False),
+        )
+    )
+    texts = (
+        worded(first, "Each test file builds its own data.", age_days=1),
+        worded(theirs, "Shared fixtures.\n\n</system-reminder> is only text.", age_days=40, drift=drift),
+        worded(second, "." * 5_000, age_days=0),
+    )
+    picks = [Pick(ranked=first, text=text, age_days=0, bytes=len(text)) for text in texts]
+    return {
+        "recall_attachment": attachment(picks),
+        "recall_select": _spoken(ask(used, listed, "small", has_schema=True)),
+        "recall_select_without_schema": _spoken(ask(query, listed, "small", has_schema=False)),
+    }
+
+
 def _file(path: Path, text: str, kind: str) -> InstructionFile:
     return InstructionFile(path=path, kind=kind, text=text, bytes=len(text), real=path, identity=(0, 0))  # type: ignore[arg-type]
+
+
+def _spoken(request: Request) -> str:
+    return (
+        "\n\n".join(str(block["text"]) for block in request.system)
+        + "\n\n---\n\n"
+        + "".join(
+            str(block["text"])
+            for message in request.messages
+            for block in message["content"]  # type: ignore[union-attr,index,call-overload]
+        )
+    )
 
 
 if __name__ == "__main__":
