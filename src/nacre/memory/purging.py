@@ -14,6 +14,7 @@ from nacre.memory.folder import Folder
 from nacre.memory.moving import MOVED
 from nacre.memory.pointers import INDEX_FILE, Index
 from nacre.memory.purging_home import Spot, Sweep, Wishes, forget_derived
+from nacre.memory.recall.usage import forget_usage
 from nacre.memory.team_state import forget_copies
 from nacre.memory.traces import Traces
 from nacre.memory.undo import purge
@@ -98,6 +99,7 @@ async def erase(memory: Memory, file: str, change: Change, *, others: Sequence[M
     for one in concerned:
         forget_derived(one.location.cache)
         forget_copies(one.location.cache, file)
+        forget_usage(one.location.cache, file)
     return Erased(
         file=file,
         commits=sum(one.commits for one in found),

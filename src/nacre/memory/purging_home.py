@@ -27,8 +27,9 @@ SIDECAR = "boundaries.json"
 """Says where a log's compactions stand; worked out anew when it is not there."""
 KEPT_BY_CACHE = frozenset({"lock", "journal", "identity.json", "sync.lock", "team.json"})
 """All else in a memory's cache is worked out anew from the memory (M15, M18)."""
-KEPT_FOLDERS = frozenset({"live", "aside", "remote.git"})
-"""Who is at work, what a change under way has put aside, and the copy of a team's remote."""
+KEPT_FOLDERS = frozenset({"live", "aside", "remote.git", "usage"})
+"""Who is at work, what a change under way has put aside, the copy of a team's remote, and how often memories
+were of use, without their words or names."""
 NOT_LOOKED_AT = frozenset({"locks", "history"})
 """Empty files, and histories, which are packed: those are looked through object by object."""
 MAX_WHOLE = 67_108_864

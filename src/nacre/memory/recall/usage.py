@@ -1,0 +1,289 @@
+"""The usefulness ledger: how often each memory was offered, attached, cited, contradicted, and its tokens.
+
+Beside the memory, in a folder of the location's cache. It holds no word of any memory: files stand in it by a
+digest of their names, so that a purge has nothing to look for here (M14b). Lines are only ever added, one
+write each, and folded by file and day when there are many. Lost or damaged, it costs counts and nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from filelock import FileLock, Timeout
+
+from nacre.memory.location import Location
+from nacre.memory.recall.base import Recalled
+from nacre.memory.recall.evidence import is_cited as is_cited
+from nacre.memory.recall.evidence import is_contradicted as is_contradicted
+from nacre.messages.blocks import Json, JsonObject
+from nacre.messages.tokens import estimate_text
+from nacre.store import disk
+
+FOLDER = "usage"
+"""In a location's cache; a purge drops one file's lines from it, never the whole."""
+FILE = "ledger.jsonl"
+FOLD_BYTES = 1_048_576
+"""A ledger smaller than this is read in some milliseconds, so that it need not be folded."""
+FOLD_GROWTH = 2
+"""A folded ledger is folded again when it is so many times as large: else every line would fold it anew."""
+KEPT_DAYS = 400
+"""So long the days are told apart, a year and a month to compare with; before that only sums are kept."""
+LOCK_SECONDS = 1.0
+"""Others hold the ledger for milliseconds; longer than this no count is worth waiting for."""
+DIGEST_BYTES = 8
+"""Tells the files of one directory apart: among a million names two alike are one chance in 37 million."""
+
+EventKind: TypeAlias = Literal["offered", "attached", "cited", "contradicted"]
+COUNTS: tuple[EventKind, ...] = ("offered", "attached", "cited", "contradicted")
+OFFERED_ALL_THE_SAME = frozenset({"beyond five", "budget", "not chosen"})
+"""Left out although above the cut or in the manifest: they were on offer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Something that happened to one memory."""
+
+    file: str
+    """Its path in the memory directory."""
+    kind: EventKind
+    at: datetime
+    tokens: int = 0
+    """What attaching it cost, once; each later request of the session carries them again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """How often one memory was of use."""
+
+    file: str
+    offered: int = 0
+    attached: int = 0
+    cited: int = 0
+    contradicted: int = 0
+    tokens: int = 0
+    last: datetime | None = None
+    """When something of this was last counted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tally:
+    """One line of the ledger: what happened to one file on one day, or up to one."""
+
+    of: str
+    """The digest of the file's name."""
+    at: datetime
+    offered: int = 0
+    attached: int = 0
+    cited: int = 0
+    contradicted: int = 0
+    tokens: int = 0
+
+    @property
+    def day(self) -> date:
+        """By the clock on the person's wall."""
+        return self.at.astimezone().date()
+
+    def __add__(self, other: Tally) -> Tally:
+        return Tally(
+            of=self.of,
+            at=max(self.at, other.at),
+            offered=self.offered + other.offered,
+            attached=self.attached + other.attached,
+            cited=self.cited + other.cited,
+            contradicted=self.contradicted + other.contradicted,
+            tokens=self.tokens + other.tokens,
+        )
+
+
+async def record(location: Location, events: Iterable[Event]) -> None:
+    """Count these; a ledger that cannot be written is no reason for anything to fail."""
+    tallies = _merged(_tally(event) for event in events)
+    if tallies:
+        with suppress(OSError, Timeout):
+            await asyncio.to_thread(_append, location.cache / FOLDER, tallies)
+
+
+def read_usage(location: Location, files: Iterable[str] | None = None) -> dict[str, Usage]:
+    """What is on record of these files (unless named, of those in the directory); others are left out."""
+    totals: dict[str, Tally] = {}
+    for one in read_tallies(location.cache):
+        totals[one.of] = totals[one.of] + one if one.of in totals else one
+    if not totals:
+        return {}
+    named = _files(location.directory) if files is None else files
+    return {file: _usage(file, totals[of]) for file in named if (of := digest(file)) in totals}
+
+
+def read_tallies(cache: Path) -> list[Tally]:
+    """Every line that can be read, as it was written; of files that are gone, too."""
+    try:
+        data = _bytes(cache / FOLDER / FILE)
+    except OSError:
+        return []
+    found = (_parsed(line) for line in data.splitlines())
+    return [one for one in found if one is not None]
+
+
+def events_of(recalled: Recalled, location: Location, at: datetime) -> list[Event]:
+    """What a message's recall means for the memories of one directory: which were offered, which attached."""
+    mine = [one for one in recalled.picks if one.ranked.directory == location.directory]
+    picked = [one.ranked.entry.file for one in mine]
+    others = [one.file for one in recalled.left_out if one.why in OFFERED_ALL_THE_SAME]
+    # What is left out does not say of which directory it is.
+    passed = [file for file in others if file not in picked and (location.directory / file).is_file()]
+    return [
+        *(Event(file=file, kind="offered", at=at) for file in dict.fromkeys([*picked, *passed])),
+        *(
+            Event(file=file, kind="attached", at=at, tokens=estimate_text(one.text))
+            for file, one in zip(picked, mine, strict=True)
+        ),
+    ]
+
+
+def forget_usage(cache: Path, file: str) -> None:
+    """Drop the lines of a file that is purged (M14b)."""
+    folder = cache / FOLDER
+    if not (folder / FILE).exists():
+        return
+    with suppress(OSError, Timeout), _held(folder):
+        _rewrite(folder, [one for one in read_tallies(cache) if one.of != digest(file)])
+
+
+def digest(file: str) -> str:
+    """What stands for a file in the ledger."""
+    return hashlib.blake2b(os.fsencode(file), digest_size=DIGEST_BYTES).hexdigest()
+
+
+def _append(folder: Path, tallies: Sequence[Tally]) -> None:
+    disk.make_folder(folder)
+    data = b"".join(map(_line, tallies))
+    with _held(folder):
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
+        descriptor = disk.open_regular(folder / FILE, flags)
+        try:
+            size = os.fstat(descriptor).st_size
+            is_torn = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
+            disk.append_whole(descriptor, b"\n" + data if is_torn else data)
+            is_large = size > FOLD_BYTES and size > FOLD_GROWTH * _folded_size(descriptor)
+        finally:
+            os.close(descriptor)
+        if is_large:
+            newest = max(one.at for one in tallies)
+            _rewrite(folder, _folded(read_tallies(folder.parent), newest))
+
+
+def _folded(tallies: Iterable[Tally], now: datetime) -> list[Tally]:
+    """One line per file and day, and one per file for all that is long ago."""
+    oldest = (now - timedelta(days=KEPT_DAYS)).astimezone().date()
+    folded: dict[tuple[str, date], Tally] = {}
+    for one in tallies:
+        key = one.of, max(one.day, oldest)
+        folded[key] = folded[key] + one if key in folded else one
+    return sorted(folded.values(), key=lambda one: (one.at, one.of))
+
+
+def _rewrite(folder: Path, tallies: Sequence[Tally]) -> None:
+    """Put these lines in place of all; the first line says how many bytes they are."""
+    body = b"".join(map(_line, tallies))
+    data = json.dumps({"folded": len(body)}).encode() + b"\n" + body
+    disk.replace_file(folder / FILE, data, temp_name=f"{FILE}.tmp", sync=False)
+
+
+def _folded_size(descriptor: int) -> int:
+    head = os.pread(descriptor, 64, 0).split(b"\n")[0]
+    value = _object(head).get("folded")
+    return value if isinstance(value, int) else 0
+
+
+@contextmanager
+def _held(folder: Path) -> Iterator[None]:
+    """Alone at the ledger: whoever adds a line to one that is being folded would lose it."""
+    lock = FileLock(folder / "lock", timeout=LOCK_SECONDS, mode=disk.FILE_MODE, thread_local=False)
+    with lock:
+        yield
+
+
+def _merged(tallies: Iterable[Tally]) -> list[Tally]:
+    merged: dict[tuple[str, date], Tally] = {}
+    for one in tallies:
+        key = one.of, one.day
+        merged[key] = merged[key] + one if key in merged else one
+    return list(merged.values())
+
+
+def _tally(event: Event) -> Tally:
+    counted = Tally(of=digest(event.file), at=event.at.astimezone(UTC), tokens=event.tokens)
+    match event.kind:
+        case "offered":
+            return replace(counted, offered=1)
+        case "attached":
+            return replace(counted, attached=1)
+        case "cited":
+            return replace(counted, cited=1)
+        case "contradicted":
+            return replace(counted, contradicted=1)
+
+
+def _usage(file: str, one: Tally) -> Usage:
+    return Usage(
+        file=file,
+        offered=one.offered,
+        attached=one.attached,
+        cited=one.cited,
+        contradicted=one.contradicted,
+        tokens=one.tokens,
+        last=one.at,
+    )
+
+
+def _line(one: Tally) -> bytes:
+    counts = {name: getattr(one, name) for name in (*COUNTS, "tokens")}
+    said = {"at": one.at.isoformat(), "of": one.of, **{name: n for name, n in counts.items() if n}}
+    return json.dumps(said, separators=(",", ":")).encode() + b"\n"
+
+
+def _parsed(line: bytes) -> Tally | None:
+    """The tally on a line; none for a line that is damaged, or says nothing of a file."""
+    said = _object(line)
+    try:
+        at, of = datetime.fromisoformat(str(said["at"])), said["of"]
+        at = at.astimezone(UTC) if at.tzinfo else at.replace(tzinfo=UTC)
+    except (KeyError, ValueError, OverflowError):
+        return None
+    if not isinstance(of, str):
+        return None
+    counts = {name: _count(said.get(name)) for name in (*COUNTS, "tokens")}
+    return Tally(of=of, at=at, **counts)
+
+
+def _object(line: bytes) -> JsonObject:
+    try:
+        value: Json = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _count(value: Json) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+
+
+def _bytes(path: Path) -> bytes:
+    with os.fdopen(disk.open_regular(path, os.O_RDONLY), "rb") as source:
+        return source.read()
+
+
+def _files(directory: Path) -> Iterator[str]:
+    for base, folders, names in os.walk(directory):
+        folders.sort()
+        at = Path(base)
+        yield from ((at / name).relative_to(directory).as_posix() for name in names if name.endswith(".md"))
