@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nacre.memory.entry import Entry
+from nacre.memory.recall import attach
 from nacre.memory.recall.base import Pick, Ranked
 from nacre.memory.recall.evidence import is_cited, is_contradicted
 from nacre.store.history import Commit
@@ -89,6 +90,20 @@ def test_its_title_counts_in_full_unless_somebody_said_it() -> None:
 def test_common_words_years_and_round_numbers_are_anybodys() -> None:
     one = pick("It is what it is and that is how it is. In 2024 there were 5000 of them, 12 too.")
     assert not is_cited(one, "It is what it is and that is how it is; 2024, 5000, 12.", [ASKED])
+
+
+def test_what_is_said_about_every_memory_is_not_its_own_words(tmp_path: Path) -> None:
+    """R8: the header, the caution, the note that it was cut."""
+    (tmp_path / "infra").mkdir()
+    (tmp_path / "infra/staging_db.md").write_text("The parser has 77331 lines.\n" * 500)
+    ranked = replace(pick().ranked, directory=tmp_path, superseded_by="newer_one.md")
+    attached = attach.pick(ranked, datetime(2036, 1, 1, tzinfo=UTC))
+    assert attached is not None
+    frame = [line for line in attached.text.splitlines() if "77331" not in line]
+    assert len(frame) >= 4
+    said = "\n".join(frame).replace("staging_db.md", "it")
+    assert not is_cited(attached, said, [ASKED])
+    assert is_cited(attached, f"{said} 77331", [ASKED])
 
 
 def test_scripts_without_spaces_are_compared_sign_by_sign() -> None:

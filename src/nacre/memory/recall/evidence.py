@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 
 from nacre.memory.likeness import terms
+from nacre.memory.recall.attach import MAX_BODY_LINES, worded
 from nacre.memory.recall.base import Pick
 from nacre.store.history import Commit
 
@@ -37,6 +38,8 @@ _TOKEN = re.compile(r"-{0,2}[^\W_][\w./:@#-]*[\w]|\b\w+\b")
 _CAMEL = re.compile(r"[a-z][A-Z]")
 _SPLIT = re.compile(r"\w[_.:@#]\w|/.*/")
 """One slash alone does not make a name: `and/or`."""
+_TOO_LONG = "\n" * MAX_BODY_LINES + "."
+"""A body that says nothing and has to be cut."""
 _CORRECTION = re.compile(
     r"""\W*(?:
         (?:no|nope|nein|non|нет)\s*[,.!:;\u2014\u2013-]
@@ -107,7 +110,9 @@ def is_corrected(pick: Pick, message: str) -> bool:
 
 
 def _own_words(pick: Pick) -> str:
-    return pick.text
+    """Without what is said about every memory: header, cautions, the note that it was cut."""
+    frame = worded(pick.ranked, _TOO_LONG, age_days=pick.age_days, drift=pick.drift).splitlines()
+    return "\n".join(line for line in pick.text.splitlines() if line not in frame)
 
 
 def _has_file(pick: Pick, text: str) -> bool:
