@@ -248,5 +248,5 @@ def test_doctor_flags_credentials_in_sessions_by_kind_and_line(tmp_path: Path) -
     key = "AKIA" + "QX7ZP2M4N6R5T3WV"
     nacre(tmp_path, "-p", f"my key is {key}")
     found = report(tmp_path, code=1)
-    (line,) = [line for line in marked(found, "secrets") if ":2: " in line]
+    (line,) = [line for line in marked(found, "secrets") if ":3: " in line]
     assert "AWS" in line and key not in json.dumps(found)

@@ -13,8 +13,9 @@ from nacre.cli.options import RunOptions, load_settings
 from nacre.cli.output import is_terminal, print_error, print_json, printable
 
 if TYPE_CHECKING:
-    from nacre.memory.directory import Memory
+    from nacre.memory.directory import Memory, Saved
     from nacre.memory.entry import Draft, Entry
+    from nacre.messages.blocks import JsonObject
 
 KINDS = ("user", "feedback", "project", "reference")
 Choice = Literal["replace", "keep", "cancel"]
@@ -58,22 +59,15 @@ def save(options: RunOptions, /, text: str | None, **given: str | bool | None) -
         and load_settings(options).memory.mode == "daily"
     ):
         return _log(opened, draft, as_json=bool(given["as_json"]))
-    if asks and not draft.file and (there := run(_same(opened, draft))) is not None:
-        choice = ask_conflict(there, draft)
-        if choice == "cancel":
+    if asks and not draft.file:
+        chosen = _chosen(opened, draft)
+        if chosen is None:
             print_error("nothing was saved")
             return 1
-        file = there.file if choice == "replace" else run(_free(opened, draft))
-        draft = replace(draft, file=file)
+        draft = chosen
     saved = run(opened.save(draft, by_hand("saved by hand"), allow_secret=bool(given["allow_secret"])))
     if given["as_json"]:
-        print_json({
-            "file": saved.entry.file,
-            "commit": saved.commit,
-            "path": str(opened.location.directory / saved.entry.file),
-            "replaced": saved.before.body if saved.before else None,
-            "feedback": saved.feedback,
-        })  # fmt: skip
+        print_json(_as_json(saved, opened))
         return 0
     print(printable(f"{'updated' if saved.before else 'saved'} {saved.entry.file}"))
     if saved.before and not asks:
@@ -98,6 +92,27 @@ def _log(opened: Memory, draft: Draft, *, as_json: bool) -> int:
             printable(f"logged in {done.line.place}" if done.commit else f"{done.line.place} says so already")
         )
     return 0
+
+
+def _as_json(saved: Saved, opened: Memory) -> JsonObject:
+    return {
+        "file": saved.entry.file,
+        "commit": saved.commit,
+        "path": str(opened.location.directory / saved.entry.file),
+        "replaced": saved.before.body if saved.before else None,
+        "feedback": saved.feedback,
+    }
+
+
+def _chosen(opened: Memory, draft: Draft) -> Draft | None:
+    """The draft with the file the person wants it in; none when they would rather not (M14c)."""
+    there = run(_same(opened, draft))
+    if there is None:
+        return draft
+    choice = ask_conflict(there, draft)
+    if choice == "cancel":
+        return None
+    return replace(draft, file=there.file if choice == "replace" else run(_free(opened, draft)))
 
 
 def ask_conflict(there: Entry, draft: Draft) -> Choice:
