@@ -39,10 +39,12 @@ COMMANDS = {
         "nacre.cli.instructions", "instructions", "Show the instructions files in force, and allow includes."
     ),
     "memory": Entry("nacre.cli.memory", "memory", "Keep, find, change and carry memories."),
+    "recall": Entry("nacre.cli.recall", "recall", "Show which memories a message would get, and why."),
     "sessions": Entry(
         "nacre.cli.sessions", "sessions", "List, show, search, check, import and export sessions."
     ),
     "sim": Entry("nacre.cli.sim", "sim", "Run the provider simulator on a loopback port."),
+    "stats": Entry("nacre.cli.stats", "stats", "Sum up tokens, money, cache hits and memories by day."),
 }
 
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from nacre.memory.directory import Memory
     from nacre.memory.entry import Entry
     from nacre.memory.load_report import Reported
+    from nacre.memory.recall.usage import Usage
     from nacre.memory.scan import Scan
 
 INDEX = "MEMORY.md"
@@ -34,22 +35,35 @@ SHOWN = 10
 
 
 @click.command("list", short_help="List the memories, newest first.")
+@click.option("--usage", "with_usage", is_flag=True, help="Show how often each was of use.")
 @scope_option
 @json_option
 @click.pass_obj
-def list_(options: RunOptions, /, *, scope: str, as_json: bool) -> None:
-    """List the memories, newest first, and what of the index a conversation gets."""
+def list_(options: RunOptions, /, *, scope: str, with_usage: bool, as_json: bool) -> None:
+    """List the memories, newest first, and what of the index a conversation gets.
+
+    With --usage: how often recall offered and attached each, how often a reply cited it and somebody
+    contradicted it afterwards, as far as words tell, and the tokens it took.
+    """
     from nacre.memory.load_report import load_report
 
     opened = run(read_only(options, scope, picks_up=True))
     found = run(opened.scan())
     report = {one.file: one for one in load_report(opened.location.directory, found)}
     doubted = _doubted(opened)
+    usage = _usage_of(opened, found) if with_usage else None
     if as_json:
         print_json([
-            {**entry_json(each), **_state(report.get(each.file)), "unconfirmed": each.file in doubted}
+            {
+                **entry_json(each),
+                **_state(report.get(each.file)),
+                "unconfirmed": each.file in doubted,
+                **({} if usage is None else {"usage": _usage_json(usage[each.file])}),
+            }
             for each in found.entries
         ])  # fmt: skip
+    elif usage and found.entries:
+        _print_usage(found, usage)
     elif report:
         _print_list(found, opened, report, doubted)
     else:
@@ -65,6 +79,44 @@ def _doubted(opened: Memory) -> Collection[str]:
     except StoreError as error:
         print_error(f"what is unconfirmed cannot be told: {error}")
         return ()
+
+
+def _usage_of(opened: Memory, found: Scan) -> dict[str, Usage]:
+    """How often each was of use; a memory that is not on record was not, so far."""
+    from nacre.memory.recall.usage import Usage, read_usage
+
+    files = [each.file for each in found.entries]
+    known = read_usage(opened.location, files)
+    return {file: known.get(file) or Usage(file=file) for file in files}
+
+
+def _usage_json(usage: Usage) -> JsonObject:
+    return {
+        "offered": usage.offered,
+        "attached": usage.attached,
+        "cited": usage.cited,
+        "contradicted": usage.contradicted,
+        "tokens": usage.tokens,
+        "last": usage.last.isoformat() if usage.last else None,
+    }
+
+
+def _print_usage(found: Scan, usage: dict[str, Usage]) -> None:
+    from nacre.clock import SYSTEM_CLOCK
+
+    now = SYSTEM_CLOCK.now()
+    header = ["file", "offered", "attached", "cited", "contradicted", "tokens", "last", "description"]
+    rows = []
+    for each in found.entries:
+        its = usage[each.file]
+        counts = (its.offered, its.attached, its.cited, its.contradicted)
+        numbers = [f"{count:,}" if count else "-" for count in counts]
+        tokens = human_count(its.tokens) if its.tokens else "-"
+        last = human_age(its.last, now) if its.last else "-"
+        rows.append([each.file, *numbers, tokens, last, each.description or "-"])
+    if is_terminal():
+        cut_last(header, rows)
+    print_table(rows, header=header, right=(1, 2, 3, 4, 5))
 
 
 def entry_json(entry: Entry) -> JsonObject:

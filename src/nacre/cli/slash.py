@@ -11,8 +11,10 @@ from nacre.agents.opening import NEW, UNKEPT, Ready
 from nacre.agents.rewind import Point
 from nacre.agents.session import InMemory, Session
 from nacre.cli.output import human_age, human_count, print_error, print_table
+from nacre.cli.recalling import recalled_lines
 from nacre.cli.render import shorten
 from nacre.clock import SYSTEM_CLOCK
+from nacre.memory.recall.base import Recalled
 from nacre.settings import Settings
 from nacre.store.sessions import Sessions
 
@@ -200,6 +202,23 @@ def _tasks(_: str, scene: Scene) -> Ending:
     return None
 
 
+def _recall(text: str, scene: Scene) -> Ending:
+    """Why the last message got the memories it got; with words, what they would get (R10)."""
+    if text:
+        from nacre.agents.recalling import recall_once
+
+        recalled = scene.run(recall_once(scene.settings, text))
+    else:
+        recalled = _last_recalled(scene)
+    print("\n".join(recalled_lines(recalled)) if recalled else "nothing was recalled yet; /recall TEXT tries")
+    return None
+
+
+def _last_recalled(_: Scene) -> Recalled | None:
+    """What the last message got, and why."""
+    return None
+
+
 def _exit(_: str, __: Scene) -> Ending:
     return Leave()
 
@@ -213,5 +232,6 @@ COMMANDS = {
     "rewind": Command(_rewind, "take back: /rewind N [files|conversation]; without N lists the points"),
     "retry": Command(_retry, "ask again after a failure, without new words"),
     "tasks": Command(_tasks, "the task list"),
+    "recall": Command(_recall, "which memories the last message got, and why; /recall TEXT tries words"),
     "exit": Command(_exit, "leave (also Ctrl-D)"),
 }

@@ -1,0 +1,201 @@
+"""What the last days cost and what became of memories, summed up from logs, histories and ledgers.
+
+Only reads. What is in none of these is not known, and `Stats.unknown` says so. A request that stands in two
+logs, because one session was branched off the other, counts once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime, time, timedelta
+from pathlib import Path
+from typing import TypeAlias
+
+from nacre.agents.checking import SlimReader
+from nacre.agents.memory_places import memory_paths
+from nacre.agents.meter import Meter
+from nacre.agents.stats_memory import Kept, look_at_memory
+from nacre.cache.rules import put_in_force, with_overrides
+from nacre.clock import SYSTEM_CLOCK, Clock
+from nacre.errors import TranscriptError
+from nacre.memory.location import locate, memory_base, team_location, user_location
+from nacre.messages.records import Record, Said
+from nacre.settings import Settings
+from nacre.store.lines import read_lines
+from nacre.store.sessions import Sessions
+from nacre.store.summaries import SessionSummary, moment, parsed
+
+MAX_BYTES = 2_000_000_000
+"""Of logs, the newest first: about half a minute of reading. What is older is named, not read."""
+PER_REQUESTS = 100
+"""Compactions are told per so many requests: per one the figure would be all zeros."""
+
+Progress = Callable[[int, int], None]
+"""Told how many of how many bytes are done."""
+Seen: TypeAlias = "dict[str, tuple[date, Said]]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Day:
+    """One day by the clock on the person's wall."""
+
+    day: date
+    meter: Meter = field(default_factory=Meter)
+    compactions: int = 0
+    saved: int = 0
+    recalled: int = 0
+    forgotten: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stats:
+    """What happened since a day."""
+
+    since: date
+    days: tuple[Day, ...]
+    """Those on which anything happened, the oldest first."""
+    meter: Meter
+    compactions: int
+    sessions: int
+    """Sessions with a request in these days."""
+    kept: Kept
+    """What became of memories."""
+    unread: int = 0
+    """Sessions that could not be read, or were too many to read."""
+    unknown: tuple[str, ...] = ()
+    """What these figures leave out, in sentences."""
+
+    @property
+    def compactions_per_100(self) -> float | None:
+        """None when nothing was asked."""
+        asked = self.meter.requests
+        return self.compactions * PER_REQUESTS / asked if asked else None
+
+
+def gather(
+    settings: Settings,
+    *,
+    days: int,
+    everywhere: bool = False,
+    clock: Clock = SYSTEM_CLOCK,
+    progress: Progress | None = None,
+) -> Stats:
+    """Sum up the last days, today among them, of this directory's sessions and memories, or of all."""
+    if settings.models:
+        put_in_force(with_overrides({"models": settings.models}))
+    since = clock.now().astimezone().date() - timedelta(days=days - 1)
+    spent = _Spent(since)
+    logs = Sessions(settings.home).list(None if everywhere else settings.cwd)
+    spent.read([each for each in logs if each.modified.astimezone().date() >= since], progress)
+    start = datetime.combine(since, time()).astimezone()
+    kept = look_at_memory(_places(settings, everywhere=everywhere), start)
+    meter = Meter.of(said for _, said in spent.replies.values())
+    return Stats(
+        since=since,
+        days=tuple(_by_day(spent, kept)),
+        meter=meter,
+        compactions=sum(spent.compactions.values()),
+        sessions=spent.sessions,
+        kept=kept,
+        unread=spent.unread,
+        unknown=tuple(_unknown(meter, spent, kept)),
+    )
+
+
+class _Spent:
+    """What the logs say about requests and compactions, log after log."""
+
+    def __init__(self, since: date) -> None:
+        self.since = since
+        self.replies: Seen = {}
+        self.compactions: Counter[date] = Counter()
+        self.sessions = 0
+        self.unread = 0
+        self._boundaries: set[str] = set()
+
+    def read(self, logs: Sequence[SessionSummary], progress: Progress | None) -> None:
+        """Take in these logs, the newest first, as many as fit into what may be read."""
+        total = min(MAX_BYTES, sum(each.bytes for each in logs))
+        done = 0
+        for each in logs:
+            done += each.bytes
+            if done > MAX_BYTES:
+                self.unread += 1
+                continue
+            try:
+                self._read_one(each.path)
+            except TranscriptError:  # deleted or made unreadable since it was listed
+                self.unread += 1
+            if progress:
+                progress(done, total)
+
+    def _read_one(self, path: Path) -> None:
+        reader = SlimReader(session_id=path.stem)
+        for line in read_lines(path):
+            if b'"usage"' in line:
+                reader.line(line)
+            if b'"compact_boundary"' in line or b'"compacted"' in line:
+                self._compaction(line)
+        found = dict(self._answers(reader.records))
+        new = {name: one for name, one in found.items() if name not in self.replies}
+        self.sessions += bool(new)
+        self.replies |= new
+
+    def _answers(self, records: Sequence[Record]) -> Iterator[tuple[str, tuple[date, Said]]]:
+        """Replies of these days; of one that is split over several records the last."""
+        for record in records:
+            if not isinstance(record, Said) or record.aside == "display":
+                continue  # what a program wrote in the model's name was never asked for
+            day = record.at.astimezone().date()
+            if record.reply and record.reply.usage and day >= self.since:
+                yield record.reply.id or record.id, (day, record)
+
+    def _compaction(self, line: bytes) -> None:
+        said = parsed(line)
+        is_boundary = said.get("subtype") == "compact_boundary" and said.get("isSidechain") is not True
+        at = moment(said.get("timestamp"))
+        if not (is_boundary or (said.get("type"), said.get("kind")) == ("nacre", "compacted")) or at is None:
+            return
+        day, name = at.astimezone().date(), str(said.get("uuid"))
+        if day >= self.since and name not in self._boundaries:
+            self._boundaries.add(name)
+            self.compactions[day] += 1
+
+
+def _by_day(spent: _Spent, kept: Kept) -> Iterator[Day]:
+    asked: dict[date, list[Said]] = {}
+    for day, said in spent.replies.values():
+        asked.setdefault(day, []).append(said)
+    for day in sorted({*asked, *spent.compactions, *kept.saved, *kept.recalled, *kept.forgotten}):
+        yield Day(
+            day=day,
+            meter=Meter.of(asked.get(day, ())),
+            compactions=spent.compactions[day],
+            saved=kept.saved[day],
+            recalled=kept.recalled[day],
+            forgotten=kept.forgotten[day],
+        )
+
+
+def _places(settings: Settings, *, everywhere: bool) -> list[tuple[Path, Path]]:
+    """The history and the cache of each memory that is looked at."""
+    base = memory_base(memory_paths(settings))
+    if everywhere:
+        histories = sorted((base / "history").glob("*.git"))
+        return [(each, base / "cache" / each.name.removesuffix(".git")) for each in histories]
+    project = locate(memory_paths(settings))
+    found = (project, team_location(project), user_location(base))
+    return [(each.history, each.cache) for each in found]
+
+
+def _unknown(meter: Meter, spent: _Spent, kept: Kept) -> Iterator[str]:
+    if meter.unpriced:
+        yield f"{meter.unpriced:,} requests went to models without a known price and count as $0"
+    if spent.unread:
+        yield f"{spent.unread:,} sessions could not be read, or were too much to read; they are left out"
+    yield from (f"a history cannot be read: {problem}" for problem in kept.problems)
+    yield "requests that failed, that are in no log, or that sub-agents logged apart are not counted"
+    yield "whether a memory was cited or contradicted is told by words alone, so both figures are low"
+    yield "what was purged has left the history, and these figures with it"
