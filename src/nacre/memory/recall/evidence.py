@@ -73,8 +73,9 @@ def is_cited(pick: Pick, reply: str, context: Iterable[str]) -> bool:
     names = _identifiers(words) & _identifiers(reply)
     if names and names - _identifiers(known):
         return True
-    runs = {run for run in _runs(words) & _runs(reply) if len(set(terms(" ".join(run)))) >= RUN_TERMS}
-    return bool(runs) and bool(runs - _runs(known))
+    runs = [run for run in map(_spaced, _runs(words) & _runs(reply)) if len(set(terms(run))) >= RUN_TERMS]
+    spelled = _spaced(_units(known)) if runs else ""
+    return any(run not in spelled for run in runs)
 
 
 def is_contradicted(
@@ -147,6 +148,11 @@ def _runs(text: str) -> set[tuple[str, ...]]:
     units = _units(text)
     runs = {run for run in _windows(units, RUN_WORDS) if not any(map(_is_sign, run))}
     return runs | {run for run in _windows(units, RUN_SIGNS) if any(map(_is_sign, run))}
+
+
+def _spaced(units: Iterable[str]) -> str:
+    """As one text in which a row of words is found by its letters."""
+    return f" {' '.join(units)} "
 
 
 def _windows(units: list[str], size: int) -> Iterator[tuple[str, ...]]:
