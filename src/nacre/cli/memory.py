@@ -17,6 +17,7 @@ from nacre.cli.memory_listing import INDEX, entry_json, list_
 from nacre.cli.memory_opening import json_option, place, read_only, run, scope_option
 from nacre.cli.memory_saving import save
 from nacre.cli.memory_sync import sync
+from nacre.cli.memory_verifying import verify
 from nacre.cli.memory_why import why
 from nacre.cli.options import RunOptions
 from nacre.cli.output import is_terminal, print_error, print_json, print_table, printable
@@ -105,5 +106,21 @@ def search(options: RunOptions, /, query: tuple[str, ...], *, limit: int, scope:
     return 0 if found else 1
 
 
-for command in (list_, save, edit, forget, move, sync, lint, log, diff, confirm, undo, why, export, import_):
+for command in (
+    list_,
+    save,
+    edit,
+    forget,
+    move,
+    sync,
+    lint,
+    log,
+    diff,
+    confirm,
+    undo,
+    why,
+    verify,
+    export,
+    import_,
+):
     memory.add_command(command)

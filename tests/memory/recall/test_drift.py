@@ -130,7 +130,8 @@ def test_commands_are_held_against_what_the_project_offers(root: Path) -> None:
     assert told(text, root) == {
         "make test": True, "make docs": True, "make gone": False, "npm run pack:img": True,
         "npm run gone": False, "tools/deploy.sh prod": True, "bash tools/gone.sh": False,
-        "python -m app.cli": True, "python -m app.gone": False, "appctl --skip-checks": True, "appctl --gone-now": False,
+        "python -m app.cli": True, "python -m app.gone": False, "appctl --skip-checks": True,
+        "appctl --gone-now": False,
     }  # fmt: skip
 
 
