@@ -34,6 +34,7 @@ def verify(options: RunOptions, /, names: tuple[str, ...], *, scope: str, as_jso
     from pathlib import Path
 
     from nacre.memory.recall.drift import check_each
+    from nacre.memory.recall.word_cache import WordCache
     from nacre.memory.roots import checkout_root
 
     opened = run(read_only(options, scope))
@@ -46,6 +47,8 @@ def verify(options: RunOptions, /, names: tuple[str, ...], *, scope: str, as_jso
     with progress_line(f"looking through {root}") as told:
         texts = ["\n\n".join((one.description, one.body)) for one in entries]
         drifts = check_each(texts, root, budget_seconds=VERIFY_SECONDS, told=told)
+        if opened.location.history.exists():
+            WordCache(opened.location.cache, root).learn()  # so that turns can look in time, too
     if as_json:
         print_json({"root": str(root), "memories": [*map(_row, entries, drifts)]})
     else:

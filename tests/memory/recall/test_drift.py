@@ -250,7 +250,7 @@ def test_a_split_index_is_passed_by(repository: Path) -> None:
     }  # fmt: skip
 
 
-@given(at=st.integers(0, 10_000), new=st.integers(0, 255), cut=st.integers(0, 400))
+@given(at=st.integers(0, 10_000), new=st.integers(0, 255), cut=st.integers(0, 200))
 def test_a_damaged_index_never_leads_out_and_never_fails(at: int, new: int, cut: int) -> None:
     data = bytearray(INDEX[: len(INDEX) - cut])
     data[at % len(data)] = new

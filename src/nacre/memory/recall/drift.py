@@ -14,7 +14,7 @@ from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.memory.recall.base import Drift, Ranked, Reference
 from nacre.memory.recall.looking import Look
 from nacre.memory.recall.references import Named, references_in
-from nacre.memory.recall.words import Told
+from nacre.memory.recall.words import Known, Told
 from nacre.memory.scan import NotAMemory, read_head
 
 BUDGET_SECONDS = 0.05
@@ -31,9 +31,10 @@ def check(
     *,
     budget_seconds: float = BUDGET_SECONDS,
     clock: Clock = SYSTEM_CLOCK,
+    known: Known | None = None,
 ) -> Drift:
     """How far the references of one text still hold in the working tree below a root."""
-    return check_each([named], root, budget_seconds=budget_seconds, clock=clock)[0]
+    return check_each([named], root, budget_seconds=budget_seconds, clock=clock, known=known)[0]
 
 
 def check_each(
@@ -42,13 +43,17 @@ def check_each(
     *,
     budget_seconds: float = BUDGET_SECONDS,
     clock: Clock = SYSTEM_CLOCK,
+    known: Known | None = None,
     told: Told | None = None,
 ) -> tuple[Drift, ...]:
-    """The same for several texts, which share one budget and one pass over the files."""
+    """The same for several texts, which share one budget and one pass over the files.
+
+    `known` is a `WordCache`: it makes a check of a tree of more than 8 MB possible in time.
+    """
     deadline = clock.seconds() + budget_seconds
     named = [references_in(one, root) if isinstance(one, str) else tuple(one) for one in texts]
     wanted = dict.fromkeys(one for each in named for one in each)
-    look = Look(root, is_late=lambda: clock.seconds() >= deadline, told=told)
+    look = Look(root, is_late=lambda: clock.seconds() >= deadline, told=told, known=known)
     answers = look.answers(wanted) if wanted else {}
     return tuple(_drift(each, answers) for each in named)
 
@@ -59,10 +64,12 @@ def check_ranked(
     *,
     budget_seconds: float = BUDGET_SECONDS,
     clock: Clock = SYSTEM_CLOCK,
+    known: Known | None = None,
 ) -> tuple[Drift | None, ...]:
     """The same for memories about to be attached; none for one that cannot be read."""
     texts = [_text(one) for one in ranked]
-    found = check_each([text or "" for text in texts], root, budget_seconds=budget_seconds, clock=clock)
+    said = [text or "" for text in texts]
+    found = check_each(said, root, budget_seconds=budget_seconds, clock=clock, known=known)
     return tuple(None if text is None else drift for text, drift in zip(texts, found, strict=True))
 
 

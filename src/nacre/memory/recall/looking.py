@@ -21,7 +21,7 @@ from nacre.memory.recall.foreign import (
 from nacre.memory.recall.project_commands import ProjectCommands
 from nacre.memory.recall.references import Named, line_of, parts_of
 from nacre.memory.recall.tracked import Plain, Tree, read_inside, tree_of
-from nacre.memory.recall.words import MAX_FILE_BYTES, Sought, Told, search, spellings
+from nacre.memory.recall.words import MAX_FILE_BYTES, WORTH_BYTES, Known, Sought, Told, search, spellings
 
 Ways: TypeAlias = tuple[tuple[Sought, ...], ...]
 """How a reference may be there: all words of any one of these."""
@@ -32,11 +32,14 @@ MAX_TRIED = 8
 class Look:
     """Remembers what one look has seen."""
 
-    def __init__(self, root: Path, *, is_late: Callable[[], bool], told: Told | None = None) -> None:
+    def __init__(
+        self, root: Path, *, is_late: Callable[[], bool], told: Told | None = None, known: Known | None = None
+    ) -> None:
         self._root = os.path.realpath(root)
         self._plain = Plain(self._root)
         self._is_late = is_late
         self._told = told
+        self._known = known
         self._files: dict[str, str] = {}
         """Where the paths that were named are, for the search to begin with."""
 
@@ -68,7 +71,15 @@ class Look:
     def _look_up(self, alternatives: Mapping[Named, Ways], answers: dict[Named, bool | None]) -> None:
         """One pass for all words. Each reference has several ways to be there, each a few words together."""
         sought = {word for ways in alternatives.values() for way in ways for word in way}
-        seen = search(self._tree, sought, self._files.values(), is_late=self._is_late, told=self._told)
+        is_large = sum(one.size for one in self._tree.files) >= WORTH_BYTES
+        seen = search(
+            self._tree,
+            sought,
+            self._files.values(),
+            is_late=self._is_late,
+            told=self._told,
+            known=self._known if is_large else None,
+        )
         for one, ways in alternatives.items():
             if any(seen.found.issuperset(way) for way in ways):
                 answers[one] = True

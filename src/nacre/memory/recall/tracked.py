@@ -12,6 +12,7 @@ import struct
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple, TypeAlias
 
 from nacre.memory.recall.foreign import GENERATED
 
@@ -34,13 +35,19 @@ _FIXED = 40
 """Bytes before the object's name."""
 _FILES, _LINKS, _MODULES, _FOLDERS = 0o100000, 0o120000, 0o160000, 0o040000
 _KINDS = 0o170000
+_KNOWN_KINDS = frozenset({_FILES, _LINKS, _MODULES, _FOLDERS})
+Row: TypeAlias = tuple[bytes, int, int, int]
+"""Of an entry: its name, when it was changed, its size, its kind."""
 _EXTENDED, _SKIPPED = 0x4000, 0x4000
+_EXTENDED_BYTE = _EXTENDED >> 8
+_ALIGNED = 8
+_ODD = (b"\n\n", b"\n/", *(b + n + a for n in (b"..", b".git") for b in (b"\n", b"/") for a in (b"\n", b"/")))
+"""Names that lead out of a tree, or into what git keeps for itself."""
 _V3, _V4 = 3, 4
 
 
-@dataclass(frozen=True, slots=True)
-class File:
-    """One file of the tree, as the index or the walk has it."""
+class File(NamedTuple):
+    """One file of the tree, as the index or the walk has it; a tuple, since thousands are made in a check."""
 
     path: str
     changed: int
@@ -138,30 +145,55 @@ def _parsed(data: bytes, root: str, name_bytes: int) -> Tree | None:
     magic, version, count = _HEAD.unpack_from(data)
     if magic != b"DIRC" or version not in {2, _V3, _V4}:
         return None
-    files: list[File] = []
-    elsewhere: list[str] = []
-    at, name, seen, is_whole = _HEAD.size, b"", b"", True
     try:
-        for _ in range(count):
-            changed, mode, size = _ENTRY.unpack_from(data, at)
-            kind = mode & _KINDS
-            if kind not in {_FILES, _LINKS, _MODULES, _FOLDERS}:
-                return None
-            at, name, is_skipped = _name(data, at, name, version=version, name_bytes=name_bytes)
-            if name == seen or not _is_inside(name):
-                continue  # a conflict has up to three entries
-            seen = name
-            path = os.fsdecode(name)
-            if kind == _FILES and not is_skipped:
-                files.append(File(path, changed, size))
-            elif kind != _LINKS:
-                elsewhere.append(path.rstrip("/"))
-                is_whole = is_whole and kind == _MODULES
+        rows, at = _rows(data, count, version=version, name_bytes=name_bytes)
     except (struct.error, ValueError, IndexError):
         return None
-    if data.find(b"link", at, at + 4) == at:
+    if data[at : at + 4] == b"link":
         return None  # a split index: most of it lies in another file
-    return Tree(root, tuple(files), tuple(elsewhere), is_whole=is_whole, from_index=True)
+    return _tree(root, _inside(rows))
+
+
+def _rows(data: bytes, count: int, *, version: int, name_bytes: int) -> tuple[list[Row], int]:
+    """The entries one by one, and where they end; without calls that could be spared."""
+    rows: list[Row] = []
+    at, name, to_flags, is_short = _HEAD.size, b"", _FIXED + name_bytes, version != _V4
+    entry, find = _ENTRY.unpack_from, data.index
+    for _ in range(count):
+        changed, mode, size = entry(data, at)
+        flags_at = at + to_flags
+        if is_short and not data[flags_at] & _EXTENDED_BYTE:
+            end = find(b"\0", flags_at + 2)
+            name, is_skipped = data[flags_at + 2 : end], False
+            at += ((end - at) // _ALIGNED + 1) * _ALIGNED
+        else:
+            at, name, is_skipped = _name(data, at, name, version=version, name_bytes=name_bytes)
+        if mode & _KINDS not in _KNOWN_KINDS:
+            raise ValueError(mode)
+        rows.append((name, changed, size, _FOLDERS if is_skipped else mode & _KINDS))
+    return rows, at
+
+
+def _inside(rows: list[Row]) -> list[Row]:
+    """Without names that lead out of the tree; as a rule there is none, which one look at all tells."""
+    everything = b"\n".join([b"", *[row[0] for row in rows], b""])
+    if everything.count(b"\n") == len(rows) + 1 and not any(odd in everything for odd in _ODD):
+        return rows
+    return [
+        row for row in rows if b"\n" not in row[0] and not any(odd in b"\n" + row[0] + b"\n" for odd in _ODD)
+    ]
+
+
+def _tree(root: str, rows: list[Row]) -> Tree:
+    names = os.fsdecode(b"\n".join([row[0] for row in rows])).split("\n") if rows else []
+    # A conflict has up to three entries of one name.
+    kinds = dict(zip(names, rows, strict=True))
+    files = tuple(
+        [File(name, row[1], row[2]) for name, row in kinds.items() if row[3] == _FILES],
+    )
+    others = [(name.rstrip("/"), row[3]) for name, row in kinds.items() if row[3] in {_MODULES, _FOLDERS}]
+    is_whole = all(kind == _MODULES for _, kind in others)
+    return Tree(root, files, tuple(name for name, _ in others), is_whole=is_whole, from_index=True)
 
 
 def _name(data: bytes, at: int, before: bytes, *, version: int, name_bytes: int) -> tuple[int, bytes, bool]:
@@ -181,7 +213,7 @@ def _name(data: bytes, at: int, before: bytes, *, version: int, name_bytes: int)
     end = data.index(b"\0", at)
     name = data[at:end]
     # Entries are padded with 1 to 8 NULs to a multiple of eight.
-    return begin + ((end - begin) // 8 + 1) * 8, name, is_skipped
+    return begin + ((end - begin) // _ALIGNED + 1) * _ALIGNED, name, is_skipped
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
@@ -190,16 +222,6 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
         at += 1
         value = ((value + 1) << 7) | (data[at] & 0x7F)
     return value, at + 1
-
-
-def _is_inside(name: bytes) -> bool:
-    return not (
-        name.startswith((b"/", b"../", b".git/"))
-        or b"/../" in name
-        or b"\n" in name
-        or b"/.git/" in name
-        or not name
-    )
 
 
 def _index_bytes(root: str) -> bytes | None:

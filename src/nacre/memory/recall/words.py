@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 from nacre.memory.recall.foreign import PROSE_ENDINGS
 from nacre.memory.recall.tracked import File, Plain, Tree, read_inside, walk
@@ -18,9 +19,12 @@ MAX_FILE_BYTES = 1_000_000
 """A larger file is data, or made by a program; it is not looked into."""
 MANY = 60
 """From so many words on, taking a file apart costs less than looking for each: measured on this code."""
+WORTH_BYTES = 8_000_000
+"""A smaller tree is read whole in less time than its stamps and a cache would take together."""
 _HEAD_BYTES = 8_000
-"""Where a NUL shows that a file is no text, as git decides it."""
-_NAMES = re.compile(rb"[A-Za-z_][A-Za-z0-9_]*")
+"""Where a NUL shows that a file is no text."""
+_NAMES = re.compile(rb"[A-Za-z0-9_]+")
+_PLAIN = re.compile(rb"[A-Za-z0-9_-]{2,80}")
 _WORD_BYTES = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")
 _FLAG_BYTES = _WORD_BYTES | frozenset(b"-")
 Told = Callable[[int, int], None]
@@ -34,10 +38,6 @@ class Sought:
     in_prose: bool = True
     """Off for names of code: that a page tells of one does not make it exist."""
 
-    @property
-    def is_flag(self) -> bool:
-        return b"-" in self.spelling
-
 
 @dataclass(frozen=True, slots=True)
 class Search:
@@ -47,6 +47,14 @@ class Search:
     is_whole: bool
 
 
+class Known(Protocol):
+    """What is known of a tree without reading it: a cache, or nothing at all."""
+
+    def answer(self, tree: Tree, sought: Collection[Sought]) -> tuple[set[Sought], Collection[str]]:
+        """Words that are there, and files in which no other words of code have to be looked for."""
+        ...
+
+
 def search(
     tree: Tree,
     sought: Collection[Sought],
@@ -54,12 +62,17 @@ def search(
     *,
     is_late: Callable[[], bool],
     told: Told | None = None,
+    known: Known | None = None,
 ) -> Search:
     """Look for words in the tracked files, those named `first` before all others, then in new files."""
-    missing = set(sought)
-    found: set[Sought] = set()
+    found, settled = known.answer(tree, sought) if known else (set(), ())
+    missing = set(sought) - found
+    # What a cache cannot know of (a name with a dot in it) is looked for in every file.
+    settled = () if any(not is_plain(one) for one in missing) else settled
+    if not missing or is_late():
+        return Search(frozenset(found), is_whole=not missing)
     total = len(tree.files)
-    for done, (path, data) in enumerate(_contents(tree, first), start=1):
+    for done, (path, data) in enumerate(_contents(tree, first, settled), start=1):
         hits = _hits(data, path, missing)
         found |= hits
         missing -= hits
@@ -72,24 +85,36 @@ def search(
     return Search(frozenset(found), is_whole=tree.is_whole)
 
 
-def _contents(tree: Tree, first: Iterable[str]) -> Iterator[tuple[str, bytes]]:
-    """The text files of a tree: the named, then the newest and smallest, then what git does not know yet."""
+def _contents(tree: Tree, first: Iterable[str], settled: Collection[str]) -> Iterator[tuple[str, bytes]]:
+    """The text files of a tree: the named, then the newest and smallest, then what git does not know yet.
+
+    What is not looked into is passed on empty, so that the clock is looked at between any two files.
+    """
     plain = Plain(tree.root)
-    seen = set()
-    for path in [*first, *(one.path for one in sorted(tree.files, key=_newest_and_smallest))]:
+    seen = set(settled)
+    others = [one for one in tree.files if one.path not in seen] if settled else tree.files
+    for path in [*first, *(one.path for one in sorted(others, key=_newest_and_smallest))]:
         if path not in seen:
             seen.add(path)
-            yield from _read(tree.root, path, plain)
+            yield path, _read(tree.root, path, plain)
     if tree.from_index:
         for one in walk(tree.root, seen):
-            if _is_new(one):
-                yield from _read(tree.root, one.path, plain)
+            yield one.path, _read(tree.root, one.path, plain) if _is_new(one) else b""
 
 
-def _read(root: str, path: str, plain: Plain) -> Iterator[tuple[str, bytes]]:
-    # What is not looked into is passed on empty, so that the clock is looked at between any two files.
+def _read(root: str, path: str, plain: Plain) -> bytes:
     data = read_inside(root, path, MAX_FILE_BYTES) if plain.has(posixpath.dirname(path)) else None
-    yield path, b"" if data is None or b"\0" in data[:_HEAD_BYTES] else data
+    return data if data and is_text(data) else b""
+
+
+def is_text(data: bytes) -> bool:
+    """Whether a file is text, as git decides it."""
+    return b"\0" not in data[:_HEAD_BYTES]
+
+
+def is_plain(one: Sought) -> bool:
+    """Whether a word is a name or a flag that a file can be taken apart into."""
+    return _PLAIN.fullmatch(one.spelling) is not None
 
 
 def _newest_and_smallest(one: File) -> tuple[int, int]:
@@ -136,7 +161,3 @@ def spellings(flag: str) -> tuple[bytes, ...]:
     first, *rest = bare.split("-")
     camel = first + "".join(part.capitalize() for part in rest)
     return tuple(one.encode() for one in (flag, bare, bare.replace("-", "_"), camel))
-
-
-def by_word(words: Iterable[str], *, in_prose: bool) -> Mapping[str, Sought]:
-    return {word: Sought(word.encode(), in_prose=in_prose) for word in words}
