@@ -61,10 +61,22 @@ def test_what_it_knows_is_not_read_again(large: Path, tmp_path: Path) -> None:
     cache = WordCache(tmp_path / "cache", large)
     cache.learn()
     tree = tree_of(large, is_late=lambda: False)
-    ticks = iter(range(1_000))
-    gone = search(tree, [Sought(b"not_there")], is_late=lambda: next(ticks) > 0, known=cache)
+    groups = len({word_cache.group_of(one.path) for one in tree.files})
+    looks = iter(range(1_000))
+    gone = search(tree, [Sought(b"not_there")], is_late=lambda: next(looks) > groups, known=cache)
     assert gone.is_whole and not gone.found
-    assert next(ticks) == 1
+    assert next(looks) == groups + 1, "the clock is looked at between two groups and two files"
+
+
+def test_it_too_stops_when_the_time_is_over(large: Path, tmp_path: Path) -> None:
+    cache = WordCache(tmp_path / "cache", large)
+    cache.learn()
+    assert cache.answer(tree_of(large, is_late=lambda: False), [], is_late=lambda: True) == (
+        set(),
+        frozenset(),
+    )
+    late = check("`not_there()`", large, budget_seconds=0.0, known=cache)
+    assert [one.exists for one in late.references] == [None]
 
 
 def test_a_changed_a_removed_and_a_new_file_are_noticed(large: Path, tmp_path: Path) -> None:

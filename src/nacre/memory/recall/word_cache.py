@@ -43,7 +43,9 @@ class WordCache:
     """A location's `cache`."""
     root: Path
 
-    def answer(self, tree: Tree, sought: Collection[Sought]) -> tuple[set[Sought], frozenset[str]]:
+    def answer(
+        self, tree: Tree, sought: Collection[Sought], *, is_late: Callable[[], bool] = lambda: False
+    ) -> tuple[set[Sought], frozenset[str]]:
         """Which words are there, and which files need not be read for any other plain word."""
         groups = self._read()
         if not groups:
@@ -53,6 +55,8 @@ class WordCache:
         wanted = [one for one in sought if is_plain(one)]
         tracked, plain = {one.path for one in tree.files}, Plain(tree.root)
         for files, code, prose in groups.values():
+            if is_late():
+                break
             if not (files.keys() <= tracked and _is_unchanged(tree.root, files, plain)):
                 continue
             settled.update(files)

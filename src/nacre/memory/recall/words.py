@@ -50,7 +50,9 @@ class Search:
 class Known(Protocol):
     """What is known of a tree without reading it: a cache, or nothing at all."""
 
-    def answer(self, tree: Tree, sought: Collection[Sought]) -> tuple[set[Sought], Collection[str]]:
+    def answer(
+        self, tree: Tree, sought: Collection[Sought], *, is_late: Callable[[], bool]
+    ) -> tuple[set[Sought], Collection[str]]:
         """Words that are there, and files in which no other words of code have to be looked for."""
         ...
 
@@ -65,7 +67,7 @@ def search(
     known: Known | None = None,
 ) -> Search:
     """Look for words in the tracked files, those named `first` before all others, then in new files."""
-    found, settled = known.answer(tree, sought) if known else (set(), ())
+    found, settled = known.answer(tree, sought, is_late=is_late) if known else (set(), ())
     missing = set(sought) - found
     # What a cache cannot know of (a name with a dot in it) is looked for in every file.
     settled = () if any(not is_plain(one) for one in missing) else settled
