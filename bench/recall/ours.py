@@ -1,0 +1,81 @@
+"""nacre itself: a `LocalIndex` over real files, asked through `recall()` as by a turn without a model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, time
+from functools import cached_property
+from pathlib import Path
+
+from bench.recall.files import write
+from bench.recall.schema import Question, Store
+from nacre.memory.entry import Entry
+from nacre.memory.recall.attach import pick
+from nacre.memory.recall.base import Query, Ranked
+from nacre.memory.recall.local.confidence import Confidence
+from nacre.memory.recall.local.ranker import Ranker
+from nacre.memory.recall.local_index import LocalIndex
+from nacre.memory.recall.recall import recall
+from nacre.messages.tokens import estimate_text
+
+DEPTH = 10
+
+
+@dataclass(frozen=True)
+class Attached:
+    """What the model would be shown."""
+
+    ids: tuple[str, ...]
+    tokens: int
+
+
+class Ours:
+    """One store in nacre's hands."""
+
+    def __init__(self, store: Store, folder: Path) -> None:
+        self.store = store
+        self.written = write(store, folder / "memory")
+        self.index = LocalIndex(self.written.directory, folder / "cache", writes=False)
+        self.index.refresh()
+        self._tokens: dict[str, int] = {}
+
+    def rank(self, question: Question) -> list[str]:
+        """The ten best, whatever their certainty."""
+        found = self.index.rank(self._query(question), limit=DEPTH)
+        return [self.written.id_of[one.entry.file] for one in found]
+
+    def attach(self, question: Question) -> Attached:
+        """What `recall()` attaches: five at most, cut by certainty, the newer of two first."""
+        picks = recall(self._query(question), [self.index]).picks
+        return Attached(
+            tuple(self.written.id_of[one.ranked.entry.file] for one in picks),
+            sum(estimate_text(one.text) for one in picks),
+        )
+
+    def certainty(self, question: Question) -> Confidence:
+        """How sure the ranking is as a whole: of the subject, and of the one asked about."""
+        asked = self._query(question).now.date()
+        return self._ranker.rank(question.text, asked=asked, limit=1).confidence
+
+    def tokens(self, name: str) -> int:
+        """What one document costs when it is attached: same header and same cut for every ranker."""
+        if name not in self._tokens:
+            file = self.written.file_of[name]
+            entry = Entry(file=file)
+            ranked = Ranked(entry=entry, directory=self.written.directory, score=0.0, confidence=1.0)
+            shown = pick(ranked, self.written.now)
+            self._tokens[name] = estimate_text(shown.text) if shown else 0
+        return self._tokens[name]
+
+    def close(self) -> None:
+        self.index.close()
+
+    @cached_property
+    def _ranker(self) -> Ranker:
+        """The same ranker without the files, for what `LocalIndex` keeps to itself."""
+        return Ranker.over(self.store.docs)
+
+    def _query(self, question: Question) -> Query:
+        asked = question.asked
+        now = datetime.combine(asked, time(12), UTC) if asked else self.written.now
+        return Query(text=question.text, now=now)
