@@ -1,0 +1,208 @@
+"""all-MiniLM-L6-v2 in numpy: six encoder layers over word pieces, averaged to one vector of unit length.
+
+Matrices are kept in blocks of 32 columns and multiplied with at most 20 rows at a time. A question has a
+dozen rows: for so few, small blocks take half the time of one large product. None is large enough for BLAS to
+start threads, either, which on a busy machine cost many times what they bring.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from nacre.memory.recall.semantic.wordpiece import WordPiece
+
+Floats: TypeAlias = npt.NDArray[np.float32]
+
+WIDTH = 384
+"""Numbers in a vector."""
+MAX_TOKENS = 256
+"""What the model was trained on; the rest of a longer text is not read."""
+NAME = "all-MiniLM-L6-v2"
+MODEL_FILE = "model.safetensors"
+VOCABULARY_FILE = "vocab.txt"
+_LAYERS, _HEADS = 6, 12
+_BLOCK = WIDTH // _HEADS
+"""Columns of a block: a head's share, so that queries, keys and values come out head by head."""
+_ROWS = 20
+"""Rows multiplied at once: 20 x 384 x 32 stays below where OpenBLAS takes a second thread."""
+_EPSILON = np.float32(1e-12)
+
+
+class MiniLm:
+    """Texts to vectors; holds no state beside its weights, so threads may share it."""
+
+    def __init__(self, folder: Path) -> None:
+        """Raises OSError or ValueError when the folder does not hold the model."""
+        self.name, self.width = NAME, WIDTH
+        tensors = _tensors(folder / MODEL_FILE)
+        vocabulary = (folder / VOCABULARY_FILE).read_text(encoding="utf-8").splitlines()
+        try:
+            self._pieces = WordPiece(vocabulary)
+            self._words = tensors["embeddings.word_embeddings.weight"]
+            types = tensors["embeddings.token_type_embeddings.weight"]
+            self._places = tensors["embeddings.position_embeddings.weight"] + types[0]
+            self._norm = _Norm.of(tensors, "embeddings.LayerNorm")
+            self._layers = [_Layer.of(tensors, f"encoder.layer.{i}") for i in range(_LAYERS)]
+        except KeyError as missing:
+            raise ValueError(f"{folder} is not all-MiniLM-L6-v2: {missing} is missing") from None
+
+    def encode(self, text: str, *, tokens: int | None = None) -> Floats:
+        """The vector of a text's first tokens, 256 unless told."""
+        numbers = self._pieces.tokens(text, tokens or MAX_TOKENS)
+        size = len(numbers)
+        groups = -(-size // _ROWS)
+        rows = -(-size // groups)
+        x = np.zeros((groups * rows, WIDTH), np.float32)
+        x[:size] = self._words[numbers] + self._places[:size]
+        x = self._norm(x)
+        for layer in self._layers:
+            x = layer(x, size, groups)
+        mean = x[:size].mean(axis=0)
+        vector: Floats = mean / np.maximum(np.linalg.norm(mean), _EPSILON)
+        return vector
+
+
+@dataclass(frozen=True, slots=True)
+class _Norm:
+    """Rows to mean 0 and variance 1, then scaled and shifted as learnt."""
+
+    scale: Floats
+    shift: Floats
+
+    @classmethod
+    def of(cls, tensors: Mapping[str, Floats], name: str) -> _Norm:
+        return cls(tensors[f"{name}.weight"].copy(), tensors[f"{name}.bias"].copy())
+
+    def __call__(self, x: Floats) -> Floats:
+        x = x - x.mean(axis=1, keepdims=True)
+        x *= 1 / np.sqrt(np.einsum("ij,ij->i", x, x) / np.float32(WIDTH) + _EPSILON)[:, None]
+        x *= self.scale
+        x += self.shift
+        return x
+
+
+@dataclass(frozen=True, slots=True)
+class _Linear:
+    """A learnt product and sum; `blocks` is (columns / 32, inputs / 384, 384, 32)."""
+
+    blocks: Floats
+    bias: Floats
+
+    @classmethod
+    def of(cls, weight: Floats, bias: Floats) -> _Linear:
+        columns, inputs = weight.shape
+        shaped = weight.reshape(columns // _BLOCK, _BLOCK, inputs // WIDTH, WIDTH)
+        blocks = np.ascontiguousarray(shaped.transpose(0, 2, 3, 1))
+        return cls(blocks, bias.reshape(-1, 1, _BLOCK).copy())
+
+    def __call__(self, x: Floats, groups: int) -> Floats:
+        """(rows, inputs) to (columns / 32, rows, 32)."""
+        parts = x.reshape(groups, -1, self.blocks.shape[1], WIDTH).transpose(2, 0, 1, 3)
+        found: Floats = np.matmul(parts[0], self.blocks[:, 0, None])
+        for i in range(1, len(parts)):
+            found += np.matmul(parts[i], self.blocks[:, i, None])
+        found = found.reshape(len(self.blocks), len(x), _BLOCK)
+        found += self.bias
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Layer:
+    """Attention over all tokens, then each token by itself; what came in is added to both."""
+
+    attended: _Linear
+    mixed: _Linear
+    mixed_norm: _Norm
+    widened: _Linear
+    narrowed: _Linear
+    narrowed_norm: _Norm
+
+    @classmethod
+    def of(cls, tensors: Mapping[str, Floats], name: str) -> _Layer:
+        def linear(part: str) -> _Linear:
+            return _Linear.of(tensors[f"{name}.{part}.weight"], tensors[f"{name}.{part}.bias"])
+
+        kinds = [f"{name}.attention.self.{kind}" for kind in ("query", "key", "value")]
+        weight = np.concatenate([tensors[f"{kind}.weight"] for kind in kinds])
+        bias = np.concatenate([tensors[f"{kind}.bias"] for kind in kinds])
+        # Attention divides by the root of a head's width: once here instead of at every product.
+        weight[:WIDTH] /= np.float32(math.sqrt(_BLOCK))
+        bias[:WIDTH] /= np.float32(math.sqrt(_BLOCK))
+        return cls(
+            attended=_Linear.of(weight, bias),
+            mixed=linear("attention.output.dense"),
+            mixed_norm=_Norm.of(tensors, f"{name}.attention.output.LayerNorm"),
+            widened=linear("intermediate.dense"),
+            narrowed=linear("output.dense"),
+            narrowed_norm=_Norm.of(tensors, f"{name}.output.LayerNorm"),
+        )
+
+    def __call__(self, x: Floats, size: int, groups: int) -> Floats:
+        """`x` has `size` tokens and zeros after them, which nothing may attend to."""
+        heads = self.attended(x, groups).reshape(3, _HEADS, len(x), _BLOCK)
+        weights = heads[0] @ heads[1, :, :size].transpose(0, 2, 1)
+        weights -= weights.max(axis=2, keepdims=True)
+        np.exp(weights, out=weights)
+        weights /= weights.sum(axis=2, keepdims=True)
+        x = self.mixed_norm(_rows(self.mixed(_rows(weights @ heads[2, :, :size]), groups)) + x)
+        wide = _rows(_gelu(self.widened(x, groups)))
+        return self.narrowed_norm(_rows(self.narrowed(wide, groups)) + x)
+
+
+def _rows(blocks: Floats) -> Floats:
+    """(columns / 32, rows, 32) to (rows, columns)."""
+    return blocks.transpose(1, 0, 2).reshape(blocks.shape[1], -1)
+
+
+_ERF = tuple(np.float32(c) for c in (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592))
+"""Abramowitz and Stegun 7.1.26: numpy has no erf, and its error of 1e-7 is that of the numbers themselves."""
+_ERF_SLOPE = np.float32(0.3275911)
+
+
+_GELU_AT_ONCE = 16_384
+"""Numbers whose intermediate results stay in the processor's cache; a long text has 400,000 in a layer."""
+
+
+def _gelu(x: Floats) -> Floats:
+    """x times the normal distribution's share below x, in place."""
+    flat = x.reshape(-1)
+    for start in range(0, len(flat), _GELU_AT_ONCE):
+        part = flat[start : start + _GELU_AT_ONCE]
+        part[:] = np.maximum(part, np.float32(0)) - _gelu_below(np.abs(part))
+    return x
+
+
+def _gelu_below(size: Floats) -> Floats:
+    """What gelu(|x|) lacks of |x|: |x| erfc(|x| / √2) / 2."""
+    z = size * np.float32(math.sqrt(0.5))
+    t = np.reciprocal(z * _ERF_SLOPE + np.float32(1))
+    tail = t * _ERF[0]
+    for coefficient in _ERF[1:]:
+        tail += coefficient
+        tail *= t
+    z *= -z
+    tail *= np.exp(z, out=z)
+    size *= tail
+    size *= np.float32(0.5)
+    return size
+
+
+def _tensors(path: Path) -> dict[str, Floats]:
+    """The float32 tensors of a safetensors file, mapped: the word table is read where a word is looked up."""
+    raw = np.memmap(path, np.uint8, "r")
+    start = 8 + int.from_bytes(raw[:8].tobytes(), "little")
+    header = json.loads(raw[8:start].tobytes())
+    found: dict[str, Floats] = {}
+    for name, at in header.items():
+        if name != "__metadata__" and at["dtype"] == "F32":
+            first, last = at["data_offsets"]
+            found[name] = np.asarray(raw[start + first : start + last]).view(np.float32).reshape(at["shape"])
+    return found

@@ -1,0 +1,104 @@
+"""The blended ranking: meaning finds what words miss, and words hold where there is no meaning yet."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("numpy", reason="vectors need numpy: install the extra `embed`")
+
+from nacre.memory.recall.local.ranker import Ranker, Ranking
+from nacre.memory.recall.semantic.blended import NO_VECTOR
+from nacre.memory.recall.semantic.meaning import Meaning
+from tests.memory.recall.semantic.stand_in import StandIn, docs
+
+BODIES = (
+    "Ada bought a car in spring",
+    "The cat sleeps on the sofa",
+    "Our doctor moved to another town",
+    "The bakery opens at seven",
+    "Rent is due on the first",
+    "The garden needs water in July",
+)
+RANKER = Ranker.over(docs(*BODIES))
+TEXTS = {f"{number}.md": body for number, body in enumerate(BODIES)}
+ASKED = date(2026, 3, 10)
+
+
+def with_vectors_of(tmp_path: Path, *numbers: int) -> Meaning:
+    kept = Meaning(tmp_path, encoder=StandIn())
+    assert kept.catch_up({f"{number}.md": BODIES[number] for number in numbers}, seconds=3600) == 0
+    return kept
+
+
+def ranking(kept: Meaning, text: str) -> Ranking:
+    return kept.rank(RANKER, text, asked=ASKED, limit=3)
+
+
+def test_a_memory_that_shares_no_word_with_the_question_is_found_by_its_meaning(tmp_path: Path) -> None:
+    """R9."""
+    every = with_vectors_of(tmp_path, *range(len(BODIES)))
+    for question, file in (("automobile", "0.md"), ("feline", "1.md"), ("physician", "2.md")):
+        assert file not in [pick.id for pick in RANKER.rank(question, asked=ASKED).picks]
+        assert ranking(every, question).picks[0].id == file
+
+
+def test_without_any_vector_the_ranking_is_that_of_words(tmp_path: Path) -> None:
+    """R9: a new store is ranked well from the first moment."""
+    none = Meaning(tmp_path, encoder=StandIn())
+    assert ranking(none, "when does the bakery open") == RANKER.rank(
+        "when does the bakery open", asked=ASKED, limit=3
+    )
+
+
+@pytest.mark.parametrize("encoded", [(0,), (1, 2), (0, 1, 2, 4, 5)])
+def test_a_memory_without_a_vector_still_wins_by_its_words(tmp_path: Path, encoded: tuple[int, ...]) -> None:
+    """R9: half-way through encoding, no file is worse off for waiting."""
+    first = ranking(with_vectors_of(tmp_path, *encoded), "when does the bakery open at seven").picks[0]
+    assert first.id == "3.md"
+    assert "similar" not in first.parts
+
+
+def test_the_parts_of_a_pick_add_up_to_its_score(tmp_path: Path) -> None:
+    """R10: for people who ask why."""
+    half = with_vectors_of(tmp_path, 0, 1, 2)
+    found = ranking(half, "the car of the bakery").picks
+    assert {"0.md", "3.md"} <= {pick.id for pick in found}
+    for pick in found:
+        assert sum(pick.parts.values()) == pytest.approx(pick.score, abs=0.01)
+        assert (NO_VECTOR in pick.parts) == (pick.id not in {"0.md", "1.md", "2.md"})
+
+
+def test_how_sure_a_ranking_is_does_not_depend_on_vectors(tmp_path: Path) -> None:
+    """R9: the cut was learnt on words; a question about another store stays below it."""
+    every = with_vectors_of(tmp_path, *range(len(BODIES)))
+    for question in ("when does the bakery open at seven", "how do volcanoes erupt", "automobile"):
+        assert ranking(every, question).confidence == RANKER.rank(question, asked=ASKED).confidence
+
+
+def test_vectors_of_files_that_are_no_longer_indexed_are_passed_over(tmp_path: Path) -> None:
+    """R9: the index and the vectors are brought up to date one after the other."""
+    kept = Meaning(tmp_path, encoder=StandIn())
+    kept.catch_up(TEXTS | {"gone.md": "an automobile, an automobile"}, seconds=3600)
+    assert "gone.md" not in {pick.id for pick in ranking(kept, "automobile").picks}
+
+
+def test_the_meaning_of_an_earlier_state_serves_until_the_new_one_is_encoded(tmp_path: Path) -> None:
+    """R9: an edit must not make a memory harder to find."""
+    kept = with_vectors_of(tmp_path, *range(len(BODIES)))
+    assert kept.catch_up(TEXTS | {"0.md": f"{BODIES[0]}, and sold it"}, seconds=0) == 1
+    assert ranking(kept, "automobile").picks[0].id == "0.md"
+
+
+def test_another_script_than_the_models_is_ranked_by_words(tmp_path: Path) -> None:
+    """R11: the model learnt English; to it other scripts are noise, in a question as in a memory."""
+    bodies = ("我们每周一部署到生产环境", "猫在沙发上睡觉", "deploys happen on Monday")
+    ranker = Ranker.over(docs(*bodies))
+    kept = Meaning(tmp_path, encoder=StandIn())
+    assert kept.catch_up({f"{number}.md": body for number, body in enumerate(bodies)}, seconds=3600) == 0
+    assert kept.rank(ranker, "什么时候部署", limit=3) == ranker.rank("什么时候部署", limit=3)
+    blended = kept.rank(ranker, "when do deploys happen 部署", limit=3)
+    assert blended.picks[0].id == "2.md"
+    assert all("similar" not in pick.parts for pick in blended.picks[1:])
