@@ -15,7 +15,19 @@ from pathlib import Path
 from bench.machine import RESULTS, bars, keep
 from nacre.messages.blocks import JsonObject
 
-NAMES = ("startup", "fold", "prepare", "ledger_sim", "logs", "opening", "memory", "real_sessions")
+NAMES = (
+    "startup",
+    "fold",
+    "prepare",
+    "ledger_sim",
+    "logs",
+    "opening",
+    "memory",
+    "recall",
+    "recall.speed",
+    "staleness",
+    "real_sessions",
+)
 TINY = "--tiny"
 
 
@@ -39,6 +51,9 @@ def run(name: str, *, is_tiny: bool = False, folder: Path = RESULTS) -> int:
         keep(name, figures, folder=folder)
         if hasattr(module, "plot"):
             (folder / f"{name}.svg").write_text(module.plot(figures), encoding="utf-8")
+        if hasattr(module, "pages"):
+            for file, text in module.pages(figures).items():
+                (folder / file).write_text(text, encoding="utf-8")
     print(name, figures.get("skipped", ""))
     for one in bars(figures):
         limit = f"at most {one['at_most']}" if "at_most" in one else f"at least {one['at_least']}"
