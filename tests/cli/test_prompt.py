@@ -74,7 +74,7 @@ def test_a_turn_is_shown_as_it_comes(capsys: pytest.CaptureFixture[str]) -> None
         "  └ one (+1 lines)",
         "… busy; trying again in 2 s",
         "… starting over: broke\\x07",
-        "! look",
+        "· look",
         "Two.",
     ]
 

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from contextlib import AsyncExitStack
+
 from nacre.agents.announcing import Announcer
+from nacre.agents.counting import Counting
 from nacre.agents.dating import Calendar
 from nacre.agents.hands import Hands
 from nacre.agents.knowing import Known
 from nacre.agents.privacy import StaysHere
+from nacre.agents.recalling import Aid, Recaller, Selector, drift_of
 from nacre.agents.session import Session
+from nacre.memory.recall.local_index import LocalIndex
+from nacre.memory.recall.word_cache import WordCache
+from nacre.providers.choose import build, choose, small_model
+from nacre.settings import Settings
+
+RECALL_DRIFT_SECONDS = 0.010
+"""Of the 20 ms that recall may take of a turn: what is not reached in it is not spoken of."""
 
 
 def join(session: Session, known: Known, hands: Hands, *, leaves: bool) -> None:
@@ -20,3 +31,44 @@ def join(session: Session, known: Known, hands: Hands, *, leaves: bool) -> None:
     session.riders.append(Calendar(session.clock, session.view))
     if known.instructions is not None:
         session.riders.append(Announcer(known.instructions, hands.workspace, session.view))
+
+
+def join_recall(
+    session: Session, known: Known, hands: Hands, settings: Settings, stack: AsyncExitStack, *, leaves: bool
+) -> Recaller | None:
+    """Let recall add memories to the messages of a session, if there are any and it is switched on (R1)."""
+    if not (known.memories and settings.switches.recall):
+        return None
+    keeps = bool(known.session)
+    rankers = [
+        LocalIndex(one.location.directory, one.location.cache, writes=keeps, clock=session.clock)
+        for one in known.memories
+    ]
+    for ranker in rankers:
+        stack.callback(ranker.close)
+    words = WordCache(known.memories[0].location.cache, settings.project_root)
+    checked = drift_of(settings, words, budget_seconds=RECALL_DRIFT_SECONDS)
+    aid = Aid(
+        drift=checked if settings.switches.drift_check else None,
+        words=words if keeps else None,
+        selector=_selector(session, settings, stack),
+        counting=Counting(known.memories, known.session, session.clock) if keeps else None,
+    )
+    recaller = Recaller(rankers, hands.workspace, session.clock, aid=aid, hides_local=leaves)
+    session.riders.append(recaller)
+    session.on_cancel.append(recaller.stop)
+    stack.push_async_callback(recaller.close)
+    return recaller
+
+
+def _selector(session: Session, settings: Settings, stack: AsyncExitStack) -> Selector | None:
+    """The small model that chooses, where one is named, or where the person wants it and there is one."""
+    wanted, named = settings.switches.recall_selector, settings.roles.select or settings.small_model
+    if wanted is False or (wanted == "auto" and named is None):
+        return None
+    choice = choose(named or small_model(choose(settings.model, settings.environ)), settings.environ)
+    if choice.provider_name == "embedded":
+        return None
+    provider = build(choice, settings.environ)
+    stack.push_async_callback(provider.close)
+    return Selector(provider=provider, model=choice.model, pay=session.pay)

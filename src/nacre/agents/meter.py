@@ -6,10 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from nacre.cache.rules import cost, profile
-from nacre.messages.records import Record, Said
+from nacre.messages.records import Noted, Record, Said
 from nacre.messages.usage import Usage
 
 NO_USAGE = Usage()
+SIDE_QUERY = "side_query"
+"""The kind of note that says what a question beside the conversation cost."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,13 +28,18 @@ class Meter:
     def of(records: Iterable[Record]) -> Meter:
         """What a loaded transcript has cost; a reply split over several records counts once, by its last."""
         replies: dict[str, Said] = {}
+        aside: list[Noted] = []
         for record in records:
             if isinstance(record, Said) and record.reply and record.reply.usage:
                 replies[record.reply.id or record.id] = record
+            elif isinstance(record, Noted) and record.kind == SIDE_QUERY:
+                aside.append(record)
         meter = Meter()
         for said in replies.values():
             if said.reply and said.reply.usage:
                 meter = meter.after(said.reply.usage, said.reply.model or "")
+        for note in aside:
+            meter = meter.after(Usage.of_json(note.fact("usage")), str(note.fact("model")))
         return meter
 
     def after(self, usage: Usage, model: str) -> Meter:

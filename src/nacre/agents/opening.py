@@ -11,10 +11,11 @@ from pathlib import Path
 from nacre import prompts
 from nacre.agents.agent import Agent
 from nacre.agents.hands import Hands, take_up
-from nacre.agents.joining import join
+from nacre.agents.joining import join, join_recall
 from nacre.agents.kept import Opened, mend, start
 from nacre.agents.kept import resume as resume_log
 from nacre.agents.knowing import Known, recollect
+from nacre.agents.recalling import Recaller
 from nacre.agents.rewind import Rewind
 from nacre.agents.session import Base, Session, SessionSettings
 from nacre.agents.workplace import environment, git_branch
@@ -22,6 +23,7 @@ from nacre.cache.rules import put_in_force, with_overrides
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import SessionNotFound
 from nacre.loop.limits import Limits
+from nacre.memory.recall.base import Recalled
 from nacre.providers.base import Provider
 from nacre.providers.choose import Choice, build, choose, leaves_machine
 from nacre.providers.fallback import with_fallback
@@ -42,7 +44,7 @@ UNNAMED = "unnamed"
 """The model's name when a caller brings a provider and does not say."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Ready:
     """An agent, and what there is to say about it before the first turn."""
 
@@ -51,6 +53,11 @@ class Ready:
     hands: Hands
     rewind: Rewind
     notices: tuple[str, ...] = ()
+    recaller: Recaller | None = None
+
+    def recalled(self) -> Recalled | None:
+        """What the last message got from memory, and why."""
+        return self.recaller.last if self.recaller else None
 
 
 @asynccontextmanager
@@ -65,13 +72,12 @@ async def open_agent(
 ) -> AsyncIterator[Ready]:
     """An agent for the working directory; on leaving the block everything it held is let go.
 
-    Without a provider the one is used that the settings and the environment call for. `session` takes `new`,
-    `latest`, a session's id or the beginning of one, or `unkept` for one that leaves nothing on disk. The
-    usual tools stand behind a guard, which puts its questions to `ask`; tools of your own do not.
+    Without a provider the settings and the environment choose one. `session` takes `new`, `latest`, an id or
+    its beginning, or `unkept`. The usual tools stand behind a guard that asks `ask`; your own do not.
     """
     settings = _in_force(settings or load(Path.cwd(), os.environ))
     choice = None if provider else choose(settings.model, settings.environ)
-    leaves = choice is None or leaves_machine(choice, settings.environ)
+    leaves = _leaves(choice, settings)
     async with AsyncExitStack() as stack:
         if provider is None:
             assert choice is not None
@@ -89,11 +95,17 @@ async def open_agent(
         model = choice.model if choice else settings.model or UNNAMED
         talk = _session(_base(model, known, tools, settings, clock), opened, settings, clock)
         join(talk, known, hands, leaves=leaves)
+        recaller = join_recall(talk, known, hands, settings, stack, leaves=leaves)
         rewind = hands.belong_to(talk, keeper.folder if keeper else None)
         agent = Agent(talk, provider, tools, limits=_limits(settings))
         stack.push_async_callback(agent.cancel)
-        notices = (*(opened.notices if opened else ()), *hands.notices(), *known.notices)
-        yield Ready(agent=agent, choice=choice, hands=hands, rewind=rewind, notices=notices)
+        told = (*(opened.notices if opened else ()), *hands.notices(), *known.notices)
+        yield Ready(agent, choice, hands, rewind, told, recaller)
+
+
+def _leaves(choice: Choice | None, settings: Settings) -> bool:
+    """Whether what the model is told leaves the machine; nobody knows where a provider of one's own is."""
+    return choice is None or leaves_machine(choice, settings.environ)
 
 
 def _in_force(settings: Settings) -> Settings:

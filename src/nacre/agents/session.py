@@ -138,6 +138,8 @@ class Session:
         """What words and results pass through before they are recorded."""
         self.riders: list[Rider] = []
         """Others that may have something to add to a message."""
+        self.on_cancel: list[Callable[[], None]] = []
+        """What to stop when a turn is cancelled."""
         self._untold: list[str] = []
 
     @property
@@ -258,6 +260,11 @@ class Session:
         """Count what a request cost, whether or not its reply was of use; another model may have answered."""
         is_known = model is not None and profile(model).known
         self.meter = self.meter.after(usage, model if model and is_known else self.base.model)
+
+    def cancelled(self) -> None:
+        """A turn ended before its reply: what was started for it ends, too."""
+        for stop in self.on_cancel:
+            stop()
 
     def notices(self) -> list[Notice]:
         """What there is to tell the person: what was added to the conversation, what is amiss; told once."""

@@ -8,7 +8,7 @@ from contextlib import aclosing
 from nacre.agents.session import Session
 from nacre.loop.limits import Limits
 from nacre.loop.loop import Slots, run
-from nacre.messages.events import Event, ProviderEvent, Reply, StartedOver, TurnDone
+from nacre.messages.events import Event, Outcome, ProviderEvent, Reply, StartedOver, TurnDone
 from nacre.messages.usage import Usage
 from nacre.messages.view import View
 from nacre.providers.base import Provider
@@ -45,12 +45,10 @@ async def turn(
                 yield event
                 for notice in session.notices():
                     yield notice
+    except BaseException:
+        session.cancelled()
+        raise
     finally:
         await session.keeper.sync()
-    is_answered = last is not None and not last.message.tool_calls
-    yield TurnDone(
-        outcome="answered" if is_answered else "turn_limit",
-        rounds=rounds,
-        usage=spent,
-        cost_usd=session.meter.cost_usd - paid_before,
-    )
+    outcome: Outcome = "answered" if last and not last.message.tool_calls else "turn_limit"
+    yield TurnDone(outcome, rounds=rounds, usage=spent, cost_usd=session.meter.cost_usd - paid_before)

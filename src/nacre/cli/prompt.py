@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 
 from nacre.agents.opening import open_agent
+from nacre.agents.recalling import memories_of
+from nacre.agents.session import Session
 from nacre.cli.options import RunOptions, load_settings
 from nacre.cli.output import print_error, print_json
 from nacre.cli.signals import run_to_end
@@ -48,7 +50,7 @@ async def _run(options: RunOptions) -> int:
             if options.output_format == "stream-json" and (line := event_json(event)):
                 print(json.dumps(line, ensure_ascii=False), flush=True)
         assert done is not None
-        result = _result(answer, ready.agent.session.id, done)
+        result = _result(answer, ready.agent.session, done)
     if options.output_format == "text":
         print(answer)
     elif options.output_format == "json":
@@ -58,16 +60,17 @@ async def _run(options: RunOptions) -> int:
     return 0 if done.outcome == "answered" else 1
 
 
-def _result(answer: str, session: str, done: TurnDone) -> JsonObject:
+def _result(answer: str, session: Session, done: TurnDone) -> JsonObject:
+    saved, recalled = memories_of(session.transcript.records)
     return {
         "result": answer,
-        "session": session,
+        "session": session.id,
         "usage": usage_json(done.usage),
         "cost_usd": round(done.cost_usd, 6),
         "turns": done.rounds,
         "outcome": done.outcome,
-        "memories_saved": 0,
-        "memories_recalled": 0,
+        "memories_saved": saved,
+        "memories_recalled": recalled,
     }
 
 

@@ -71,7 +71,7 @@ class TurnPrinter:
             case StartedOver(reason):
                 self._line(f"… starting over: {reason}", "yellow")
             case Notice(text, level):
-                self._line(f"! {text}", "yellow" if level == "warning" else "dim")
+                self._line(f"! {text}", "yellow") if level == "warning" else self._line(f"· {text}", "dim")
             case _:
                 pass
 

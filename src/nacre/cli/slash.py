@@ -14,7 +14,6 @@ from nacre.cli.output import human_age, human_count, print_error, print_table
 from nacre.cli.recalling import recalled_lines
 from nacre.cli.render import shorten
 from nacre.clock import SYSTEM_CLOCK
-from nacre.memory.recall.base import Recalled
 from nacre.settings import Settings
 from nacre.store.sessions import Sessions
 
@@ -209,13 +208,8 @@ def _recall(text: str, scene: Scene) -> Ending:
 
         recalled = scene.run(recall_once(scene.settings, text))
     else:
-        recalled = _last_recalled(scene)
+        recalled = scene.ready.recalled()
     print("\n".join(recalled_lines(recalled)) if recalled else "nothing was recalled yet; /recall TEXT tries")
-    return None
-
-
-def _last_recalled(_: Scene) -> Recalled | None:
-    """What the last message got, and why."""
     return None
 
 

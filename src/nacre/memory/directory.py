@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,9 +17,11 @@ from nacre.memory.entry import Change, Draft, Entry, Origin, compose, read_entry
 from nacre.memory.folder import Folder
 from nacre.memory.frontmatter import Document
 from nacre.memory.index import Loaded, is_listable, loaded, pressure
-from nacre.memory.likeness import Found, rank
+from nacre.memory.likeness import Found, about_person, is_about_person, rank
 from nacre.memory.location import Location, MemoryPaths, claim, locate, prepare
 from nacre.memory.pointers import Index
+from nacre.memory.recall.base import Query, Ranked
+from nacre.memory.recall.local_index import LocalIndex
 from nacre.memory.scan import LOGS, Scan, scan
 from nacre.memory.scan_cache import ScanCache
 from nacre.memory.secrets import find_secrets
@@ -68,6 +70,7 @@ class Memory:
         self.location = location
         self._cache = ScanCache(location.cache, location.directory, writes=writes_cache)
         self._subjects = Subjects(location.directory)
+        self._ranker = LocalIndex(location.directory, location.cache, writes=writes_cache, clock=clock)
         self.clock = clock
         self.watch = watch
         self.keeps_index = keeps_index
@@ -122,8 +125,13 @@ class Memory:
         return [entry for entry in whole if entry is not None]
 
     async def search(self, query: str, *, limit: int = MAX_FOUND) -> Findings:
-        """The entries that have to do with some words, best first."""
-        return rank(query, await self.list())[:limit]
+        """The entries that have to do with some words, best first; untrusted ones too."""
+        if is_about_person(query):
+            return about_person(await self.list())[:limit]
+        asked = Query(text=query, now=self.clock.now())
+        ranked = await asyncio.to_thread(self._ranked, asked, limit)
+        found = [(one, await self._whole(one.entry)) for one in ranked]
+        return [Found(entry, one.score) for one, entry in found if entry is not None]
 
     async def find(self, wanted: str) -> Entry:
         """One entry by its file, its name, or the words that only it answers to."""
@@ -203,6 +211,10 @@ class Memory:
     async def diff(self, commit: str) -> Diffs:
         """What a commit changed."""
         return await asyncio.to_thread(History(self.location.history).diff, commit)
+
+    def _ranked(self, query: Query, limit: int) -> Sequence[Ranked]:
+        self._ranker.refresh()
+        return [one for one in self._ranker.rank(query, limit=limit) if one.parts.get("covered")]
 
     def _index_bytes(self) -> bytes:
         """Every prompt gets it, so a link that came with a repository must not choose what is read (M6)."""

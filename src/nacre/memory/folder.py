@@ -28,6 +28,8 @@ MAX_BYTES = 4_194_304
 SUFFIX = ".md"
 TEAM = "team"
 """Team memory is a directory of its own with a history of its own, though it lies inside (M18)."""
+TEAM_PREFIX = f"{TEAM}/"
+"""How a file of the team is called beside private ones; no private file is called so."""
 ABSENT = ""
 """The version of a file that is not there."""
 _STRANGE = "?"

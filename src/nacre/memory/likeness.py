@@ -1,4 +1,4 @@
-"""How much a memory has to do with some words: shared terms, the rarer the heavier; no model, no index."""
+"""Which memory is meant by some words, and which is about the same thing; recall answers questions."""
 
 from __future__ import annotations
 
@@ -52,11 +52,21 @@ def terms(text: str) -> list[str]:
     return found
 
 
+def is_about_person(query: str) -> bool:
+    """Whether somebody asks what is known about themselves, and nothing more."""
+    return not terms(query) and bool({word.casefold() for word in _WORD.findall(query)} & _ABOUT_THE_PERSON)
+
+
+def about_person(entries: Sequence[Entry]) -> list[Found]:
+    """What is known about the person."""
+    return [Found(entry, 1.0) for entry in entries if entry.kind in {"user", "feedback"}]
+
+
 def rank(query: str, entries: Sequence[Entry]) -> list[Found]:
     """The entries that share a term with the query, best first; about the person when the person asks."""
+    if is_about_person(query):
+        return about_person(entries)
     wanted = set(terms(query))
-    if not wanted and {word.casefold() for word in _WORD.findall(query)} & _ABOUT_THE_PERSON:
-        return [Found(entry, 1.0) for entry in entries if entry.kind in {"user", "feedback"}]
     weights = [_weights(entry) for entry in entries]
     spread = Counter(term for one in weights for term in one.keys() & wanted)
     total = len(entries)

@@ -7,11 +7,8 @@ from dataclasses import dataclass, replace
 from nacre.errors import StoreError
 from nacre.memory.directory import MAX_FOUND, Memory, the_one
 from nacre.memory.entry import Entry
-from nacre.memory.folder import TEAM
-from nacre.memory.likeness import Found, rank
-
-TEAM_PREFIX = f"{TEAM}/"
-"""How a file of the team is called beside private ones; no private file is called so."""
+from nacre.memory.folder import TEAM_PREFIX
+from nacre.memory.likeness import Found
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +20,11 @@ class Scopes:
 
     async def search(self, query: str) -> list[Found]:
         """The entries of both that have to do with some words, best first."""
-        return rank(query, await self._entries())[:MAX_FOUND]
+        found = list(await self.private.search(query))
+        for one in await self.team.search(query) if self.team else ():
+            theirs = replace(one.entry, file=f"{TEAM_PREFIX}{one.entry.file}")
+            found.append(replace(one, entry=theirs))
+        return sorted(found, key=lambda one: -one.score)[:MAX_FOUND]
 
     async def find(self, wanted: str) -> tuple[Memory, str, str]:
         """The memory that holds what is meant, its file there, and what comes before its name elsewhere."""

@@ -10,9 +10,10 @@ from nacre import prompts
 from nacre.errors import StoreError, ToolError
 from nacre.memory.directory import Memory, Saved
 from nacre.memory.entry import Change, Draft, Kind, Origin
+from nacre.memory.folder import TEAM_PREFIX
 from nacre.memory.likeness import Found
 from nacre.memory.neutral import neutralise
-from nacre.memory.scopes import TEAM_PREFIX, Scopes
+from nacre.memory.scopes import Scopes
 from nacre.tools.base import Tool, tool
 
 REMEMBER = prompts.load("nacre.memory", "tool_remember")

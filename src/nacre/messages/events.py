@@ -74,11 +74,14 @@ class Notice:
     level: Literal["info", "warning"] = "info"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+Outcome: TypeAlias = Literal["answered", "turn_limit"]
+
+
+@dataclass(frozen=True, slots=True)
 class TurnDone:
     """The turn is over; one that failed or was cancelled raises instead."""
 
-    outcome: Literal["answered", "turn_limit"]
+    outcome: Outcome
     rounds: int
     usage: Usage
     cost_usd: float

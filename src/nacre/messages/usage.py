@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+
+from nacre.messages.blocks import Json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +32,18 @@ class Usage:
     def hit_rate(self) -> float:
         """The share of the prompt that was read from the cache."""
         return self.cache_read / self.prompt if self.prompt else 0.0
+
+    def as_json(self) -> dict[str, Json]:
+        """For a note in the log."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @staticmethod
+    def of_json(written: Json) -> Usage:
+        """From such a note; what is no number counts as none."""
+        facts = written if isinstance(written, dict) else {}
+        known = {field.name for field in fields(Usage)}
+        counts = {name: value for name, value in facts.items() if name in known and type(value) is int}
+        return Usage(**{name: value for name, value in counts.items() if isinstance(value, int)})
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(

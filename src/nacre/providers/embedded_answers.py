@@ -67,6 +67,9 @@ def _shorten(text: str, language: Language) -> str:
 
 def _see_to(talk: Conversation, tools: tuple[ToolShape, ...], call_prefix: str) -> Answer:
     heard = understand(talk.words)
+    if not heard.meanings and talk.recalled:
+        told = "\n\n".join(f"{file}: {_shorten(words, heard.language)}" for file, words in talk.recalled)
+        return Answer(say(heard.language, "recalled", result=told))
     if not heard.meanings:
         return Answer(say(heard.language, "unknown"))
     calls: list[ToolCall] = []

@@ -22,6 +22,7 @@ INJECTED_TAGS = (
     "teammate-message",
 )
 """Text in a user message that the user did not write."""
+_MEMORY = re.compile(r'<memory path="([^"\n]*)"[^>\n]*>\n(.*?)\n</memory>', re.DOTALL)
 MAX_QUOTES = 3
 """More would bury the one that was meant."""
 MIN_SHARE = 0.5
@@ -49,6 +50,8 @@ class Conversation:
     """What the user said before, one per message."""
     answered: tuple[tuple[ToolCall, ToolResult], ...] = ()
     """Calls of the last reply, each with its result."""
+    recalled: tuple[tuple[str, str], ...] = ()
+    """Memories that came with the message: each one's file and words."""
 
 
 def read_conversation(messages: Sequence[JsonObject]) -> Conversation:
@@ -70,13 +73,21 @@ def read_conversation(messages: Sequence[JsonObject]) -> Conversation:
         for block in last
         if isinstance(block, ToolResult)
     )
-    return Conversation(words, tuple(text for text in said if text), answered)
+    recalled = tuple(one for block in last if isinstance(block, Text) for one in _recalled(block.text))
+    return Conversation(words, tuple(text for text in said if text), answered, recalled)
 
 
 def own_words(blocks: Sequence[Block]) -> str:
     """What the user wrote, without what was injected around it."""
     texts = (_without_injected(block.text).strip() for block in blocks if isinstance(block, Text))
     return "\n".join(text for text in texts if text)
+
+
+def _recalled(text: str) -> list[tuple[str, str]]:
+    """The memories in a text that was injected; one that a person typed is not believed."""
+    if not text.startswith("<system-reminder>"):
+        return []
+    return [(path.rpartition("/")[2], words.strip()) for path, words in _MEMORY.findall(text)]
 
 
 def _without_injected(text: str) -> str:

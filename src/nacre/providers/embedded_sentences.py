@@ -8,6 +8,7 @@ SENTENCES: dict[Language, dict[str, str]] = {
     "en": {
         "unknown": "No language model is configured, so I cannot answer that: set ANTHROPIC_API_KEY or"
         " OPENAI_API_KEY, or OPENAI_BASE_URL for a local server such as Ollama, or choose one with --model.",
+        "recalled": "No language model is configured, but memory has something on that:\n\n{result}",
         "rest": "The rest of your message needs a language model, and none is configured.",
         "hello": "Hello. No language model is configured; ask “what can you do?” to see what works"
         " without one.",
@@ -71,6 +72,7 @@ SENTENCES: dict[Language, dict[str, str]] = {
     "zh": {
         "unknown": "没有配置语言模型，我无法回答：请设置 ANTHROPIC_API_KEY 或 OPENAI_API_KEY，"
         "本地服务（例如 Ollama）请设置 OPENAI_BASE_URL，或用 --model 指定模型。",
+        "recalled": "没有配置语言模型，但记忆里有相关内容：\n\n{result}",
         "rest": "消息的其余部分需要语言模型，而现在没有配置。",
         "hello": "你好。没有配置语言模型；问“你能做什么”可以看到没有模型时能用的功能。",
         "thanks": "不客气。",

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal, Protocol, TypeAlias
 
 from nacre.memory.entry import Entry
+from nacre.memory.recall.local.order import Placed, Rarity
 
 MAX_PICKS = 5
 """So many memories help with one message; more only cost tokens in every turn that follows (R5)."""
@@ -29,6 +30,14 @@ class Query:
     """Names of the tools used in the last few rounds, newest first (R13)."""
 
 
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What tells whether two memories speak of one thing, and which of the two is newer (R14)."""
+
+    placed: Placed
+    rarity: Rarity
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranked:
     """A memory and how well it answers a query."""
@@ -44,6 +53,8 @@ class Ranked:
     """What the score is made of, for people."""
     superseded_by: str = ""
     """The file of a newer memory on the same subject that says otherwise (R14)."""
+    subject: Subject | None = None
+    """What it says about what was asked; none for one that is too far down to matter."""
 
     @property
     def path(self) -> Path:
@@ -121,4 +132,8 @@ class Ranker(Protocol):
 
     def rank(self, query: Query, *, limit: int) -> Sequence[Ranked]:
         """The memories that have to do with a query, best first; untrusted and local-only ones included."""
+        ...
+
+    def everything(self) -> Sequence[Ranked]:
+        """Every memory, unranked."""
         ...

@@ -8,11 +8,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from nacre.memory import wording
-from nacre.memory.folder import TEAM
+from nacre.memory.folder import TEAM, TEAM_PREFIX
 from nacre.memory.neutral import neutralise
 from nacre.memory.recall.base import Ranked
 from nacre.memory.scan import manifest_line
-from nacre.memory.scopes import TEAM_PREFIX
 
 MAX_MANIFEST_LINES = 200
 """What a small model reads in one go without losing the middle (R3)."""

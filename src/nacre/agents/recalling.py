@@ -1,0 +1,320 @@
+"""Recall in a session: the local index answers at once, a small model beside the reply (R1)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+
+from nacre.agents.counting import Counting
+from nacre.agents.memory_places import memory_paths
+from nacre.agents.meter import SIDE_QUERY
+from nacre.agents.riding import Extra, standing
+from nacre.clock import SYSTEM_CLOCK, Clock
+from nacre.memory.location import locate, memory_base, team_location, user_location
+from nacre.memory.recall.attach import attachment
+from nacre.memory.recall.base import MAX_PICKS, Pick, Query, Ranked, Ranker, Recalled
+from nacre.memory.recall.drift import BUDGET_SECONDS, check_ranked
+from nacre.memory.recall.local_index import LocalIndex
+from nacre.memory.recall.recall import (
+    Already,
+    CheckDrift,
+    attached,
+    candidates,
+    recall,
+    within_budget,
+)
+from nacre.memory.recall.select import select
+from nacre.memory.recall.skip import why_skip
+from nacre.memory.recall.word_cache import WordCache
+from nacre.messages.blocks import JsonObject, Text, ToolCall, ToolResult
+from nacre.messages.records import Noted, Record, Said
+from nacre.messages.usage import Usage
+from nacre.messages.view import View
+from nacre.providers.base import Provider
+from nacre.settings import Settings
+from nacre.tools.workspace import Workspace
+
+PURPOSE = "memdir_relevance"
+"""Under which name the questions to the small model are booked (R5)."""
+RECALLED = "recalled"
+"""The kind of note that says which memories ride with which record."""
+LOCAL_CAP_SECONDS = 0.020
+"""What recall may take of a turn's time (R1); what comes later rides with the next message."""
+SELECTOR_SECONDS = 10.0
+"""A small model that has not answered by then is not worth waiting for."""
+RECENT_TOOLS = 8
+"""Tool calls looked back at: the last few rounds (R13)."""
+
+
+def _nobody_pays(usage: Usage, model: str) -> None:
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selector:
+    """A small model that chooses among the memories (R5)."""
+
+    provider: Provider
+    model: str
+    pay: Callable[[Usage, str], None] = _nobody_pays
+    """Told what each question cost."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aid:
+    """Who helps with recall, where there is somebody."""
+
+    drift: CheckDrift | None = None
+    words: WordCache | None = None
+    """What a large tree holds, learnt once a check has run out of time."""
+    selector: Selector | None = None
+    counting: Counting | None = None
+
+
+class Recaller:
+    """Adds memories to messages; owned by one session, and so is everything it starts."""
+
+    def __init__(
+        self,
+        rankers: Sequence[Ranker],
+        workspace: Workspace,
+        clock: Clock,
+        *,
+        aid: Aid | None = None,
+        hides_local: bool = True,
+    ) -> None:
+        self.last: Recalled | None = None
+        """What the last message got, and why; for people."""
+        self._asked: list[Extra] = []
+        """What the small model has cost, not in the log yet."""
+        self._rankers = rankers
+        self._workspace = workspace
+        self._clock = clock
+        self._hides_local = hides_local
+        self._drift = aid.drift if aid else None
+        self._selector = aid.selector if aid else None
+        self._counting = aid.counting if aid else None
+        self._words = aid.words if aid else None
+        self._late: list[asyncio.Task[tuple[Pick, ...]]] = []
+        self._refreshing: asyncio.Task[None] | None = None
+        self._is_quick = True
+        """Looking for changes takes no time worth speaking of, so that it can go before the ranking."""
+
+    async def beside(self, said: Said, view: View) -> Sequence[Extra]:
+        """With a person's words what the local index finds; with anything what came late (R1)."""
+        late = await self._arrived(view)
+        if any(isinstance(block, ToolResult) for block in said.blocks):
+            return late
+        text = "\n".join(block.text for block in said.blocks if isinstance(block, Text))
+        if self._counting is not None:
+            self._counting.answered(view, text)
+        already = self._already(view)
+        skipped = why_skip(text, is_on=True, attached_bytes=already.attached_bytes, has_files=True)
+        if skipped:
+            self.last = Recalled(query=text, skipped=skipped)
+            return late
+        query = Query(text=text, now=self._clock.now(), recent_tools=_recent_tools(view))
+        return [*late, *await self._looked_up(query, already)]
+
+    def stop(self) -> None:
+        """The turn was cancelled, and with it what was still being looked for."""
+        for task in self._late:
+            task.cancel()
+
+    async def close(self) -> None:
+        """End whatever is still under way; what is only to be written down is waited for."""
+        if self._counting is not None:
+            await self._counting.close()
+        tasks = [*self._late, *([self._refreshing] if self._refreshing else [])]
+        for task in tasks:
+            task.cancel()
+        for task in tasks:
+            with suppress(asyncio.CancelledError):
+                await task
+
+    async def _looked_up(self, query: Query, already: Already) -> list[Extra]:
+        work = asyncio.create_task(asyncio.to_thread(self._local, query, already), name="recall")
+        done, _ = await asyncio.wait([work], timeout=LOCAL_CAP_SECONDS)
+        if not done:
+            self._late.append(asyncio.create_task(_picks_of(work), name="late recall"))
+            self.last = Recalled(query=query.text, problem="the index is not ready yet; the picks come later")
+            return []
+        self.last = work.result()
+        if self._counting is not None:
+            self._counting.recalled(self.last, query.text)
+        if self._selector is not None:
+            chosen = self._selected(query, self.last, already)
+            self._late.append(asyncio.create_task(chosen, name="select memories"))
+        self._look_again(self.last)
+        return _extras(self.last.picks)
+
+    def _look_again(self, found: Recalled) -> None:
+        """Beside the reply, what took too long on its way: the directory, or the words of a large tree."""
+        if self._refreshing is not None and not self._refreshing.done():
+            return
+        drifts = [one.drift for one in found.picks if one.drift]
+        ran_out = any(one.exists is None for drift in drifts for one in drift.references)
+        if ran_out and self._words is not None:
+            self._refreshing = asyncio.create_task(asyncio.to_thread(self._learn), name="learn words")
+        elif not self._is_quick:
+            self._refreshing = asyncio.create_task(asyncio.to_thread(self._refresh), name="refresh memories")
+
+    def _learn(self) -> None:
+        words, self._words = self._words, None
+        if words is not None:
+            words.learn()
+
+    def _local(self, query: Query, already: Already) -> Recalled:
+        if self._is_quick:
+            self._refresh()
+        return recall(query, self._rankers, already=already, drift=self._drift, clock=self._clock)
+
+    def _refresh(self) -> None:
+        begun = self._clock.seconds()
+        for ranker in self._rankers:
+            ranker.refresh()
+        self._is_quick = self._clock.seconds() - begun < LOCAL_CAP_SECONDS / 2
+
+    async def _selected(self, query: Query, found: Recalled, already: Already) -> tuple[Pick, ...]:
+        assert self._selector is not None, "asked only where there is one"
+        picked = {str(one.ranked.path) for one in found.picks}
+        places = MAX_PICKS - len(picked)
+        there = await asyncio.to_thread(candidates, query, self._rankers)
+        new = [one for one in there if _may_ride(one, already) and str(one.path) not in picked]
+        if not new or places <= 0:
+            return ()
+        answer = await select(
+            query, new, self._selector.provider, self._selector.model, timeout=SELECTOR_SECONDS
+        )
+        if answer.usage is not None:
+            self._selector.pay(answer.usage, self._selector.model)
+            self._asked.append(_booked(answer.usage, self._selector.model))
+        if answer.problem and self.last is not None:
+            self.last = replace(self.last, problem=answer.problem)
+        return tuple(await asyncio.to_thread(attached, answer.chosen[:places], query, self._drift))
+
+    async def _arrived(self, view: View) -> list[Extra]:
+        """What was found after its message had gone, unless the model has come across it meanwhile."""
+        done = [task for task in self._late if task.done()]
+        self._late = [task for task in self._late if not task.done()]
+        seen = self._already(view)
+        picks = [one for task in done if not task.cancelled() for one in task.result()]
+        kept, _ = within_budget(
+            [one for one in picks if str(one.ranked.path) not in seen.paths], seen.attached_bytes
+        )
+        asked, self._asked = self._asked, []
+        return [*asked, *_extras(kept)]
+
+    def _already(self, view: View) -> Already:
+        notes = standing(view, RECALLED)
+        attached = {str(path) for note in notes for path in _listed(note.fact("files"))}
+        read = {str(path) for path in self._workspace.recently_seen()}
+        return Already(
+            paths=frozenset(attached | read),
+            attached_bytes=sum(_number(note.fact("bytes")) for note in notes),
+            hides_local=self._hides_local,
+        )
+
+
+def _booked(usage: Usage, model: str) -> Extra:
+    """A note of what a question to the small model cost (R5)."""
+    facts: JsonObject = {"purpose": PURPOSE, "model": model, "usage": usage.as_json()}
+    return Extra(kind=SIDE_QUERY, facts=facts)
+
+
+async def _picks_of(work: asyncio.Task[Recalled]) -> tuple[Pick, ...]:
+    return (await work).picks
+
+
+def _may_ride(one: Ranked, already: Already) -> bool:
+    is_hidden = one.entry.local_only and already.hides_local
+    return one.entry.origin != "untrusted" and not is_hidden and str(one.path) not in already.paths
+
+
+def _extras(picks: Sequence[Pick]) -> list[Extra]:
+    if not picks:
+        return []
+    text, names = attachment(picks), ", ".join(one.ranked.entry.file for one in picks)
+    facts: JsonObject = {
+        "files": [str(one.ranked.path) for one in picks],
+        "bytes": sum(one.bytes for one in picks),
+    }
+    notice = f"recalled {len(picks)} {'memory' if len(picks) == 1 else 'memories'}: {names}"
+    return [Extra(kind=RECALLED, text=text, facts=facts, notice=notice)]
+
+
+def _recent_tools(view: View) -> tuple[str, ...]:
+    """The tools used lately, newest first, each once."""
+    calls = (
+        part.block.name
+        for item in reversed(view.items[-4 * RECENT_TOOLS :])
+        for part in reversed(item.parts)
+        if isinstance(part.block, ToolCall)
+    )
+    return tuple(dict.fromkeys(calls))[:RECENT_TOOLS]
+
+
+def _listed(written: object) -> Iterable[object]:
+    return written if isinstance(written, list) else ()
+
+
+def _number(written: object) -> int:
+    return written if isinstance(written, int) else 0
+
+
+async def recall_once(settings: Settings, text: str) -> Recalled:
+    """What a message with this text would get at the start of a session, from the local index alone (R10)."""
+    location = locate(memory_paths(settings))
+    places = [location, user_location(memory_base(memory_paths(settings)))]
+    if settings.memory.team:
+        places.insert(1, team_location(location))
+    there = [place for place in places if place.directory.is_dir()]
+    has_files = bool(there) and settings.memory.is_on
+    skipped = why_skip(text, is_on=settings.memory.is_on, attached_bytes=0, has_files=has_files)
+    if skipped:
+        return Recalled(query=text, skipped=skipped)
+    rankers = [LocalIndex(place.directory, place.cache, writes=place.cache.is_dir()) for place in there]
+    query = Query(text=text, now=SYSTEM_CLOCK.now())
+    drift = drift_of(settings) if settings.switches.drift_check else None
+
+    def looked_up() -> Recalled:
+        for ranker in rankers:
+            ranker.refresh()
+        found = recall(query, rankers, drift=drift)
+        for ranker in rankers:
+            ranker.close()
+        return found
+
+    return await asyncio.to_thread(looked_up)
+
+
+def memories_of(records: Sequence[Record]) -> tuple[int, int]:
+    """How many memories the last turn saved and how many it was given."""
+    last = max((i for i, one in enumerate(records) if _is_persons(one)), default=0)
+    saved, recalled, asked = 0, 0, set[str]()
+    for record in records[last:]:
+        if isinstance(record, Noted) and record.kind == RECALLED:
+            recalled += len(list(_listed(record.fact("files"))))
+        blocks = record.blocks if isinstance(record, Said) else ()
+        for block in blocks:
+            if isinstance(block, ToolCall) and block.name == "remember":
+                asked.add(block.id)
+            elif isinstance(block, ToolResult) and block.call_id in asked and not block.is_error:
+                saved += 1
+    return saved, recalled
+
+
+def _is_persons(record: Record) -> bool:
+    if not isinstance(record, Said) or record.role != "user" or record.meta:
+        return False
+    return any(isinstance(block, Text) for block in record.blocks)
+
+
+def drift_of(
+    settings: Settings, words: WordCache | None = None, *, budget_seconds: float = BUDGET_SECONDS
+) -> CheckDrift:
+    """Checks memories against the working tree of the project (R12)."""
+    return partial(check_ranked, root=settings.project_root, budget_seconds=budget_seconds, known=words)

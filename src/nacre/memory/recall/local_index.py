@@ -1,0 +1,268 @@
+"""The index of one memory directory: derived, disposable, kept up to date by what changed on disk (R9).
+
+Several processes may use it at once: each reads the file it opened; who saves puts a new one in its place.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import mkstemp
+
+from nacre.clock import SYSTEM_CLOCK, Clock
+from nacre.memory.entry import KINDS, Entry, read_entry
+from nacre.memory.folder import TEAM
+from nacre.memory.frontmatter import Document
+from nacre.memory.pointers import INDEX_FILE
+from nacre.memory.recall.base import Query, Ranked
+from nacre.memory.recall.judging import judged
+from nacre.memory.recall.local.analysis import analyse
+from nacre.memory.recall.local.index import Index
+from nacre.memory.recall.local.persist import Kept, save
+from nacre.memory.recall.local.ranker import Ranker
+from nacre.memory.recall.local.schema import Doc
+from nacre.store import disk
+
+MAX_FILE_BYTES = 256 * 1024
+"""Of one file are indexed: a memory is a page; what is longer is a log, and its start tells enough."""
+MAX_DEPTH = 8
+SAVE_FROM = 50
+"""Files read anew from which on a save pays: fewer are read again next time in some milliseconds."""
+YOUNG_NS = 50_000_000
+"""A file written this shortly before it was looked at may be written again with the same stamp."""
+FILE = "index.db"
+_NUMBER = re.compile(r"\d+")
+
+
+class LocalIndex:
+    """Ranks the memories of one directory; safe to use from several threads."""
+
+    def __init__(
+        self, directory: Path, cache: Path, *, writes: bool = True, clock: Clock = SYSTEM_CLOCK
+    ) -> None:
+        self._directory = directory
+        self._folder = cache / "recall"
+        self._writes = writes
+        self._clock = clock
+        self._lock = threading.RLock()
+        self._kept: Kept | None = None
+        self._index = Index()
+        self._stamps: dict[str, str] = {}
+        self._heads: dict[str, Entry] = {}
+        self._is_open = False
+        self._unsaved = 0
+
+    def refresh(self) -> None:
+        """Notice what changed on disk; only files whose stamp changed are read again."""
+        with self._lock:
+            self._open()
+            try:
+                self._catch_up()
+            except sqlite3.Error:
+                # A half-written or damaged file; everything it said stands in the memories themselves.
+                self._discard()
+                self._catch_up()
+            if self._unsaved >= SAVE_FROM:
+                self._save()
+
+    def rank(self, query: Query, *, limit: int) -> list[Ranked]:
+        """The memories that have to do with a query, best first."""
+        with self._lock:
+            if not self._is_open:
+                self.refresh()
+            try:
+                return self._ranked(query, limit)
+            except sqlite3.Error:
+                self._discard()
+                self._catch_up()
+                return self._ranked(query, limit)
+
+    def everything(self) -> list[Ranked]:
+        """Every memory, unranked; for a store so small that somebody can look at all of it."""
+        with self._lock:
+            heads = [self._head(file) for file in sorted(self._stamps)]
+        return [
+            Ranked(entry=head, directory=self._directory, score=0.0, confidence=0.0)
+            for head in heads
+            if head is not None
+        ]
+
+    def close(self) -> None:
+        """Let the file go; a later call opens it again."""
+        with self._lock:
+            if self._unsaved and self._is_open:
+                self._save()
+            if self._kept is not None:
+                self._kept.close()
+            self._kept, self._is_open = None, False
+            self._index, self._stamps, self._heads = Index(), {}, {}
+
+    def _ranked(self, query: Query, limit: int) -> list[Ranked]:
+        asked = query.now.astimezone().date()
+        ranking = Ranker(self._index).rank(query.text, asked=asked, limit=limit)
+        heads = {pick.id: entry for pick in ranking.picks if (entry := self._head(pick.id)) is not None}
+        return judged(ranking, heads, self._directory, query, self._rarity)
+
+    def _rarity(self, term: str) -> float:
+        with self._lock:
+            return self._index.idf(term)
+
+    def _open(self) -> None:
+        if self._is_open:
+            return
+        self._is_open = True
+        with suppress(sqlite3.Error, OSError, TypeError, ValueError):
+            kept = Kept(self._folder / FILE)
+            self._kept, self._index, self._stamps = kept, kept.index, kept.stamps
+
+    def _discard(self) -> None:
+        if self._kept is not None:
+            self._kept.close()
+        self._kept, self._index, self._stamps, self._heads = None, Index(), {}, {}
+        self._unsaved = SAVE_FROM
+        with suppress(OSError):
+            (self._folder / FILE).unlink()
+
+    def _catch_up(self) -> None:
+        now = int(self._clock.now().timestamp() * 1e9)
+        found = dict(_stamps(self._directory, now))
+        if len(self._index.owner) > 2 * self._index.live_passages + 10_000:
+            # More than half of it is dead: read everything once, and be small again.
+            self._discard()
+        for file in self._stamps.keys() - found.keys():
+            self._forget(file)
+        for file in sorted(file for file, stamp in found.items() if self._stamps.get(file, "") != stamp):
+            self._learn(file, found[file])
+
+    def _learn(self, file: str, stamp: str) -> None:
+        try:
+            descriptor = disk.open_regular(self._directory / file, os.O_RDONLY)
+            with os.fdopen(descriptor, "rb") as source:
+                data = source.read(MAX_FILE_BYTES)
+                when = os.fstat(source.fileno()).st_mtime
+        except OSError:
+            self._forget(file)
+            return
+        entry = read_entry(file, data, written=datetime.fromtimestamp(when, UTC))
+        self._index.add(analyse(_doc(entry, data)))
+        self._heads[file] = replace(entry, body="")
+        self._stamps[file] = stamp
+        self._unsaved += 1
+
+    def _forget(self, file: str) -> None:
+        self._index.remove(file)
+        self._heads.pop(file, None)
+        if self._stamps.pop(file, None) is not None:
+            self._unsaved += 1
+
+    def _head(self, file: str) -> Entry | None:
+        if file not in self._heads and self._kept is not None and (text := self._kept.head(file)):
+            self._heads[file] = _head_of(file, text)
+        return self._heads.get(file)
+
+    def _save(self) -> None:
+        """Write a new file and put it in the old one's place; what cannot be saved is built again."""
+        if not self._writes:
+            return
+        self._unsaved = 0
+        heads = [
+            (file, stamp, _head_text(entry))
+            for file, stamp in sorted(self._stamps.items())
+            if (entry := self._head(file)) is not None
+        ]
+        with suppress(OSError, sqlite3.Error):
+            disk.make_folder(self._folder)
+            descriptor, name = mkstemp(dir=self._folder, prefix=".index")
+            os.close(descriptor)
+            try:
+                save(self._index, heads, Path(name))
+                Path(name).replace(self._folder / FILE)
+            finally:
+                Path(name).unlink(missing_ok=True)
+
+
+def _stamps(directory: Path, now: int) -> Iterator[tuple[str, str]]:
+    """Every memory file with what tells one state of it from another; empty where that cannot be trusted."""
+    waiting = [("", 0)]
+    while waiting:
+        folder, depth = waiting.pop()
+        try:
+            listing = os.scandir(directory / folder)
+        except OSError:
+            continue
+        with listing:
+            for item in listing:
+                name = item.name
+                if name.startswith("."):
+                    continue
+                if item.is_dir(follow_symlinks=False):
+                    if depth < MAX_DEPTH and (folder or name != TEAM):
+                        waiting.append((f"{folder}{name}/", depth + 1))
+                elif name.endswith(".md") and name != INDEX_FILE and item.is_file(follow_symlinks=False):
+                    with suppress(OSError):
+                        stat = item.stat(follow_symlinks=False)
+                        newest = max(stat.st_mtime_ns, stat.st_ctime_ns)
+                        stamp = f"{stat.st_mtime_ns}:{stat.st_size}:{stat.st_ctime_ns}"
+                        yield f"{folder}{name}", stamp if newest + YOUNG_NS < now else f"{stamp}?{now}"
+
+
+def _doc(entry: Entry, data: bytes) -> Doc:
+    folder, _, name = entry.file.rpartition("/")
+    number = _NUMBER.search(name)
+    author = Document.parse(data).fields.get("author", "")
+    when = entry.modified or entry.written
+    return Doc(
+        id=entry.file,
+        folder=folder,
+        order=int(number[0][-9:]) if number else 0,
+        when=when.astimezone().date() if when else None,
+        name=entry.title,
+        description=entry.description,
+        author=author if isinstance(author, str) else "",
+        body=entry.body,
+    )
+
+
+def _head_text(entry: Entry) -> str:
+    """What ranking, listing and attaching need to know of a memory without opening its file."""
+    moments = {"modified": entry.modified, "written": entry.written}
+    flags = {"local_only": entry.local_only, "pinned": entry.pinned, "is_unlisted": entry.is_unlisted}
+    head = {
+        "name": entry.name,
+        "description": entry.description,
+        "kind": entry.kind,
+        "origin": entry.origin,
+        "bytes": entry.bytes,
+        **{name: when.isoformat() for name, when in moments.items() if when},
+        **{name: True for name, is_set in flags.items() if is_set},
+    }
+    return json.dumps(head, ensure_ascii=False)
+
+
+def _head_of(file: str, text: str) -> Entry:
+    head = json.loads(text)
+    return Entry(
+        file=file,
+        name=head["name"],
+        description=head["description"],
+        kind=head["kind"] if head["kind"] in KINDS else None,
+        origin=head["origin"],
+        bytes=head["bytes"],
+        modified=_moment(head.get("modified")),
+        written=_moment(head.get("written")),
+        local_only=bool(head.get("local_only")),
+        pinned=bool(head.get("pinned")),
+        is_unlisted=bool(head.get("is_unlisted")),
+    )
+
+
+def _moment(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None

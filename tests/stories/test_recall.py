@@ -1,0 +1,227 @@
+"""A message gets the few memories that help, at its tail, once; nothing ever waits for them."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import pytest
+
+from nacre.agents.opening import Ready, open_agent
+from nacre.agents.recalling import RECALLED, Aid, Recaller, Selector, recall_once
+from nacre.memory.directory import Memory
+from nacre.memory.entry import Change, Draft
+from nacre.memory.recall.base import Query, Ranked
+from nacre.memory.recall.local_index import LocalIndex
+from nacre.messages.events import Notice, ProviderEvent
+from nacre.providers.base import Request
+from nacre.settings import Settings, load
+from nacre.testing import FrozenClock, ScriptedProvider, call, say
+
+HAND = Change(author="user", reason="by hand")
+RELEASES = "Releases go out on Thursdays, because support is staffed on Fridays."
+
+
+@pytest.fixture
+async def settings(tmp_path: Path) -> Settings:
+    project = tmp_path / "project"
+    project.mkdir()
+    settings = load(project, {"HOME": str(tmp_path), "NACRE_HOME": str(tmp_path / "home")})
+    memory = await memory_of(settings)
+    for text in (RELEASES, "The person drinks green tea.", "Backups of the orca database run at night."):
+        await memory.save(Draft(body=text), HAND)
+    return settings
+
+
+async def memory_of(settings: Settings) -> Memory:
+    return await Memory.open(settings.cwd, environ={"NACRE_HOME": str(settings.home)})
+
+
+async def talk(ready: Ready, *texts: str) -> list[str]:
+    """Some turns; what the person was told."""
+    return [e.text for text in texts async for e in ready.agent.run(text) if isinstance(e, Notice)]
+
+
+def last(provider: ScriptedProvider, number: int = -1) -> str:
+    return str(provider.requests[number].messages[-1]["content"])
+
+
+async def test_a_memory_rides_with_the_words_it_helps_with_and_only_once(settings: Settings) -> None:
+    """R1, R7, R8: behind the words, never again in the conversation; its bytes stay (the prefix net)."""
+    provider = ScriptedProvider([say("Thursday."), say("Yes."), say("Tea.")])
+    async with open_agent(settings, provider=provider) as ready:
+        told = await talk(ready, "when do releases go out?", "and releases, which day again?", "which tea?")
+        recalled = ready.recalled()
+    assert RELEASES in last(provider, 0)
+    assert RELEASES not in last(provider, 1)
+    assert "green tea" in last(provider, 2)
+    assert told[0].startswith("recalled 1 memory: releases_go_out")
+    assert recalled is not None
+    assert [one.ranked.entry.file for one in recalled.picks] == ["the_person_drinks_green_tea.md"]
+
+
+async def test_nothing_relevant_is_a_normal_answer(settings: Settings) -> None:
+    """R9: a question about another world gets nothing."""
+    provider = ScriptedProvider([say("Paris.")])
+    async with open_agent(settings, provider=provider) as ready:
+        assert await talk(ready, "what is the capital of France?") == []
+    assert "From your memory" not in str(provider.requests)
+
+
+async def test_a_session_that_is_resumed_knows_what_it_was_given(settings: Settings) -> None:
+    """R7: found by walking the messages."""
+    async with open_agent(settings, provider=ScriptedProvider([say("Thursday.")])) as ready:
+        await talk(ready, "when do releases go out?")
+    provider = ScriptedProvider([say("Thursday.")])
+    async with open_agent(settings, provider=provider, session="latest") as ready:
+        await talk(ready, "releases: when do they go out?")
+        assert len(ready.agent.session.view.noted(RECALLED)) == 1
+    assert RELEASES not in last(provider)
+
+
+async def test_what_the_model_has_read_itself_is_not_given_again(settings: Settings) -> None:
+    """R7: the five places go to new ones."""
+    memory = await memory_of(settings)
+    file = next(one.file for one in await memory.list() if "Releases" in one.body)
+    read = call("Read", file_path=str(memory.location.directory / file))
+    provider = ScriptedProvider([read, say("ok"), say("Thursday.")])
+    async with open_agent(settings, provider=provider) as ready:
+        await talk(ready, "hello", "when do releases go out?")
+    assert "From your memory" not in str(provider.requests)
+
+
+async def test_untrusted_and_local_only_memories_never_ride(settings: Settings) -> None:
+    """M16b, M27, R10: found on request, with the reason in the explanation."""
+    memory = await memory_of(settings)
+    await memory.save(Draft(body="The zebra password is in the vault.", origin="untrusted"), HAND)
+    await memory.save(Draft(body="The zebra salary is high.", local_only=True), HAND)
+    provider = ScriptedProvider([say("no idea")])
+    async with open_agent(settings, provider=provider) as ready:
+        await talk(ready, "what about the zebra salary and the zebra password?")
+        recalled = ready.recalled()
+    assert "zebra" not in str(provider.requests[-1].messages[-1]).replace("the zebra", "")
+    assert recalled is not None
+    assert {one.why for one in recalled.left_out} >= {"untrusted", "local-only"}
+
+
+async def test_a_selector_adds_what_words_do_not_show_beside_the_reply(settings: Settings) -> None:
+    """R1, R5, R6: it rides behind the results; an invented name is dropped; what it cost is booked."""
+    memory = await memory_of(settings)
+    small = ScriptedProvider([say('{"selected_memories": ["nothing.md", "the_person_drinks_green_tea.md"]}')])
+    asked = asyncio.Event()
+    provider = ScriptedProvider([call("Glob", pattern="*"), say("done")])
+    async with open_agent(settings, provider=provider) as ready:
+        session = ready.agent.session
+        session.riders = [one for one in session.riders if not isinstance(one, Recaller)]
+        index = LocalIndex(memory.location.directory, memory.location.cache)
+        selector = Selector(provider=small, model="small", pay=lambda usage, model: asked.set())
+        recaller = Recaller([index], ready.hands.workspace, session.clock, aid=Aid(selector=selector))
+        session.riders.append(recaller)
+        async for _ in ready.agent.run("what would be nice to serve our guest?"):
+            if not asked.is_set() and len(provider.requests) == 1:
+                await asyncio.wait_for(asked.wait(), 10)
+                await asyncio.sleep(0.05)
+        await recaller.close()
+    assert "From your memory" not in last(provider, 0)
+    assert "green tea" in last(provider, 1)
+    assert len(small.requests) == 1
+    assert "tools" not in small.requests[0].body()
+
+
+async def test_a_cancelled_turn_ends_the_question_to_the_small_model(settings: Settings) -> None:
+    """R1: cancelled with the turn."""
+    ended = asyncio.Event()
+
+    class Hanging(ScriptedProvider):
+        async def stream(self, request: Request) -> AsyncGenerator[ProviderEvent, None]:
+            try:
+                await asyncio.Event().wait()
+                yield  # type: ignore[misc]
+            finally:
+                ended.set()
+
+    memory = await memory_of(settings)
+    index = LocalIndex(memory.location.directory, memory.location.cache)
+    index.refresh()
+    async with open_agent(settings, provider=ScriptedProvider([say("never read to its end")])) as ready:
+        session = ready.agent.session
+        selector = Selector(provider=Hanging([]), model="small")
+        recaller = Recaller([index], ready.hands.workspace, session.clock, aid=Aid(selector=selector))
+        session.riders = [recaller]
+        session.on_cancel.append(recaller.stop)
+        turn = ready.agent.run("which tea is it, and the orca backups?")
+        await anext(turn)
+        await asyncio.sleep(0.05)
+        await turn.aclose()
+        await ready.agent.cancel()
+        await asyncio.wait_for(ended.wait(), 10)
+        await recaller.close()
+
+
+class Slow:
+    """An index that is still being built."""
+
+    def __init__(self, inner: LocalIndex) -> None:
+        self.gate = threading.Event()
+        self._inner = inner
+
+    def refresh(self) -> None:
+        self.gate.wait(10)
+        self._inner.refresh()
+
+    def rank(self, query: Query, *, limit: int) -> list[Ranked]:
+        return self._inner.rank(query, limit=limit)
+
+    def everything(self) -> list[Ranked]:
+        return self._inner.everything()
+
+
+async def test_an_index_that_is_not_ready_delays_nothing_and_its_picks_come_later(settings: Settings) -> None:
+    """R1: the cap of 20 ms; what comes after it rides with the next message."""
+    memory = await memory_of(settings)
+    slow = Slow(LocalIndex(memory.location.directory, memory.location.cache))
+    provider = ScriptedProvider([say("one"), say("two")])
+    async with open_agent(settings, provider=provider) as ready:
+        session = ready.agent.session
+        recaller = Recaller([slow], ready.hands.workspace, session.clock)
+        session.riders = [recaller]
+        await talk(ready, "when do releases go out?")
+        assert RELEASES not in last(provider)
+        slow.gate.set()
+        await asyncio.sleep(0.2)
+        await talk(ready, "go on with something else entirely")
+        await recaller.close()
+    assert RELEASES in last(provider)
+
+
+async def test_recall_can_be_switched_off(settings: Settings) -> None:
+    """Switch `recall`; and --no-memory by construction (M21)."""
+    for variable in ({"NACRE_RECALL": "0"}, {"NACRE_DISABLE_AUTO_MEMORY": "1"}):
+        off = load(settings.cwd, {"HOME": str(settings.home), "NACRE_HOME": str(settings.home), **variable})
+        provider = ScriptedProvider([say("hm")])
+        async with open_agent(off, provider=provider) as ready:
+            await talk(ready, "when do releases go out?")
+        assert RELEASES not in last(provider)
+
+
+async def test_the_command_line_sees_what_a_turn_would_get(settings: Settings) -> None:
+    """R10, R2"""
+    recalled = await recall_once(settings, "when do releases go out?")
+    assert [one.ranked.entry.body for one in recalled.picks] == [""]
+    assert RELEASES in recalled.picks[0].text
+    assert (await recall_once(settings, "releases")).skipped
+
+
+async def test_a_memory_edited_between_two_messages_is_found_as_it_is_now(settings: Settings) -> None:
+    """R9: only what changed is read again; a frozen clock is no excuse."""
+    memory = await memory_of(settings)
+    provider = ScriptedProvider([say("one"), say("two")])
+    async with open_agent(settings, provider=provider, clock=FrozenClock()) as ready:
+        await talk(ready, "hello there, how are you?")
+        (memory.location.directory / "whales.md").write_text(
+            "---\nname: Whales\ndescription: how many whales\n---\nThere are 12 whales in the bay.\n"
+        )
+        await talk(ready, "how many whales are in the bay?")
+    assert "12 whales" in last(provider)
