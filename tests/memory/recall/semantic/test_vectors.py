@@ -31,6 +31,18 @@ def test_what_was_saved_is_read_back(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "deep").iterdir()] == ["v"]
 
 
+def test_who_is_reading_while_it_is_replaced_reads_the_old_file_whole(tmp_path: Path) -> None:
+    """R9: several processes; written aside and renamed, never in place."""
+    path = tmp_path / "v"
+    save(some(5), path, "m")
+    before = path.read_bytes()
+    with path.open("rb") as reading:
+        half = reading.read(100)
+        save(some(7, 1), path, "m")
+        assert half + reading.read() == before
+    assert len(load(path, "m", WIDTH).files) == 7
+
+
 def test_vectors_of_another_model_are_not_taken(tmp_path: Path) -> None:
     """R9: two models' numbers mean different things."""
     save(some(2), tmp_path / "v", "m")

@@ -148,11 +148,14 @@ class _Layer:
     def __call__(self, x: Floats, size: int, groups: int) -> Floats:
         """`x` has `size` tokens and zeros after them, which nothing may attend to."""
         heads = self.attended(x, groups).reshape(3, _HEADS, len(x), _BLOCK)
-        weights = heads[0] @ heads[1, :, :size].transpose(0, 2, 1)
-        weights -= weights.max(axis=2, keepdims=True)
+        queries = heads[0].reshape(_HEADS, groups, -1, _BLOCK)
+        keys, values = heads[1, :, None, :size], heads[2, :, None, :size]
+        weights = queries @ keys.transpose(0, 1, 3, 2)
+        weights -= weights.max(axis=3, keepdims=True)
         np.exp(weights, out=weights)
-        weights /= weights.sum(axis=2, keepdims=True)
-        x = self.mixed_norm(_rows(self.mixed(_rows(weights @ heads[2, :, :size]), groups)) + x)
+        weights /= weights.sum(axis=3, keepdims=True)
+        attended = _rows((weights @ values).reshape(_HEADS, len(x), _BLOCK))
+        x = self.mixed_norm(_rows(self.mixed(attended, groups)) + x)
         wide = _rows(_gelu(self.widened(x, groups)))
         return self.narrowed_norm(_rows(self.narrowed(wide, groups)) + x)
 
