@@ -225,3 +225,32 @@ async def test_a_memory_edited_between_two_messages_is_found_as_it_is_now(settin
         )
         await talk(ready, "how many whales are in the bay?")
     assert "12 whales" in last(provider)
+
+
+async def test_of_two_memories_that_disagree_the_newer_stands_first_and_both_are_named(
+    settings: Settings,
+) -> None:
+    """R14: the ranking alone would often put the older first."""
+    memory = await memory_of(settings)
+    old = "---\nname: Standup time\ndescription: when the standup is\nmodified: 2026-01-05T09:00:00Z\n---\n"
+    new = old.replace("Standup time", "Standup moved").replace("2026-01-05", "2026-10-05")
+    directory = memory.location.directory
+    (directory / "standup_old.md").write_text(f"{old}The daily standup of the team is at 9:30.\n")
+    (directory / "standup_new.md").write_text(f"{new}The daily standup of the team is at 11:00.\n")
+    recalled = await recall_once(settings, "when is the daily standup of the team?")
+    assert [one.ranked.entry.file for one in recalled.picks] == ["standup_new.md", "standup_old.md"]
+    assert recalled.picks[1].ranked.superseded_by == "standup_new.md"
+    assert "A newer memory on this says otherwise: standup_new.md" in recalled.picks[1].text
+
+
+async def test_what_is_gone_from_the_project_is_said_beside_the_memory(settings: Settings) -> None:
+    """R12: what a memory names is looked up when it is attached."""
+    memory = await memory_of(settings)
+    (settings.cwd / "tools").mkdir()
+    (settings.cwd / "tools" / "keep.py").write_text("def kept_function():\n    pass\n")
+    text = "The zebra importer lives in `tools/zebra_import.py`, its helper in `tools/keep.py`."
+    await memory.save(Draft(body=text), HAND)
+    (pick,) = (await recall_once(settings, "where does the zebra importer live?")).picks
+    assert pick.drift is not None
+    assert [one.text for one in pick.drift.gone] == ["tools/zebra_import.py"]
+    assert "tools/zebra_import.py" in pick.text.partition("</memory>")[0].rpartition("looked up")[2]

@@ -58,6 +58,7 @@ def join_recall(
     session.riders.append(recaller)
     session.on_cancel.append(recaller.stop)
     stack.push_async_callback(recaller.close)
+    recaller.warm()
     return recaller
 
 

@@ -100,6 +100,7 @@ class Recaller:
         self._words = aid.words if aid else None
         self._late: list[asyncio.Task[tuple[Pick, ...]]] = []
         self._refreshing: asyncio.Task[None] | None = None
+        self._is_warm = False
         self._is_quick = True
         """Looking for changes takes no time worth speaking of, so that it can go before the ranking."""
 
@@ -118,6 +119,10 @@ class Recaller:
             return late
         query = Query(text=text, now=self._clock.now(), recent_tools=_recent_tools(view))
         return [*late, *await self._looked_up(query, already)]
+
+    def warm(self) -> None:
+        """Get the indexes ready while nobody has said anything yet."""
+        self._refreshing = asyncio.create_task(asyncio.to_thread(self._refresh), name="refresh memories")
 
     def stop(self) -> None:
         """The turn was cancelled, and with it what was still being looked for."""
@@ -173,10 +178,12 @@ class Recaller:
         return recall(query, self._rankers, already=already, drift=self._drift, clock=self._clock)
 
     def _refresh(self) -> None:
-        begun = self._clock.seconds()
+        begun, is_first = self._clock.seconds(), not self._is_warm
         for ranker in self._rankers:
             ranker.refresh()
-        self._is_quick = self._clock.seconds() - begun < LOCAL_CAP_SECONDS / 2
+        self._is_warm = True
+        # The first time everything may have to be read; that says nothing about the next.
+        self._is_quick = is_first or self._clock.seconds() - begun < LOCAL_CAP_SECONDS / 2
 
     async def _selected(self, query: Query, found: Recalled, already: Already) -> tuple[Pick, ...]:
         assert self._selector is not None, "asked only where there is one"

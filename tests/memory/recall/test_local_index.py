@@ -1,0 +1,189 @@
+"""The index of a directory: derived, kept up to date, and rebuilt without a word when anything is odd."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nacre.memory.recall.base import Query
+from nacre.memory.recall.local_index import FILE, SAVE_FROM, LocalIndex
+
+NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> tuple[Path, Path]:
+    directory = tmp_path / "memory"
+    directory.mkdir()
+    return directory, tmp_path / "cache"
+
+
+def write(directory: Path, file: str, text: str, **fields: str) -> Path:
+    head = "".join(f"{key}: {value}\n" for key, value in fields.items())
+    path = directory / file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"---\n{head}---\n{text}\n" if fields else text)
+    return path
+
+
+def found(index: LocalIndex, text: str, *, limit: int = 5) -> list[str]:
+    index.refresh()
+    return [one.entry.file for one in index.rank(Query(text=text, now=NOW), limit=limit)]
+
+
+def test_what_is_added_changed_and_removed_is_noticed(place: tuple[Path, Path]) -> None:
+    """R9: incremental, and never what a file said before."""
+    directory, cache = place
+    index = LocalIndex(directory, cache)
+    assert found(index, "where do whales live?") == []
+    path = write(directory, "a.md", "Whales live in the bay.", name="Whales", description="where they live")
+    assert found(index, "where do whales live?") == ["a.md"]
+    write(directory, "a.md", "Storks live on the roof.", name="Storks", description="where they live")
+    assert found(index, "which whales?") == []
+    assert found(index, "which storks?") == ["a.md"]
+    path.unlink()
+    assert found(index, "which storks?") == []
+
+
+def test_a_new_process_takes_up_what_an_old_one_kept(place: tuple[Path, Path]) -> None:
+    """R9: saved once it pays, opened lazily, with the same ranking and the same heads."""
+    directory, cache = place
+    for number in range(SAVE_FROM + 10):
+        write(
+            directory, f"n{number}.md", f"Item {number} is about topic{number} and herons.", name=f"N{number}"
+        )
+    write(directory, "h.md", "Herons nest in April.", name="Herons", type="project", origin="untrusted")
+    first = LocalIndex(directory, cache)
+    ranked = found(first, "when do herons nest?", limit=20)
+    first.close()
+    assert (cache / "recall" / FILE).stat().st_mode & 0o077 == 0
+    second = LocalIndex(directory, cache)
+    assert found(second, "when do herons nest?", limit=20) == ranked
+    top = second.rank(Query(text="when do herons nest?", now=NOW), limit=1)[0].entry
+    assert (top.file, top.name, top.kind, top.origin) == ("h.md", "Herons", "project", "untrusted")
+    write(directory, "h.md", "Gulls nest in May.", name="Gulls")
+    assert found(second, "when do gulls nest?")[0] == "h.md"
+    second.close()
+    assert found(LocalIndex(directory, cache), "when do gulls nest?")[0] == "h.md"
+
+
+@pytest.mark.parametrize("damage", [b"", b"not a database", None])
+def test_a_damaged_index_is_rebuilt_without_a_word(place: tuple[Path, Path], damage: bytes | None) -> None:
+    """R9, bad input: corrupted, half-written, cut in the middle."""
+    directory, cache = place
+    for number in range(SAVE_FROM + 10):
+        write(directory, f"n{number}.md", f"Item {number} is about topic{number}.", name=f"N{number}")
+    index = LocalIndex(directory, cache)
+    index.refresh()
+    index.close()
+    kept = cache / "recall" / FILE
+    data = kept.read_bytes()
+    kept.write_bytes(data[: len(data) // 2] if damage is None else damage)
+    assert found(LocalIndex(directory, cache), "what is topic7 about?")[0] == "n7.md"
+
+
+def test_odd_files_are_left_out_and_nothing_blocks(place: tuple[Path, Path]) -> None:
+    """R3, bad input: a FIFO, a link out, a folder, bytes that are no text; the team's folder is another's."""
+    directory, cache = place
+    write(directory, "good.md", "Whales live in the bay.")
+    write(directory, "team/theirs.md", "Whales of the team.")
+    write(directory, "MEMORY.md", "- [Whales](good.md)")
+    os.mkfifo(directory / "pipe.md")
+    (directory / "folder.md").mkdir()
+    (directory / "bytes.md").write_bytes(bytes(range(256)) * 40)
+    outside = write(directory.parent, "outside.md", "Whales outside.")
+    (directory / "link.md").symlink_to(outside)
+    assert found(LocalIndex(directory, cache), "where do whales live?") == ["good.md"]
+
+
+def test_where_nothing_may_be_written_nothing_is(place: tuple[Path, Path]) -> None:
+    """M27: a session that leaves no trace ranks all the same."""
+    directory, cache = place
+    for number in range(SAVE_FROM + 10):
+        write(directory, f"n{number}.md", f"Item {number} is about topic{number}.")
+    index = LocalIndex(directory, cache, writes=False)
+    assert found(index, "what is topic7 about?")[0] == "n7.md"
+    index.close()
+    assert not cache.exists()
+
+
+def test_two_processes_may_build_it_at_once(place: tuple[Path, Path]) -> None:
+    """R9: safe with several processes; who comes last puts a whole file in place."""
+    directory, cache = place
+    for number in range(200):
+        write(directory, f"n{number}.md", f"Item {number} is about topic{number}.")
+    code = (
+        "import sys; from pathlib import Path; from nacre.memory.recall.local_index import LocalIndex\n"
+        f"index = LocalIndex(Path({str(directory)!r}), Path({str(cache)!r}))\n"
+        "index.refresh(); index.close()"
+    )
+    children = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(3)]
+    assert [child.wait(60) for child in children] == [0, 0, 0]
+    assert found(LocalIndex(directory, cache), "what is topic123 about?")[0] == "n123.md"
+    assert [path.name for path in (cache / "recall").iterdir()] == [FILE]
+
+
+@pytest.mark.parametrize("text", ["", "x", "?!", "the of and", "词", "a" * 100_000, "word " * 20_000])
+def test_any_query_gets_an_answer(place: tuple[Path, Path], text: str) -> None:
+    """Bad input: empty, one word, only stop words, 100 KB."""
+    directory, cache = place
+    write(directory, "good.md", "Whales live in the bay.")
+    assert isinstance(found(LocalIndex(directory, cache), text), list)
+
+
+@settings(max_examples=40, deadline=None)
+@given(body=st.text(max_size=400), query=st.text(max_size=200))
+def test_no_text_makes_it_fail(tmp_path_factory: pytest.TempPathFactory, body: str, query: str) -> None:
+    directory = tmp_path_factory.mktemp("any")
+    (directory / "a.md").write_text(body, encoding="utf-8", errors="replace")
+    assert set(found(LocalIndex(directory, directory / "cache"), query)) <= {"a.md"}
+
+
+@pytest.mark.parametrize(
+    ("text", "query"),
+    [
+        ("部署在每周二进行，由小王负责。", "谁负责部署？"),
+        ("デプロイは毎週火曜日に行います。", "デプロイはいつですか"),
+        ("The handler is parse_frontmatter in memory/frontmatter.py.", "where is the frontmatter parser?"),
+        ("Set maxOutputTokens when replies are cut.", "what about max output tokens?"),
+        ("Run `make bench-recall` before a release.", "which bench-recall command?"),
+    ],
+)
+def test_other_scripts_and_identifiers_are_found_by_their_parts(
+    place: tuple[Path, Path], text: str, query: str
+) -> None:
+    """R11"""
+    directory, cache = place
+    write(directory, "it.md", text)
+    write(directory, "other.md", "Green tea is best at noon.")
+    assert found(LocalIndex(directory, cache), query)[:1] == ["it.md"]
+
+
+def test_of_two_tools_notes_the_warning_counts_while_the_tool_is_in_use(place: tuple[Path, Path]) -> None:
+    """R13: documentation down, warnings up."""
+    directory, cache = place
+    write(
+        directory,
+        "docs.md",
+        "Grep takes a pattern.",
+        name="Grep usage",
+        description="usage of Grep",
+    )
+    write(directory, "warn.md", "Grep skips links.", name="Grep gotcha", description="warning about Grep")
+    index = LocalIndex(directory, cache)
+    index.refresh()
+
+    def sure(*tools: str) -> dict[str, float]:
+        query = Query(text="how do I use Grep patterns?", now=NOW, recent_tools=tools)
+        return {one.entry.file: one.confidence for one in index.rank(query, limit=5)}
+
+    before, during = sure(), sure("Grep")
+    assert during["docs.md"] < before["docs.md"]
+    assert during["warn.md"] >= before["warn.md"]
