@@ -38,6 +38,8 @@ class Row:
     """What each ranker's first five would cost."""
     signals: dict[str, float] = field(default_factory=dict)
     """What might tell whether anything answers."""
+    attached_embed: Attached | None = None
+    """The same as `attached` with meaning beside words, before the newer is put first."""
 
 
 class Held:
@@ -45,7 +47,7 @@ class Held:
 
     def __init__(self, store: Store, folder: Path, tools: Tools) -> None:
         self.store = store
-        self.ours = Ours(store, folder)
+        self.ours = Ours(store, folder, tools.vectors)
         self.peers: dict[str, Peer] = build(list(tools.peers), store, tools.vectors)
         if tools.has_mem0 and tools.vectors and store.name.partition("/")[0] in mem0_peer.SETS:
             self.peers["mem0"] = mem0_peer.Mem0(store, folder / "mem0", tools.vectors.numbers)
@@ -53,9 +55,16 @@ class Held:
     def ask(self, question: Question) -> Row:
         """A question of this store."""
         ranked = {"nacre": self.ours.rank(question)}
+        meant = self.ours.with_meaning(question)
+        ranked |= {"nacre_embed": meant[0]} if meant else {}
         ranked |= {name: peer(question)[:DEPTH] for name, peer in self.peers.items()}
         tokens = {name: sum(self.ours.tokens(one) for one in ids[:PICKS]) for name, ids in ranked.items()}
-        return Row(question, self.ours.attach(question), ranked, tokens, self.signals(question))
+        attached = self.ours.attach(question)
+        by_meaning = self._attached(meant[1]) if meant else None
+        return Row(question, attached, ranked, tokens, self.signals(question), by_meaning)
+
+    def _attached(self, ids: tuple[str, ...]) -> Attached:
+        return Attached(ids, sum(self.ours.tokens(one) for one in ids))
 
     def ask_of_another(self, question: Question) -> Row:
         """A question that nothing here answers."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bench.recall.asking import PICKS, Row
-from bench.recall.metrics import auroc, average, cut_that_loses, difference, mean, measure
+from bench.recall.metrics import Measure, auroc, average, cut_that_loses, difference, mean, measure
 from bench.recall.schema import HALVES, Half
 from nacre.messages.blocks import JsonObject
 
 LOSS = 0.03
 """Points of any@5 that a cut may cost; the peers' cuts are set on the tuning half to cost just that."""
 COMPARED = ("recall@10", "any@5")
+OURS = ("nacre", "nacre_embed")
 PEER_SIGNALS = ("bm25s_per_word", "minilm_cosine")
 
 
@@ -26,21 +27,25 @@ def answerable(rows: Sequence[Row], half: Half) -> list[Row]:
 
 def _half(rows: Sequence[Row]) -> JsonObject:
     found = {name: [measure(row.ranked[name], row.question.gold) for row in rows] for name in rows[0].ranked}
+    ours = [name for name in OURS if name in found]
     leads: JsonObject = {
-        name: {
-            key: dict(difference([one[key] for one in found["nacre"]], [one[key] for one in theirs]))
-            for key in COMPARED
-        }
-        for name, theirs in found.items()
-        if name != "nacre"
+        name: {peer: _lead(found[name], theirs) for peer, theirs in found.items() if peer not in OURS}
+        for name in ours
     }
     return {
         "questions": len(rows),
         "rankers": {
             name: {**mean(measures), "tokens": _tokens(rows, name)} for name, measures in found.items()
         },
-        "lead_over": leads,
+        "lead": leads,
         "attached": attached(rows),
+        "attached_embed": attached(rows, "nacre_embed") if "nacre_embed" in found else None,
+    }
+
+
+def _lead(ours: Sequence[Measure], theirs: Sequence[Measure]) -> JsonObject:
+    return {
+        key: dict(difference([one[key] for one in ours], [one[key] for one in theirs])) for key in COMPARED
     }
 
 
@@ -48,15 +53,16 @@ def _tokens(rows: Sequence[Row], name: str) -> float:
     return round(average([row.tokens[name] for row in rows]), 1)
 
 
-def attached(rows: Sequence[Row]) -> JsonObject:
+def attached(rows: Sequence[Row], ranker: str = "nacre") -> JsonObject:
     """What the cut costs and saves on questions that something answers."""
-    before = [measure(row.ranked["nacre"], row.question.gold) for row in rows]
-    after = [measure(row.attached.ids, row.question.gold) for row in rows]
+    shown = [row.attached if ranker == "nacre" else row.attached_embed or row.attached for row in rows]
+    before = [measure(row.ranked[ranker], row.question.gold) for row in rows]
+    after = [measure(one.ids, row.question.gold) for one, row in zip(shown, rows, strict=True)]
     found = average([one["recall@5"] for one in before])
     kept = average([one["recall@5"] for one in after])
     return {
-        "picks": round(average([len(row.attached.ids) for row in rows]), 2),
-        "tokens": round(average([row.attached.tokens for row in rows]), 1),
+        "picks": round(average([len(one.ids) for one in shown]), 2),
+        "tokens": round(average([one.tokens for one in shown]), 1),
         "any": round(average([one["any@5"] for one in after]), 4),
         "any_lost": round(average([b["any@5"] - a["any@5"] for b, a in zip(before, after, strict=True)]), 4),
         "all": round(average([one["all@5"] for one in after]), 4),

@@ -6,16 +6,21 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, time
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
+from bench.recall.dense import Vectors
 from bench.recall.files import write
-from bench.recall.schema import Question, Store
+from bench.recall.schema import Question, Store, full_text
 from nacre.memory.entry import Entry
 from nacre.memory.recall.attach import pick
-from nacre.memory.recall.base import Query, Ranked
+from nacre.memory.recall.base import MAX_PICKS, Query, Ranked
 from nacre.memory.recall.local.confidence import Confidence
 from nacre.memory.recall.local.ranker import Ranker
+from nacre.memory.recall.local.worth import worth
 from nacre.memory.recall.local_index import LocalIndex
-from nacre.memory.recall.recall import recall
+from nacre.memory.recall.recall import CUT_OFF, recall
+from nacre.memory.recall.semantic.encoder import packaged
+from nacre.memory.recall.semantic.meaning import Meaning, text_of
 from nacre.messages.tokens import estimate_text
 
 DEPTH = 10
@@ -32,8 +37,9 @@ class Attached:
 class Ours:
     """One store in nacre's hands."""
 
-    def __init__(self, store: Store, folder: Path) -> None:
+    def __init__(self, store: Store, folder: Path, vectors: Vectors | None = None) -> None:
         self.store = store
+        self._meaning = _meaning(store, folder, vectors) if vectors else None
         self.written = write(store, folder / "memory")
         self.index = LocalIndex(self.written.directory, folder / "cache", writes=False)
         self.index.refresh()
@@ -51,6 +57,16 @@ class Ours:
             tuple(self.written.id_of[one.ranked.entry.file] for one in picks),
             sum(estimate_text(one.text) for one in picks),
         )
+
+    def with_meaning(self, question: Question) -> tuple[list[str], tuple[str, ...]] | None:
+        """The ten best by words and meaning, and which of them would be attached; none without vectors."""
+        if self._meaning is None:
+            return None
+        asked = self._query(question).now.date()
+        ranking = self._meaning.rank(self._ranker, question.text, asked=asked, limit=DEPTH)
+        judged = list(zip(ranking.picks, worth(ranking), strict=True))
+        kept = tuple(pick.id for pick, sure in judged[:MAX_PICKS] if sure >= CUT_OFF)
+        return [pick.id for pick, _ in judged], kept
 
     def certainty(self, question: Question) -> Confidence:
         """How sure the ranking is as a whole: of the subject, and of the one asked about."""
@@ -79,3 +95,22 @@ class Ours:
         asked = question.asked
         now = datetime.combine(asked, time(12), UTC) if asked else self.written.now
         return Query(text=question.text, now=now)
+
+
+class _Kept:
+    """Vectors of documents as they were made for the peers; questions are encoded as nacre does it."""
+
+    def __init__(self, vectors: Vectors) -> None:
+        self._vectors = vectors
+        self._model = packaged()
+        self.name, self.width = self._model.name, self._model.width
+
+    def encode(self, text: str, *, tokens: int | None = None) -> Any:
+        return self._model.encode(text, tokens=tokens) if tokens else self._vectors.of([text])[0]
+
+
+def _meaning(store: Store, folder: Path, vectors: Vectors) -> Meaning:
+    vectors.of([full_text(doc) for doc in store.docs])
+    found = Meaning(folder / "cache", encoder=_Kept(vectors), writes=False)
+    found.catch_up({doc.id: text_of(doc) for doc in store.docs}, seconds=float("inf"))
+    return found

@@ -6,17 +6,19 @@ from typing import Any
 
 from bench.machine import bars
 from bench.plot import chart
+from bench.recall.figures import OURS
 from bench.recall.metrics import REPORTED
 from nacre.messages.blocks import JsonObject
 
-CHARTED = ("nacre", "bm25s", "minilm", "rrf")
+CHARTED = ("nacre_embed", "nacre", "bm25s", "rrf")
 _INTRO = """# Recall without a model, beside other rankers
 
 Written by `python -m bench.run recall`; what is measured and how stands in `bench/recall/`. `tune` is the
 half that weights and cuts were chosen on; `score` was ranked once with those weights before this benchmark
-existed, and is shown again by every run since: a check, not a held-out test. nacre ranks real files with its
-lexical core: no vectors, no model. `tokens` is what the first five cost, each cut to 4,096 bytes under the
-same header; in brackets 95 % of the paired bootstrap.
+existed, and is shown again by every run since: a check, not a held-out test. `nacre` is its lexical core
+over real files: no vectors, no model; `nacre_embed` has MiniLM beside the words (the extra `embed`). `tokens`
+is what the first five cost, each cut to 4,096 bytes under the same header; in brackets 95 % of the paired
+bootstrap.
 """
 _NOTHING = """
 ## Nothing relevant
@@ -60,16 +62,18 @@ def _set(name: str, half: str, one: Any) -> list[str]:
     for ranker, row in one["rankers"].items():
         cells = [f"{row[key]:.3f}" for key in REPORTED]
         out.append(f"| {ranker} | {' | '.join(cells)} | {row['tokens']:.0f} |")
-    cut = one["attached"]
-    out += [
-        "",
-        f"Attached after the cut: {cut['picks']} picks, {cut['tokens']:.0f} tokens; any {cut['any']:.3f}, "
-        f"all {cut['all']:.3f}, recall {cut['recall']:.3f} ({cut['recall_kept']:.1%} of recall@5 uncut).",
-        "",
-    ]
-    for peer, leads in one["lead_over"].items():
-        told = (f"{key} {v['mean']:+.3f} [{v['low']:+.3f}, {v['high']:+.3f}]" for key, v in leads.items())
-        out.append(f"- over {peer}: {', '.join(told)}")
+    out.append("")
+    for ours, key in zip(OURS, ("attached", "attached_embed"), strict=True):
+        if cut := one[key]:
+            out.append(
+                f"{ours} attaches after the cut {cut['picks']} picks, {cut['tokens']:.0f} tokens; any "
+                f"{cut['any']:.3f}, all {cut['all']:.3f}, recall {cut['recall']:.3f} "
+                f"({cut['recall_kept']:.1%} of recall@5 uncut).\n"
+            )
+    for ours, peers in one["lead"].items():
+        for peer, leads in peers.items():
+            told = (f"{key} {v['mean']:+.3f} [{v['low']:+.3f}, {v['high']:+.3f}]" for key, v in leads.items())
+            out.append(f"- {ours} over {peer}: {', '.join(told)}")
     return out
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from bench.machine import bar
+from bench.recall.figures import OURS
 from nacre.messages.blocks import JsonObject
 
 AIMS = {
@@ -33,7 +34,7 @@ def bars(sets: JsonObject, nothing: JsonObject, newer: JsonObject) -> Iterator[J
         if half in (figures := _table(one)):
             yield from _ahead(name, figures[half])
             yield from _aims(name, figures[half])
-            yield _kept(name, figures[half])
+            yield from _kept(name, figures[half])
     for name, one in nothing.items():
         yield from _nothing(name, _table(one)[half])
         if half in (figures := _table(sets[name])):
@@ -47,23 +48,27 @@ def bars(sets: JsonObject, nothing: JsonObject, newer: JsonObject) -> Iterator[J
 
 
 def _ahead(name: str, figures: dict[str, Any]) -> Iterator[JsonObject]:
-    for peer, leads in figures["lead_over"].items():
-        if name in AHEAD:
-            low = leads[AHEAD[name]]["low"]
-            yield bar(f"{name}: lower bound of the lead over {peer} in {AHEAD[name]}", low, at_least=0.0001)
-        elif name == "longmemeval_merged":
-            yield bar(f"{name}: lead over {peer} in any@5", leads["any@5"]["mean"], at_least=0.0)
+    for ours, peers in figures["lead"].items():
+        for peer, leads in peers.items():
+            if name in AHEAD:
+                what = f"{name}: lower bound of {ours}'s lead over {peer} in {AHEAD[name]}"
+                yield bar(what, leads[AHEAD[name]]["low"], at_least=0.0001)
+            elif name == "longmemeval_merged":
+                yield bar(f"{name}: {ours}'s lead over {peer} in any@5", leads["any@5"]["mean"], at_least=0.0)
 
 
 def _aims(name: str, figures: dict[str, Any]) -> Iterator[JsonObject]:
     for (where, key), aim in AIMS.items():
-        if where == name:
-            yield bar(f"{name}: {key}", figures["rankers"]["nacre"][key], at_least=aim)
+        for ours in OURS:
+            if where == name and ours in figures["rankers"]:
+                yield bar(f"{name}: {key} of {ours}", figures["rankers"][ours][key], at_least=aim)
 
 
-def _kept(name: str, figures: dict[str, Any]) -> JsonObject:
-    kept = figures["attached"]["recall_kept"]
-    return bar(f"{name}: share of recall@5 that the cut leaves", kept, at_least=RECALL_KEPT)
+def _kept(name: str, figures: dict[str, Any]) -> Iterator[JsonObject]:
+    for ours, key in zip(OURS, ("attached", "attached_embed"), strict=True):
+        if figures[key]:
+            what = f"{name}: share of {ours}'s recall@5 that the cut leaves"
+            yield bar(what, figures[key]["recall_kept"], at_least=RECALL_KEPT)
 
 
 def _nothing(name: str, figures: dict[str, Any]) -> Iterator[JsonObject]:
