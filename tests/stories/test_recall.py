@@ -177,6 +177,9 @@ class Slow:
     def everything(self) -> list[Ranked]:
         return self._inner.everything()
 
+    def deepen(self, *, seconds: float) -> int:
+        return self._inner.deepen(seconds=seconds)
+
 
 async def test_an_index_that_is_not_ready_delays_nothing_and_its_picks_come_later(settings: Settings) -> None:
     """R1: the cap of 20 ms; what comes after it rides with the next message."""

@@ -13,6 +13,7 @@ from nacre.agents.privacy import StaysHere
 from nacre.agents.recalling import Aid, Recaller, Selector, drift_of
 from nacre.agents.session import Session
 from nacre.memory.recall.local_index import LocalIndex
+from nacre.memory.recall.semantic.meaning import meaning
 from nacre.memory.recall.word_cache import WordCache
 from nacre.providers.choose import build, choose, small_model
 from nacre.settings import Settings
@@ -41,7 +42,13 @@ def join_recall(
         return None
     keeps = bool(known.session)
     rankers = [
-        LocalIndex(one.location.directory, one.location.cache, writes=keeps, clock=session.clock)
+        LocalIndex(
+            one.location.directory,
+            one.location.cache,
+            writes=keeps,
+            meaning=meaning(one.location.cache, writes=keeps),
+            clock=session.clock,
+        )
         for one in known.memories
     ]
     for ranker in rankers:

@@ -45,6 +45,8 @@ LOCAL_CAP_SECONDS = 0.020
 """What recall may take of a turn's time (R1); what comes later rides with the next message."""
 SELECTOR_SECONDS = 10.0
 """A small model that has not answered by then is not worth waiting for."""
+DEEPEN_SECONDS = 0.25
+"""Of one piece of work beside the reply: who leaves waits for no more than this."""
 RECENT_TOOLS = 8
 """Tool calls looked back at: the last few rounds (R13)."""
 
@@ -164,8 +166,16 @@ class Recaller:
         ran_out = any(one.exists is None for drift in drifts for one in drift.references)
         if ran_out and self._words is not None:
             self._refreshing = asyncio.create_task(asyncio.to_thread(self._learn), name="learn words")
-        elif not self._is_quick:
-            self._refreshing = asyncio.create_task(asyncio.to_thread(self._refresh), name="refresh memories")
+        else:
+            self._refreshing = asyncio.create_task(self._deepened(), name="refresh memories")
+
+    async def _deepened(self) -> None:
+        """Notice what changed, where that takes long, and work out what it means, a bit at a time."""
+        if not self._is_quick:
+            await asyncio.to_thread(self._refresh)
+        for ranker in self._rankers:
+            while await asyncio.to_thread(ranker.deepen, seconds=DEEPEN_SECONDS):
+                pass
 
     def _learn(self) -> None:
         words, self._words = self._words, None

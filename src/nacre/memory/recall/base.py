@@ -137,3 +137,7 @@ class Ranker(Protocol):
     def everything(self) -> Sequence[Ranked]:
         """Every memory, unranked."""
         ...
+
+    def deepen(self, *, seconds: float) -> int:
+        """Spend so long on what no message waits for; how many memories are left to be looked at."""
+        ...

@@ -10,7 +10,7 @@ import os
 import re
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -29,6 +29,7 @@ from nacre.memory.recall.local.index import Index
 from nacre.memory.recall.local.persist import Kept, save
 from nacre.memory.recall.local.ranker import Ranker
 from nacre.memory.recall.local.schema import Doc
+from nacre.memory.recall.semantic.meaning import Meaning, text_of
 from nacre.store import disk
 
 MAX_FILE_BYTES = 256 * 1024
@@ -46,11 +47,18 @@ class LocalIndex:
     """Ranks the memories of one directory; safe to use from several threads."""
 
     def __init__(
-        self, directory: Path, cache: Path, *, writes: bool = True, clock: Clock = SYSTEM_CLOCK
+        self,
+        directory: Path,
+        cache: Path,
+        *,
+        writes: bool = True,
+        meaning: Meaning | None = None,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._directory = directory
         self._folder = cache / "recall"
         self._writes = writes
+        self._meaning = meaning
         self._clock = clock
         self._lock = threading.RLock()
         self._kept: Kept | None = None
@@ -95,8 +103,18 @@ class LocalIndex:
             if head is not None
         ]
 
+    def deepen(self, *, seconds: float) -> int:
+        """Work out what files mean, for about so long; how many are left. Nothing without the extra."""
+        if self._meaning is None:
+            return 0
+        with self._lock:
+            stamps = dict(self._stamps)
+        return self._meaning.catch_up(_Texts(self._directory, stamps), seconds=seconds, stamps=stamps)
+
     def close(self) -> None:
         """Let the file go; a later call opens it again."""
+        if self._meaning is not None:
+            self._meaning.close()
         with self._lock:
             if self._unsaved and self._is_open:
                 self._save()
@@ -107,7 +125,11 @@ class LocalIndex:
 
     def _ranked(self, query: Query, limit: int) -> list[Ranked]:
         asked = query.now.astimezone().date()
-        ranking = Ranker(self._index).rank(query.text, asked=asked, limit=limit)
+        ranker = Ranker(self._index)
+        if self._meaning is not None and self._meaning.is_ready:
+            ranking = self._meaning.rank(ranker, query.text, asked=asked, limit=limit)
+        else:
+            ranking = ranker.rank(query.text, asked=asked, limit=limit)
         heads = {pick.id: entry for pick in ranking.picks if (entry := self._head(pick.id)) is not None}
         return judged(ranking, heads, self._directory, query, self._rarity)
 
@@ -143,14 +165,11 @@ class LocalIndex:
             self._learn(file, found[file])
 
     def _learn(self, file: str, stamp: str) -> None:
-        try:
-            descriptor = disk.open_regular(self._directory / file, os.O_RDONLY)
-            with os.fdopen(descriptor, "rb") as source:
-                data = source.read(MAX_FILE_BYTES)
-                when = os.fstat(source.fileno()).st_mtime
-        except OSError:
+        read = _read(self._directory / file)
+        if read is None:
             self._forget(file)
             return
+        data, when = read
         entry = read_entry(file, data, written=datetime.fromtimestamp(when, UTC))
         self._index.add(analyse(_doc(entry, data)))
         self._heads[file] = replace(entry, body="")
@@ -187,6 +206,33 @@ class LocalIndex:
                 Path(name).replace(self._folder / FILE)
             finally:
                 Path(name).unlink(missing_ok=True)
+
+
+class _Texts(Mapping[str, str]):
+    """What files say, each read when it is asked for."""
+
+    def __init__(self, directory: Path, files: Mapping[str, str]) -> None:
+        self._directory = directory
+        self._files = files
+
+    def __getitem__(self, file: str) -> str:
+        read = _read(self._directory / file) if file in self._files else None
+        return text_of(_doc(read_entry(file, read[0]), read[0])) if read else ""
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._files)
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+
+def _read(path: Path) -> tuple[bytes, float] | None:
+    """The start of a file and its time; none for what is no plain file that can be read."""
+    try:
+        with os.fdopen(disk.open_regular(path, os.O_RDONLY), "rb") as source:
+            return source.read(MAX_FILE_BYTES), os.fstat(source.fileno()).st_mtime
+    except OSError:
+        return None
 
 
 def _stamps(directory: Path, now: int) -> Iterator[tuple[str, str]]:
