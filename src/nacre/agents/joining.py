@@ -34,7 +34,7 @@ def join(session: Session, known: Known, hands: Hands, *, leaves: bool) -> None:
         session.riders.append(Announcer(known.instructions, hands.workspace, session.view))
 
 
-def join_recall(
+async def join_recall(
     session: Session, known: Known, hands: Hands, settings: Settings, stack: AsyncExitStack, *, leaves: bool
 ) -> Recaller | None:
     """Let recall add memories to the messages of a session, if there are any and it is switched on (R1)."""
@@ -65,7 +65,7 @@ def join_recall(
     session.riders.append(recaller)
     session.on_cancel.append(recaller.stop)
     stack.push_async_callback(recaller.close)
-    recaller.warm()
+    await recaller.warm()
     return recaller
 
 

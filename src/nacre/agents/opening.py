@@ -95,7 +95,7 @@ async def open_agent(
         model = choice.model if choice else settings.model or UNNAMED
         talk = _session(_base(model, known, tools, settings, clock), opened, settings, clock)
         join(talk, known, hands, leaves=leaves)
-        recaller = join_recall(talk, known, hands, settings, stack, leaves=leaves)
+        recaller = await join_recall(talk, known, hands, settings, stack, leaves=leaves)
         rewind = hands.belong_to(talk, keeper.folder if keeper else None)
         agent = Agent(talk, provider, tools, limits=_limits(settings))
         stack.push_async_callback(agent.cancel)

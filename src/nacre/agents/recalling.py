@@ -43,6 +43,8 @@ RECALLED = "recalled"
 """The kind of note that says which memories ride with which record."""
 LOCAL_CAP_SECONDS = 0.020
 """What recall may take of a turn's time (R1); what comes later rides with the next message."""
+WARM_SECONDS = 0.25
+"""What opening a session may take longer, so that its first message finds the index ready."""
 SELECTOR_SECONDS = 10.0
 """A small model that has not answered by then is not worth waiting for."""
 DEEPEN_SECONDS = 0.25
@@ -103,6 +105,8 @@ class Recaller:
         self._late: list[asyncio.Task[tuple[Pick, ...]]] = []
         self._refreshing: asyncio.Task[None] | None = None
         self._is_warm = False
+        self._is_fresh = False
+        """Everything was looked at just now, so that the first message need not do it again."""
         self._is_quick = True
         """Looking for changes takes no time worth speaking of, so that it can go before the ranking."""
 
@@ -122,9 +126,10 @@ class Recaller:
         query = Query(text=text, now=self._clock.now(), recent_tools=_recent_tools(view))
         return [*late, *await self._looked_up(query, already)]
 
-    def warm(self) -> None:
-        """Get the indexes ready while nobody has said anything yet."""
+    async def warm(self) -> None:
+        """Get the indexes ready while nobody has said anything yet; a large one goes on by itself."""
         self._refreshing = asyncio.create_task(asyncio.to_thread(self._refresh), name="refresh memories")
+        await asyncio.wait([self._refreshing], timeout=WARM_SECONDS)
 
     def stop(self) -> None:
         """The turn was cancelled, and with it what was still being looked for."""
@@ -183,15 +188,16 @@ class Recaller:
             words.learn()
 
     def _local(self, query: Query, already: Already) -> Recalled:
-        if self._is_quick:
+        if self._is_quick and not self._is_fresh:
             self._refresh()
+        self._is_fresh = False
         return recall(query, self._rankers, already=already, drift=self._drift, clock=self._clock)
 
     def _refresh(self) -> None:
         begun, is_first = self._clock.seconds(), not self._is_warm
         for ranker in self._rankers:
             ranker.refresh()
-        self._is_warm = True
+        self._is_warm, self._is_fresh = True, is_first
         # The first time everything may have to be read; that says nothing about the next.
         self._is_quick = is_first or self._clock.seconds() - begun < LOCAL_CAP_SECONDS / 2
 
