@@ -11,6 +11,7 @@ import pytest
 
 from nacre.agents.opening import Ready, open_agent
 from nacre.agents.recalling import RECALLED, Aid, Recaller, Selector, recall_once
+from nacre.cli.slash_memory import correct, forget
 from nacre.memory.directory import Memory
 from nacre.memory.entry import Change, Draft
 from nacre.memory.recall.base import Query, Ranked
@@ -257,3 +258,25 @@ async def test_what_is_gone_from_the_project_is_said_beside_the_memory(settings:
     assert pick.drift is not None
     assert [one.text for one in pick.drift.gone] == ["tools/zebra_import.py"]
     assert "tools/zebra_import.py" in pick.text.partition("</memory>")[0].rpartition("looked up")[2]
+
+
+async def test_what_a_reply_had_in_view_can_be_corrected_and_forgotten_by_its_number(
+    settings: Settings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Q6: by the person's own hand, undoable."""
+    provider = ScriptedProvider([say("Thursday."), say("Tea.")])
+    async with open_agent(settings, provider=provider) as ready:
+        await forget(ready, "")
+        await talk(ready, "when do releases go out?", "which tea does the person drink?")
+        await forget(ready, "")
+        await correct(ready, "1 Releases go out on Mondays.")
+        await forget(ready, "2")
+        await forget(ready, "9")
+    told = capsys.readouterr().out
+    assert told.startswith("no memory was given to this conversation yet")
+    assert "  2 the_person_drinks_green_tea.md" in told
+    memory = await memory_of(settings)
+    bodies = {entry.body.strip() for entry in await memory.list()}
+    assert "Releases go out on Mondays." in bodies
+    assert not any("tea" in body for body in bodies)
+    assert [one.author for one in (await memory.log())[:2]] == ["user", "user"]

@@ -23,6 +23,7 @@ from nacre.cache.rules import put_in_force, with_overrides
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import SessionNotFound
 from nacre.loop.limits import Limits
+from nacre.memory.directory import Memory
 from nacre.memory.recall.base import Recalled
 from nacre.providers.base import Provider
 from nacre.providers.choose import Choice, build, choose, leaves_machine
@@ -54,6 +55,8 @@ class Ready:
     rewind: Rewind
     notices: tuple[str, ...] = ()
     recaller: Recaller | None = None
+    memories: tuple[Memory, ...] = ()
+    """The project's, the team's and the person's, as far as there are any."""
 
     def recalled(self) -> Recalled | None:
         """What the last message got from memory, and why."""
@@ -100,7 +103,7 @@ async def open_agent(
         agent = Agent(talk, provider, tools, limits=_limits(settings))
         stack.push_async_callback(agent.cancel)
         told = (*(opened.notices if opened else ()), *hands.notices(), *known.notices)
-        yield Ready(agent, choice, hands, rewind, told, recaller)
+        yield Ready(agent, choice, hands, rewind, told, recaller, known.memories)
 
 
 def _leaves(choice: Choice | None, settings: Settings) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 
 from nacre.agents.counting import Counting
 from nacre.agents.memory_places import memory_paths
@@ -312,6 +313,12 @@ async def recall_once(settings: Settings, text: str) -> Recalled:
         return found
 
     return await asyncio.to_thread(looked_up)
+
+
+def in_view(view: View) -> list[Path]:
+    """The memories that the model was given and still sees, in that order (Q6)."""
+    files = (str(file) for note in standing(view, RECALLED) for file in _listed(note.fact("files")))
+    return [Path(file) for file in dict.fromkeys(files)]
 
 
 def memories_of(records: Sequence[Record]) -> tuple[int, int]:

@@ -213,6 +213,20 @@ def _recall(text: str, scene: Scene) -> Ending:
     return None
 
 
+def _forget(text: str, scene: Scene) -> Ending:
+    from nacre.cli.slash_memory import forget
+
+    scene.run(forget(scene.ready, text))
+    return None
+
+
+def _correct(text: str, scene: Scene) -> Ending:
+    from nacre.cli.slash_memory import correct
+
+    scene.run(correct(scene.ready, text))
+    return None
+
+
 def _exit(_: str, __: Scene) -> Ending:
     return Leave()
 
@@ -227,5 +241,9 @@ COMMANDS = {
     "retry": Command(_retry, "ask again after a failure, without new words"),
     "tasks": Command(_tasks, "the task list"),
     "recall": Command(_recall, "which memories the last message got, and why; /recall TEXT tries words"),
+    "forget": Command(
+        _forget, "forget a memory this conversation was given: /forget N; without N, the list"
+    ),
+    "correct": Command(_correct, "let such a memory say something else: /correct N TEXT"),
     "exit": Command(_exit, "leave (also Ctrl-D)"),
 }
