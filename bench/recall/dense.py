@@ -112,7 +112,7 @@ class Fusion:
 
 
 def encoder() -> Callable[[list[str]], Any]:
-    """The model alone, without what is kept: by sentence-transformers, or else by nacre's own reading of it."""
+    """The model alone, nothing kept: by sentence-transformers, or else by nacre's own reading of it."""
     if importlib.util.find_spec("sentence_transformers") is None:
         import numpy as np
 
