@@ -40,7 +40,7 @@ def judged(
         entry = heads.get(pick.id)
         if entry is None:
             continue
-        factor = _in_use(entry, tools)
+        factor = _in_use(entry, tools) if tools else 1.0
         when = entry.modified or entry.written
         placed = pick.placed and replace(pick.placed, place=(when.isoformat() if when else "", 0))
         found.append(

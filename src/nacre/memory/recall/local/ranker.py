@@ -23,8 +23,8 @@ from nacre.memory.recall.local.schema import Doc
 
 CANDIDATES = 120
 """Files weighed in full; 300 found nothing more on LoCoMo (not tried on the others)."""
-ORDERED = 20
-"""Picks that may come to be attached, and so may need ordering."""
+TOLD = 20
+"""Picks of which it is said what speaks for them and where they stand: the rest is not attached anyway."""
 NEIGHBOURS_OF = 60
 """The best files whose neighbours are weighed too: an answer often stands beside the words asked for."""
 
@@ -69,11 +69,11 @@ class Ranker:
             ((sum(map(mul, learnt, vector)), -i) for i, vector in enumerate(vectors)), reverse=True
         )
         scored = [(score, vectors[-i]) for score, i in order]
-        picks = [self._pick(numbers[-i], score, vectors[-i], learnt) for score, i in order[:limit]]
-        picks[:ORDERED] = [
-            replace(one, placed=self.placed(numbers[-i], match, question))
-            for one, (_, i) in zip(picks[:ORDERED], order, strict=False)
-        ]
+        picks = [Pick(self._id(numbers[-i]), score, {}) for score, i in order[:limit]]
+        # To say why takes longer than to rank: only of those that may come to be attached is it asked.
+        for place, (one, (_, i)) in enumerate(zip(picks[:TOLD], order, strict=False)):
+            placed = self.placed(numbers[-i], match, question)
+            picks[place] = replace(one, parts=_parts(vectors[-i], learnt), placed=placed)
         return Ranking(picks, confidence(question, self._unknown(question), scored, learnt))
 
     def weigh(self, question: Question, match: Match) -> tuple[list[int], list[list[float]]]:
@@ -112,11 +112,14 @@ class Ranker:
         postings = self.index.postings
         return sum(t.weight for t in question.terms if t.text not in postings) / question.total
 
-    def _pick(self, number: int, score: float, vector: Vector, learnt: Vector) -> Pick:
+    def _id(self, number: int) -> str:
         entry = self.index.entries[number]
-        parts = {
-            name: round(weight * value, 4)
-            for name, weight, value in zip(FEATURES, learnt, vector, strict=True)
-            if value
-        }
-        return Pick(entry.id if entry else "", score, parts)
+        return entry.id if entry else ""
+
+
+def _parts(vector: Vector, learnt: Vector) -> dict[str, float]:
+    return {
+        name: round(weight * value, 4)
+        for name, weight, value in zip(FEATURES, learnt, vector, strict=True)
+        if value
+    }

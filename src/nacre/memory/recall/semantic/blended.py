@@ -23,7 +23,7 @@ from nacre.memory.recall.local.features import FEATURES, Evidence, assistants
 from nacre.memory.recall.local.index import Index
 from nacre.memory.recall.local.match import Match
 from nacre.memory.recall.local.question import Question, read
-from nacre.memory.recall.local.ranker import CANDIDATES, ORDERED, Pick, Ranker, Ranking
+from nacre.memory.recall.local.ranker import CANDIDATES, TOLD, Pick, Ranker, Ranking
 
 SEMANTIC_FEATURES = ("similar", "similar_before", "similar_after", "similar_around")
 BESIDE = (-1, 1, -2, 2)
@@ -76,7 +76,7 @@ def rank(ranker: Ranker, text: str, likeness: Likeness, *, asked: date | None, l
             id=entry.id if (entry := index.entries[numbers[-i]]) else "",
             score=score,
             parts=weighed.parts(-i),
-            placed=ranker.placed(numbers[-i], match, question) if place < ORDERED else None,
+            placed=ranker.placed(numbers[-i], match, question) if place < TOLD else None,
         )
         for place, (score, i) in enumerate(order)
     ]
