@@ -134,3 +134,25 @@ async def test_a_session_that_another_program_began_is_told_what_stands_ahead_of
     assert str(provider.requests[0].messages).count("Answer briefly.") == 1
     assert str(provider.requests[1].messages).count("Answer briefly.") == 1
     assert "MEMORY.md" in str(provider.requests[0].messages)
+
+
+@pytest.mark.moves_prefix(reason="rewind")
+async def test_what_a_rewind_takes_away_is_told_again(project: Path) -> None:
+    """M25: the opening comes with the next first message, and a change that was rewound is told again."""
+    provider = ScriptedProvider([say("one"), say("two"), say("three"), say("four")])
+    async with open_agent(settings_of(project), provider=provider) as ready:
+        for text in ("hello", "go on"):
+            async for _ in ready.agent.run(text):
+                pass
+            (project / "CLAUDE.md").write_text("Answer at length.")
+        assert "Answer at length." in tail(provider)
+        await ready.rewind.forget(ready.rewind.points()[-1])
+        async for _ in ready.agent.run("go on again"):
+            pass
+        assert "Answer at length." in tail(provider)
+        await ready.rewind.forget(ready.rewind.points()[0])
+        async for _ in ready.agent.run("from the start"):
+            pass
+    first = str(provider.requests[-1].messages[0]["content"])
+    assert "MEMORY.md" in first
+    assert "Answer briefly." in first

@@ -9,8 +9,11 @@ import pytest
 from nacre.agents.opening import open_agent
 from nacre.memory.directory import Memory
 from nacre.memory.entry import Change, Draft
+from nacre.messages.blocks import ToolCall
+from nacre.messages.events import ResultReady
 from nacre.settings import Settings, load
-from nacre.testing import ScriptedProvider, call, say
+from nacre.testing import ScriptedProvider, call, say, together
+from nacre.tools.guard import Answer
 
 HAND = Change(author="user", reason="by hand")
 
@@ -88,3 +91,84 @@ async def test_a_file_written_by_hand_of_a_tool_is_judged_too(settings: Settings
     (entry,) = await memory.list()
     assert entry.origin == "untrusted"
     assert "deploying.md" not in (await memory.index()).text
+
+
+SLEEP = {"command": "sleep 9"}
+SECRET = "The salary is 81,000 a year."
+
+
+async def with_secret(settings: Settings, body: str = SECRET) -> Path:
+    memory = await memory_of(settings)
+    saved = await memory.save(Draft(body=body, name="Pay", description="pay", local_only=True), HAND)
+    return memory.location.directory / saved.entry.file
+
+
+async def test_a_turn_that_is_cancelled_lets_nothing_out_either(settings: Settings) -> None:
+    """M27: what had been read is recorded without those words."""
+    file = await with_secret(settings)
+    provider = ScriptedProvider([
+        together("", ToolCall("a", "Read", {"file_path": str(file)}), ToolCall("b", "Bash", SLEEP)),
+        say("done"),
+    ])  # fmt: skip
+    async with open_agent(settings, provider=provider, ask=yes) as ready:
+        turn = ready.agent.run("look")
+        async for event in turn:
+            if isinstance(event, ResultReady):
+                break
+        await turn.aclose()
+        await ready.agent.cancel()
+        async for _ in ready.agent.run("go on"):
+            pass
+    assert "kept on this machine" in str(provider.requests[-1].messages)
+    assert "81,000" not in str(provider.requests[-1].messages)
+
+
+async def test_a_session_held_on_this_machine_is_sent_away_without_them(settings: Settings) -> None:
+    """M27: what a local model was told, a remote one that goes on is not."""
+    file = await with_secret(settings)
+    local = load(settings.cwd, {"HOME": str(settings.home), "NACRE_HOME": str(settings.home)})
+    async with open_agent(local) as ready:
+        assert ready.choice is not None
+        assert ready.choice.model == "embedded"
+        async for _ in ready.agent.run(f"read {file}"):
+            pass
+        assert "81,000" in str(ready.agent.session.view.messages)
+    provider = ScriptedProvider([say("hm")])
+    async with open_agent(settings, provider=provider, session="latest") as ready:
+        async for _ in ready.agent.run("and now?"):
+            pass
+    assert "kept on this machine" in str(provider.requests[-1].messages)
+    assert "81,000" not in str(provider.requests[-1].messages)
+
+
+@pytest.mark.parametrize("body", ["密码是九五二七", "77-4711", SECRET])
+async def test_short_words_and_memory_that_is_off_make_no_hole(settings: Settings, body: str) -> None:
+    """M27, M21: also with --no-memory a command may read the file."""
+    file = await with_secret(settings, body)
+    off = load(settings.cwd, {"NACRE_HOME": str(settings.home), "NACRE_DISABLE_AUTO_MEMORY": "1"})
+    for one in (settings, off):
+        provider = ScriptedProvider([call("Bash", command=f"cat {file}"), say("done")])
+        async with open_agent(one, provider=provider, ask=yes) as ready:
+            async for _ in ready.agent.run("look"):
+                pass
+        assert body not in str(provider.requests[-1].messages)
+
+
+async def test_what_nacre_put_inside_a_result_is_not_taken_for_the_tools_words(settings: Settings) -> None:
+    """M16b, R1: on a model that strips thinking, instructions ride inside the last result."""
+    model = load(settings.cwd, {"NACRE_HOME": str(settings.home), "NACRE_MODEL": "claude-haiku-4-5"})
+    (settings.cwd / "web").mkdir()
+    (settings.cwd / "web" / "CLAUDE.md").write_text("Never use inline styles on any page of the shop.")
+    (settings.cwd / "web" / "a.html").write_text("<p>")
+    provider = ScriptedProvider([
+        call("Read", file_path=str(settings.cwd / "web" / "a.html")),
+        call("remember", text="Never use inline styles on any page of the shop.", type="feedback"),
+        say("done"),
+    ])  # fmt: skip
+    await play(model, provider, "look at the page")
+    (entry,) = await (await memory_of(settings)).list()
+    assert entry.origin == "agent"
+
+
+async def yes(*_: object) -> Answer:
+    return "once"

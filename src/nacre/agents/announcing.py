@@ -25,23 +25,20 @@ class Announcer:
     """Knows what the model was told of the instructions, and tells it what is new; owned by one session."""
 
     def __init__(self, instructions: Instructions, workspace: Workspace, view: View) -> None:
-        self._now = instructions
+        self._opening = self._now = instructions
         self._workspace = workspace
         self._looked_at: set[Path] = set()
-        self._told: dict[str, str] = {}
+        self._told = _told_in(view)
         """Digests by path."""
-        for note in view.noted(INSTRUCTIONS):
-            self._told |= _as_told(note.fact("files"))
-        self._is_opening = not view.noted(OPENING)
-        """The opening of a new session, which tells them all, is not recorded yet."""
 
     async def beside(self, said: Said, view: View) -> Sequence[Extra]:
         """What touched files bring along goes with results; what changed on disk with a person's words."""
+        self._told = _told_in(view)
         if any(isinstance(block, ToolResult) for block in said.blocks):
             return await self._arrived()
-        if self._is_opening:
-            self._is_opening = False
-            return [self._noted(self._now.all_files)] if self._now.all_files else []
+        if not view.noted(OPENING):
+            files = self._opening.all_files
+            return [self._noted(files)] if files else []
         return await self._changed()
 
     async def _arrived(self) -> list[Extra]:
@@ -88,6 +85,13 @@ class Announcer:
         self._told |= told
         facts: JsonObject = {"files": {**told}}
         return Extra(kind=INSTRUCTIONS, text=text, facts=facts, notice=notice)
+
+
+def _told_in(view: View) -> dict[str, str]:
+    told: dict[str, str] = {}
+    for note in view.noted(INSTRUCTIONS):
+        told |= _as_told(note.fact("files"))
+    return told
 
 
 def _as_told(written: object) -> dict[str, str]:

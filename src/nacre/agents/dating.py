@@ -24,16 +24,14 @@ class Calendar:
 
     def __init__(self, clock: Clock, view: View) -> None:
         self._clock = clock
-        self._told = _last_told(view)
+        self._opened = clock.now().astimezone().date()
+        """What the opening of a new session says."""
 
     async def beside(self, said: Said, view: View) -> Sequence[Extra]:
         """The new date, with a person's words; in the middle of the work it can wait."""
         today = self._clock.now().astimezone().date()
-        before, is_result = self._told, any(isinstance(block, ToolResult) for block in said.blocks)
-        if is_result or before == today:
-            return []
-        self._told = today
-        if before is None:
+        before = _last_told(view) or self._opened
+        if before == today or any(isinstance(block, ToolResult) for block in said.blocks):
             return []
         text = prompts.render(NEW_DAY, before=_spelled(before), now=_spelled(today))
         return [Extra(kind=DAY, text=text, facts={"date": today.isoformat()})]

@@ -15,7 +15,7 @@ from nacre.agents.session import Session
 from nacre.memory.recall.local_index import LocalIndex
 from nacre.memory.recall.semantic.meaning import meaning
 from nacre.memory.recall.word_cache import WordCache
-from nacre.providers.choose import build, choose, small_model
+from nacre.providers.choose import build, choose, leaves_machine, small_model
 from nacre.settings import Settings
 
 RECALL_DRIFT_SECONDS = 0.010
@@ -26,9 +26,8 @@ def join(session: Session, known: Known, hands: Hands, *, leaves: bool) -> None:
     """Tie everything that was opened for a session to it; `leaves` as in `recollect`."""
     session.tellers.append(hands.notices)
     known.witness.attend(session.transcript)
-    directories = [memory.location.directory for memory in known.memories]
-    if leaves and directories:
-        session.filters.append(StaysHere(*directories))
+    if leaves and known.directories:
+        session.filters.append(StaysHere(*known.directories))
     session.riders.append(Calendar(session.clock, session.view))
     if known.instructions is not None:
         session.riders.append(Announcer(known.instructions, hands.workspace, session.view))
@@ -79,4 +78,9 @@ def _selector(session: Session, settings: Settings, stack: AsyncExitStack) -> Se
         return None
     provider = build(choice, settings.environ)
     stack.push_async_callback(provider.close)
-    return Selector(provider=provider, model=choice.model, pay=session.pay)
+    return Selector(
+        provider=provider,
+        model=choice.model,
+        pay=session.pay,
+        leaves=leaves_machine(choice, settings.environ),
+    )

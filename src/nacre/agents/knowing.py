@@ -13,7 +13,7 @@ from nacre.agents.privacy import Witness
 from nacre.agents.session import Keeper
 from nacre.agents.sharing import share
 from nacre.clock import Clock
-from nacre.errors import StoreError, ToolError
+from nacre.errors import NacreError, StoreError, ToolError
 from nacre.memory.daily import daily_tools
 from nacre.memory.directory import Memory
 from nacre.memory.entry import Change
@@ -49,6 +49,8 @@ class Known:
     notices: tuple[str, ...] = ()
     session: str = ""
     witness: Witness = field(default_factory=Witness)
+    directories: tuple[Path, ...] = ()
+    """Every memory directory there is, read or not: what says `local-only` in it must not leave (M27)."""
 
     @property
     def memories(self) -> tuple[Memory, ...]:
@@ -94,6 +96,7 @@ async def recollect(
         notices=(*instructions.warnings, *asks),
         context=render_context(instructions),
         session=keeper.session_id if keeper else "",
+        directories=_directories(settings),
     )
     location = locate(memory_paths(settings)) if settings.memory.is_on else None
     if location is None or not (keeper is not None or location.directory.is_dir()):
@@ -103,6 +106,17 @@ async def recollect(
         return await _told(known, settings, clock, leaves=leaves)
     except StoreError as error:
         return replace(known, memory=None, team=None, notices=(*known.notices, f"memory is off: {error}"))
+
+
+def _directories(settings: Settings) -> tuple[Path, ...]:
+    """Where memories may lie; a place that cannot be worked out holds none."""
+    paths = memory_paths(settings)
+    try:
+        project = locate(paths)
+        places = (project, team_location(project), user_location(memory_base(paths)))
+    except NacreError:
+        return ()
+    return tuple(place.directory for place in places)
 
 
 async def _with_memories(

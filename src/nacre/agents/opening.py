@@ -15,6 +15,7 @@ from nacre.agents.joining import join, join_recall
 from nacre.agents.kept import Opened, mend, start
 from nacre.agents.kept import resume as resume_log
 from nacre.agents.knowing import Known, recollect
+from nacre.agents.privacy import StaysHere
 from nacre.agents.recalling import Recaller
 from nacre.agents.rewind import Rewind
 from nacre.agents.session import Base, Session, SessionSettings
@@ -96,19 +97,35 @@ async def open_agent(
             known = await recollect(settings, stack, keeper=keeper, clock=clock, leaves=leaves)
             tools = hands.with_memory(known)
         model = choice.model if choice else settings.model or UNNAMED
-        talk = _session(_base(model, known, tools, settings, clock), opened, settings, clock)
+        base, opened = _base(model, known, tools, settings, clock), await _fit_to_go(opened, known, leaves)
+        talk = _session(base, opened, settings, clock)
         join(talk, known, hands, leaves=leaves)
         recaller = await join_recall(talk, known, hands, settings, stack, leaves=leaves)
         rewind = hands.belong_to(talk, keeper.folder if keeper else None)
         agent = Agent(talk, provider, tools, limits=_limits(settings))
         stack.push_async_callback(agent.cancel)
-        told = (*(opened.notices if opened else ()), *hands.notices(), *known.notices)
-        yield Ready(agent, choice, hands, rewind, told, recaller, known.memories)
+        yield Ready(agent, choice, hands, rewind, _told(opened, hands, known), recaller, known.memories)
+
+
+async def _fit_to_go(opened: Opened | None, known: Known, leaves: bool) -> Opened | None:
+    """A log as it may be sent: one that was written with a model on this machine may hold what must stay."""
+    if opened is None or not leaves:
+        return opened
+    return replace(opened, records=await StaysHere(*known.directories).over(opened.records))
+
+
+def _told(opened: Opened | None, hands: Hands, known: Known) -> tuple[str, ...]:
+    """What there is to say before the first turn."""
+    return (*(opened.notices if opened else ()), *hands.notices(), *known.notices)
 
 
 def _leaves(choice: Choice | None, settings: Settings) -> bool:
     """Whether what the model is told leaves the machine; nobody knows where a provider of one's own is."""
-    return choice is None or leaves_machine(choice, settings.environ)
+    if choice is None:
+        return True
+    named = settings.fallback_model
+    hired = [choice, *([choose(named, settings.environ)] if named else [])]
+    return any(leaves_machine(one, settings.environ) for one in hired)
 
 
 def _in_force(settings: Settings) -> Settings:

@@ -64,6 +64,8 @@ class Selector:
 
     provider: Provider
     model: str
+    leaves: bool = True
+    """What it is asked leaves the machine, so that local-only memories are not on its list (M27)."""
     pay: Callable[[Usage, str], None] = _nobody_pays
     """Told what each question cost."""
 
@@ -119,7 +121,7 @@ class Recaller:
         text = "\n".join(block.text for block in said.blocks if isinstance(block, Text))
         if self._counting is not None:
             self._counting.answered(view, text)
-        already = self._already(view)
+        already = _with(self._already(view), late)
         skipped = why_skip(text, is_on=True, attached_bytes=already.attached_bytes, has_files=True)
         if skipped:
             self.last = Recalled(query=text, skipped=skipped)
@@ -145,7 +147,7 @@ class Recaller:
         for task in tasks:
             task.cancel()
         for task in tasks:
-            with suppress(asyncio.CancelledError):
+            with suppress(asyncio.CancelledError, Exception):
                 await task
 
     async def _looked_up(self, query: Query, already: Already) -> list[Extra]:
@@ -154,6 +156,9 @@ class Recaller:
         if not done:
             self._late.append(asyncio.create_task(_picks_of(work), name="late recall"))
             self.last = Recalled(query=query.text, problem="the index is not ready yet; the picks come later")
+            return []
+        if (error := work.exception()) is not None:
+            self.last = Recalled(query=query.text, problem=f"recall failed: {error}")
             return []
         self.last = work.result()
         if self._counting is not None:
@@ -207,6 +212,7 @@ class Recaller:
         picked = {str(one.ranked.path) for one in found.picks}
         places = MAX_PICKS - len(picked)
         there = await asyncio.to_thread(candidates, query, self._rankers)
+        already = replace(already, hides_local=already.hides_local or self._selector.leaves)
         new = [one for one in there if _may_ride(one, already) and str(one.path) not in picked]
         if not new or places <= 0:
             return ()
@@ -225,7 +231,10 @@ class Recaller:
         done = [task for task in self._late if task.done()]
         self._late = [task for task in self._late if not task.done()]
         seen = self._already(view)
-        picks = [one for task in done if not task.cancelled() for one in task.result()]
+        found = [
+            one for task in done if not task.cancelled() and not task.exception() for one in task.result()
+        ]
+        picks = list({str(one.ranked.path): one for one in found}.values())
         kept, _ = within_budget(
             [one for one in picks if str(one.ranked.path) not in seen.paths], seen.attached_bytes
         )
@@ -241,6 +250,14 @@ class Recaller:
             attached_bytes=sum(_number(note.fact("bytes")) for note in notes),
             hides_local=self._hides_local,
         )
+
+
+def _with(already: Already, late: Sequence[Extra]) -> Already:
+    """What rides along already, too: it is not in the view yet."""
+    riding = [one for one in late if one.kind == RECALLED]
+    paths = {str(path) for one in riding for path in _listed(one.facts.get("files"))}
+    size = sum(_number(one.facts.get("bytes")) for one in riding)
+    return replace(already, paths=already.paths | paths, attached_bytes=already.attached_bytes + size)
 
 
 def _booked(usage: Usage, model: str) -> Extra:

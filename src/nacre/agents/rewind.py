@@ -103,7 +103,14 @@ class Rewind:
         start = next(i for i, record in enumerate(live) if record.id == point.message_id)
         if all(isinstance(record, Said) and record.meta for record in live[:start]):
             start = 0  # what was said ahead of the first message goes with it, and comes again with the next
-        undone = live[start:]
+        undone: list[Record] = list(live[start:])
+        gone = {record.id for record in undone}
+        # What the log says of words that are gone is no longer so: riders must tell it again.
+        undone += [
+            one
+            for one in records
+            if isinstance(one, Noted) and one.id not in dead and one.fact("record") in gone
+        ]
         now = self._clock.now()
         await self._transcript.append(
             *(Undone(id=self._clock.new_id(), at=now, target=record.id) for record in reversed(undone))

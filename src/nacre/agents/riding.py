@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
@@ -14,6 +15,10 @@ from nacre.messages.view import View
 
 RECORD = "record"
 """The fact of a note that names the record whose words it is about."""
+
+
+INSIDE = "inside"
+"""The fact of a note that tells such words apart from the tool's own, when they ride inside its result."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,8 +61,15 @@ def with_extras(
             records.append(behind)
             place = behind.id
         facts: JsonObject = {**extra.facts, RECORD: place}
+        if extra.text and inside:
+            facts[INSIDE] = digest(extra.text)
         records.append(Noted(id=clock.new_id(), at=clock.now(), kind=extra.kind, facts=facts))
     return records
+
+
+def digest(text: str) -> str:
+    """What stands for a text in a note."""
+    return hashlib.blake2b(text.encode(errors="replace"), digest_size=8).hexdigest()
 
 
 def standing(view: View, kind: str) -> list[Noted]:

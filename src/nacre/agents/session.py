@@ -204,13 +204,18 @@ class Session:
 
     async def keep(self, said: Said) -> Sequence[Record]:
         """The loop's slot: words or results as they are recorded, with what others add to them."""
-        for passed in self.filters:
-            said = await passed(said)
+        said = await self.sift(said)
         extras: list[Extra] = []
         for rider in self.riders:
             extras += await rider.beside(said, self.view)
         self._untold += [extra.notice for extra in extras if extra.notice]
         return with_extras(said, extras, self.clock, inside_results=self.profile.strips_old_thinking)
+
+    async def sift(self, said: Said) -> Said:
+        """The loop's slot: words or results without what must not leave."""
+        for passed in self.filters:
+            said = await passed(said)
+        return said
 
     async def fit(self, view: View, overflow: PromptTooLong | None) -> list[Record]:
         """The loop's slot: what must happen to the view before it can be sent."""

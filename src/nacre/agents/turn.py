@@ -29,7 +29,7 @@ async def turn(
     def ask(view: View, max_output: int) -> AsyncGenerator[ProviderEvent, None]:
         return provider.stream(session.send(view, max_output))
 
-    slots = Slots(fit=session.fit, keep=session.keep, heard=session.heard)
+    slots = Slots(fit=session.fit, keep=session.keep, heard=session.heard, sift=session.sift)
     loop = run(session.transcript, ask, tools, slots=slots, limits=limits, clock=session.clock)
     try:
         async with aclosing(loop) as events:

@@ -50,14 +50,18 @@ async def _run(options: RunOptions) -> int:
             if options.output_format == "stream-json" and (line := event_json(event)):
                 print(json.dumps(line, ensure_ascii=False), flush=True)
         assert done is not None
-        result = _result(answer, ready.agent.session, done)
-    if options.output_format == "text":
-        print(answer)
-    elif options.output_format == "json":
+        # Before anything is closed: what goes wrong then must not cost an answer that was paid for.
+        _tell(answer, _result(answer, ready.agent.session, done), options.output_format)
+    return 0 if done.outcome == "answered" else 1
+
+
+def _tell(answer: str, result: JsonObject, output_format: str) -> None:
+    if output_format == "text":
+        print(answer, flush=True)
+    elif output_format == "json":
         print_json(result)
     else:
         print(json.dumps({"type": "result", **result}, ensure_ascii=False), flush=True)
-    return 0 if done.outcome == "answered" else 1
 
 
 def _result(answer: str, session: Session, done: TurnDone) -> JsonObject:

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 def end_on_signals() -> None:
     """Leave through the usual clean-up when one of these signals comes; for a thread that only waits."""
-    for number in ENDING:
+    for number in _heeded():
         signal.signal(number, _leave)
 
 
@@ -29,7 +29,7 @@ def run_to_end(work: Coroutine[Any, Any, T]) -> T:
     async def cancellable() -> T:
         task = asyncio.current_task()
         assert task is not None, "a coroutine runs in a task"
-        for number in ENDING:
+        for number in _heeded():
             asyncio.get_running_loop().add_signal_handler(number, _stop, task, number, caught)
         return await work
 
@@ -39,6 +39,11 @@ def run_to_end(work: Coroutine[Any, Any, T]) -> T:
         if not caught:
             raise
         sys.exit(128 + caught[0])
+
+
+def _heeded() -> list[signal.Signals]:
+    """Those that whoever started the program did not have ignored, as `nohup` does."""
+    return [number for number in ENDING if signal.getsignal(number) is not signal.SIG_IGN]
 
 
 def _stop(task: asyncio.Task[Any], number: int, caught: list[int]) -> None:

@@ -241,9 +241,7 @@ COMMANDS = {
     "retry": Command(_retry, "ask again after a failure, without new words"),
     "tasks": Command(_tasks, "the task list"),
     "recall": Command(_recall, "which memories the last message got, and why; /recall TEXT tries words"),
-    "forget": Command(
-        _forget, "forget a memory this conversation was given: /forget N; without N, the list"
-    ),
+    "forget": Command(_forget, "forget a memory this conversation was given: /forget N; without N, the list"),
     "correct": Command(_correct, "let such a memory say something else: /correct N TEXT"),
     "exit": Command(_exit, "leave (also Ctrl-D)"),
 }

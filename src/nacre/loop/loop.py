@@ -34,6 +34,10 @@ async def kept_as_it_is(results: Said) -> Sequence[Record]:
     return (results,)
 
 
+async def passed_as_it_is(results: Said) -> Said:
+    return results
+
+
 def heard_by_nobody(reply: Reply) -> None:
     return None
 
@@ -46,6 +50,8 @@ class Slots:
     keep: Callable[[Said], Awaitable[Sequence[Record]]] = kept_as_it_is
     """Takes the results as they would be recorded, gives what is recorded: smaller ones, with more behind."""
     heard: Callable[[Reply], None] = heard_by_nobody
+    sift: Callable[[Said], Awaitable[Said]] = passed_as_it_is
+    """What must not be recorded is taken out, also when a round is cut short."""
 
 
 NO_SLOTS = Slots()
@@ -73,7 +79,7 @@ async def run(
                 async for event in events:
                     yield event
         except (CancelledError, GeneratorExit):
-            await one.cut_short()
+            await one.cut_short(slots.sift)
             raise
         finally:
             await one.stop()

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 
 from nacre.clock import Clock
 from nacre.messages.blocks import Block, Text, ToolResult, result_of
 from nacre.messages.events import CallReady, Event, ProviderEvent, Reply, StartedOver, TextDelta
 from nacre.messages.pairing import INTERRUPTED
-from nacre.messages.records import Record, ReplyFacts, Said
+from nacre.messages.records import ReplyFacts, Said
 from nacre.messages.transcript import Transcript
 from nacre.messages.view import View
 from nacre.tools.base import Tool
@@ -65,15 +65,16 @@ class Round:
         calls = self.reply.message.tool_calls if self.reply else ()
         return [done.get(call.id) or result_of(call, INTERRUPTED, is_error=True) for call in calls]
 
-    async def cut_short(self) -> None:
+    async def cut_short(self, sift: Callable[[Said], Awaitable[Said]]) -> None:
         """End in the middle: what was heard and done is kept, what was not is said to be interrupted."""
         await self.stop()
-        await self._transcript.append(*self._ending())
+        ending = self._ending()
+        await self._transcript.append(*[await sift(one) for one in ending])
 
     async def stop(self) -> None:
         await self._running.stop()
 
-    def _ending(self) -> list[Record]:
+    def _ending(self) -> list[Said]:
         if self.reply is None:
             # Thinking and half-written calls are useless without their end; words are not.
             said_so_far = (

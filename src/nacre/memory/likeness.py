@@ -6,7 +6,7 @@ import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from nacre.memory.entry import Entry
@@ -85,10 +85,19 @@ def same_subject(name: str, description: str, entries: Iterable[Entry]) -> Entry
         if title and terms(entry.title) == title:
             return entry
         theirs = set(terms(f"{entry.title} {entry.description}"))
+        if speaks_of_another(title, mine, terms(entry.title), theirs):
+            continue
         share = len(mine & theirs) / len(mine | theirs) if mine | theirs else 0.0
         if share > SAME_SUBJECT and (best is None or share > best[0]):
             best = (share, entry)
     return best[1] if best else None
+
+
+def speaks_of_another(
+    title: Sequence[str], mine: Collection[str], their_title: Sequence[str], theirs: Collection[str]
+) -> bool:
+    """Whether the same is said of somebody or something else: neither knows what the other begins with."""
+    return bool(title and their_title) and title[0] not in theirs and their_title[0] not in mine
 
 
 def _weights(entry: Entry) -> Counter[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -9,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nacre.memory.entry import Entry, read_entry
-from nacre.memory.scan import scan
+from nacre.memory.scan import MAX_TOPIC_BYTES, scan
+from nacre.store import disk
 
 MARKER = "[a local-only memory, kept on this machine]"
 MIN_LINE_CHARS = 8
@@ -36,11 +38,19 @@ def staying_in(directories: Iterable[Path]) -> Staying:
     """The local-only memories there are; what cannot be read cannot be told either."""
     found: list[Entry] = []
     for directory in directories:
-        for head in scan(directory).entries:
-            if head.local_only:
-                with suppress(OSError):
-                    found.append(read_entry(head.file, (directory / head.file).read_bytes()))
+        there = scan(directory)
+        # What is no memory for others, for its encoding or its size, may still be marked.
+        marked = [one.file for one in there.entries if one.local_only]
+        for file in (*marked, *(one.file for one in there.skipped)):
+            with suppress(OSError):
+                entry = read_entry(file, _start_of(directory / file))
+                found += [entry] if entry.local_only else []
     return Staying(tuple(found))
+
+
+def _start_of(path: Path) -> bytes:
+    with os.fdopen(disk.open_regular(path, os.O_RDONLY), "rb") as source:
+        return source.read(MAX_TOPIC_BYTES)
 
 
 def _pattern(entries: Sequence[Entry]) -> re.Pattern[str] | None:
@@ -51,5 +61,9 @@ def _pattern(entries: Sequence[Entry]) -> re.Pattern[str] | None:
         for line in (*entry.body.splitlines(), entry.description, entry.name, entry.file)
     }
     lines |= {entry.body.strip() for entry in entries}
-    told = sorted((line for line in lines if len(line) >= MIN_LINE_CHARS), key=lambda one: (-len(one), one))
+    whole = {entry.body.strip() for entry in entries} - {""}
+    told = sorted(
+        (line for line in lines if line in whole or len(line.encode()) >= MIN_LINE_CHARS),
+        key=lambda one: (-len(one), one),
+    )
     return re.compile("|".join(r"\s+".join(map(re.escape, line.split())) for line in told)) if told else None

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from nacre.errors import StoreError
 from nacre.memory.entry import Entry, read_entry
-from nacre.memory.likeness import SAME_SUBJECT, terms
+from nacre.memory.likeness import SAME_SUBJECT, speaks_of_another, terms
 from nacre.memory.pointers import INDEX_FILE
 from nacre.memory.scan import LOGS, scan
 from nacre.memory.transaction import Transaction
@@ -48,6 +48,8 @@ class Subjects:
         shared = Counter(file for term in mine for file in self._by_term.get(term, ()))
         best, found = SAME_SUBJECT, None
         for file, common in shared.items():
+            if speaks_of_another(title, mine, self._titles[file], self._terms[file]):
+                continue
             share = common / (len(mine) + len(self._terms[file]) - common)
             if share > best or (share == best and found is not None and file < found):
                 best, found = share, file

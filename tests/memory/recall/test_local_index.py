@@ -187,3 +187,39 @@ def test_of_two_tools_notes_the_warning_counts_while_the_tool_is_in_use(place: t
     before, during = sure(), sure("Grep")
     assert during["docs.md"] < before["docs.md"]
     assert during["warn.md"] >= before["warn.md"]
+
+
+@pytest.mark.parametrize("when", ["0001-01-01", "9999-12-31T23:59:59Z", "not a day"])
+def test_a_date_at_the_end_of_the_calendar_is_no_reason_to_fail(place: tuple[Path, Path], when: str) -> None:
+    """R3: a file that is odd never costs the others their place."""
+    directory, cache = place
+    write(directory, "a.md", "Whales live in the bay.", name="Whales", modified=when)
+    assert found(LocalIndex(directory, cache), "where do whales live?") == ["a.md"]
+
+
+def test_a_name_that_is_no_text_is_left_out(place: tuple[Path, Path]) -> None:
+    """R3: it cannot be saved, and nothing else may be lost for it."""
+    directory, cache = place
+    for number in range(SAVE_FROM + 1):
+        write(directory, f"n{number}.md", f"Item {number} is about topic{number}.")
+    (Path(os.fsdecode(os.fsencode(directory) + b"/caf\xe9.md"))).write_text("Cafe with whales.")
+    index = LocalIndex(directory, cache)
+    assert found(index, "what is topic7 about?")[0] == "n7.md"
+    assert found(index, "where are whales?") == []
+    index.close()
+    assert (cache / "recall" / FILE).exists()
+
+
+def test_a_file_from_the_future_is_read_once(
+    place: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R9: its stamp is as good as any other; patched to see what is read, which nothing else shows."""
+    directory, cache = place
+    path = write(directory, "a.md", "Whales live in the bay.")
+    os.utime(path, (4e9, 4e9))
+    index = LocalIndex(directory, cache)
+    index.refresh()
+    read: list[str] = []
+    monkeypatch.setattr(index, "_learn", lambda file, stamp: read.append(file))
+    index.refresh()
+    assert read == []

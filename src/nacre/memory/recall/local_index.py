@@ -13,7 +13,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import date, datetime
 from pathlib import Path
 from tempfile import mkstemp
 
@@ -30,6 +30,7 @@ from nacre.memory.recall.local.persist import Kept, save
 from nacre.memory.recall.local.ranker import Ranker
 from nacre.memory.recall.local.schema import Doc
 from nacre.memory.recall.semantic.meaning import Meaning, text_of
+from nacre.memory.scan import moment_of
 from nacre.store import disk
 
 MAX_FILE_BYTES = 256 * 1024
@@ -40,6 +41,8 @@ SAVE_FROM = 50
 YOUNG_NS = 50_000_000
 """A file written this shortly before it was looked at may be written again with the same stamp."""
 FILE = "index.db"
+DAMAGE = (sqlite3.Error, LookupError, TypeError, ValueError)
+"""What a file says that is no longer what was written; it is built again once."""
 _NUMBER = re.compile(r"\d+")
 
 
@@ -74,7 +77,7 @@ class LocalIndex:
             self._open()
             try:
                 self._catch_up()
-            except sqlite3.Error:
+            except DAMAGE:
                 # A half-written or damaged file; everything it said stands in the memories themselves.
                 self._discard()
                 self._catch_up()
@@ -88,7 +91,7 @@ class LocalIndex:
                 self.refresh()
             try:
                 return self._ranked(query, limit)
-            except sqlite3.Error:
+            except DAMAGE:
                 self._discard()
                 self._catch_up()
                 return self._ranked(query, limit)
@@ -150,8 +153,9 @@ class LocalIndex:
             self._kept.close()
         self._kept, self._index, self._stamps, self._heads = None, Index(), {}, {}
         self._unsaved = SAVE_FROM
-        with suppress(OSError):
-            (self._folder / FILE).unlink()
+        if self._writes:
+            with suppress(OSError):
+                (self._folder / FILE).unlink()
 
     def _catch_up(self) -> None:
         now = int(self._clock.now().timestamp() * 1e9)
@@ -170,7 +174,7 @@ class LocalIndex:
             self._forget(file)
             return
         data, when = read
-        entry = read_entry(file, data, written=datetime.fromtimestamp(when, UTC))
+        entry = read_entry(file, data, written=when)
         self._index.add(analyse(_doc(entry, data)))
         self._heads[file] = replace(entry, body="")
         self._stamps[file] = stamp
@@ -197,7 +201,7 @@ class LocalIndex:
             for file, stamp in sorted(self._stamps.items())
             if (entry := self._head(file)) is not None
         ]
-        with suppress(OSError, sqlite3.Error):
+        with suppress(OSError, ValueError, sqlite3.Error):
             disk.make_folder(self._folder)
             descriptor, name = mkstemp(dir=self._folder, prefix=".index")
             os.close(descriptor)
@@ -226,11 +230,11 @@ class _Texts(Mapping[str, str]):
         return len(self._files)
 
 
-def _read(path: Path) -> tuple[bytes, float] | None:
+def _read(path: Path) -> tuple[bytes, datetime] | None:
     """The start of a file and its time; none for what is no plain file that can be read."""
     try:
         with os.fdopen(disk.open_regular(path, os.O_RDONLY), "rb") as source:
-            return source.read(MAX_FILE_BYTES), os.fstat(source.fileno()).st_mtime
+            return source.read(MAX_FILE_BYTES), moment_of(os.fstat(source.fileno()).st_mtime_ns)
     except OSError:
         return None
 
@@ -247,7 +251,7 @@ def _stamps(directory: Path, now: int) -> Iterator[tuple[str, str]]:
         with listing:
             for item in listing:
                 name = item.name
-                if name.startswith("."):
+                if name.startswith(".") or not name.isprintable():
                     continue
                 if item.is_dir(follow_symlinks=False):
                     if depth < MAX_DEPTH and (folder or name != TEAM):
@@ -257,7 +261,8 @@ def _stamps(directory: Path, now: int) -> Iterator[tuple[str, str]]:
                         stat = item.stat(follow_symlinks=False)
                         newest = max(stat.st_mtime_ns, stat.st_ctime_ns)
                         stamp = f"{stat.st_mtime_ns}:{stat.st_size}:{stat.st_ctime_ns}"
-                        yield f"{folder}{name}", stamp if newest + YOUNG_NS < now else f"{stamp}?{now}"
+                        is_young = abs(now - newest) <= YOUNG_NS
+                        yield f"{folder}{name}", f"{stamp}?{now}" if is_young else stamp
 
 
 def _doc(entry: Entry, data: bytes) -> Doc:
@@ -269,12 +274,20 @@ def _doc(entry: Entry, data: bytes) -> Doc:
         id=entry.file,
         folder=folder,
         order=int(number[0][-9:]) if number else 0,
-        when=when.astimezone().date() if when else None,
+        when=_day(when),
         name=entry.title,
         description=entry.description,
         author=author if isinstance(author, str) else "",
         body=entry.body,
     )
+
+
+def _day(when: datetime | None) -> date | None:
+    """By the clock on the wall; the first and last days of the calendar have none in every zone."""
+    try:
+        return when.astimezone().date() if when else None
+    except (OverflowError, ValueError, OSError):
+        return when.date() if when else None
 
 
 def _head_text(entry: Entry) -> str:

@@ -1,0 +1,51 @@
+"""A save finds the memory on the same subject, and only that."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from nacre.memory.directory import Memory
+from nacre.memory.entry import Change, Draft
+
+HAND = Change(author="user", reason="by hand")
+
+
+@pytest.fixture
+async def memory(tmp_path: Path) -> Memory:
+    return await Memory.open(tmp_path, environ={"NACRE_HOME": str(tmp_path / "home")})
+
+
+async def bodies(memory: Memory) -> set[str]:
+    return {entry.body.strip() for entry in await memory.list()}
+
+
+async def test_the_same_said_of_somebody_else_is_another_memory(memory: Memory) -> None:
+    """M14: only the one on the same subject is updated."""
+    texts = {"Alice prefers tea in the morning meetings", "Bob prefers tea in the morning meetings"}
+    for text in sorted(texts):
+        await memory.save(Draft(body=text), HAND)
+    assert await bodies(memory) == texts
+
+
+async def test_the_same_subject_is_found_whoever_wrote_it_last(memory: Memory, tmp_path: Path) -> None:
+    """M14: also when another process or an editor changed the directory between two saves."""
+    await memory.save(Draft(body="Deploys happen on Tuesday.", name="Deploy day"), HAND)
+    other = await Memory.open(tmp_path, environ={"NACRE_HOME": str(tmp_path / "home")})
+    await other.save(Draft(body="The code freeze begins in June.", name="Code freeze"), HAND)
+    (memory.location.directory / "standup.md").write_text("---\nname: Standup hour\n---\nAt nine.\n")
+    for name, body in (
+        ("Deploy day", "Wednesday."),
+        ("Code freeze", "In July."),
+        ("Standup hour", "At ten."),
+    ):
+        saved = await memory.save(Draft(body=body, name=name), HAND)
+        assert saved.before is not None
+    assert await bodies(memory) == {"Wednesday.", "In July.", "At ten."}
+
+
+async def test_a_name_that_is_taken_gets_a_number(memory: Memory) -> None:
+    (memory.location.directory / "TEA.md").write_text("---\nname: Coffee\n---\nBlack.\n")
+    saved = await memory.save(Draft(body="Green.", name="Tea", description="what to drink at noon"), HAND)
+    assert saved.entry.file == "tea_2.md"
