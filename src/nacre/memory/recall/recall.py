@@ -21,8 +21,10 @@ from nacre.memory.recall.base import (
 )
 from nacre.memory.recall.order import newer_first
 
-CONSIDERED = 200
-"""As many as a manifest shows (R3): what comes after is not explained either."""
+CONSIDERED = 50
+"""Ten for each place: what comes after is neither attached nor explained, and to look at it takes time."""
+CHOSEN_FROM = 200
+"""As many as a manifest shows (R3)."""
 CUT_OFF = 0.5
 """Below this confidence nothing is attached without a model's word for it; bench/recall has what it costs."""
 
@@ -70,10 +72,10 @@ def recall(
 def consider(query: Query, rankers: Sequence[Ranker], *, limit: int = CONSIDERED) -> list[Ranked]:
     """The memories of all scopes together, the surest first."""
     found = [one for ranker in rankers for one in ranker.rank(query, limit=limit)]
-    return sorted(found, key=lambda one: (-one.confidence, -one.score, str(one.path)))[:limit]
+    return sorted(found, key=lambda one: (-one.confidence, -one.score, one.entry.file))[:limit]
 
 
-def candidates(query: Query, rankers: Sequence[Ranker], *, limit: int = CONSIDERED) -> list[Ranked]:
+def candidates(query: Query, rankers: Sequence[Ranker], *, limit: int = CHOSEN_FROM) -> list[Ranked]:
     """What a model may choose from: everything where there is little, else what is ranked first (R9)."""
     ranked = consider(query, rankers, limit=limit)
     if len(ranked) >= limit:
@@ -120,7 +122,7 @@ def attached(kept: Sequence[Ranked], query: Query, drift: CheckDrift | None) -> 
 
 
 def _objection(one: Ranked, already: Already, cut_off: float) -> Why | None:
-    if str(one.path) in already.paths:
+    if already.paths and str(one.path) in already.paths:
         return "already seen"
     if one.entry.origin == "untrusted":
         return "untrusted"
