@@ -108,4 +108,11 @@ def run(work: Coroutine[Any, Any, T]) -> T:
     """Run to the end; the command line's one step into the event loop."""
     import asyncio
 
-    return asyncio.run(work)
+    found: list[T] = []
+
+    async def kept() -> None:
+        # Not as the task's result: `asyncio.run` writes that out in full for an error nobody sees.
+        found.append(await work)
+
+    asyncio.run(kept())
+    return found[0]
