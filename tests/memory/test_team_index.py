@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from nacre.memory.pointers import Index
@@ -68,7 +68,12 @@ lines = st.lists(
 ).map(lambda raws: "".join(raws).encode())  # fmt: skip
 
 
+TWICE = b"- [T](f0.md) - x\n- [T](f0.md) - y\n"
+"""Somebody points to one file twice, and both have it."""
+
+
 @given(lines, lines, lines, st.sets(st.integers(0, 5)))
+@example(TWICE, TWICE, b"- [T](f0.md) - x\n", {0})
 def test_merging_once_more_changes_nothing_and_no_word_is_lost(
     mine: bytes, theirs: bytes, base: bytes, here: set[int]
 ) -> None:

@@ -38,9 +38,11 @@ def _with_changes(start: Index, other: Index, old: Index, *, has_last_word: bool
     """What the other side did to pointers since `old`, done to `start`; who has the last word wins ties."""
     data = start.data
     mine, was, kept = _lines(start), _lines(old), _lines(other)
+    # Somebody may have pointed to one file twice: what is said here already, in whichever line, is no news.
+    said = {(line.file, _words(line)) for line in start.pointers}
     for line in other.pointers:
         here, before = mine.get(line.file), was.get(line.file)
-        is_changed = _words(line) not in {before, here}
+        is_changed = _words(line) != before and (line.file, _words(line)) not in said
         if is_changed and (here == before or has_last_word):
             data = Index.parse(data).with_pointer(line.file, line.title, line.hook)
     for file, words in was.items():
