@@ -223,3 +223,25 @@ def test_a_file_from_the_future_is_read_once(
     monkeypatch.setattr(index, "_learn", lambda file, stamp: read.append(file))
     index.refresh()
     assert read == []
+
+
+def test_no_word_of_a_file_that_is_gone_stays_on_disk(place: tuple[Path, Path]) -> None:
+    """M14b: what was erased for good must not come back with the next save of a session that was open."""
+    directory, cache = place
+    for number in range(SAVE_FROM + 10):
+        write(directory, f"n{number}.md", f"Item {number} is about topic{number}.")
+    secret = write(directory, "secret.md", "The xylophonist lives in Quxville.", name="Xylophonist")
+    index = LocalIndex(directory, cache)
+    index.refresh()
+    index.close()
+    kept = cache / "recall" / FILE
+    assert b"xylophonist" in kept.read_bytes()
+    again = LocalIndex(directory, cache)
+    again.refresh()
+    secret.unlink()
+    kept.unlink()
+    again.refresh()
+    again.close()
+    data = kept.read_bytes()
+    assert not [word for word in (b"xylophon", b"quxvill", b"Quxville", b"secret.md") if word in data]
+    assert found(LocalIndex(directory, cache), "what is topic7 about?")[0] == "n7.md"

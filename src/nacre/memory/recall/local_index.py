@@ -30,14 +30,15 @@ from nacre.memory.recall.local.persist import Kept, save
 from nacre.memory.recall.local.ranker import Ranker
 from nacre.memory.recall.local.schema import Doc
 from nacre.memory.recall.semantic.meaning import Meaning, text_of
-from nacre.memory.scan import moment_of
+from nacre.memory.scan import MAX_DEPTH, moment_of
 from nacre.store import disk
 
 MAX_FILE_BYTES = 256 * 1024
 """Of one file are indexed: a memory is a page; what is longer is a log, and its start tells enough."""
-MAX_DEPTH = 8
 SAVE_FROM = 50
 """Files read anew from which on a save pays: fewer are read again next time in some milliseconds."""
+MUCH_DEAD = 10_000
+"""Passages of files that are gone, beyond as many as there are of others, from which on all is read anew."""
 YOUNG_NS = 50_000_000
 """A file written this shortly before it was looked at may be written again with the same stamp."""
 FILE = "index.db"
@@ -160,8 +161,7 @@ class LocalIndex:
     def _catch_up(self) -> None:
         now = int(self._clock.now().timestamp() * 1e9)
         found = dict(_stamps(self._directory, now))
-        if len(self._index.owner) > 2 * self._index.live_passages + 10_000:
-            # More than half of it is dead: read everything once, and be small again.
+        if len(self._index.owner) > 2 * self._index.live_passages + MUCH_DEAD:
             self._discard()
         for file in self._stamps.keys() - found.keys():
             self._forget(file)
@@ -240,7 +240,7 @@ def _read(path: Path) -> tuple[bytes, datetime] | None:
 
 
 def _stamps(directory: Path, now: int) -> Iterator[tuple[str, str]]:
-    """Every memory file with what tells one state of it from another; empty where that cannot be trusted."""
+    """Every memory file with what tells one state of it from another; never the same for one just written."""
     waiting = [("", 0)]
     while waiting:
         folder, depth = waiting.pop()
@@ -267,6 +267,7 @@ def _stamps(directory: Path, now: int) -> Iterator[tuple[str, str]]:
 
 def _doc(entry: Entry, data: bytes) -> Doc:
     folder, _, name = entry.file.rpartition("/")
+    # Files of one folder that are numbered follow each other: what stands beside an answer tells of it.
     number = _NUMBER.search(name)
     author = Document.parse(data).fields.get("author", "")
     when = entry.modified or entry.written

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from nacre.memory.recall.local.index import Entry, Index, Posting
 
-VERSION = 1
+VERSION = 2
 """Raised whenever analysis changes: an index of another version is rebuilt, never migrated."""
 SCHEMA = """
 create table meta (version integer, live integer);
@@ -159,9 +159,12 @@ def _term_rows(index: Index) -> Iterator[tuple[str, int, bytes, bytes]]:
     postings = index.postings
     whole = postings.whole() if isinstance(postings, LazyPostings) else postings
     for term, posting in sorted(whole.items()):
-        yield term, posting.dead, posting.passages.tobytes(), posting.impacts.tobytes()
+        # A word that only a removed file had must not stay on disk: it may have been erased for good (M14b).
+        if posting.dead < len(posting.passages):
+            yield term, posting.dead, posting.passages.tobytes(), posting.impacts.tobytes()
 
 
 def _stem_rows(index: Index) -> Iterator[tuple[int, str]]:
-    stems = index.stems
-    return enumerate(stems.whole() if isinstance(stems, LazyStems) else stems)
+    stems, owner, entries = index.stems, index.owner, index.entries
+    whole = stems.whole() if isinstance(stems, LazyStems) else stems
+    return ((number, text if entries[owner[number]] else "") for number, text in enumerate(whole))
