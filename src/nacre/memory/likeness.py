@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import re
-import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from nacre.memory.entry import Entry
+from nacre.memory.recall.local.terms import content
 
 NAME_WEIGHT = 3.0
 """A term in the title says what a memory is about."""
@@ -19,16 +19,8 @@ SAME_SUBJECT = 0.6
 """Above this share of the terms in common two memories are about one thing."""
 
 _WORD = re.compile(r"[^\W_]+")
-_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-_UNSEGMENTED = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af]+")
-_COMMON = frozenset(
-    """
-    a about all also am an and any are as at be been but by can did do does for from had has have he her his
-    how i if in into is it its just let like me my no not of on or our please she so some that the their them
-    then there these they this to up us use was we were what when where which who why will with would you
-    your know remember
-    """.split()
-)
+_ASKING = frozenset(content("know remember please"))
+"""What a request for a memory is put in, not what it is about."""
 _ABOUT_THE_PERSON = frozenset({"me", "myself", "i", "我", "自己"})
 
 
@@ -41,15 +33,8 @@ class Found:
 
 
 def terms(text: str) -> list[str]:
-    """The terms of a text: words without endings, identifiers whole and split, pairs of unsegmented signs."""
-    found: list[str] = []
-    for word in _WORD.findall(unicodedata.normalize("NFKC", _CAMEL.sub(" ", text))):
-        signs = _UNSEGMENTED.findall(word)
-        for run in signs:
-            found += [run[i : i + 2] for i in range(len(run) - 1)] or [run]
-        plain = _UNSEGMENTED.sub(" ", word).casefold()
-        found += [_stem(part) for part in plain.split() if part not in _COMMON]
-    return found
+    """The terms of a text as recall takes them, without what a request for a memory is put in."""
+    return [term for term in content(text) if term not in _ASKING]
 
 
 def is_about_person(query: str) -> bool:
@@ -110,11 +95,3 @@ def _weights(entry: Entry) -> Counter[str]:
         for term in set(terms(text)):
             weights[term] += weight  # type: ignore[assignment]
     return weights
-
-
-def _stem(word: str) -> str:
-    """Without the commonest endings: enough for `deploys` to meet `deploy`, and never shorter than three."""
-    for ending in ("ings", "ing", "edly", "ed", "ies", "es", "s"):
-        if word.endswith(ending) and len(word) - len(ending) >= 3 and word.isascii():
-            return word[: -len(ending)]
-    return word

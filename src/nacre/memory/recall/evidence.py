@@ -10,17 +10,18 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 
-from nacre.memory.likeness import terms
 from nacre.memory.recall.attach import MAX_BODY_LINES, worded
 from nacre.memory.recall.base import Pick
+from nacre.memory.recall.local.terms import content as terms
 from nacre.store.history import Commit
 
 RUN_WORDS = 5
 """So many words of a memory in a row are no coincidence."""
 RUN_SIGNS = 10
 """The same in scripts without spaces, where two signs make about one word."""
-RUN_TERMS = 3
-"""Words of such a run that mean something by themselves: `as well as in the` is anybody's."""
+RUN_TERMS = 2
+"""Words of such a run that mean something by themselves: `as well as in the` is anybody's. Recall's own list
+of the others is long (`never` and `before` are on it), so that two that are left are telling."""
 TITLE_WORDS = 2
 """A title of one word is a word like any other."""
 IDENTIFIER_CHARS = 4

@@ -9,7 +9,7 @@ from datetime import date
 
 from nacre.memory.recall.local.cues import cues_of
 from nacre.memory.recall.local.schema import ROLES, Doc
-from nacre.memory.recall.local.terms import STOP_TERMS, terms
+from nacre.memory.recall.local.terms import content
 
 PASSAGE_WORDS = 120
 """Whole sentences are packed up to this; 30 to 120 rank alike, and fewer passages are faster."""
@@ -92,8 +92,8 @@ def _joined(author: str, sentences: list[str]) -> list[tuple[str, str]]:
 
 
 def _passage(author: str, text: str) -> Passage:
-    content = [term for term in terms(text) if term not in STOP_TERMS]
+    told = content(text)
     counts: dict[str, int] = {}
-    for term in content:
+    for term in told:
         counts[term] = counts.get(term, 0) + 1
-    return Passage(author.lower(), counts, len(content), cues_of(text), f" {' '.join(content)} ")
+    return Passage(author.lower(), counts, len(told), cues_of(text), f" {' '.join(told)} ")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from functools import lru_cache
 
 from nacre.memory.recall.local.stem import stem
@@ -27,9 +28,14 @@ LONGEST = 64
 def terms(text: str) -> list[str]:
     """The terms of a text in order, stop words included."""
     found: list[str] = []
-    for token in TOKEN.findall(text):
+    for token in TOKEN.findall(text if text.isascii() else unicodedata.normalize("NFKC", text)):
         found.extend(_of_token(token))
     return found
+
+
+def content(text: str) -> list[str]:
+    """The terms without the words that only hold a sentence together."""
+    return [term for term in terms(text) if term not in STOP_TERMS]
 
 
 @lru_cache(maxsize=1 << 17)
