@@ -131,7 +131,7 @@ class Shrinks:
     def is_due(self, view: View, pressure: Pressure) -> bool:
         return bool(self.records)
 
-    async def act(self, view: View) -> Sequence[Record]:
+    async def act(self, view: View, pressure: Pressure) -> Sequence[Record]:
         acted, self.records = self.records, []
         return acted
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
+from nacre.cache.rules import ModelProfile
+from nacre.cache.warmth import Warmth
 from nacre.errors import ContextOverflow, PromptTooLong
 from nacre.loop.limits import Thresholds
 from nacre.messages.blocks import Text, Thinking, ToolCall, ToolResult
@@ -15,10 +17,14 @@ from nacre.messages.view import View
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pressure:
-    """How full the window is, as a rung's policy sees it."""
+    """How full the window is, and what a rewrite would cost, as a rung's policy sees it."""
 
     tokens: int
     thresholds: Thresholds
+    profile: ModelProfile
+    warmth: Warmth
+    starts_turn: bool = True
+    """The person just spoke: nothing of this turn was sent yet."""
     overflow: PromptTooLong | None = None
     """The provider's own refusal, when there was one."""
 
@@ -32,30 +38,25 @@ class Rung(Protocol):
 
     def is_due(self, view: View, pressure: Pressure) -> bool: ...
 
-    async def act(self, view: View) -> Sequence[Record]: ...
+    async def act(self, view: View, pressure: Pressure) -> Sequence[Record]:
+        """What it did; nothing, when it could not help after all."""
+        ...
 
 
 async def fit(
-    view: View,
-    ladder: Sequence[Rung],
-    *,
-    base: int,
-    thresholds: Thresholds,
-    overflow: PromptTooLong | None = None,
-    ratio: float = 1.0,
+    view: View, ladder: Sequence[Rung], pressure: Pressure, *, base: int, ratio: float = 1.0
 ) -> list[Record]:
     """Climb the ladder; raises `ContextOverflow` when even its last rung leaves too much."""
     records: list[Record] = []
-    pressure = Pressure(tokens=view.count(base, ratio=ratio), thresholds=thresholds, overflow=overflow)
     for rung in ladder:
         # Cheapest first: a rung that costs a model call must never run while a free one could be enough.
         if rung.is_due(view, pressure):
-            new = await rung.act(view)
+            new = await rung.act(view, pressure)
             view = view.after(*new)
             records.extend(new)
-            tokens = view.count(base, ratio=ratio)
-            pressure = Pressure(tokens=tokens, thresholds=thresholds, overflow=None if new else overflow)
-    if pressure.overflow is None and pressure.tokens >= thresholds.blocking:
+            left = None if new else pressure.overflow
+            pressure = replace(pressure, tokens=view.count(base, ratio=ratio), overflow=left)
+    if pressure.overflow is None and pressure.tokens >= pressure.thresholds.blocking:
         raise ContextOverflow(_what_fills_it(view, base, pressure))
     return records
 

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 from typing import Protocol
 
 from nacre.agents.books import Books
-from nacre.agents.fit import Rung, fit
+from nacre.agents.fit import Pressure, Rung, fit
 from nacre.agents.meter import Meter
 from nacre.agents.riding import Extra, Rider, with_extras
 from nacre.cache.breakpoints import Lifetime, place
 from nacre.cache.rules import ModelProfile, profile
+from nacre.cache.warmth import Warmth
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import InvalidRequest, PromptTooLong
 from nacre.loop.limits import Thresholds, thresholds, window
@@ -125,13 +127,16 @@ class Session:
         self.keeper: Keeper = keeper or InMemory(clock.new_id())
         self.transcript = Transcript(records, write=self.keeper.write)
         self.settings = settings
-        self.ladder = ladder
+        self.ladder = list(ladder)
+        """The ways to make the view smaller, cheapest first."""
         self.clock = clock
         self.meter = Meter.of(self.transcript.records)
         self.calibration = Calibration()
         lifetime = HOUR if settings.cache_ttl == "1h" else FIVE_MINUTES
         self._books = Books(strict=settings.strict_prefix, lifetime_seconds=lifetime)
         self._asked = 0
+        self._touched_at = _last_asked(self.transcript.records)
+        self._starts_turn = True
         self.tellers: list[Callable[[], Iterable[str]]] = []
         """Others that may have something to tell in a turn."""
         self.filters: list[Callable[[Said], Awaitable[Said]]] = []
@@ -175,6 +180,7 @@ class Session:
 
     async def add_user(self, text: str) -> None:
         """Record what the person said, and what rides along with it."""
+        self._starts_turn = True
         records = await self.keep(heard("user", (Text(text),), self.clock))
         if self.base.opening and not self.is_opened:
             opening = heard("user", (Text(self.base.opening),), self.clock, meta=True)
@@ -219,19 +225,39 @@ class Session:
 
     async def fit(self, view: View, overflow: PromptTooLong | None) -> list[Record]:
         """The loop's slot: what must happen to the view before it can be sent."""
-        return await fit(
-            view,
-            self.ladder,
-            base=self.base.tokens,
+        base, ratio = self.base.tokens, self.calibration.ratio
+        pressure = Pressure(
+            tokens=view.count(base, ratio=ratio),
             thresholds=self.thresholds,
+            profile=self.profile,
+            warmth=self.warmth,
+            starts_turn=self._starts_turn,
             overflow=overflow,
-            ratio=self.calibration.ratio,
         )
+        return await fit(view, self.ladder, pressure, base=base, ratio=ratio)
+
+    @property
+    def warmth(self) -> Warmth:
+        """Whether the provider still remembers the prefix."""
+        lifetime = self.profile.ttl_seconds or FIVE_MINUTES
+        if self.profile.cache_markers and self.settings.cache_ttl == "1h":
+            lifetime = HOUR
+        return Warmth(now=self.clock.now(), touched_at=self._touched_at, lifetime_seconds=lifetime)
+
+    def touched(self) -> None:
+        """A request or a refresh begins now: the provider's cache lives on from here."""
+        self._touched_at = self.clock.now()
+
+    def tell(self, line: str) -> None:
+        """Something for the person to hear in this turn."""
+        self._untold.append(line)
 
     def send(self, view: View, max_output: int | None = None) -> Request:
         """A view as a request that is about to be sent: the books are told."""
         request = self.request(view, max_output)
         self._books.sending(self.base.model, view, at=self.clock.now().timestamp())
+        self.touched()
+        self._starts_turn = False
         self._asked = self.base.tokens + view.estimate
         return request
 
@@ -276,6 +302,20 @@ class Session:
         told, self._untold = self._untold, []
         amiss = [*self._books.warnings(), *(line for teller in self.tellers for line in teller())]
         return [*(Notice(line) for line in told), *(Notice(line, "warning") for line in amiss)]
+
+
+def _last_asked(records: Sequence[Record]) -> datetime | None:
+    """When the last request of a resumed log began, as far as it tells: with what stands before the reply."""
+    before: datetime | None = None
+    asked: datetime | None = None
+    for record in records:
+        if not isinstance(record, Said) or record.aside is not None:
+            continue
+        if record.role == "assistant":
+            asked = before or record.at
+        else:
+            before = record.at
+    return asked
 
 
 def _without_system(messages: list[JsonObject]) -> list[JsonObject]:
