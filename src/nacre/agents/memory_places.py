@@ -2,8 +2,62 @@
 
 from __future__ import annotations
 
-from nacre.memory.location import MemoryPaths
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from nacre.memory.location import (
+    Location,
+    MemoryPaths,
+    locate,
+    memory_base,
+    team_location,
+    user_location,
+)
 from nacre.settings import Settings
+
+Whose: TypeAlias = Literal["project", "team", "user"]
+"""Whose memory: this project's, what its team shares, or what the person has in every project."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryPlaces:
+    """Where the memories lie that a session in a directory may meet, whether there are any or not."""
+
+    project: Location
+    team: Location
+    user: Location
+    has_team: bool = False
+    """Whether the settings switch the team's memory on."""
+
+    @property
+    def all(self) -> tuple[Location, ...]:
+        """Every place: what lies there may be switched off and still be come across."""
+        return self.project, self.team, self.user
+
+    @property
+    def in_use(self) -> tuple[Location, ...]:
+        """The places that are read, in the order they are looked into."""
+        return self.all if self.has_team else (self.project, self.user)
+
+
+def memory_places(settings: Settings) -> MemoryPlaces:
+    """Where all memories lie; nothing is made. `ConfigError` when a setting names no place."""
+    project = memory_place(settings, "project")
+    return MemoryPlaces(
+        project=project,
+        team=team_location(project),
+        user=memory_place(settings, "user"),
+        has_team=settings.memory.team,
+    )
+
+
+def memory_place(settings: Settings, whose: Whose) -> Location:
+    """Where one of them lies; a setting that is wrong for the others stops nothing."""
+    paths = memory_paths(settings)
+    if whose == "user":
+        return user_location(memory_base(paths))
+    project = locate(paths)
+    return team_location(project) if whose == "team" else project
 
 
 def memory_paths(settings: Settings) -> MemoryPaths:

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import TypeAlias
 
 from nacre.agents.checking import SlimReader
-from nacre.agents.memory_places import memory_paths
+from nacre.agents.memory_places import memory_paths, memory_places
 from nacre.agents.meter import Meter
 from nacre.agents.stats_memory import Kept, look_at_memory
 from nacre.cache.rules import put_in_force, with_overrides
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import TranscriptError
-from nacre.memory.location import locate, memory_base, team_location, user_location
+from nacre.memory.location import memory_base
 from nacre.messages.records import Record, Said
 from nacre.settings import Settings
 from nacre.store.lines import read_lines
@@ -181,13 +181,11 @@ def _by_day(spent: _Spent, kept: Kept) -> Iterator[Day]:
 
 def _places(settings: Settings, *, everywhere: bool) -> list[tuple[Path, Path]]:
     """The history and the cache of each memory that is looked at."""
-    base = memory_base(memory_paths(settings))
     if everywhere:
+        base = memory_base(memory_paths(settings))
         histories = sorted((base / "history").glob("*.git"))
         return [(each, base / "cache" / each.name.removesuffix(".git")) for each in histories]
-    project = locate(memory_paths(settings))
-    found = (project, team_location(project), user_location(base))
-    return [(each.history, each.cache) for each in found]
+    return [(each.history, each.cache) for each in memory_places(settings).all]
 
 
 def _unknown(meter: Meter, spent: _Spent, kept: Kept) -> Iterator[str]:

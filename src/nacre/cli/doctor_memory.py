@@ -32,21 +32,19 @@ class MemoryReport:
 
 def memory_report(settings: Settings) -> MemoryReport:
     """Where memory lies, what of it a conversation gets, and what is wrong; nothing is made or changed."""
-    from nacre.agents.memory_places import memory_paths
-    from nacre.memory.location import locate, memory_base, team_location, user_location
+    from nacre.agents.memory_places import memory_places
 
     if not settings.memory.is_on:
         return MemoryReport()
     try:
-        location = locate(memory_paths(settings))
-        own = user_location(memory_base(memory_paths(settings)))
+        places = memory_places(settings)
     except ConfigError as error:
         return MemoryReport(checks=(Check("memory", ok=False, message=str(error)),))
-    with_index = settings.memory.index
+    location, own, with_index = places.project, places.user, settings.memory.index
     project, user = _looked_at(location, with_index=with_index), _looked_at(own, with_index=with_index)
     shared = _Looked()
     if settings.memory.team:
-        shared = _looked_at(team_location(location), with_index=with_index)
+        shared = _looked_at(places.team, with_index=with_index)
     return MemoryReport(
         lines={
             "memory at": f"{location.directory} ({location.source})",

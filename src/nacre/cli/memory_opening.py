@@ -45,16 +45,14 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print one JS
 
 def place(options: RunOptions, scope: str) -> Location:
     """Where the memory of a scope lies; nothing is made."""
-    from nacre.agents.memory_places import memory_paths
-    from nacre.memory.location import agent_location, locate, memory_base, team_location, user_location
+    from nacre.agents.memory_places import memory_paths, memory_place
+    from nacre.memory.location import agent_location
 
-    paths = memory_paths(load_settings(options))
-    if scope == "user":
-        return user_location(memory_base(paths))
+    settings = load_settings(options)
     if scope.startswith(AGENT):
         name, _, reach = scope.removeprefix(AGENT).partition("@")
-        return agent_location(_reach(reach), name, paths)
-    return team_location(locate(paths)) if scope == "team" else locate(paths)
+        return agent_location(_reach(reach), name, memory_paths(settings))
+    return memory_place(settings, "user" if scope == "user" else "team" if scope == "team" else "project")
 
 
 def _reach(written: str) -> Scope:

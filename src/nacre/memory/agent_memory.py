@@ -9,17 +9,15 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import StoreError
 from nacre.memory.directory import Memory
-from nacre.memory.live import agent_live
+from nacre.memory.holding import hold
 from nacre.memory.location import Location, MemoryPaths, agent_location
 from nacre.memory.manual import AgentScope, ManualMode, manual
 from nacre.memory.opening import MemoryFacts, render_memory
 from nacre.memory.tools import memory_tools
-from nacre.memory.watch import Watch
 from nacre.store import disk
 from nacre.tools.base import Tool
 
@@ -78,7 +76,7 @@ async def agent_memory(
         memory, notice = Memory(location, clock=clock), ""
         if kind.keeps:
             try:
-                memory = await _opened(location, paths.cwd, stack, clock)
+                memory = await hold(location, paths.cwd, stack, clock=clock)
                 if kind.scope == "local":
                     _hide(location)
             except StoreError as error:
@@ -99,14 +97,6 @@ async def agent_memory(
             block=render_memory(facts, (await memory.index()).text),
             notice=notice,
         )
-
-
-async def _opened(location: Location, cwd: Path, stack: AsyncExitStack, clock: Clock) -> Memory:
-    watch = Watch(location.directory)
-    stack.callback(watch.close)
-    memory = await Memory.at(location, cwd, clock=clock, watch=watch)
-    await stack.enter_async_context(agent_live(location, clock=clock, watch=watch))
-    return memory
 
 
 def _hide(location: Location) -> None:
