@@ -8,7 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nacre.memory.daily_lines import appended, bullet, day_of, folded, log_file, read_log, without
+from nacre.memory.daily_lines import (
+    appended,
+    bullet,
+    day_of,
+    folded,
+    log_file,
+    read_log,
+    with_marks,
+    without,
+)
 from nacre.memory.entry import KINDS
 
 FILE = "logs/2026/03/2026-03-09.md"
@@ -154,3 +163,11 @@ def test_a_log_is_called_by_its_day() -> None:
 @given(st.dates())
 def test_every_day_is_known_by_its_log(day: date) -> None:
     assert day_of(log_file(day)) == day
+
+
+def test_only_new_lines_from_outside_are_marked_and_line_ends_stay() -> None:
+    """M16b, M17: a wrapped line is marked at its end, one that is marked already is not marked twice."""
+    before = b"- 09:00 bad old\r\n"
+    after = before + b"- 10:00 bad new\r\n  and on\r\n- good\r\n- bad seen [untrusted]\r\n"
+    marked = with_marks("logs/x.md", before, after, is_untrusted=lambda text: text.startswith("bad"))
+    assert marked == after.replace(b"and on", b"and on [untrusted]")

@@ -9,7 +9,6 @@ from nacre.agents.counting import Counting
 from nacre.agents.dating import Calendar
 from nacre.agents.hands import Hands
 from nacre.agents.knowing import Known
-from nacre.agents.privacy import StaysHere
 from nacre.agents.recalling import Aid, Recaller, Selector, drift_of
 from nacre.agents.session import Session
 from nacre.memory.recall.local_index import LocalIndex
@@ -26,8 +25,8 @@ def join(session: Session, known: Known, hands: Hands, *, leaves: bool) -> None:
     """Tie everything that was opened for a session to it; `leaves` as in `recollect`."""
     session.tellers.append(hands.notices)
     known.witness.attend(session.transcript)
-    if leaves and known.directories:
-        session.filters.append(StaysHere(*known.directories))
+    if leaves:
+        session.filters.append(known.stays)
     session.riders.append(Calendar(session.clock, session.view))
     if known.instructions is not None:
         session.riders.append(Announcer(known.instructions, hands.workspace, session.view))

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from nacre.agents.instruction_places import instruction_paths
-from nacre.agents.memory_places import memory_paths
-from nacre.agents.privacy import Witness
+from nacre.agents.memory_places import MemoryPlaces, memory_places
+from nacre.agents.privacy import StaysHere, Witness
 from nacre.agents.session import Keeper
 from nacre.agents.sharing import share
 from nacre.clock import Clock
@@ -17,16 +18,12 @@ from nacre.errors import NacreError, StoreError, ToolError
 from nacre.memory.daily import daily_tools
 from nacre.memory.directory import Memory
 from nacre.memory.entry import Change
-from nacre.memory.frontmatter import Document
+from nacre.memory.holding import hold
 from nacre.memory.instructions import Instructions, load_instructions
-from nacre.memory.live import agent_live
-from nacre.memory.location import Location, locate, memory_base, team_location, user_location
+from nacre.memory.location import Location
 from nacre.memory.manual import ManualMode, form_of, manual
 from nacre.memory.opening import MemoryFacts, render_context
-from nacre.memory.pointers import INDEX_FILE
-from nacre.memory.staying import Staying, staying_in
 from nacre.memory.tools import memory_tools
-from nacre.memory.watch import Watch
 from nacre.settings import Settings
 from nacre.tools.base import Tool
 from nacre.tools.workspace import Workspace
@@ -49,8 +46,8 @@ class Known:
     notices: tuple[str, ...] = ()
     session: str = ""
     witness: Witness = field(default_factory=Witness)
-    directories: tuple[Path, ...] = ()
-    """Every memory directory there is, read or not: what says `local-only` in it must not leave (M27)."""
+    stays: StaysHere = field(default_factory=StaysHere)
+    """Over every memory directory, read or not: what says `local-only` there must not leave (M27)."""
 
     @property
     def memories(self) -> tuple[Memory, ...]:
@@ -68,10 +65,9 @@ class Known:
         async def write(path: Path, content: bytes) -> None:
             change = Change(author="agent", reason="edited by a tool", session=self.session)
             file = path.relative_to(memory.location.directory).as_posix()
-            if self.witness.origin_of(content.decode(errors="replace")) == "untrusted" and file != INDEX_FILE:
-                content = Document.parse(content).with_fields(origin="untrusted")
             try:
-                await memory.put(file, content, change)
+                marked = await asyncio.to_thread(self.witness.marked, memory, file, content)
+                await memory.put(file, marked, change)
             except StoreError as error:
                 raise ToolError(str(error)) from error
 
@@ -91,36 +87,41 @@ async def recollect(
         f"{path} is outside the project and not loaded; `nacre instructions allow` loads it from now on"
         for path in instructions.outside
     )
+    places = _places(settings)
     known = Known(
         instructions=instructions,
         notices=(*instructions.warnings, *asks),
         context=render_context(instructions),
         session=keeper.session_id if keeper else "",
-        directories=_directories(settings),
+        stays=StaysHere(*(places.all if places else ())),
     )
-    location = locate(memory_paths(settings)) if settings.memory.is_on else None
-    if location is None or not (keeper is not None or location.directory.is_dir()):
+    if places is None or not settings.memory.is_on:
+        return known
+    if keeper is None and not places.project.directory.is_dir():
         return known
     try:
-        known = await _with_memories(known, location, settings, stack, clock)
-        return await _told(known, settings, clock, leaves=leaves)
+        async with AsyncExitStack() as opening:
+            with_memories = await _with_memories(known, places, settings, opening, clock)
+            told = await _told(with_memories, settings, clock, leaves=leaves)
+            # Only what opened whole stays open: else a failure would leave marks and watches behind.
+            stack.push_async_exit(opening.pop_all())
+            return told
     except StoreError as error:
-        return replace(known, memory=None, team=None, notices=(*known.notices, f"memory is off: {error}"))
+        return replace(known, notices=(*known.notices, f"memory is off: {error}"))
 
 
-def _directories(settings: Settings) -> tuple[Path, ...]:
-    """Where memories may lie; a place that cannot be worked out holds none."""
-    paths = memory_paths(settings)
+def _places(settings: Settings) -> MemoryPlaces | None:
+    """Where memories lie; where that cannot be worked out, a session that does without them still begins."""
     try:
-        project = locate(paths)
-        places = (project, team_location(project), user_location(memory_base(paths)))
+        return memory_places(settings)
     except NacreError:
-        return ()
-    return tuple(place.directory for place in places)
+        if settings.memory.is_on:
+            raise
+        return None
 
 
 async def _with_memories(
-    known: Known, location: Location, settings: Settings, stack: AsyncExitStack, clock: Clock
+    known: Known, places: MemoryPlaces, settings: Settings, stack: AsyncExitStack, clock: Clock
 ) -> Known:
     """The project's, the person's and the team's memory; without a session to keep them for, only to look."""
     given, keeps = settings.memory, bool(known.session)
@@ -128,21 +129,16 @@ async def _with_memories(
     async def opened(place: Location) -> Memory:
         if not keeps:
             return Memory(place, clock=clock, keeps_index=given.keeps_index)
-        watch = Watch(place.directory)
-        stack.callback(watch.close)
-        memory = await Memory.at(place, settings.cwd, clock=clock, watch=watch, keeps_index=given.keeps_index)
-        await stack.enter_async_context(agent_live(place, clock=clock, watch=watch))
-        return memory
+        return await hold(place, settings.cwd, stack, clock=clock, keeps_index=given.keeps_index)
 
-    memory = await opened(location)
-    team = await opened(team_location(location)) if given.team else None
+    memory = await opened(places.project)
+    team = await opened(places.team) if places.has_team else None
     told = await share(team, given.team_remote, stack, clock=clock) if team and keeps else ()
-    users = user_location(memory_base(memory_paths(settings)))
     return replace(
         known,
         memory=memory,
         team=team,
-        users=Memory(users, clock=clock) if users.directory.is_dir() else None,
+        users=Memory(places.user, clock=clock) if places.user.directory.is_dir() else None,
         notices=(*known.notices, *told),
     )
 
@@ -165,8 +161,8 @@ async def _told(known: Known, settings: Settings, clock: Clock, *, leaves: bool)
         user_directory=users.location.directory if users else None,
         team_directory=team.location.directory if team else None,
     )
-    staying = staying_in(one.location.directory for one in known.memories) if leaves else Staying()
-    indexes = [await _index(one, staying) for one in (memory, team, users)]
+    stays = known.stays if leaves else StaysHere()
+    indexes = [await _index(one, stays) for one in (memory, team, users)]
     tools = (
         daily_tools(memory, session=known.session, clock=clock, origin_of=known.witness.origin_of)
         if mode.form == "daily"
@@ -180,7 +176,7 @@ async def _told(known: Known, settings: Settings, clock: Clock, *, leaves: bool)
     )
 
 
-async def _index(memory: Memory | None, staying: Staying) -> str:
+async def _index(memory: Memory | None, stays: StaysHere) -> str:
     if memory is None:
         return ""
-    return (await memory.index(without=staying.files)).text
+    return (await memory.index(without=await stays.files_of(memory.location))).text

@@ -15,7 +15,6 @@ from nacre.agents.joining import join, join_recall
 from nacre.agents.kept import Opened, mend, start
 from nacre.agents.kept import resume as resume_log
 from nacre.agents.knowing import Known, recollect
-from nacre.agents.privacy import StaysHere
 from nacre.agents.recalling import Recaller
 from nacre.agents.rewind import Rewind
 from nacre.agents.session import Base, Session, SessionSettings
@@ -111,7 +110,7 @@ async def _fit_to_go(opened: Opened | None, known: Known, leaves: bool) -> Opene
     """A log as it may be sent: one that was written with a model on this machine may hold what must stay."""
     if opened is None or not leaves:
         return opened
-    return replace(opened, records=await StaysHere(*known.directories).over(opened.records))
+    return replace(opened, records=await known.stays.over(opened.records))
 
 
 def _told(opened: Opened | None, hands: Hands, known: Known) -> tuple[str, ...]:

@@ -5,12 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from pathlib import Path
 
 from nacre.agents.riding import INSIDE, digest
+from nacre.memory.daily_lines import with_marks
+from nacre.memory.directory import Memory
 from nacre.memory.entry import Origin
+from nacre.memory.folder import Folder
+from nacre.memory.frontmatter import Document
+from nacre.memory.location import Location
 from nacre.memory.origins import origin_of
-from nacre.memory.staying import Staying, staying_in
+from nacre.memory.pointers import INDEX_FILE
+from nacre.memory.scan import LOGS
+from nacre.memory.staying import LocalOnly, Staying, together
 from nacre.messages.blocks import Block, Text, ToolCall, ToolResult
 from nacre.messages.records import Noted, Record, Said
 from nacre.messages.transcript import Transcript
@@ -37,20 +43,30 @@ class Witness:
         ours = {str(one.fact(INSIDE)) for one in records if isinstance(one, Noted)}
         return origin_of(text, by_user=_by_user(said), by_tools=_by_tools(said, ours))
 
+    def marked(self, memory: Memory, file: str, content: bytes) -> bytes:
+        """What a tool writes into a memory, with a mark where it repeats what came from outside (M16b)."""
+        if file == INDEX_FILE:
+            return content
+        if file.startswith(f"{LOGS}/"):
+            before = Folder(memory.location.directory).read(file) or b""
+            return with_marks(file, before, content, is_untrusted=self._is_from_outside)
+        if self._is_from_outside(content.decode(errors="replace")):
+            return Document.parse(content).with_fields(origin="untrusted")
+        return content
+
+    def _is_from_outside(self, text: str) -> bool:
+        return self.origin_of(text) == "untrusted"
+
 
 class StaysHere:
     """Takes the words of local-only memories out of what a remote provider would be sent; of one session."""
 
-    def __init__(self, *directories: Path) -> None:
-        self._directories = directories
-        self._stamp: tuple[int, ...] = ()
-        self._staying = Staying()
+    def __init__(self, *places: Location) -> None:
+        self._places = {place.directory: LocalOnly(place) for place in places}
 
     async def __call__(self, said: Said) -> Said:
         """The same results without those words; a person's own words are theirs to send."""
         if not any(isinstance(block, ToolResult) for block in said.blocks):
-            # Somebody may have edited a file in place: each turn looks once more.
-            self._stamp = ()
             return said
         staying = await self.now()
         if not staying.entries:
@@ -64,12 +80,13 @@ class StaysHere:
         return [_said_without(one, staying) if isinstance(one, Said) else one for one in records]
 
     async def now(self) -> Staying:
-        """What stays, looked up again whenever a file came, went or was replaced."""
-        stamp = await asyncio.to_thread(_stamp, self._directories)
-        if stamp != self._stamp:
-            self._staying = await asyncio.to_thread(staying_in, self._directories)
-            self._stamp = stamp
-        return self._staying
+        """What stays of all places; one is looked through again only when a file of it has changed."""
+        return await asyncio.to_thread(lambda: together(one.now() for one in self._places.values()))
+
+    async def files_of(self, place: Location) -> frozenset[str]:
+        """The files of one place that stay; nothing where this is not about it."""
+        known = self._places.get(place.directory)
+        return (await asyncio.to_thread(known.now)).files if known else frozenset()
 
 
 def _by_user(records: list[Said]) -> Iterator[str]:
@@ -112,15 +129,3 @@ def _without(result: ToolResult, staying: Staying) -> ToolResult:
         for part in result.content
     )
     return replace(result, content=tuple(parts))
-
-
-def _stamp(directories: tuple[Path, ...]) -> tuple[int, ...]:
-    """Changes when a file is made, removed or replaced, which is how memories are written."""
-    return tuple(_changed(directory) for directory in directories)
-
-
-def _changed(directory: Path) -> int:
-    try:
-        return directory.stat().st_mtime_ns
-    except OSError:
-        return -1

@@ -17,7 +17,17 @@ from typing import Annotated
 from nacre import prompts
 from nacre.clock import Clock
 from nacre.errors import StoreError, VersionConflict
-from nacre.memory.daily_lines import LogLine, appended, bullet, day_of, folded, log_file, read_log, without
+from nacre.memory.daily_lines import (
+    UNTRUSTED,
+    LogLine,
+    appended,
+    bullet,
+    day_of,
+    folded,
+    log_file,
+    read_log,
+    without,
+)
 from nacre.memory.directory import MAX_FOUND, Memory, refuse_secrets, the_one
 from nacre.memory.entry import Change, Entry, Kind
 from nacre.memory.folder import Folder
@@ -45,8 +55,6 @@ MAX_TEXT_CHARS = 4_000
 """A line of a log is one fact; more is a page, which nobody reads to its end."""
 MAX_LOGS = 400
 """The newest logs that recall looks into, more than a year of them: a dream has sorted the older ones."""
-UNTRUSTED = "[untrusted]"
-"""Ends a line that repeats what a tool said (M16b): no dream may take it for the person's word."""
 MAX_TRIES = 3
 """An editor that saves the log at the same moment is rare; one that does so every time is not waited for."""
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")

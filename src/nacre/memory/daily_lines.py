@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import date, time
 
@@ -32,6 +32,8 @@ _KIND = re.compile(
     re.IGNORECASE,
 )
 _LEADING = re.compile(r"(?:[-*+•–—:]\s+)+")
+UNTRUSTED = "[untrusted]"
+"""Ends a line that repeats what a tool said (M16b): no dream may take it for the person's word."""
 NOON = 12
 HOURS, MINUTES = 24, 60
 
@@ -98,6 +100,19 @@ def without(data: bytes, gone: Iterable[LogLine]) -> bytes:
     *lines, rest = data.split(b"\n")
     whole = [*(line + b"\n" for line in lines), rest]
     return b"".join(line for number, line in enumerate(whole, 1) if number not in numbers)
+
+
+def with_marks(file: str, before: bytes, after: bytes, *, is_untrusted: Callable[[str], bool]) -> bytes:
+    """The log as it is to be, with a mark behind each new line that is from outside (M16b)."""
+    known = {one.text for one in read_log(file, before)}
+    new = [one for one in read_log(file, after) if one.text not in known]
+    ends = {one.end for one in new if not one.text.endswith(UNTRUSTED) and is_untrusted(one.text)}
+    lines = after.split(b"\n")
+    for number in ends:
+        line = lines[number - 1]
+        bare = line.rstrip()
+        lines[number - 1] = bare + f" {UNTRUSTED}".encode() + line[len(bare) :]
+    return b"\n".join(lines)
 
 
 def read_log(file: str, data: bytes) -> tuple[LogLine, ...]:

@@ -10,7 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nacre.memory.entry import Entry, read_entry
+from nacre.memory.folder import Folder, Stamp
+from nacre.memory.location import Location
 from nacre.memory.scan import MAX_TOPIC_BYTES, scan
+from nacre.memory.scan_cache import ScanCache
 from nacre.store import disk
 
 MARKER = "[a local-only memory, kept on this machine]"
@@ -20,7 +23,10 @@ MIN_LINE_CHARS = 8
 
 @dataclass(frozen=True, slots=True)
 class Staying:
-    """The local-only memories of some directories."""
+    """The local-only memories of one directory; of several where only their words matter.
+
+    Files go by their names in their directory, and two directories may each have one of the same name.
+    """
 
     entries: tuple[Entry, ...] = ()
 
@@ -34,18 +40,47 @@ class Staying:
         return pattern.sub(MARKER, text) if pattern else text
 
 
-def staying_in(directories: Iterable[Path]) -> Staying:
-    """The local-only memories there are; what cannot be read cannot be told either."""
+class LocalOnly:
+    """Knows the local-only memories of one place, and looks again only when a file there has changed."""
+
+    def __init__(self, place: Location) -> None:
+        self.place = place
+        self._stamps: dict[str, Stamp] | None = None
+        self._staying = Staying()
+
+    def now(self) -> Staying:
+        """What stays as the files are now; reads disk, so an event loop asks from a thread."""
+        stamps = self._stamped()
+        if stamps is None or stamps != self._stamps:
+            cache = ScanCache(self.place.cache, self.place.directory)
+            self._staying = staying_in(self.place.directory, cache)
+            self._stamps = stamps
+        return self._staying
+
+    def _stamped(self) -> dict[str, Stamp] | None:
+        """Every file's stamp; none where that cannot be told, so that nothing is taken for unchanged."""
+        try:
+            return Folder(self.place.directory).scan()
+        except OSError:
+            return None
+
+
+def staying_in(directory: Path, cache: ScanCache | None = None) -> Staying:
+    """The local-only memories of a directory; what cannot be read cannot be told either."""
+    there = scan(directory, cache)
+    # What is no memory for others, for its encoding or its size, may still be marked.
+    marked = [one.file for one in there.entries if one.local_only]
     found: list[Entry] = []
-    for directory in directories:
-        there = scan(directory)
-        # What is no memory for others, for its encoding or its size, may still be marked.
-        marked = [one.file for one in there.entries if one.local_only]
-        for file in (*marked, *(one.file for one in there.skipped)):
-            with suppress(OSError):
-                entry = read_entry(file, _start_of(directory / file))
-                found += [entry] if entry.local_only else []
+    for file in (*marked, *(one.file for one in there.skipped)):
+        with suppress(OSError):
+            entry = read_entry(file, _start_of(directory / file))
+            found += [entry] if entry.local_only else []
     return Staying(tuple(found))
+
+
+def together(several: Iterable[Staying]) -> Staying:
+    """What stays in several directories, for taking its words out of a text."""
+    return Staying(tuple(entry for one in several for entry in one.entries))
 
 
 def _start_of(path: Path) -> bytes:
