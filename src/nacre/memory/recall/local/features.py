@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeAlias
 
 from nacre.memory.recall.local.cues import Cue
 from nacre.memory.recall.local.index import Entry, Index
@@ -21,6 +22,10 @@ DATE_DECAY_DAYS = 7.0
 """A memory dated a week off the asked day still counts a third."""
 
 NEAR = (-1, 1, -2, 2)
+_STEPS = ((0, 4, -1), (1, 5, 1), (2, 0, -2), (3, 0, 2))
+"""For each file beside: where its score stands, where instead if a model says it, and how far off it is."""
+Kind: TypeAlias = tuple[tuple[float, float], tuple[float, ...], float, float]
+"""Asks and speaks of itself; what it offers and who tells it; holds a rule; holds a preference."""
 
 FEATURES = (
     "passage", "covered", "covered_squared", "share", "pairs", "near",
@@ -37,7 +42,10 @@ FEATURES = (
 
 @dataclass
 class Evidence:
-    """Turns candidates of one match into feature vectors."""
+    """Turns candidates of one match into feature vectors.
+
+    Some hundred for each question: what depends on the question alone, or on a few bits, is worked out once.
+    """
 
     index: Index
     question: Question
@@ -46,24 +54,36 @@ class Evidence:
     def vectors(self, candidates: list[int]) -> list[list[float]]:
         """One vector per candidate, in the order of FEATURES."""
         best: dict[str, float] = {}
-        for number in candidates:
-            entry = self._entry(number)
-            if entry.folder:
-                best[entry.folder] = max(best.get(entry.folder, 0.0), self.match.file(number).score)
-        return [self._vector(number, best) for number in candidates]
+        rows = [(self._entry(number), self.match.file(number)) for number in candidates]
+        for entry, file in rows:
+            if entry.folder and file.score > best.get(entry.folder, 0.0):
+                best[entry.folder] = file.score
+        self.index.stems.load(
+            [f.passage for _, f in rows if self.question.names or f.covered & f.covered >> 1]
+        )
+        return [self._vector(entry, file, best.get(entry.folder, 0.0)) for entry, file in rows]
 
-    def _vector(self, number: int, folder_best: dict[str, float]) -> list[float]:
-        file, entry = self.match.file(number), self._entry(number)
-        covered = self._weight_of(file.covered)
-        pairs, near = self._pairs(file)
+    def _vector(self, entry: Entry, file: FileMatch, folder_best: float) -> list[float]:
+        _, passage, score, by_asked, by_assistant, bits, _ = file
+        covered = self._weights.get(bits)
+        if covered is None:
+            covered = self._weight_of(bits)
+        # Two neighbours among the question's terms are held, or there is nothing to look for.
+        pairs, near = self._pairs(bits, passage) if bits & bits >> 1 else (0.0, 0.0)
+        author = self.index.author[passage]
+        cues = self.index.cues[passage]
+        known = self._kinds.get((cues, author))
+        seen, offered, rule, liked = known or self._kind(cues, author)
         return [
-            file.score, covered, covered * covered,
-            file.covered.bit_count() / max(1, len(self.question.terms)), pairs, near,
-            *self._authorship(file),
-            *self._around(number, file),
-            folder_best.get(entry.folder, 0.0),
-            *self._kind(file, entry, covered),
-            *self._dates(entry),
+            score, covered, covered * covered, bits.bit_count() / self._count, pairs, near,
+            float(author in self.question.authors), by_asked,
+            self._mentions(passage) if self.question.names else 0.0,
+            *self._around(entry, file),
+            folder_best,
+            *seen, math.log1p(self.index.lengths[passage]), math.log1p(entry.length),
+            *offered, by_assistant if self.question.about_answers else 0.0,
+            rule, liked, rule * covered, liked * covered,
+            *(self._dates(entry) if self.question.spans else (0.0, 0.0)),
         ]  # fmt: skip
 
     def _entry(self, number: int) -> Entry:
@@ -71,6 +91,10 @@ class Evidence:
         if entry is None:
             raise KeyError(number)
         return entry
+
+    @cached_property
+    def _count(self) -> int:
+        return max(1, len(self.question.terms))
 
     @cached_property
     def _shares(self) -> list[float]:
@@ -103,72 +127,66 @@ class Evidence:
             for i in range(len(terms) - 1)
         ]
 
-    def _pairs(self, file: FileMatch) -> tuple[float, float]:
+    def _pairs(self, bits: int, passage: int) -> tuple[float, float]:
         pairs = near = 0.0
-        held = [couple for couple in self._couples if file.covered & couple[0] == couple[0]]
-        # Stems may lie on disk: read only for a passage that holds a couple.
-        stems = self.index.stems[file.passage] if held else ""
-        for _, both, first, second, share in held:
+        stems = self.index.stems[passage]
+        for both_bits, both, first, second, share in self._couples:
+            if bits & both_bits != both_bits:
+                continue
             if both in stems:
                 pairs += share
             elif abs(stems.find(first) - stems.find(second)) < NEAR_CHARS:
                 near += share
         return pairs, near
 
-    def _authorship(self, file: FileMatch) -> tuple[float, ...]:
-        is_asked = float(self.index.author[file.passage] in self.question.authors)
-        mentioned = 0.0
-        if self.question.names:
-            stems = self.index.stems[file.passage]
-            mentioned = float(any(f" {name} " in stems for name in self.question.names))
-        return is_asked, file.by_asked, mentioned
+    def _mentions(self, passage: int) -> float:
+        stems = self.index.stems[passage]
+        return float(any(f" {name} " in stems for name in self.question.names))
 
-    def _around(self, number: int, file: FileMatch) -> tuple[float, ...]:
-        """What the files beside it match; a model's words apart from a person's."""
-        said = [0.0, 0.0, 0.0, 0.0]
-        told = [0.0, 0.0]
-        together = file.covered_together
-        for i, step in enumerate(NEAR):
-            other = self.index.neighbour(number, step)
-            if other is None:
-                continue
-            match = self.match.file(other)
-            together |= match.covered_together
-            if i < len(told) and self.index.author[match.passage] in self._assistants:
-                told[i] = match.score
-            else:
-                said[i] = match.score
-        window = self._weight_of(together)
-        return (*said, *told, window)
+    def _around(self, entry: Entry, file: FileMatch) -> list[float]:
+        """What the files beside it match: each alone, the two nearest if a model's, and all together."""
+        around = [0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
+        together, folder, order = file.covered_together, entry.folder, entry.order
+        if folder:
+            beside, files = self.index.by_place, self.match.files
+            for at, instead, step in _STEPS:
+                other = beside.get((folder, order + step))
+                if other is None:
+                    continue
+                _, passage, score, _, _, _, bits = files[other]
+                together |= bits
+                told = instead and self._assistants and self.index.author[passage] in self._assistants
+                around[instead if told else at] = score
+        around.append(self._weight_of(together))
+        return around
 
     @cached_property
     def _assistants(self) -> frozenset[int]:
         return assistants(self.index)
 
-    def _kind(self, file: FileMatch, entry: Entry, covered: float) -> tuple[float, ...]:
-        question, cues = self.question, self.index.cues[file.passage]
-        offered = cues & question.wants
-        is_assistant = self.index.author[file.passage] in self._assistants
-        told = question.about_answers
-        rule = 0.0 if question.about_past or is_assistant else float(bool(cues & Cue.RULE))
-        liked = 0.0 if question.about_past or is_assistant else float(bool(cues & Cue.PREFERENCE))
-        return (
-            float(bool(cues & Cue.QUESTION)),
-            float(bool(cues & Cue.FIRST_PERSON)),
-            math.log1p(self.index.lengths[file.passage]),
-            math.log1p(entry.length),
-            float(bool(offered & Cue.TIME)),
-            float(bool(offered & Cue.DURATION)),
-            float(bool(offered & Cue.NUMBER)),
-            float(bool(offered & Cue.PLACE)),
-            float(is_assistant),
-            float(is_assistant and told),
-            file.by_assistant if told else 0.0,
-            rule, liked, rule * covered, liked * covered,
-        )  # fmt: skip
+    @cached_property
+    def _kinds(self) -> dict[tuple[int, int], Kind]:
+        return {}
+
+    def _kind(self, cues: int, author: int) -> Kind:
+        """What kind of words a passage holds, by its cues and who says it; remembered."""
+        question, offered = self.question, cues & self.question.wants
+        is_assistant = author in self._assistants
+        counts = not question.about_past and not is_assistant
+        kind = self._kinds[cues, author] = (
+            (float(bool(cues & Cue.QUESTION)), float(bool(cues & Cue.FIRST_PERSON))),
+            (
+                *(float(bool(offered & cue)) for cue in (Cue.TIME, Cue.DURATION, Cue.NUMBER, Cue.PLACE)),
+                float(is_assistant),
+                float(is_assistant and question.about_answers),
+            ),
+            float(counts and bool(cues & Cue.RULE)),
+            float(counts and bool(cues & Cue.PREFERENCE)),
+        )
+        return kind
 
     def _dates(self, entry: Entry) -> tuple[float, float]:
-        if not self.question.spans or entry.when is None:
+        if entry.when is None:
             return 0.0, 0.0
         when = entry.when
         days = min(span.distance(when) for span in self.question.spans)

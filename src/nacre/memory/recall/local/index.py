@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from datetime import date
 
@@ -46,6 +46,13 @@ class Entry:
     length: int
 
 
+class Stems(list[str]):
+    """The stems of each passage."""
+
+    def load(self, passages: Collection[int]) -> None:
+        """These will be asked for next; here they are at hand already."""
+
+
 class Index:
     """All files of one store."""
 
@@ -58,7 +65,7 @@ class Index:
         self.lengths = array("H")
         self.cues = array("H")
         self.author = array("I")
-        self.stems: list[str] = []
+        self.stems = Stems()
         self.authors: dict[str, int] = {}
         self.live_passages = 0
 
