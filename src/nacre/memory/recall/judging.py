@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 
 from nacre.memory.entry import Entry
@@ -42,7 +41,7 @@ def judged(
             continue
         factor = _in_use(entry, tools) if tools else 1.0
         when = entry.modified or entry.written
-        placed = pick.placed and replace(pick.placed, place=(when.isoformat() if when else "", 0))
+        placed = pick.placed and pick.placed.at((when.isoformat() if when else "", 0))
         found.append(
             Ranked(
                 entry=entry,

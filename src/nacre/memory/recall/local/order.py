@@ -31,6 +31,10 @@ class Placed:
     covered: dict[str, float]
     """The question's terms it holds, each with its share of what was asked."""
 
+    def at(self, place: tuple[str, int]) -> Placed:
+        """The same in another place; spelt out, since twenty are made for each question."""
+        return Placed(self.id, self.when, place, self.terms, self.covered)
+
 
 @dataclass(frozen=True)
 class Ordered:

@@ -6,7 +6,7 @@ Public names: Ranker, Ranking, Pick. Everything here is derived from the files a
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date
 from functools import cached_property
 from operator import mul
@@ -69,11 +69,14 @@ class Ranker:
             ((sum(map(mul, learnt, vector)), -i) for i, vector in enumerate(vectors)), reverse=True
         )
         scored = [(score, vectors[-i]) for score, i in order]
-        picks = [Pick(self._id(numbers[-i]), score, {}) for score, i in order[:limit]]
         # To say why takes longer than to rank: only of those that may come to be attached is it asked.
-        for place, (one, (_, i)) in enumerate(zip(picks[:TOLD], order, strict=False)):
-            placed = self.placed(numbers[-i], match, question)
-            picks[place] = replace(one, parts=_parts(vectors[-i], learnt), placed=placed)
+        self.index.stems.load([match.file(numbers[-i]).passage for _, i in order[:TOLD]])
+        told = [
+            Pick(self._id(at), score, _parts(vectors[-i], learnt), self.placed(at, match, question))
+            for score, i in order[: min(limit, TOLD)]
+            for at in (numbers[-i],)
+        ]
+        picks = [*told, *(Pick(self._id(numbers[-i]), score, {}) for score, i in order[TOLD:limit])]
         return Ranking(picks, confidence(question, self._unknown(question), scored, learnt))
 
     def weigh(self, question: Question, match: Match) -> tuple[list[int], list[list[float]]]:
