@@ -150,7 +150,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
         heard.append(text)
         return replace(RECALLED, query=text)
 
-    monkeypatch.setitem(sys.modules, "nacre.agents.recalling", SimpleNamespace(recall_once=recall_once))
+    monkeypatch.setitem(sys.modules, "nacre.agents.recall_once", SimpleNamespace(recall_once=recall_once))
     monkeypatch.chdir(tmp_path)
     return heard
 

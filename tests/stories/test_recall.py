@@ -9,19 +9,27 @@ from pathlib import Path
 
 import pytest
 
+from nacre.agents.counting import Counting
 from nacre.agents.opening import Ready, open_agent
-from nacre.agents.recalling import RECALLED, Aid, Recaller, Selector, recall_once
+from nacre.agents.recall_once import recall_once
+from nacre.agents.recalled import RECALLED
+from nacre.agents.recalling import Aid, Recaller, Selector
 from nacre.cli.slash_memory import correct, forget
+from nacre.loop.round import heard
 from nacre.memory.directory import Memory
 from nacre.memory.entry import Change, Draft
 from nacre.memory.recall.base import Query, Ranked
 from nacre.memory.recall.local_index import LocalIndex
+from nacre.memory.recall.usage import read_usage
+from nacre.messages.blocks import ToolResult
 from nacre.messages.events import Notice, ProviderEvent
+from nacre.messages.view import View
 from nacre.providers.base import Request
 from nacre.settings import Settings, load
 from nacre.testing import FrozenClock, ScriptedProvider, call, say
 
 HAND = Change(author="user", reason="by hand")
+RELEASES_FILE = "releases_go_out_on_thursdays_because_support_is_staffed.md"
 RELEASES = "Releases go out on Thursdays, because support is staffed on Fridays."
 
 
@@ -198,6 +206,88 @@ async def test_an_index_that_is_not_ready_delays_nothing_and_its_picks_come_late
         await talk(ready, "go on with something else entirely")
         await recaller.close()
     assert RELEASES in last(provider)
+
+
+async def test_late_picks_are_counted_told_and_looked_at_further_like_any_others(settings: Settings) -> None:
+    """R1, R5, R10: once they ride, behind the results of the same turn."""
+    memory = await memory_of(settings)
+    slow = Slow(LocalIndex(memory.location.directory, memory.location.cache))
+    small = ScriptedProvider([say('{"selected_memories": ["the_person_drinks_green_tea.md"]}')])
+    provider = ScriptedProvider([call("Glob", pattern="*"), call("Glob", pattern="*"), say("done")])
+    async with open_agent(settings, provider=provider) as ready:
+        session = ready.agent.session
+        counting = Counting([memory], session.id, session.clock)
+        aid = Aid(counting=counting, selector=Selector(provider=small, model="small"))
+        recaller = Recaller([slow], ready.hands.workspace, session.clock, aid=aid)
+        session.riders = [recaller]
+        async for _ in ready.agent.run("when do releases go out?"):
+            if len(provider.requests) == 1 and not slow.gate.is_set():
+                assert not read_usage(memory.location)
+                slow.gate.set()
+                await ended("late recall")
+            if len(provider.requests) == 2:
+                assert recaller.last is not None
+                assert [one.ranked.entry.file for one in recaller.last.picks] == [RELEASES_FILE]
+                await ended("select memories")
+        await recaller.close()
+    assert [RELEASES in last(provider, number) for number in range(3)] == [False, True, False]
+    assert "green tea" in last(provider, 2)
+    assert usage_of(memory) == {RELEASES_FILE: (1, 1, 0), "the_person_drinks_green_tea.md": (1, 1, 0)}
+
+
+async def test_a_reply_that_was_given_before_a_late_pick_rode_does_not_cite_it(settings: Settings) -> None:
+    """R1: what the model said by itself is nobody's merit."""
+    memory = await memory_of(settings)
+    slow = Slow(LocalIndex(memory.location.directory, memory.location.cache))
+    provider = ScriptedProvider([say(RELEASES), say("hm")])
+    async with open_agent(settings, provider=provider) as ready:
+        session = ready.agent.session
+        aid = Aid(counting=Counting([memory], session.id, session.clock))
+        recaller = Recaller([slow], ready.hands.workspace, session.clock, aid=aid)
+        session.riders = [recaller]
+        await talk(ready, "when do releases go out?")
+        slow.gate.set()
+        await ended("late recall")
+        await talk(ready, "ok")
+        await recaller.close()
+    assert RELEASES in last(provider)
+    assert usage_of(memory) == {RELEASES_FILE: (1, 1, 0)}
+
+
+def usage_of(memory: Memory) -> dict[str, tuple[int, int, int]]:
+    found = read_usage(memory.location).items()
+    return {file: (one.offered, one.attached, one.cited) for file, one in found}
+
+
+async def test_a_late_failure_is_told_and_stops_nothing(settings: Settings) -> None:
+    """R6"""
+
+    class Broken(Slow):
+        def rank(self, query: Query, *, limit: int) -> list[Ranked]:
+            raise OSError("the disk is gone")
+
+    memory = await memory_of(settings)
+    slow = Broken(LocalIndex(memory.location.directory, memory.location.cache))
+    provider = ScriptedProvider([say("one"), call("Glob", pattern="*"), say("two")])
+    async with open_agent(settings, provider=provider) as ready:
+        recaller = Recaller([slow], ready.hands.workspace, ready.agent.session.clock)
+        ready.agent.session.riders = [recaller]
+        await talk(ready, "when do releases go out?")
+        slow.gate.set()
+        await ended("late recall")
+        assert not await recaller.beside(
+            heard("user", (ToolResult("x", ()),), ready.agent.session.clock), View()
+        )
+        assert recaller.last is not None
+        assert recaller.last.problem == "recall failed: the disk is gone"
+        await recaller.close()
+
+
+async def ended(name: str) -> None:
+    """Come back when no task of this name is under way."""
+    async with asyncio.timeout(10):
+        while any(task.get_name() == name for task in asyncio.all_tasks()):
+            await asyncio.sleep(0.01)
 
 
 async def test_recall_can_be_switched_off(settings: Settings) -> None:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from nacre.clock import Clock
 from nacre.memory.directory import Memory
@@ -14,6 +14,8 @@ from nacre.memory.recall.base import Pick, Recalled
 from nacre.memory.recall.usage import Event, events_of, is_cited, is_contradicted, record
 from nacre.messages.view import View
 
+Judged: TypeAlias = Literal["cited", "contradicted"]
+"""What can become of a memory once it is attached."""
 MAX_COMMITS = 50
 """Changes of a memory looked at for one that replaced what was attached: a session seldom makes more."""
 
@@ -74,13 +76,9 @@ class Counting:
                 if is_contradicted(one.pick, attached=one.at, session=self._session, commits=commits):
                     await self._count(one, "contradicted")
 
-    async def _count(self, one: _Attached, kind: str) -> None:
+    async def _count(self, one: _Attached, kind: Judged) -> None:
         memory = next(m for m in self._memories if m.location.directory == one.pick.ranked.directory)
-        event = Event(
-            file=one.pick.ranked.entry.file,
-            kind="cited" if kind == "cited" else "contradicted",
-            at=self._clock.now(),
-        )
+        event = Event(file=one.pick.ranked.entry.file, kind=kind, at=self._clock.now())
         await record(memory.location, [event])
 
     def _write(self, memory: Memory, events: list[Event]) -> None:

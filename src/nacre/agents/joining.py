@@ -9,7 +9,8 @@ from nacre.agents.counting import Counting
 from nacre.agents.dating import Calendar
 from nacre.agents.hands import Hands
 from nacre.agents.knowing import Known
-from nacre.agents.recalling import Aid, Recaller, Selector, drift_of
+from nacre.agents.recall_once import drift_of
+from nacre.agents.recalling import Aid, Recaller, Selector
 from nacre.agents.session import Session
 from nacre.memory.recall.local_index import LocalIndex
 from nacre.memory.recall.semantic.meaning import meaning

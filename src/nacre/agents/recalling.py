@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
-from pathlib import Path
 
 from nacre.agents.counting import Counting
-from nacre.agents.memory_places import memory_paths
 from nacre.agents.meter import SIDE_QUERY
-from nacre.agents.riding import Extra, standing
-from nacre.clock import SYSTEM_CLOCK, Clock
-from nacre.memory.location import locate, memory_base, team_location, user_location
+from nacre.agents.recalled import RECALLED, bytes_in_view, in_view, noted
+from nacre.agents.riding import Extra
+from nacre.clock import Clock
 from nacre.memory.recall.attach import attachment
-from nacre.memory.recall.base import MAX_PICKS, Pick, Query, Ranked, Ranker, Recalled
-from nacre.memory.recall.drift import BUDGET_SECONDS, check_ranked
-from nacre.memory.recall.local_index import LocalIndex
+from nacre.memory.recall.base import MAX_PICKS, LeftOut, Pick, Query, Ranked, Ranker, Recalled
 from nacre.memory.recall.recall import (
     Already,
     CheckDrift,
@@ -31,17 +26,14 @@ from nacre.memory.recall.select import select
 from nacre.memory.recall.skip import why_skip
 from nacre.memory.recall.word_cache import WordCache
 from nacre.messages.blocks import JsonObject, Text, ToolCall, ToolResult
-from nacre.messages.records import Noted, Record, Said
+from nacre.messages.records import Said
 from nacre.messages.usage import Usage
 from nacre.messages.view import View
 from nacre.providers.base import Provider
-from nacre.settings import Settings
 from nacre.tools.workspace import Workspace
 
 PURPOSE = "memdir_relevance"
 """Under which name the questions to the small model are booked (R5)."""
-RECALLED = "recalled"
-"""The kind of note that says which memories ride with which record."""
 LOCAL_CAP_SECONDS = 0.020
 """What recall may take of a turn's time (R1); what comes later rides with the next message."""
 WARM_SECONDS = 0.25
@@ -81,6 +73,16 @@ class Aid:
     counting: Counting | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Late:
+    """What was found for a message after it had gone."""
+
+    found: Recalled
+    query: Query
+    is_chosen: bool = False
+    """By the small model, so that it is not asked again."""
+
+
 class Recaller:
     """Adds memories to messages; owned by one session, and so is everything it starts."""
 
@@ -105,7 +107,7 @@ class Recaller:
         self._selector = aid.selector if aid else None
         self._counting = aid.counting if aid else None
         self._words = aid.words if aid else None
-        self._late: list[asyncio.Task[tuple[Pick, ...]]] = []
+        self._late: list[asyncio.Task[_Late]] = []
         self._refreshing: asyncio.Task[None] | None = None
         self._is_warm = False
         self._is_fresh = False
@@ -115,13 +117,17 @@ class Recaller:
 
     async def beside(self, said: Said, view: View) -> Sequence[Extra]:
         """With a person's words what the local index finds; with anything what came late (R1)."""
-        late = await self._arrived(view)
-        if any(isinstance(block, ToolResult) for block in said.blocks):
-            return late
+        is_persons = not any(isinstance(block, ToolResult) for block in said.blocks)
         text = "\n".join(block.text for block in said.blocks if isinstance(block, Text))
-        if self._counting is not None:
+        if is_persons and self._counting is not None:
+            # Before anything new is attached: the last reply cannot have made use of that.
             self._counting.answered(view, text)
-        already = _with(self._already(view), late)
+        came = self._arrived(view)
+        asked, self._asked = self._asked, []
+        late = [*asked, *_extras(came)]
+        if not is_persons:
+            return late
+        already = _with(self._already(view), came)
         skipped = why_skip(text, is_on=True, attached_bytes=already.attached_bytes, has_files=True)
         if skipped:
             self.last = Recalled(query=text, skipped=skipped)
@@ -154,20 +160,25 @@ class Recaller:
         work = asyncio.create_task(asyncio.to_thread(self._local, query, already), name="recall")
         done, _ = await asyncio.wait([work], timeout=LOCAL_CAP_SECONDS)
         if not done:
-            self._late.append(asyncio.create_task(_picks_of(work), name="late recall"))
+            self._late.append(asyncio.create_task(_later(work, query), name="late recall"))
             self.last = Recalled(query=query.text, problem="the index is not ready yet; the picks come later")
             return []
         if (error := work.exception()) is not None:
-            self.last = Recalled(query=query.text, problem=f"recall failed: {error}")
+            self.last = Recalled(query=query.text, problem=_failed(error))
             return []
-        self.last = work.result()
+        found = work.result()
+        self._taken(found, query, already)
+        return _extras(found.picks)
+
+    def _taken(self, found: Recalled, query: Query, already: Already) -> None:
+        """What the local index found rides now: tell, count, and look further beside the reply."""
+        self.last = found
         if self._counting is not None:
-            self._counting.recalled(self.last, query.text)
+            self._counting.recalled(found, query.text)
         if self._selector is not None:
-            chosen = self._selected(query, self.last, already)
+            chosen = self._selected(query, found, already)
             self._late.append(asyncio.create_task(chosen, name="select memories"))
-        self._look_again(self.last)
-        return _extras(self.last.picks)
+        self._look_again(found)
 
     def _look_again(self, found: Recalled) -> None:
         """Beside the reply, what took too long on its way: the directory, or the words of a large tree."""
@@ -207,7 +218,7 @@ class Recaller:
         # The first time everything may have to be read; that says nothing about the next.
         self._is_quick = is_first or self._clock.seconds() - begun < LOCAL_CAP_SECONDS / 2
 
-    async def _selected(self, query: Query, found: Recalled, already: Already) -> tuple[Pick, ...]:
+    async def _selected(self, query: Query, found: Recalled, already: Already) -> _Late:
         assert self._selector is not None, "asked only where there is one"
         picked = {str(one.ranked.path) for one in found.picks}
         places = MAX_PICKS - len(picked)
@@ -215,7 +226,7 @@ class Recaller:
         already = replace(already, hides_local=already.hides_local or self._selector.leaves)
         new = [one for one in there if _may_ride(one, already) and str(one.path) not in picked]
         if not new or places <= 0:
-            return ()
+            return _Late(found=Recalled(query=query.text), query=query, is_chosen=True)
         answer = await select(
             query, new, self._selector.provider, self._selector.model, timeout=SELECTOR_SECONDS
         )
@@ -224,40 +235,56 @@ class Recaller:
             self._asked.append(_booked(answer.usage, self._selector.model))
         if answer.problem and self.last is not None:
             self.last = replace(self.last, problem=answer.problem)
-        return tuple(await asyncio.to_thread(attached, answer.chosen[:places], query, self._drift))
+        picks = await asyncio.to_thread(attached, answer.chosen[:places], query, self._drift)
+        return _Late(found=Recalled(query=query.text, picks=tuple(picks)), query=query, is_chosen=True)
 
-    async def _arrived(self, view: View) -> list[Extra]:
+    def _arrived(self, view: View) -> list[Pick]:
         """What was found after its message had gone, unless the model has come across it meanwhile."""
         done = [task for task in self._late if task.done()]
         self._late = [task for task in self._late if not task.done()]
-        seen = self._already(view)
-        found = [
-            one for task in done if not task.cancelled() and not task.exception() for one in task.result()
-        ]
-        picks = list({str(one.ranked.path): one for one in found}.values())
-        kept, _ = within_budget(
-            [one for one in picks if str(one.ranked.path) not in seen.paths], seen.attached_bytes
-        )
-        asked, self._asked = self._asked, []
-        return [*asked, *_extras(kept)]
+        already, came = self._already(view), list[Pick]()
+        for task in done:
+            if task.cancelled():
+                continue
+            if (error := task.exception()) is not None:
+                self.last = replace(self.last or Recalled(query=""), problem=_failed(error))
+                continue
+            late = task.result()
+            found = _still_new(late.found, already)
+            already = _with(already, found.picks)
+            came += found.picks
+            if not late.is_chosen:
+                self._taken(found, late.query, already)
+            elif self._counting is not None:
+                self._counting.recalled(found, late.query.text)
+        return came
 
     def _already(self, view: View) -> Already:
-        notes = standing(view, RECALLED)
-        attached = {str(path) for note in notes for path in _listed(note.fact("files"))}
-        read = {str(path) for path in self._workspace.recently_seen()}
+        paths = (*in_view(view), *self._workspace.recently_seen())
         return Already(
-            paths=frozenset(attached | read),
-            attached_bytes=sum(_number(note.fact("bytes")) for note in notes),
+            paths=frozenset(str(path) for path in paths),
+            attached_bytes=bytes_in_view(view),
             hides_local=self._hides_local,
         )
 
 
-def _with(already: Already, late: Sequence[Extra]) -> Already:
+def _with(already: Already, picks: Sequence[Pick]) -> Already:
     """What rides along already, too: it is not in the view yet."""
-    riding = [one for one in late if one.kind == RECALLED]
-    paths = {str(path) for one in riding for path in _listed(one.facts.get("files"))}
-    size = sum(_number(one.facts.get("bytes")) for one in riding)
-    return replace(already, paths=already.paths | paths, attached_bytes=already.attached_bytes + size)
+    paths = already.paths | {str(one.ranked.path) for one in picks}
+    size = already.attached_bytes + sum(one.bytes for one in picks)
+    return replace(already, paths=paths, attached_bytes=size)
+
+
+def _still_new(found: Recalled, already: Already) -> Recalled:
+    """Without the picks that the model has seen meanwhile, or for which there is no room any more."""
+    new = [one for one in found.picks if str(one.ranked.path) not in already.paths]
+    seen = [
+        LeftOut(one.ranked.entry.file, "already seen", one.ranked.score)
+        for one in found.picks
+        if str(one.ranked.path) in already.paths
+    ]
+    kept, over = within_budget(new, already.attached_bytes)
+    return replace(found, picks=tuple(kept), left_out=(*found.left_out, *seen, *over))
 
 
 def _booked(usage: Usage, model: str) -> Extra:
@@ -266,8 +293,12 @@ def _booked(usage: Usage, model: str) -> Extra:
     return Extra(kind=SIDE_QUERY, facts=facts)
 
 
-async def _picks_of(work: asyncio.Task[Recalled]) -> tuple[Pick, ...]:
-    return (await work).picks
+def _failed(error: BaseException) -> str:
+    return f"recall failed: {error}"
+
+
+async def _later(work: asyncio.Task[Recalled], query: Query) -> _Late:
+    return _Late(found=await work, query=query)
 
 
 def _may_ride(one: Ranked, already: Already) -> bool:
@@ -279,10 +310,7 @@ def _extras(picks: Sequence[Pick]) -> list[Extra]:
     if not picks:
         return []
     text, names = attachment(picks), ", ".join(one.ranked.entry.file for one in picks)
-    facts: JsonObject = {
-        "files": [str(one.ranked.path) for one in picks],
-        "bytes": sum(one.bytes for one in picks),
-    }
+    facts = noted((one.ranked.path for one in picks), size=sum(one.bytes for one in picks))
     notice = f"recalled {len(picks)} {'memory' if len(picks) == 1 else 'memories'}: {names}"
     return [Extra(kind=RECALLED, text=text, facts=facts, notice=notice)]
 
@@ -296,72 +324,3 @@ def _recent_tools(view: View) -> tuple[str, ...]:
         if isinstance(part.block, ToolCall)
     )
     return tuple(dict.fromkeys(calls))[:RECENT_TOOLS]
-
-
-def _listed(written: object) -> Iterable[object]:
-    return written if isinstance(written, list) else ()
-
-
-def _number(written: object) -> int:
-    return written if isinstance(written, int) else 0
-
-
-async def recall_once(settings: Settings, text: str) -> Recalled:
-    """What a message with this text would get at the start of a session, from the local index alone (R10)."""
-    location = locate(memory_paths(settings))
-    places = [location, user_location(memory_base(memory_paths(settings)))]
-    if settings.memory.team:
-        places.insert(1, team_location(location))
-    there = [place for place in places if place.directory.is_dir()]
-    has_files = bool(there) and settings.memory.is_on
-    skipped = why_skip(text, is_on=settings.memory.is_on, attached_bytes=0, has_files=has_files)
-    if skipped:
-        return Recalled(query=text, skipped=skipped)
-    rankers = [LocalIndex(place.directory, place.cache, writes=place.cache.is_dir()) for place in there]
-    query = Query(text=text, now=SYSTEM_CLOCK.now())
-    drift = drift_of(settings) if settings.switches.drift_check else None
-
-    def looked_up() -> Recalled:
-        for ranker in rankers:
-            ranker.refresh()
-        found = recall(query, rankers, drift=drift)
-        for ranker in rankers:
-            ranker.close()
-        return found
-
-    return await asyncio.to_thread(looked_up)
-
-
-def in_view(view: View) -> list[Path]:
-    """The memories that the model was given and still sees, in that order (Q6)."""
-    files = (str(file) for note in standing(view, RECALLED) for file in _listed(note.fact("files")))
-    return [Path(file) for file in dict.fromkeys(files)]
-
-
-def memories_of(records: Sequence[Record]) -> tuple[int, int]:
-    """How many memories the last turn saved and how many it was given."""
-    last = max((i for i, one in enumerate(records) if _is_persons(one)), default=0)
-    saved, recalled, asked = 0, 0, set[str]()
-    for record in records[last:]:
-        if isinstance(record, Noted) and record.kind == RECALLED:
-            recalled += len(list(_listed(record.fact("files"))))
-        blocks = record.blocks if isinstance(record, Said) else ()
-        for block in blocks:
-            if isinstance(block, ToolCall) and block.name == "remember":
-                asked.add(block.id)
-            elif isinstance(block, ToolResult) and block.call_id in asked and not block.is_error:
-                saved += 1
-    return saved, recalled
-
-
-def _is_persons(record: Record) -> bool:
-    if not isinstance(record, Said) or record.role != "user" or record.meta:
-        return False
-    return any(isinstance(block, Text) for block in record.blocks)
-
-
-def drift_of(
-    settings: Settings, words: WordCache | None = None, *, budget_seconds: float = BUDGET_SECONDS
-) -> CheckDrift:
-    """Checks memories against the working tree of the project (R12)."""
-    return partial(check_ranked, root=settings.project_root, budget_seconds=budget_seconds, known=words)

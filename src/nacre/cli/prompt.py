@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from nacre.agents.opening import open_agent
-from nacre.agents.recalling import memories_of
+from nacre.agents.recalled import memories_of
 from nacre.agents.session import Session
 from nacre.cli.options import RunOptions, load_settings
 from nacre.cli.output import print_error, print_json

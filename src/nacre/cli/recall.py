@@ -24,7 +24,7 @@ def recall(options: RunOptions, /, query: tuple[str, ...], *, limit: int | None,
 
     Nothing is sent and nothing is attached; that no memory helps is an answer like any other.
     """
-    from nacre.agents.recalling import recall_once
+    from nacre.agents.recall_once import recall_once
     from nacre.cli.recalling import recalled_json, recalled_lines
 
     recalled = run(recall_once(load_settings(options), " ".join(query)))

@@ -204,7 +204,7 @@ def _tasks(_: str, scene: Scene) -> Ending:
 def _recall(text: str, scene: Scene) -> Ending:
     """Why the last message got the memories it got; with words, what they would get (R10)."""
     if text:
-        from nacre.agents.recalling import recall_once
+        from nacre.agents.recall_once import recall_once
 
         recalled = scene.run(recall_once(scene.settings, text))
     else:

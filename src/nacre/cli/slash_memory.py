@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nacre.agents.recalling import in_view
+from nacre.agents.recalled import in_view
 from nacre.cli.output import print_error, printable
 from nacre.errors import NacreError
 from nacre.memory.entry import Change
