@@ -1,6 +1,7 @@
 # Two commands do all the set-up: `make chat` and `make test`. They need python3 with pip, and nothing else.
 PYTHON ?= python3
 VENV   ?= .venv
+WORKERS ?= 2
 BIN     = $(VENV)/bin
 PIP     = $(BIN)/python -m pip --disable-pip-version-check --quiet
 
@@ -10,14 +11,14 @@ chat: $(VENV)/.run
 	@$(BIN)/nacre chat $(ARGS)
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
 
 check: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
 
 format: $(VENV)/.dev
 	$(BIN)/ruff format .
