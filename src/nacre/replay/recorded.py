@@ -1,0 +1,205 @@
+"""Recordings of any form, read as steps: what was heard, when it was asked, what was answered (P7, T7).
+
+What a recording says about its own compactions is left out: the words before them stand in the log, and
+every policy compacts for itself.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+
+from nacre.agents.sources import open_source
+from nacre.errors import ForeignTranscript
+from nacre.messages.blocks import ToolResult
+from nacre.messages.foreign import ForeignSession, read_foreign
+from nacre.messages.records import Noted, Record, ReplyFacts, Said, Undone
+from nacre.messages.tokens import MAX_RATIO, MIN_RATIO, estimate_blocks, estimate_text
+from nacre.messages.usage import Usage
+from nacre.replay.schema import Recorded, Step
+
+PACE = timedelta(seconds=20)
+"""Between two requests of a recording without times: quick enough that its cache never goes cold."""
+MIN_INCREMENT = 200
+"""Estimated tokens between two requests below which the provider's fixed overheads hide the text."""
+SYNTHETIC = "<synthetic>"
+"""The model Claude Code names for words no model wrote, such as error messages."""
+SUFFIXES = (".jsonl", ".json", ".traj")
+"""Files that are looked at in a folder, packed or not."""
+
+
+def read_recorded(path: Path) -> list[Recorded]:
+    """Every session of a file; raises `TranscriptError` for what is not a transcript, with what to do."""
+    with open_source(path) as source:
+        sessions = read_foreign(source.lines, name=path.name.removesuffix(".gz"))
+    found = [recorded(one, name=_name(path, one, len(sessions))) for one in sessions]
+    kept = [replace(one, paths=(str(path),)) for one in found if one.steps]
+    if not kept:
+        raise ForeignTranscript(f"{path} holds no reply of a model: there is nothing to replay")
+    return kept
+
+
+def files_in(folder: Path) -> list[Path]:
+    """What in a folder and below it may be a transcript, in a fixed order."""
+    return sorted(
+        path
+        for path in folder.rglob("*")
+        if path.name.removesuffix(".gz").endswith(SUFFIXES) and path.is_file()
+    )
+
+
+def recorded(session: ForeignSession, *, name: str) -> Recorded:
+    """A session that was read, as steps, with its base and the ratio of its estimates."""
+    steps = tuple(_steps(session.records))
+    has_times = session.started is not None
+    if not has_times:
+        steps = tuple(replace(step, at=steps[0].at + PACE * place) for place, step in enumerate(steps))
+    ratio = _ratio(steps)
+    models = Counter(facts.model for step in steps if (facts := step.reply.reply) and facts.model)
+    return Recorded(
+        name=name,
+        steps=tuple(_with_output(step, ratio) for step in steps),
+        base_tokens=_base(steps, ratio) or _system_prompt(session.records),
+        ratio=ratio,
+        error=_error(steps, ratio),
+        model=models.most_common(1)[0][0] if models else None,
+        peak_tokens=max((_usage(step).prompt for step in steps), default=0),
+        has_times=has_times,
+    )
+
+
+def _name(path: Path, session: ForeignSession, count: int) -> str:
+    stem = path.name.removesuffix(".gz")
+    for suffix in SUFFIXES:
+        stem = stem.removesuffix(suffix)
+    return stem if count == 1 else f"{stem}#{session.session_id[:8]}"
+
+
+def _steps(records: Iterable[Record]) -> Iterator[Step]:
+    """One step for each reply; results that came while it still streamed are heard after it."""
+    heard: list[Said] = []
+    later: list[Said] = []
+    parts: list[Said] = []
+    last: datetime | None = None
+    for said in _said(records):
+        if said.role != "assistant":
+            (later if parts else heard).append(said)
+        elif parts and _is_same_reply(parts[-1], said, is_next=not later):
+            parts.append(said)
+        else:
+            if parts:
+                step = _step(heard, parts, last)
+                yield step
+                last, heard, later = step.at, later, []
+            parts = [said]
+    if parts:
+        yield _step(heard, parts, last)
+
+
+def _said(records: Iterable[Record]) -> list[Said]:
+    """What reached the model in the end: nothing set aside, taken back or written by no model."""
+    everything = list(records)
+    undone = {record.target for record in everything if isinstance(record, Undone)}
+    return [
+        record
+        for record in everything
+        if isinstance(record, Said)
+        and record.aside is None
+        and record.id not in undone
+        and not (record.reply and record.reply.model == SYNTHETIC)
+    ]
+
+
+def _is_same_reply(before: Said, said: Said, *, is_next: bool) -> bool:
+    one, other = (part.reply.id if part.reply else None for part in (before, said))
+    return is_next if one is None and other is None else one == other
+
+
+def _step(heard: Sequence[Said], parts: Sequence[Said], last: datetime | None) -> Step:
+    first = parts[0]
+    facts = first.reply or ReplyFacts()
+    usages = [part.reply.usage for part in parts if part.reply and part.reply.usage]
+    # A recording may say the same usage on every record of a reply, or the first tokens only at first.
+    usage = max(usages, key=lambda one: one.total, default=None)
+    at = heard[-1].at if heard else first.at
+    reply = Said(
+        id=first.id,
+        at=first.at,
+        role="assistant",
+        blocks=tuple(block for part in parts for block in part.blocks),
+        reply=replace(facts, id=facts.id or f"reply-{first.id}", usage=usage),
+    )
+    return Step(
+        at=at if last is None else max(at, last),
+        heard=tuple(heard),
+        reply=reply,
+        output_tokens=usage.output if usage else 0,
+        starts_turn=any(not isinstance(block, ToolResult) for said in heard for block in said.blocks),
+    )
+
+
+def _usage(step: Step) -> Usage:
+    facts = step.reply.reply
+    return (facts.usage if facts else None) or Usage()
+
+
+def _with_output(step: Step, ratio: float) -> Step:
+    """Streams are often recorded with the count of their first tokens; then what was said tells more."""
+    said = round(estimate_blocks(step.reply.blocks) * ratio)
+    return replace(step, output_tokens=max(step.output_tokens, said))
+
+
+def _increments(steps: Sequence[Step]) -> Iterator[tuple[int, int]]:
+    """Estimated and real growth of the context from one request to the next, where both are known."""
+    for before, step in pairwise(steps):
+        grown = _usage(step).prompt - _usage(before).prompt
+        if _usage(before).prompt and grown > 0:
+            yield _estimate(before.reply, *step.heard), grown
+
+
+def _estimate(*said: Said) -> int:
+    return sum(estimate_blocks(one.blocks) for one in said)
+
+
+def _ratio(steps: Sequence[Step]) -> float:
+    """Median over the requests: a result that was shortened before it was recorded must not decide."""
+    ratios = [grown / estimated for estimated, grown in _increments(steps) if estimated >= MIN_INCREMENT]
+    return min(max(median(ratios), MIN_RATIO), MAX_RATIO) if ratios else 1.0
+
+
+def _base(steps: Sequence[Step], ratio: float) -> int:
+    """What the first request held beyond its messages."""
+    estimated = 0
+    for step in steps:
+        estimated += _estimate(*step.heard)
+        if known := _usage(step).prompt:
+            return max(0, known - round(estimated * ratio))
+        estimated += _estimate(step.reply)
+    return 0
+
+
+def _system_prompt(records: Iterable[Record]) -> int:
+    """Some recordings hold the base's words instead of a figure for it."""
+    notes = [record for record in records if isinstance(record, Noted) and record.kind == "system_prompt"]
+    return sum(estimate_text(str(note.fact("text") or "")) for note in notes[:1])
+
+
+def _error(steps: Sequence[Step], ratio: float) -> float | None:
+    """How far the corrected estimate of the whole context is off, from a known context to the next break."""
+    errors: list[float] = []
+    context = 0.0
+    for before, step in pairwise(steps):
+        real, was = _usage(step).prompt, _usage(before).prompt
+        if not context:
+            context = was
+        context += _estimate(before.reply, *step.heard) * ratio
+        if not real or real < was:
+            context = real
+        elif was:
+            errors.append(abs(context - real) / real)
+    return median(errors) if errors else None
