@@ -78,6 +78,8 @@ class ModelProfile:
     compaction: bool = False
     forced_tool_choice: bool = False
     counts_tokens: bool = False
+    refreshes: bool = False
+    """A request that asks for no output reads the cache, and what it read lives on (C8b)."""
     default_effort: str = ""
 
     @property

@@ -1,0 +1,176 @@
+"""Whether to refresh the provider's cache while the person is away: pure arithmetic (C8b).
+
+A refresh re-reads the prefix for its read price; a prefix that was let go is written again when the person
+comes back. So it pays exactly where they come back soon enough, often enough.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nacre.cache.breakpoints import Lifetime
+from nacre.cache.pauses import Pauses
+from nacre.cache.rules import PER_MILLION, ModelProfile, PriceTier
+
+FIVE_MINUTES, HOUR = 300.0, 3_600.0
+"""What the two lifetimes of an entry are, in seconds."""
+ROUNDING = 1e-9
+"""Prices are decimal, floats are not: so much is no difference."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WarmingSettings:
+    """How much may be spent on keeping the cache warm."""
+
+    margin_seconds: float = 30.0
+    """How long before an entry expires it is refreshed: room for a slow connection, little life wasted."""
+    max_refreshes: int = 4
+    """In one pause: past twenty minutes few people come back soon."""
+    max_read_share: float = 0.1
+    """Of the input price: where reads cost more, letting go is as cheap."""
+    max_usd: float = 1.00
+    """Of one session: money spent while nobody looks must stay small change."""
+    max_share: float = 0.10
+    """Of what the session itself has cost, so that a cheap session is never mostly upkeep."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prefix:
+    """What the provider keeps of a session."""
+
+    tokens: int
+    profile: ModelProfile
+    lifetime: Lifetime = "5m"
+    head_tokens: int = 0
+    """Of them in the head, which a mixed lifetime keeps for an hour."""
+
+    @property
+    def at_risk(self) -> int:
+        """The tokens that are gone when the shortest entry expires."""
+        return max(0, self.tokens - self.head_tokens) if self.lifetime == "mixed" else self.tokens
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pause:
+    """A pause that goes on."""
+
+    seconds: float
+    """Since the last request of the conversation began."""
+    untouched_seconds: float
+    """Since the last request or refresh began: how old the entry is."""
+    refreshes: int = 0
+    """Sent in this pause."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spent:
+    """What a session has cost so far."""
+
+    conversation_usd: float = 0.0
+    """Without the refreshes."""
+    warming_usd: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """Whether a refresh now is worth its price, and the arithmetic."""
+
+    is_worth: bool
+    reason: str
+    returns: float = 0.0
+    """How likely the person comes back while the planned refreshes keep the cache warm, and not before."""
+    refreshes: int = 0
+    """How many, this one included, the best plan would send."""
+    price_usd: float = 0.0
+    """Of one refresh."""
+    gain_usd: float = 0.0
+    """What the plan saves on average, its own price taken off."""
+
+
+DEFAULT_WARMING = WarmingSettings()
+
+
+def is_worth(
+    pause: Pause,
+    pauses: Pauses,
+    *,
+    prefix: Prefix,
+    spent: Spent,
+    settings: WarmingSettings = DEFAULT_WARMING,
+) -> Verdict:
+    """Whether to refresh now, shortly before the entry expires."""
+    tier = prefix.profile.tier(prefix.tokens)
+    refusal = _refusal(pause, prefix, settings)
+    if refusal or tier is None:
+        return Verdict(is_worth=False, reason=refusal or "the model's prices are not known")
+    price = prefix.tokens * tier.read / PER_MILLION
+    best = max(
+        (_plan(count, pause, pauses, prefix=prefix, settings=settings) for count in _counts(pause, settings)),
+        key=lambda plan: plan.gain_usd,
+    )
+    if best.gain_usd <= 0:
+        return _refused("the person is too unlikely to come back in time", best)
+    limit = min(settings.max_usd, settings.max_share * spent.conversation_usd)
+    if spent.warming_usd + price > limit:
+        return _refused(f"the session may spend ${limit:.4f} on refreshes, and spent most of it", best)
+    return best
+
+
+def refresh_in(pause: Pause, settings: WarmingSettings = DEFAULT_WARMING) -> float:
+    """Seconds until the next refresh would be due."""
+    return max(0.0, FIVE_MINUTES - settings.margin_seconds - pause.untouched_seconds)
+
+
+def _refusal(pause: Pause, prefix: Prefix, settings: WarmingSettings) -> str | None:
+    """What forbids a refresh whatever the odds are."""
+    profile = prefix.profile
+    tier = profile.tier(prefix.tokens)
+    forbidden = (
+        (not profile.refreshes, "the provider is not known to refresh its cache on such a request"),
+        (prefix.lifetime == "1h", "the cache lives for an hour as it is"),
+        (tier is None, "the model's prices are not known"),
+        (tier is not None and not _reads_cheaply(tier, settings), "reading the cache costs too much"),
+        (prefix.at_risk < max(1, profile.min_cacheable), "nothing is cached that would expire"),
+        (pause.untouched_seconds >= FIVE_MINUTES, "the cache has gone cold already"),
+        (pause.refreshes >= settings.max_refreshes, f"{pause.refreshes} refreshes are enough for a pause"),
+    )
+    return next((reason for is_so, reason in forbidden if is_so), None)
+
+
+def _reads_cheaply(tier: PriceTier, settings: WarmingSettings) -> bool:
+    return tier.read <= settings.max_read_share * tier.input + ROUNDING
+
+
+def _counts(pause: Pause, settings: WarmingSettings) -> range:
+    """How many more refreshes a plan could send."""
+    return range(1, settings.max_refreshes - pause.refreshes + 1)
+
+
+def _plan(count: int, pause: Pause, pauses: Pauses, *, prefix: Prefix, settings: WarmingSettings) -> Verdict:
+    """The gain of refreshing now and again until it was `count` times, as long as the person stays away."""
+    tier = prefix.profile.tier(prefix.tokens)
+    assert tier is not None
+    step = FIVE_MINUTES - settings.margin_seconds
+    idle = pause.seconds
+    still = pauses.away(idle)
+    sent = sum(pauses.away(idle + number * step) for number in range(count)) / still if still else 1.0
+    expires = idle + FIVE_MINUTES - pause.untouched_seconds
+    returns = pauses.back_between(expires, idle + (count - 1) * step + FIVE_MINUTES, idle=idle)
+    price = prefix.tokens * tier.read / PER_MILLION
+    saving = prefix.at_risk * (tier.write_5m - tier.read) / PER_MILLION
+    gain = returns * saving - sent * price
+    reason = f"{returns:.0%} come back in time: saves ${returns * saving:.4f} for ${sent * price:.4f}"
+    return Verdict(
+        is_worth=True, reason=reason, returns=returns, refreshes=count, price_usd=price, gain_usd=gain
+    )
+
+
+def _refused(reason: str, plan: Verdict) -> Verdict:
+    return Verdict(
+        is_worth=False,
+        reason=reason,
+        returns=plan.returns,
+        refreshes=plan.refreshes,
+        price_usd=plan.price_usd,
+        gain_usd=plan.gain_usd,
+    )
