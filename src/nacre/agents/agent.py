@@ -39,7 +39,9 @@ class Agent:
         and leaves a session that can go on.
         """
         await self.cancel()
-        self._turn = turn(self.session, self.provider, text, tools=self.tools, limits=self.limits)
+        session = self.session
+        played = turn(session, self.provider, text, tools=self.tools, limits=self.limits)
+        self._turn = session.telemetry.turn(played, self.provider.name, session.base.model)
         async with aclosing(self._turn) as events:
             async for event in events:
                 yield event

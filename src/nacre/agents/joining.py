@@ -10,7 +10,7 @@ from nacre.agents.dating import Calendar
 from nacre.agents.hands import Hands
 from nacre.agents.knowing import Known
 from nacre.agents.recall_once import drift_of
-from nacre.agents.recalling import Aid, Recaller, Selector
+from nacre.agents.recalling import PURPOSE, Aid, Recaller, Selector
 from nacre.agents.session import Session
 from nacre.memory.recall.local_index import LocalIndex
 from nacre.memory.recall.semantic.meaning import meaning
@@ -26,6 +26,7 @@ def join(session: Session, known: Known, hands: Hands, *, leaves: bool) -> None:
     """Tie everything that was opened for a session to it; `leaves` as in `recollect`."""
     session.tellers.append(hands.notices)
     known.witness.attend(session.transcript)
+    session.telemetry.hides_words = not leaves
     if leaves:
         session.filters.append(known.stays)
     session.riders.append(Calendar(session.clock, session.view))
@@ -79,7 +80,7 @@ def _selector(session: Session, settings: Settings, stack: AsyncExitStack) -> Se
     provider = build(choice, settings.environ)
     stack.push_async_callback(provider.close)
     return Selector(
-        provider=provider,
+        provider=session.telemetry.aside(provider, PURPOSE),
         model=choice.model,
         pay=session.pay,
         leaves=leaves_machine(choice, settings.environ),

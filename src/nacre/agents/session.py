@@ -16,6 +16,7 @@ from nacre.agents.books import Books
 from nacre.agents.fit import Pressure, Rung, fit
 from nacre.agents.meter import Meter
 from nacre.agents.riding import Extra, Rider, with_extras
+from nacre.agents.telemetry import Telemetry
 from nacre.cache.breakpoints import Lifetime, place
 from nacre.cache.rules import ModelProfile, profile
 from nacre.cache.warmth import Warmth
@@ -125,7 +126,8 @@ class Session:
     ) -> None:
         self.base = base
         self.keeper: Keeper = keeper or InMemory(clock.new_id())
-        self.transcript = Transcript(records, write=self.keeper.write)
+        self.telemetry = Telemetry(self.keeper.session_id, clock)
+        self.transcript = Transcript(records, write=self._write)
         self.settings = settings
         self.ladder = list(ladder)
         """The ways to make the view smaller, cheapest first."""
@@ -291,6 +293,10 @@ class Session:
         """Count what a request cost, whether or not its reply was of use; another model may have answered."""
         is_known = model is not None and profile(model).known
         self.meter = self.meter.after(usage, model if model and is_known else self.base.model)
+
+    async def _write(self, records: Sequence[Record]) -> None:
+        await self.keeper.write(records)
+        self.telemetry.decided(records)
 
     def cancelled(self) -> None:
         """A turn ended before its reply: what was started for it ends, too."""

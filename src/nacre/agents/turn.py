@@ -27,10 +27,11 @@ async def turn(
     paid_before = session.meter.cost_usd
 
     def ask(view: View, max_output: int) -> AsyncGenerator[ProviderEvent, None]:
-        return provider.stream(session.send(view, max_output))
+        return session.telemetry.ask(provider, session.send(view, max_output))
 
     slots = Slots(fit=session.fit, keep=session.keep, heard=session.heard, sift=session.sift)
-    loop = run(session.transcript, ask, tools, slots=slots, limits=limits, clock=session.clock)
+    hands = session.telemetry.tools(tools)
+    loop = run(session.transcript, ask, hands, slots=slots, limits=limits, clock=session.clock)
     try:
         async with aclosing(loop) as events:
             async for event in events:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import replace
 from types import TracebackType
 from typing import Self
@@ -19,6 +20,8 @@ STOP_SECONDS = 10.0
 """How long a stop waits for a tool that ignores being cancelled, before it goes on without it."""
 MAX_ERROR_CHARS = 2_000
 """An exception's message may quote a whole document; the model needs its beginning."""
+RUNNING: ContextVar[ToolCall | None] = ContextVar("running", default=None)
+"""The call that is being answered, for whoever stands around a tool and is told only its arguments."""
 
 
 async def run_all(calls: Sequence[ToolCall], tools: Mapping[str, Tool]) -> list[ToolResult]:
@@ -109,6 +112,7 @@ class Running:
     async def _answer(
         self, call: ToolCall, tool: Tool | None, before: Sequence[asyncio.Task[ToolResult]]
     ) -> ToolResult:
+        RUNNING.set(call)  # every call has a task of its own, so nobody else sees it
         if before:
             await asyncio.wait(before)
         if tool is None:
