@@ -10,6 +10,7 @@ from pathlib import Path
 
 from nacre import prompts
 from nacre.agents.agent import Agent
+from nacre.agents.clearing import join_clearing
 from nacre.agents.hands import Hands, take_up
 from nacre.agents.joining import join, join_recall
 from nacre.agents.kept import Opened, mend, start
@@ -101,6 +102,7 @@ async def open_agent(
         join(talk, known, hands, leaves=leaves)
         recaller = await join_recall(talk, known, hands, settings, stack, leaves=leaves)
         rewind = hands.belong_to(talk, keeper.folder if keeper else None)
+        join_clearing(talk, settings, tools, folder=keeper.folder if keeper else None)
         agent = Agent(talk, provider, tools, limits=_limits(settings))
         stack.push_async_callback(agent.cancel)
         yield Ready(agent, choice, hands, rewind, _told(opened, hands, known), recaller, known.memories)

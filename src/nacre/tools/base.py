@@ -37,6 +37,10 @@ class Tool:
     """Changes nothing: may run side by side with others, and while the reply still streams."""
     max_seconds: float | None = MAX_SECONDS
     """A call that takes longer is cancelled; None for a tool that guards its own time."""
+    max_result_chars: float | None = None
+    """Longer results go to disk, a preview stays; None: as the settings say, infinite: it bounds itself."""
+    clearable: bool = False
+    """Its results can be had again, so that old ones may be cleared; nacre's own tools need not say so."""
 
     @property
     def definition(self) -> JsonObject:

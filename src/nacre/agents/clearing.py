@@ -1,0 +1,100 @@
+"""The clearing rung: old results go when the cache is cold or nothing fits; the person is told (C9, C12)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from nacre.agents.fit import Pressure
+from nacre.agents.session import Session
+from nacre.layers.l2_microcompact import (
+    NACRE,
+    Decision,
+    MicrocompactSettings,
+    Moment,
+    Outcome,
+    due,
+    microcompact,
+    pointer_tokens,
+)
+from nacre.messages.records import Record
+from nacre.messages.view import View
+from nacre.settings import Settings
+from nacre.store.results import FOLDER, Shelf
+from nacre.tools.base import Tool
+
+MINUTE, HOUR, DAY = 60.0, 3_600.0, 86_400.0
+
+
+class Clearing:
+    """The rung of layer 2."""
+
+    def __init__(self, session: Session, shelf: Shelf, settings: MicrocompactSettings = NACRE) -> None:
+        self.settings = settings
+        self._session = session
+        self._shelf = shelf
+        self._pointer_tokens = pointer_tokens(shelf)
+
+    def is_due(self, view: View, pressure: Pressure) -> bool:
+        return self._decision(view, pressure) is not None
+
+    async def act(self, view: View, pressure: Pressure) -> Sequence[Record]:
+        """The records of a clear; the originals are on disk by then."""
+        decision = self._decision(view, pressure)
+        if decision is None:
+            return ()
+        done = await microcompact(
+            view, decision, shelf=self._shelf, clock=self._session.clock, warmth=pressure.warmth
+        )
+        if done.cleared:
+            self._session.tell(_told(decision, done, pressure.warmth.idle_seconds, self._shelf.folder))
+        return done.records
+
+    def _decision(self, view: View, pressure: Pressure) -> Decision | None:
+        moment = Moment(
+            warmth=pressure.warmth,
+            profile=pressure.profile,
+            tokens=pressure.tokens,
+            starts_turn=pressure.starts_turn,
+            fits=pressure.fits,
+            pointer_tokens=self._pointer_tokens,
+        )
+        return due(view, moment, self.settings)
+
+
+def join_clearing(
+    session: Session, settings: Settings, tools: Sequence[Tool], *, folder: Path | None
+) -> None:
+    """Let old results of a session be cleared, as far as that is switched on; `folder` is the session's."""
+    switches = settings.switches
+    if not (switches.clear_idle or switches.clear_economic):
+        return
+    chosen = replace(
+        NACRE,
+        idle=switches.clear_idle,
+        economic=switches.clear_economic,
+        tools=NACRE.tools | {one.name for one in tools if one.clearable},
+    )
+    session.ladder.append(Clearing(session, Shelf(folder / FOLDER if folder else None), chosen))
+
+
+def _told(decision: Decision, done: Outcome, idle_seconds: float, folder: Path | None) -> str:
+    """What went, why, and where the originals are."""
+    results = f"{done.cleared} old tool result" + "s" * (done.cleared != 1)
+    why = {
+        "idle": f"after a pause of {_span(idle_seconds)}",
+        "full": "to make room",
+        "economic": "because that pays",
+        "cliff": "because a smaller request has a lower price",
+    }[decision.reason]
+    where = f"originals in {folder}" if done.lost < done.cleared else "the originals could not be kept"
+    lost = f" ({done.lost} could not be kept)" if 0 < done.lost < done.cleared else ""
+    return f"Cleared {results} (about {done.tokens:,} tokens) {why}; {where}{lost}."
+
+
+def _span(seconds: float) -> str:
+    for unit, name in ((DAY, "days"), (HOUR, "h"), (MINUTE, "min")):
+        if seconds >= (2 * unit if unit == DAY else unit):
+            return f"{seconds / unit:.0f} {name}"
+    return f"{seconds:.0f} s"

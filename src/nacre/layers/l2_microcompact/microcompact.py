@@ -1,0 +1,110 @@
+"""The act: every original goes to disk, one sentence and its path stand in its place (C9, C12b)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from nacre.cache.warmth import Warmth
+from nacre.clock import Clock
+from nacre.errors import StoreError
+from nacre.layers.l2_microcompact.choice import CLEARED, targets
+from nacre.layers.l2_microcompact.policy import Decision
+from nacre.messages.blocks import JsonObject, Opaque, Text, Thinking, ToolResult
+from nacre.messages.records import BlockOf, Change, Noted, Record, Replaced, ResultOf
+from nacre.messages.results import Answered, answered
+from nacre.messages.tokens import estimate_text
+from nacre.messages.view import View
+from nacre.messages.wire import canonical, render_block
+from nacre.store.results import Shelf
+
+CLEAR = CLEARED
+"""The kind of note, and the reason of the rewrite, by which a clear stands in the log."""
+KEPT = "[This old result was cleared to save room. Its full text is in {path}; read it there if you need it.]"
+GONE = "[This old result was cleared to save room and could not be kept; make the call again if you need it.]"
+USUAL_NAME = "toolu_0123456789abcdefghijklmn.txt"
+"""As long as the file names of the providers' own ids are."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What a clear did."""
+
+    records: tuple[Record, ...] = ()
+    cleared: int = 0
+    tokens: int = 0
+    """What it freed, by estimate."""
+    lost: int = 0
+    """Results of which the disk took no copy."""
+
+
+def pointer_tokens(shelf: Shelf) -> int:
+    """About what stays of a cleared result: the sentence, with a path in it."""
+    if shelf.folder is None:
+        return estimate_text(GONE)
+    return estimate_text(KEPT.format(path=shelf.folder / USUAL_NAME))
+
+
+async def microcompact(
+    view: View, decision: Decision, *, shelf: Shelf, clock: Clock, warmth: Warmth | None = None
+) -> Outcome:
+    """Clear what was decided on; the originals are on disk before anything says so."""
+    wanted = set(decision.calls)
+    old = [one for one in answered(view.items) if one.id in wanted]
+    if not old:
+        return Outcome()
+    paths = await asyncio.to_thread(_put_away, old, shelf, targets(view))
+    changes = [_cleared(one.result, paths[one.id]) for one in old]
+    if decision.drops_thinking:
+        changes += _without_thinking(view)
+    replaced = Replaced(id=clock.new_id(), at=clock.now(), changes=tuple(changes), reason=CLEAR)
+    freed = view.estimate - view.after(replaced).estimate
+    facts: JsonObject = {
+        "reason": decision.reason,
+        "calls": [one.id for one in old],
+        "tokens": freed,
+        "lost": [one.id for one in old if paths[one.id] is None],
+        "keeps_from": decision.keeps_from,
+        "idle_seconds": warmth.idle_seconds if warmth else None,
+        "arithmetic": decision.arithmetic,
+    }
+    note = Noted(id=clock.new_id(), at=clock.now(), kind=CLEAR, facts=facts)
+    lost = sum(path is None for path in paths.values())
+    return Outcome(records=(replaced, note), cleared=len(old), tokens=freed, lost=lost)
+
+
+def _put_away(old: Sequence[Answered], shelf: Shelf, references: dict[str, str]) -> dict[str, Path | None]:
+    """Where each original is; one that only points to another is where that one is."""
+    paths: dict[str, Path | None] = {}
+    for one in sorted(old, key=lambda each: each.id in references):
+        target = references.get(one.id)
+        paths[one.id] = paths[target] if target in paths else _kept(one.result, shelf)
+    return paths
+
+
+def _kept(result: ToolResult, shelf: Shelf) -> Path | None:
+    is_plain = all(isinstance(part, Text) for part in result.content)
+    # Pictures and what else is no text are kept as the JSON they were sent as: nothing of them is lost.
+    text = result.text if is_plain else canonical([render_block(part) for part in result.content]).decode()
+    try:
+        return shelf.keep(result.call_id, text, structured=not is_plain).path
+    except StoreError:
+        return None
+
+
+def _cleared(result: ToolResult, path: Path | None) -> Change:
+    words = KEPT.format(path=path) if path else GONE
+    standing = ToolResult(result.call_id, (Text(words),), result.is_error, result.extra)
+    return Change(ResultOf(result.call_id), (standing,))
+
+
+def _without_thinking(view: View) -> Iterator[Change]:
+    for item in view.items:
+        for part in item.parts:
+            match part.block:
+                case Thinking() | Opaque(kind="redacted_thinking"):
+                    yield Change(BlockOf(part.record_id, part.index), ())
+                case _:
+                    pass

@@ -1,0 +1,171 @@
+"""The clearing rung in a session: what goes, what the person hears, what it costs, what a resume finds."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from nacre.agents.agent import Agent
+from nacre.agents.clearing import Clearing
+from nacre.agents.session import Base, Session, SessionSettings
+from nacre.layers.l2_microcompact import NACRE
+from nacre.messages.events import Event, Notice
+from nacre.messages.records import Noted
+from nacre.messages.view import View
+from nacre.store.results import Shelf
+from nacre.testing import FrozenClock, ScriptedProvider, call, say, think, together
+from nacre.tools.base import tool
+from tests.layers.l2_microcompact.scenes import BINDING, FREE, words
+
+MOVES = pytest.mark.moves_prefix(reason="old results are cleared on a cold cache")
+
+
+@tool(name="Bash", read_only=True)
+async def bash(n: int) -> str:
+    """Answers at length."""
+    return words(n)
+
+
+def opened(
+    provider: ScriptedProvider, clock: FrozenClock, folder: Path, *, model: str = FREE, records: object = ()
+) -> Agent:
+    settings = SessionSettings(strict_prefix=True)
+    base = Base.of(model, "s", [bash])
+    session = Session(base, records, settings=settings, clock=clock)  # type: ignore[arg-type]
+    session.ladder.append(Clearing(session, Shelf(folder), NACRE))
+    return Agent(session, provider, [bash])
+
+
+async def played(agent: Agent, text: str) -> list[Event]:
+    return [event async for event in agent.run(text)]
+
+
+def script_of(provider: ScriptedProvider, rounds: int, *, thinking: bool = False) -> None:
+    """So many calls, ten seconds apart, then a closing word."""
+    before = [think("hm")] if thinking else []
+    provider.script(*(together(*before, call("Bash", n=n)) for n in range(rounds)), say("done"))
+
+
+def notices(events: list[Event]) -> list[str]:
+    return [event.text for event in events if isinstance(event, Notice)]
+
+
+def clears(agent: Agent) -> list[Noted]:
+    return agent.session.view.noted("clear")
+
+
+@MOVES
+async def test_after_a_pause_old_results_go_and_the_person_is_told(
+    provider: ScriptedProvider, clock: FrozenClock, tmp_path: Path
+) -> None:
+    """C9: the request after the pause is smaller, and where the originals are is said."""
+    agent = opened(provider, clock, tmp_path / "tool-results")
+    script_of(provider, 51)
+    await played(agent, "go")
+    clock.advance(7_200)
+    provider.script(say("still here"))
+    told = notices(await played(agent, "and now?"))
+    freed = clears(agent)[-1].fact("tokens")
+    assert told == [
+        f"Cleared 31 old tool results (about {freed:,} tokens) after a pause of 2 h; "
+        f"originals in {tmp_path / 'tool-results'}."
+    ]
+    assert len(list((tmp_path / "tool-results").iterdir())) == 31
+    sizes = [len(json.dumps(request.messages)) for request in provider.requests]
+    assert sizes[-1] < 0.5 * sizes[-2]
+    assert agent.session.tokens < 60_000
+
+
+@MOVES
+async def test_every_gap_is_cleared_once_and_only_gaps_are(
+    provider: ScriptedProvider, clock: FrozenClock, tmp_path: Path
+) -> None:
+    """C9: not on every later turn; but a later gap again."""
+    agent = opened(provider, clock, tmp_path)
+    script_of(provider, 25)
+    await played(agent, "go")
+    clock.advance(301)
+    script_of(provider, 3)
+    await played(agent, "more")
+    clock.advance(299)
+    script_of(provider, 3)
+    await played(agent, "more, without a pause")
+    assert [note.fact("calls") for note in clears(agent)] == [[f"call_{n}" for n in range(1, 6)]]
+    clock.advance(301)
+    provider.script(say("yes"))
+    await played(agent, "after a second pause")
+    assert [len(note.facts["calls"]) for note in clears(agent)] == [5, 6]  # type: ignore[arg-type]
+
+
+@MOVES
+async def test_a_session_resumed_after_a_day_is_cold_and_clears_once(
+    provider: ScriptedProvider, clock: FrozenClock, tmp_path: Path
+) -> None:
+    """C9, T3: judged from the log alone; and what is resumed after that makes the same bytes."""
+    first = opened(provider, clock, tmp_path)
+    script_of(provider, 25)
+    await played(first, "go")
+    clock.advance(86_400)
+    second = opened(provider, clock, tmp_path, records=first.session.transcript.records)
+    provider.script(say("good morning"), say("yes"))
+    await played(second, "next day")
+    third = opened(provider, clock, tmp_path, records=second.session.transcript.records)
+    await played(third, "go on")
+    assert len(clears(third)) == 1
+    resumed = View.of(second.session.transcript.records)
+    assert third.session.view.messages[: len(resumed.messages)][:-1] == resumed.messages[:-1]
+
+
+@MOVES
+@pytest.mark.parametrize("model", [BINDING, FREE])
+async def test_thinking_goes_only_where_it_is_bound(
+    model: str, provider: ScriptedProvider, clock: FrozenClock, tmp_path: Path
+) -> None:
+    """C12b."""
+    agent = opened(provider, clock, tmp_path, model=model)
+    script_of(provider, 25, thinking=True)
+    await played(agent, "go")
+    clock.advance(301)
+    provider.script(say("yes"))
+    await played(agent, "and now?")
+    assert len(clears(agent)) == 1
+    assert ('"thinking"' in json.dumps(provider.requests[-1].messages)) == (model == FREE)
+
+
+async def test_a_long_call_in_mid_turn_is_no_reason_to_unbind_thinking(
+    provider: ScriptedProvider, clock: FrozenClock, tmp_path: Path
+) -> None:
+    """C12b: rewriting only at the start of a turn."""
+    agent = opened(provider, clock, tmp_path, model=BINDING)
+
+    def late(_: object) -> object:
+        clock.advance(400)
+        return together(call("Bash", n=99))
+
+    provider.script(*(call("Bash", n=n) for n in range(25)), late, say("done"))  # type: ignore[arg-type]
+    await played(agent, "go")
+    assert not clears(agent)
+
+
+@MOVES
+async def test_a_conversation_that_no_longer_fits_is_cleared_before_it_is_refused(
+    provider: ScriptedProvider, clock: FrozenClock, tmp_path: Path
+) -> None:
+    """The ladder, cheapest rung first; warm or not."""
+    agent = opened(provider, clock, tmp_path)
+    agent.session.settings = SessionSettings(strict_prefix=True, window_ceiling=100_000)
+    script_of(provider, 70)
+    told = notices(await played(agent, "go"))
+    assert told and all("to make room" in line for line in told)
+    assert agent.session.tokens < agent.session.thresholds.autocompact
+
+
+async def test_without_a_clear_nothing_is_said_or_written(
+    provider: ScriptedProvider, clock: FrozenClock, tmp_path: Path
+) -> None:
+    agent = opened(provider, clock, tmp_path / "none")
+    script_of(provider, 25)
+    assert notices(await played(agent, "go")) == []
+    assert not (tmp_path / "none").exists()
