@@ -142,6 +142,12 @@ _SAID_HERE: dict[tuple[str, ...], str] = {
     ): "The percent of the effective window at which compaction is due; moves the warning too.",
     ("autocompact", "window"): "As if the window had this many tokens; never more than it has.",
     ("tools", "timeout_seconds"): "How long a tool may run when the call does not say.",
+    ("offload", "max_chars"): "A longer tool result goes to a file; a preview and its path stay.",
+    ("offload", "round_chars"): "All results of one round together; over it the largest go to files, too.",
+    (
+        "offload",
+        "per_tool",
+    ): 'Characters by tool, as in `{"Bash": 20000}`; they decide before `offload.maxChars`.',
     ("switches", "collapse"): "Finished spans are summarised one by one.",
     ("switches", "snip"): "The model may take messages out of its own view.",
     ("switches", "search_past"): "The model may search earlier sessions.",

@@ -16,6 +16,7 @@ from nacre.agents.joining import join, join_recall
 from nacre.agents.kept import Opened, mend, start
 from nacre.agents.kept import resume as resume_log
 from nacre.agents.knowing import Known, recollect
+from nacre.agents.offloading import join_offloading
 from nacre.agents.recalling import Recaller
 from nacre.agents.rewind import Rewind
 from nacre.agents.session import Base, Session, SessionSettings
@@ -100,6 +101,7 @@ async def open_agent(
         base, opened = _base(model, known, tools, settings, clock), await _fit_to_go(opened, known, leaves)
         talk = _session(base, opened, settings, clock)
         join(talk, known, hands, leaves=leaves)
+        join_offloading(talk, settings, hands, tools=tools, folder=keeper.folder if keeper else None)
         recaller = await join_recall(talk, known, hands, settings, stack, leaves=leaves)
         rewind = hands.belong_to(talk, keeper.folder if keeper else None)
         join_clearing(talk, settings, tools, folder=keeper.folder if keeper else None)

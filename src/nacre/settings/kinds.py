@@ -150,6 +150,23 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
+class Counts:
+    """Whole numbers by name."""
+
+    allowed: str = "a JSON object whose values are whole numbers"
+
+    def checked(self, value: Json) -> Json:
+        if not isinstance(value, dict):
+            raise TypeError(value)
+        one = Number()
+        return {name: one.checked(item) for name, item in value.items()}
+
+    def read(self, text: str) -> Json:
+        value: Json = json.loads(text)
+        return self.checked(value)
+
+
+@dataclass(frozen=True, slots=True)
 class Words:
     """A list of texts; a variable holds a JSON list, or one text."""
 

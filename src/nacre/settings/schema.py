@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, fields
 from enum import Enum
 
-from nacre.settings.kinds import Address, Flag, Kind, Number, Prose, Table, Word, Words
+from nacre.settings.kinds import Address, Counts, Flag, Kind, Number, Prose, Table, Word, Words
 from nacre.settings.values import Roles, Switches
 
 PREFIX = "NACRE_"
@@ -88,6 +88,9 @@ _KEYS = (
     Key("retry.maxWaitSeconds", SECONDS),
     Key("tools.timeoutSeconds", SECONDS),
     Key("tools.maxTimeoutSeconds", SECONDS),
+    Key("offload.maxChars", Number(low=1_000)),
+    Key("offload.roundChars", Number(low=1_000)),
+    Key("offload.perTool", Counts()),
     Key("permissions.allow", Words(), reach=Reach.TRUSTED, adds_up=True),
     Key("permissions.ask", Words(), adds_up=True),
     Key("permissions.deny", Words(), adds_up=True),

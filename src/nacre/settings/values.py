@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from nacre.errors import ConfigError
+from nacre.layers.l1_offload.policy import OffloadSettings
 from nacre.messages.blocks import JsonObject
 
 Switch: TypeAlias = "bool | Literal['auto']"
@@ -222,6 +223,7 @@ class Settings:
     autocompact: Autocompact = field(default_factory=Autocompact)
     retry: Retry = field(default_factory=Retry)
     tools: ToolLimits = field(default_factory=ToolLimits)
+    offload: OffloadSettings = field(default_factory=OffloadSettings)
     permissions: Permissions = field(default_factory=Permissions)
     switches: Switches = field(default_factory=Switches)
     memory: MemorySettings = field(default_factory=MemorySettings)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Annotated
 
@@ -66,7 +66,8 @@ def read_tool(workspace: Workspace, settings: ReadSettings | None = None) -> Too
         workspace.saw(path, version)
         return text
 
-    return read
+    # Cutting what was read blinds later edits, and it is how a result on disk is read back.
+    return replace(read, max_result_chars=float("inf"))
 
 
 def _read(

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+
+POINTER_CHARS = 800
+"""Room for a pointer's own words and a long path: a result not larger than them and its preview stays."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,3 +27,49 @@ class OffloadSettings:
     """From this size on a result that is in view already becomes a line that points to it."""
     rereads: bool = True
     """A file read again, whose earlier text is in view, shows only the lines that changed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fresh:
+    """A result that nobody has seen yet."""
+
+    chars: int
+    limit: float
+    """Its threshold, see `threshold`."""
+    may_go: bool = True
+    """Whether it may go to disk for the sake of its round; one that another refers to may not."""
+
+
+def threshold(tool: str, settings: OffloadSettings, *, own: float | None = None) -> float:
+    """How many characters of a tool's result are shown whole; `own` is what the tool says itself (C4).
+
+    A tool that bounds itself has no limit at all, whatever the settings say of it; otherwise they decide.
+    """
+    if tool in settings.exempt or own == float("inf"):
+        return float("inf")
+    if tool in settings.per_tool:
+        return settings.per_tool[tool]
+    return settings.max_chars if own is None else min(own, settings.max_chars)
+
+
+def choose(fresh: Sequence[Fresh], settings: OffloadSettings, *, recorded_chars: int = 0) -> frozenset[int]:
+    """The places of those that go to disk: each over its own threshold, then the largest of the round (C5).
+
+    `recorded_chars` is what the same round has recorded before: it counts, and it stays as it is (C6).
+    """
+    stays = settings.preview_bytes + POINTER_CHARS
+    chosen = {place for place, one in enumerate(fresh) if one.chars > max(one.limit, stays)}
+    total = recorded_chars + sum(
+        min(one.chars, stays) if i in chosen else one.chars for i, one in enumerate(fresh)
+    )
+    # Of two of one size the later goes, so that the order they are looked through in decides nothing.
+    largest_first = sorted(range(len(fresh)), key=lambda place: (fresh[place].chars, place), reverse=True)
+    for place in largest_first:
+        if total <= settings.round_chars:
+            break
+        one = fresh[place]
+        if place in chosen or not one.may_go or one.limit == float("inf") or one.chars <= stays:
+            continue
+        chosen.add(place)
+        total -= one.chars - stays
+    return frozenset(chosen)

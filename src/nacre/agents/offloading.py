@@ -1,0 +1,140 @@
+"""Layer 1 in a session: results shrink before they are recorded, and the person is told (C4 to C8)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from nacre import prompts
+from nacre.agents.hands import Hands
+from nacre.agents.riding import Extra
+from nacre.agents.session import Session
+from nacre.layers.l1_offload.in_view import InView
+from nacre.layers.l1_offload.offload import OFFLOAD, is_large, offload
+from nacre.layers.l1_offload.pointer import OPENING
+from nacre.layers.l1_offload.policy import OffloadSettings
+from nacre.messages.blocks import Text, ToolResult
+from nacre.messages.records import Said
+from nacre.messages.transcript import Transcript
+from nacre.messages.view import View
+from nacre.settings import Settings
+from nacre.store.results import FOLDER, Shelf
+from nacre.tools.base import Tool
+
+GONE = "offload_gone"
+"""The kind of note that says which files that the model was pointed to are no longer there: calls."""
+RESULTS_GONE = prompts.load(__package__, "results_gone")
+NAMED_FILES = 5
+"""So many of the missing files are named; who needs another one finds out by reading it."""
+
+
+class Offloader:
+    """A session's filter and rider: makes results smaller, then says so; owned by one session."""
+
+    def __init__(
+        self,
+        transcript: Transcript,
+        shelf: Shelf,
+        settings: OffloadSettings | None = None,
+        *,
+        own: Mapping[str, float] | None = None,
+    ) -> None:
+        """`own` holds what tools say of themselves, by name."""
+        self._transcript = transcript
+        self._shelf = shelf
+        self._settings = settings or OffloadSettings()
+        self._own = own or {}
+        self._seen = InView()
+        self._untold: list[Extra] = []
+        self._has_refused = False
+        self._looks_for_files = bool(transcript.view.noted(OFFLOAD))
+        """Only a resumed session can have lost files without its own doing."""
+
+    async def __call__(self, said: Said) -> Said:
+        """The filter: the same record with results as they will stand from now on."""
+        if not any(isinstance(block, ToolResult) for block in said.blocks):
+            return said
+        seen = self._seen.follow(self._transcript.view)
+        if is_large(said, self._settings):
+            done = await asyncio.to_thread(offload, said, seen, self._shelf, self._settings, own=self._own)
+        else:
+            done = offload(said, seen, self._shelf, self._settings, own=self._own)
+        self._untold += [Extra(kind=act.kind, facts=act.facts, notice=act.notice) for act in done.acts]
+        if done.refused and not self._has_refused:
+            self._has_refused = True
+            notice = f"Long results stay in the conversation, because they cannot be kept: {done.refused}"
+            self._untold.append(Extra(kind="offload_refused", facts={"reason": done.refused}, notice=notice))
+        return done.said
+
+    async def beside(self, said: Said, view: View) -> Sequence[Extra]:
+        """The rider: what was done is noted; with a person's words also which files are gone."""
+        told, self._untold = self._untold, []
+        if self._looks_for_files and not any(isinstance(block, ToolResult) for block in said.blocks):
+            self._looks_for_files = False
+            gone = await asyncio.to_thread(_gone, view)
+            return [*told, *([_told_gone(gone)] if gone else [])]
+        return told
+
+
+def join_offloading(
+    session: Session, settings: Settings, hands: Hands, *, tools: Iterable[Tool], folder: Path | None
+) -> None:
+    """Let large results of a session go to its folder and be read there, unless that is switched off."""
+    if not settings.switches.offload:
+        return
+    shelf = Shelf(folder / FOLDER if folder else None)
+    own = {one.name: one.max_result_chars for one in tools if one.max_result_chars is not None}
+    offloader = Offloader(session.transcript, shelf, settings.offload, own=own)
+    session.filters.append(offloader)
+    session.riders.append(offloader)
+    folders = {*_pointed_to(session.view, settings.home), *([shelf.folder] if shelf.folder else [])}
+    # Part of the session's business, so that they are read back without a question; where they really are,
+    # because that is what the guard compares.
+    policy = hands.guard.policy
+    places = sorted(place.resolve() for place in folders)
+    hands.guard.policy = replace(policy, directories=(*policy.directories, *places))
+
+
+def _pointed_to(view: View, home: Path) -> set[Path]:
+    """Folders of other sessions that the log points to: a branch goes on with what its origin kept.
+
+    A log can come from anywhere, so only where sessions of this home keep their results.
+    """
+    named = {Path(os.path.normpath(str(note.fact("path")))).parent for note in view.noted(OFFLOAD)}
+    return {place for place in named if place.name == FOLDER and place.is_relative_to(home / "projects")}
+
+
+def _gone(view: View) -> dict[str, str]:
+    """The files by call that pointers in view name and that are not there; those told before are left out."""
+    told = {call for note in view.noted(GONE) for call in _calls(note.fact("calls"))}
+    standing = {result.call_id for result in _results(view) if _is_pointer(result)} - told
+    paths = {str(note.fact("call")): str(note.fact("path")) for note in view.noted(OFFLOAD)}
+    return {call: path for call, path in paths.items() if call in standing and not Path(path).is_file()}
+
+
+def _told_gone(gone: Mapping[str, str]) -> Extra:
+    named = list(gone.values())[:NAMED_FILES]
+    more = len(gone) - len(named)
+    text = prompts.render(RESULTS_GONE, paths="\n".join([*named, *([f"and {more:,} more"] if more else [])]))
+    files = "1 file" if len(gone) == 1 else f"{len(gone):,} files"
+    notice = (
+        f"{files} of earlier tool results are gone ({named[0]}{', …' if len(gone) > 1 else ''}); "
+        "the model was told to call the tools again where it needs them."
+    )
+    return Extra(kind=GONE, text=text, facts={"calls": [*gone]}, notice=notice)
+
+
+def _results(view: View) -> list[ToolResult]:
+    return [part.block for item in view.items for part in item.parts if isinstance(part.block, ToolResult)]
+
+
+def _is_pointer(result: ToolResult) -> bool:
+    first = result.content[0] if result.content else None
+    return isinstance(first, Text) and first.text.startswith(OPENING)
+
+
+def _calls(written: object) -> list[str]:
+    return [one for one in written if isinstance(one, str)] if isinstance(written, list) else []

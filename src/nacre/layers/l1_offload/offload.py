@@ -1,0 +1,229 @@
+"""Make the results of a round smaller before they are recorded; what is recorded never changes (C4 to C8).
+
+Fresh is what comes in here; what goes out is recorded as it is and frozen, so that the three states of a
+result need no bookkeeping: a resumed session and a fork read the same bytes from the log (C6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from nacre.errors import StoreError
+from nacre.layers.l1_offload.in_view import InView, Texts, Whole, chars_of, extent_of, only_text
+from nacre.layers.l1_offload.pointer import pointer
+from nacre.layers.l1_offload.policy import Fresh, OffloadSettings, choose, threshold
+from nacre.layers.l1_offload.reread import changes
+from nacre.messages.blocks import Json, JsonObject, ResultPart, Text, ToolCall, ToolResult
+from nacre.messages.records import Said
+from nacre.messages.tokens import BYTES_PER_TOKEN, estimate_text
+from nacre.messages.wire import canonical
+from nacre.store.results import Shelf
+
+OFFLOAD = "offload"
+"""The kind of note about a result that is on disk: call, tool, path, chars, bytes, tokens_kept_out."""
+DUPLICATE = "duplicate"
+"""The kind of note about a result that refers to an earlier one: call, tool, of, tokens_kept_out.
+
+What it refers to must stand as long as the reference does, or both must be cleared together (C7).
+"""
+SHOWN_INPUT_CHARS = 80
+"""How much of an earlier call's input is quoted: enough to find it again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Act:
+    """Something that was done to one result."""
+
+    kind: str
+    facts: JsonObject
+    notice: str
+    """For the person: what is not shown, and where it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offloaded:
+    """The record as it may be kept, and what was done to it."""
+
+    said: Said
+    acts: tuple[Act, ...] = ()
+    refused: str = ""
+    """Why the disk took something no longer; it stands whole in the record then."""
+
+
+@dataclass(slots=True)
+class _Work:
+    """One round's results while they are looked through."""
+
+    seen: InView
+    settings: OffloadSettings
+    own: Mapping[str, float]
+    fresh: Texts = field(default_factory=Texts)
+    """What this very record will hold whole."""
+    targets: set[str] = field(default_factory=set)
+    """Calls of this record that another result of it refers to."""
+    acts: list[Act] = field(default_factory=list)
+    refused: str = ""
+
+    def call(self, result: ToolResult) -> ToolCall:
+        return self.seen.call(result.call_id) or ToolCall(result.call_id, "tool", {})
+
+    def limit(self, call: ToolCall) -> float:
+        return threshold(call.name, self.settings, own=self.own.get(call.name))
+
+
+def offload(
+    said: Said,
+    seen: InView,
+    shelf: Shelf,
+    settings: OffloadSettings,
+    *,
+    own: Mapping[str, float] | None = None,
+) -> Offloaded:
+    """The record with its results as they will stand; `seen` must have followed the view up to here.
+
+    `own` holds what tools say of themselves, by name (C4). What the disk refuses stays whole.
+    """
+    work = _Work(seen, settings, own or {})
+    blocks = [_referred(one, work) if isinstance(one, ToolResult) else one for one in said.blocks]
+    if shelf.folder is not None:
+        for place in _chosen(blocks, work):
+            result = blocks[place]
+            assert isinstance(result, ToolResult), "only results are chosen"
+            blocks[place] = _persisted(result, work, shelf)
+    if tuple(blocks) == said.blocks:
+        return Offloaded(said, refused=work.refused)
+    return Offloaded(replace(said, blocks=tuple(blocks)), tuple(work.acts), work.refused)
+
+
+def is_large(said: Said, settings: OffloadSettings) -> bool:
+    """Whether anything of it may go to disk, which is better waited for beside the loop."""
+    least = min([settings.max_chars, settings.round_chars, *settings.per_tool.values()])
+    return sum(chars_of(one) for one in said.blocks if isinstance(one, ToolResult)) > least
+
+
+def _referred(result: ToolResult, work: _Work) -> ToolResult:
+    """The result, or a line in place of one that is empty or in view already."""
+    call = work.call(result)
+    if _is_empty(result):
+        words = "failed without saying why" if result.is_error else "finished without output"
+        return replace(result, content=(Text(f"[{call.name} {words}.]"),))
+    text = only_text(result)
+    if (
+        text is None
+        or len(text) > work.limit(call)
+        or not _has_bytes(text, work.settings.min_duplicate_bytes)
+    ):
+        return result
+    told = _read_again(call, result, text, work) or _same(call, result, text, work)
+    if told is None or estimate_text(told[0]) >= estimate_text(text):
+        work.fresh.add(call, result)
+        return result
+    words, earlier, notice = told
+    work.targets.add(earlier.call.id)
+    facts: JsonObject = {
+        "call": call.id,
+        "tool": call.name,
+        "of": earlier.call.id,
+        "chars": len(text),
+        "tokens_kept_out": estimate_text(text) - estimate_text(words),
+    }
+    work.acts.append(Act(kind=DUPLICATE, facts=facts, notice=notice))
+    return replace(result, content=(Text(words),))
+
+
+_Reference = tuple[str, Whole, str]
+"""The words for the model, what they refer to, the words for the person."""
+
+
+def _read_again(call: ToolCall, result: ToolResult, text: str, work: _Work) -> _Reference | None:
+    extent = extent_of(call.input) if call.name == "Read" and work.settings.rereads else None
+    if extent is None or result.is_error:
+        return None
+    earlier = work.fresh.reads.get(extent) or work.seen.texts.reads.get(extent)
+    found = None if earlier is None else changes(earlier.text, text)
+    if earlier is None or found is None:
+        return None
+    name = f"Read of {extent[0]} ({earlier.call.id})"
+    if earlier.text == text:
+        words = f"[Unchanged: the text of the earlier {name} still stands, line by line.]"
+        notice = f"Read of {extent[0]}: unchanged; the earlier text stands."
+    else:
+        words = (
+            f"[The text of the earlier {name} still stands, but for what follows; "
+            f"lines are numbered as they are now.]\n{found.text}"
+        )
+        lines = f"{found.lines:,} changed line{'s' * (found.lines != 1)}"
+        notice = f"Read of {extent[0]}: only {lines} shown; the earlier text stands."
+    return words, earlier, notice
+
+
+def _same(call: ToolCall, result: ToolResult, text: str, work: _Work) -> _Reference | None:
+    key = (text, result.is_error)
+    earlier = work.seen.texts.same.get(key) or work.fresh.same.get(key)
+    if earlier is None:
+        return None
+    asked = canonical(earlier.call.input).decode()
+    asked = asked if len(asked) <= SHOWN_INPUT_CHARS else f"{asked[:SHOWN_INPUT_CHARS]}…"
+    words = (
+        f"[The same {len(text):,} characters as the result of the earlier call {earlier.call.name} {asked} "
+        f"({earlier.call.id}), which stands in full.]"
+    )
+    notice = (
+        f"{call.name} result of {len(text):,} characters is the same as an earlier one; a line refers to it."
+    )
+    return words, earlier, notice
+
+
+def _chosen(blocks: Iterable[object], work: _Work) -> list[int]:
+    """Where the results stand that go to disk."""
+    places, fresh = [], []
+    for place, one in enumerate(blocks):
+        if isinstance(one, ToolResult):
+            places.append(place)
+            limit, chars = work.limit(work.call(one)), chars_of(one)
+            fresh.append(Fresh(chars=chars, limit=limit, may_go=one.call_id not in work.targets))
+    chosen = choose(fresh, work.settings, recorded_chars=work.seen.round_chars)
+    return [places[each] for each in sorted(chosen)]
+
+
+def _persisted(result: ToolResult, work: _Work, shelf: Shelf) -> ToolResult:
+    """The result with its texts on disk and a pointer for them; pictures stay where they are."""
+    call, texts = work.call(result), [part for part in result.content if isinstance(part, Text)]
+    is_plain = len(texts) == 1
+    wire: list[Json] = [{"type": "text", "text": part.text} for part in texts]
+    whole = texts[0].text if is_plain else canonical(wire).decode()
+    try:
+        kept = shelf.keep(result.call_id, whole, structured=not is_plain)
+    except StoreError as error:
+        work.refused = str(error)
+        return result
+    words = pointer(call.name, [part.text for part in texts], kept, preview_bytes=work.settings.preview_bytes)
+    chars = chars_of(result)
+    # A long text that is not ASCII is not encoded once more only to be counted.
+    tokens = estimate_text(whole) if whole.isascii() else -(-kept.bytes // BYTES_PER_TOKEN)
+    facts: JsonObject = {
+        "call": result.call_id,
+        "tool": call.name,
+        "path": str(kept.path),
+        "chars": chars,
+        "bytes": kept.bytes,
+        "tokens_kept_out": max(0, tokens - estimate_text(words)),
+    }
+    notice = (
+        f"{call.name} result of {chars:,} characters kept in {kept.path}; "
+        f"its first {work.settings.preview_bytes:,} bytes are shown."
+    )
+    work.acts.append(Act(kind=OFFLOAD, facts=facts, notice=notice))
+    others = (part for part in result.content if not isinstance(part, Text))
+    content: tuple[ResultPart, ...] = (Text(words), *others)
+    return replace(result, content=content)
+
+
+def _has_bytes(text: str, least: int) -> bool:
+    """Whether a text has so many bytes; a long one need not be encoded to know."""
+    return len(text) >= least or len(text.encode(errors="surrogatepass")) >= least
+
+
+def _is_empty(result: ToolResult) -> bool:
+    return all(isinstance(part, Text) and not part.text.strip() for part in result.content)

@@ -1,0 +1,61 @@
+"""What stands for a result that is on disk: its size, its place, how to read it, how it begins (C4, C8)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nacre import prompts
+from nacre.store.results import Kept
+
+PERSISTED = prompts.load(__package__, "persisted")
+OPENING = PERSISTED.partition("\n")[0]
+"""How every pointer begins."""
+LONG_LINE_CHARS = 2_000
+"""What Read shows of a line: of a longer one the rest needs another tool."""
+BY_LINES = "Read it with Read (offset and limit choose the lines) or search it with Grep."
+BY_PIECES = (
+    f" It has lines of more than {LONG_LINE_CHARS:,} characters: take pieces of them in Bash with `cut -c`"
+    " or `grep -o`."
+)
+AS_JSON = " It is a JSON list of the texts that the tool gave."
+
+
+def pointer(tool: str, texts: Sequence[str], kept: Kept, *, preview_bytes: int) -> str:
+    """The words that stand for these texts from now on."""
+    is_list = len(texts) > 1
+    advice = BY_LINES + AS_JSON * is_list + BY_PIECES * (is_list or has_long_line(texts[0]))
+    return prompts.render(
+        PERSISTED,
+        tool=tool,
+        chars=f"{sum(map(len, texts)):,}",
+        bytes=f"{kept.bytes:,}",
+        path=str(kept.path),
+        advice=advice,
+        preview=preview(texts[0], preview_bytes),
+    )
+
+
+def preview(text: str, limit: int) -> str:
+    """The first bytes of a text, cut at the last line end if that is past half, never inside a character."""
+    head = text[:limit].encode(errors="surrogatepass")
+    if len(head) > limit:
+        end = limit
+        while end and head[end] & 0xC0 == 0x80:  # the middle of a character
+            end -= 1
+        head = head[:end]
+    shown = head.decode(errors="surrogatepass")
+    line_end = head.rfind(b"\n")
+    if len(shown) < len(text) and line_end > limit / 2:
+        return head[:line_end].decode(errors="surrogatepass")
+    return shown
+
+
+def has_long_line(text: str) -> bool:
+    """Whether Read would cut a line of this; looks only where a line must have ended by."""
+    start = 0
+    while len(text) - start > LONG_LINE_CHARS:
+        end = text.rfind("\n", start, start + LONG_LINE_CHARS + 1)
+        if end < 0:
+            return True
+        start = end + 1
+    return False

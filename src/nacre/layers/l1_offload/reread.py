@@ -1,0 +1,154 @@
+"""A file read again: only the changed lines, so that the earlier text and they make the new one (C4)."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+WORTH = 0.5
+"""Of the whole text: a list of changes longer than this is harder to follow than the text itself."""
+
+MAX_NUMBER_CHARS = 20
+"""No file has more lines than this many digits can count."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Numbered lines as Read gives them, and its closing remark if it made one."""
+
+    first: int
+    lines: tuple[str, ...]
+    remark: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What is different in a file since it was read."""
+
+    text: str
+    """For the model, without the words that say which earlier read is meant."""
+    lines: int
+    """How many lines are new or gone."""
+
+
+def changes(before: str, now: str) -> Changes | None:
+    """What turns an earlier read into this one; nothing when telling that is not clearly shorter."""
+    old, new = page_of(before), page_of(now)
+    if old is None or new is None or old.first != new.first:
+        return None
+    shown: list[str] = []
+    count = 0
+    for (start, end), (begin, stop) in _steps(old.lines, new.lines):
+        is_same = old.lines[start:end] == new.lines[begin:stop]
+        count += 0 if is_same else max(end - start, stop - begin)
+        was, are = _span(old.first + start, old.first + end), _span(new.first + begin, new.first + stop)
+        if is_same:
+            shown.append(f"[{are} as before]" if was == are else f"[{are} as before, where {was} stood]")
+        elif begin == stop:
+            shown.append(f"[the earlier {was} gone]")
+        else:
+            shown.append(f"[in place of the earlier {was}:]" if start < end else "[new:]")
+            shown += [row(new.first + n, new.lines[n]) for n in range(begin, stop)]
+    text = "\n".join([*shown, *([new.remark] if new.remark else [])])
+    return Changes(text, count) if len(text) < len(now) * WORTH else None
+
+
+def page_of(text: str) -> Page | None:
+    """Numbered lines taken apart; nothing for what is not exactly that."""
+    if not is_numbered(text):
+        return None
+    rows = text.split("\n")
+    first = int(rows[0].partition("\t")[0])
+    lines: list[str] = []
+    for number, each in enumerate(rows, start=first):
+        mark = row(number, "")
+        if not each.startswith(mark):
+            is_remark = number == first + len(rows) - 1 and each.startswith("[")
+            return Page(first, tuple(lines), each) if is_remark else None
+        lines.append(each[len(mark) :])
+    return Page(first, tuple(lines))
+
+
+def is_numbered(text: str) -> bool:
+    """Whether a text begins as numbered lines do."""
+    head, tab, _ = text[:MAX_NUMBER_CHARS].partition("\t")
+    return bool(tab) and head.isascii() and head.strip().isdecimal()
+
+
+def row(number: int, line: str) -> str:
+    """A line as Read shows it."""
+    return f"{number:>6}\t{line}"
+
+
+def _span(start: int, end: int) -> str:
+    return f"line {start}" if end - start == 1 else f"lines {start}-{end - 1}"
+
+
+_Step = tuple[tuple[int, int], tuple[int, int]]
+"""A stretch of the old lines and the stretch of the new ones that stands in its place."""
+
+
+def _steps(old: Sequence[str], new: Sequence[str]) -> Iterator[_Step]:
+    """Stretches in order, the same and others in turn; together they cover both sides."""
+    at, to = 0, 0
+    for start, begin, length in [*_matches(old, new), (len(old), len(new), 0)]:
+        if (at, to) != (start, begin):
+            yield (at, start), (to, begin)
+        if length:
+            yield (start, start + length), (begin, begin + length)
+        at, to = start + length, begin + length
+
+
+def _matches(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int, int]]:
+    """Stretches that are the same: beginning, end, and around lines that both sides have just once.
+
+    Costs little more than reading both, where the usual way can take seconds on lines that repeat.
+    """
+    found: list[tuple[int, int, int]] = []
+    at, to = 0, 0
+    for start, begin in [(-1, -1), *_anchors(old, new), (len(old), len(new))]:
+        if 0 <= start < at:
+            continue  # inside the stretch before
+        while start > at and begin > to and old[start - 1] == new[begin - 1]:
+            start, begin = start - 1, begin - 1
+        start, begin = max(start, 0), max(begin, 0)
+        length = 0
+        while start + length < len(old) and begin + length < len(new):
+            if old[start + length] != new[begin + length]:
+                break
+            length += 1
+        if length:
+            if found and (start, begin) == (at, to):
+                last = found.pop()
+                start, begin, length = last[0], last[1], last[2] + length
+            found.append((start, begin, length))
+            at, to = start + length, begin + length
+    return found
+
+
+def _anchors(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
+    """Lines that stand once on either side, as many as keep their order."""
+    once = {line for line, count in Counter(old).items() if count == 1}
+    once &= {line for line, count in Counter(new).items() if count == 1}
+    places = {line: place for place, line in enumerate(new) if line in once}
+    pairs = [(place, places[line]) for place, line in enumerate(old) if line in once]
+    ends: list[int] = []
+    links: list[tuple[int, int, int]] = []
+    last: list[int] = []
+    for start, begin in pairs:
+        length = bisect_left(ends, begin)
+        before = last[length - 1] if length else -1
+        if length == len(ends):
+            ends.append(begin)
+            last.append(len(links))
+        else:
+            ends[length], last[length] = begin, len(links)
+        links.append((start, begin, before))
+    chain = []
+    link = last[-1] if last else -1
+    while link >= 0:
+        start, begin, link = links[link]
+        chain.append((start, begin))
+    return chain[::-1]
