@@ -18,6 +18,7 @@ from nacre.messages.usage import Usage
 from nacre.providers.base import Provider, Request
 from nacre.providers.choose import choose
 from nacre.providers.fallback import REST_SECONDS, with_fallback
+from nacre.providers.retry import with_retry
 from nacre.settings import load
 from nacre.testing import FrozenClock, ScriptedProvider, say, together
 
@@ -126,3 +127,28 @@ class _Elsewhere(ScriptedProvider):
     async def stream(self, request: Request) -> AsyncGenerator[ProviderEvent, None]:
         async for event in super().stream(request):
             yield replace(event, id=f"elsewhere-{event.id}") if isinstance(event, Reply) else event
+
+
+async def test_a_refresh_is_tried_once_and_never_taken_over(clock: FrozenClock) -> None:
+    """C8b: a late refresh pays for a write, and another model's cache holds nothing of the prefix."""
+    first, second = ScriptedProvider([Overloaded("busy"), StreamBroken("broke")]), ScriptedProvider()
+
+    async def sleep(seconds: float) -> None:
+        raise AssertionError("nobody waits for a refresh")
+
+    both = with_fallback(with_retry(first, clock=clock, sleep=sleep), second, OTHER, clock=clock)
+    for _ in range(2):
+        with pytest.raises((Overloaded, StreamBroken)):
+            _ = [event async for event in both.stream(replace(request(), max_tokens=0))]
+    assert (first.calls, second.calls) == (2, 0)
+    assert both.capabilities(MAIN).refreshes, "a refresh that failed says nothing about the next request"
+
+
+async def test_while_the_second_answers_there_is_nothing_to_refresh(clock: FrozenClock) -> None:
+    """C8b: off while it is not known to help."""
+    both = with_fallback(ScriptedProvider([DOWN]), ScriptedProvider([say("I")]), OTHER, clock=clock)
+    assert both.capabilities(MAIN).refreshes
+    await heard(both)
+    assert not both.capabilities(MAIN).refreshes
+    clock.advance(REST_SECONDS)
+    assert both.capabilities(MAIN).refreshes

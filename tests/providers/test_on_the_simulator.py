@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -154,3 +155,22 @@ async def test_thinking_comes_back_with_its_signature_and_may_be_sent_again(sim:
     assert isinstance(counted, int)
     assert counted == sim.log[1].usage.prompt
     assert sim.log[0].usage != Usage()
+
+
+async def test_a_request_for_no_output_reads_the_cache_and_says_nothing(sim: Simulator) -> None:
+    """C8b, P1: not streamed, the same prompt byte for byte, read and not written again."""
+    one = AnthropicProvider(api_key="k", base_url=sim.url, timeout=5)
+    sim.extend(["Hello."])
+    asked = ask(one, [{"role": "user", "content": "hello"}])
+    try:
+        first = await complete(one, asked)
+        refreshed = [event async for event in one.stream(replace(asked, max_tokens=0))]
+    finally:
+        await one.close()
+    (reply,) = refreshed
+    assert isinstance(reply, Reply)
+    assert (reply.message.blocks, reply.stop_reason) == ((), "max_tokens")
+    assert reply.usage == Usage(cache_read=first.usage.cache_write, input=first.usage.input)
+    sent = [dict(exchange.body) for exchange in sim.log]
+    assert [(body.pop("max_tokens"), body.pop("stream", None)) for body in sent] == [(8_192, True), (0, None)]
+    assert sent[0] == sent[1]

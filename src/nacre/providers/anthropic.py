@@ -11,9 +11,9 @@ import httpx2
 
 from nacre.errors import AuthError, ConfigError, ProviderError
 from nacre.messages.blocks import JsonObject
-from nacre.messages.events import ProviderEvent
+from nacre.messages.events import ProviderEvent, Reply
 from nacre.providers import failures
-from nacre.providers.anthropic_events import Assembly
+from nacre.providers.anthropic_events import Assembly, parse_reply
 from nacre.providers.base import Capabilities, Request
 from nacre.providers.capabilities import capabilities_of, wire_name
 from nacre.providers.parse import with_clean_text
@@ -72,8 +72,11 @@ class AnthropicProvider:
 
     async def stream(self, request: Request) -> AsyncGenerator[ProviderEvent, None]:
         """Text and thinking as they come, calls as they are finished, then the whole reply."""
-        assembly = Assembly()
         client = self._connect()
+        if not request.generates:
+            yield await self._read_only(client, request)
+            return
+        assembly = Assembly()
         with self._explained(client):
             async with await self._open(client, request) as events:
                 async for event in events:
@@ -129,6 +132,16 @@ class AnthropicProvider:
             )
 
         return await with_clean_text(post, body)
+
+    async def _read_only(self, client: AsyncAnthropic, request: Request) -> Reply:
+        """A request for no output is refused as a stream; its answer comes at once, and is empty."""
+
+        async def post(body: object) -> object:
+            return await client.post(_MESSAGES, cast_to=object, body=body, options=self._options(request))
+
+        body: dict[str, object] = {**request.body(), "model": wire_name(request.model)}
+        with self._explained(client):
+            return parse_reply(await with_clean_text(post, body))
 
     async def _count(self, client: AsyncAnthropic, request: Request) -> object:
         async def post(body: object) -> object:

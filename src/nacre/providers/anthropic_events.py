@@ -88,6 +88,20 @@ class Assembly:
             self._usage |= {key: value for key, value in usage.items() if value is not None}
 
 
+def parse_reply(answer: object) -> Reply:
+    """A reply that came in one piece."""
+    match answer:
+        case {"content": list(content), "usage": dict(usage), "model": str(model), "stop_reason": reason}:
+            return Reply(
+                message=Message("assistant", tuple(parse_block(block) for block in content)),
+                usage=parse_usage(usage),
+                stop_reason=str(reason),
+                model=model,
+            )
+        case _:
+            raise StreamBroken(f"unreadable reply: {json.dumps(answer)[:200]}")
+
+
 _SHAPED = frozenset(
     {
         "message_start",

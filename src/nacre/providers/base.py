@@ -22,12 +22,18 @@ class Request:
     tools: list[JsonObject] = field(default_factory=list)
     """`{name, description, input_schema}`, sorted by name."""
     max_tokens: int = 8_192
+    """Zero asks for no reply at all: where a provider `refreshes`, it only reads its cache (C8b)."""
     thinking: JsonObject | None = None
     output_schema: JsonObject | None = None
     """A JSON schema the answer must follow."""
     options: JsonObject = field(default_factory=dict)
     """Further top-level fields of the provider's own, passed on as they are."""
     betas: tuple[str, ...] = ()
+
+    @property
+    def generates(self) -> bool:
+        """Whether a reply is asked for, and not only that the cache is read."""
+        return self.max_tokens > 0
 
     def body(self) -> JsonObject:
         """The keyword arguments of `client.messages.create` in Anthropic's SDK; betas go into a header."""
@@ -69,6 +75,8 @@ class Capabilities:
     counts_tokens: bool = False
     cache_markers: bool = False
     """Takes `cache_control` on blocks."""
+    refreshes: bool = False
+    """A request with `max_tokens` zero reads the cache, generates nothing, and what it read lives on."""
 
 
 class Provider(Protocol):

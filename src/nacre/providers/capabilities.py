@@ -21,6 +21,7 @@ def capabilities_of(model: str) -> Capabilities:
         server_edits=row.server_edits,
         counts_tokens=row.counts_tokens,
         cache_markers=row.cache_markers,
+        refreshes=row.refreshes,
     )
 
 

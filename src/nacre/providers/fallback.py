@@ -35,15 +35,19 @@ class FallbackProvider:
         return self._first.name
 
     def capabilities(self, model: str) -> Capabilities:
-        return self._first.capabilities(model)
+        """While the second answers, the first has no cache worth refreshing."""
+        found = self._first.capabilities(model)
+        return found if self._is_up else replace(found, refreshes=False)
 
     async def stream(self, request: Request) -> AsyncGenerator[ProviderEvent, None]:
-        if self._clock.seconds() >= self._rests_until:
+        if self._is_up or not request.generates:
             try:
                 async with aclosing(self._first.stream(request)) as events:
                     async for event in events:
                         yield event
             except (Overloaded, StreamBroken) as error:
+                if not request.generates:
+                    raise
                 self._rests_until = self._clock.seconds() + REST_SECONDS
                 yield StartedOver(f"{request.model} is out of reach ({error}); {self._model} takes over")
             else:
@@ -51,6 +55,10 @@ class FallbackProvider:
         async with aclosing(self._second.stream(replace(request, model=self._model))) as events:
             async for event in events:
                 yield event
+
+    @property
+    def _is_up(self) -> bool:
+        return self._clock.seconds() >= self._rests_until
 
     async def count_tokens(self, request: Request) -> int | None:
         return await self._first.count_tokens(request)

@@ -88,6 +88,9 @@ class RetryingProvider:
                         was_heard = was_heard or isinstance(event, TextDelta | ThinkingDelta | CallReady)
                         yield event
             except (Overloaded, StreamBroken) as error:
+                # A refresh that comes late finds nothing left to refresh and pays for a write: one try only.
+                if not request.generates:
+                    raise
                 failures.append(error)
             else:
                 return
