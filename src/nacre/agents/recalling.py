@@ -68,7 +68,7 @@ class Aid:
 
     drift: CheckDrift | None = None
     words: WordCache | None = None
-    """What a large tree holds, learnt once a check has run out of time."""
+    """What a large tree holds, learnt whenever a check has run out of time: a checkout changes much of it."""
     selector: Selector | None = None
     counting: Counting | None = None
 
@@ -200,9 +200,8 @@ class Recaller:
                 pass
 
     def _learn(self) -> None:
-        words, self._words = self._words, None
-        if words is not None:
-            words.learn()
+        if self._words is not None:
+            self._words.learn()
 
     def _local(self, query: Query, already: Already) -> Recalled:
         if self._is_quick and not self._is_fresh:
@@ -214,6 +213,8 @@ class Recaller:
         begun, is_first = self._clock.seconds(), not self._is_warm
         for ranker in self._rankers:
             ranker.refresh()
+        if is_first and self._words is not None:
+            self._words.ready()
         self._is_warm, self._is_fresh = True, is_first
         # The first time everything may have to be read; that says nothing about the next.
         self._is_quick = is_first or self._clock.seconds() - begun < LOCAL_CAP_SECONDS / 2

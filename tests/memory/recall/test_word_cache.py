@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import time
 from pathlib import Path
 
@@ -40,7 +41,7 @@ def answered(root: Path, cache: WordCache, text: str) -> dict[str, bool | None]:
 
 def settled(root: Path, cache: WordCache) -> set[str]:
     """The files that need not be read."""
-    return set(cache.answer(tree_of(root, is_late=lambda: False), [])[1])
+    return set(cache.answer(tree_of(root, is_late=lambda: False), [Sought(b"not_anywhere")])[1])
 
 
 def test_answers_are_the_same_with_and_without_it(large: Path, tmp_path: Path) -> None:
@@ -66,6 +67,38 @@ def test_what_it_knows_is_not_read_again(large: Path, tmp_path: Path) -> None:
     gone = search(tree, [Sought(b"not_there")], is_late=lambda: next(looks) > groups, known=cache)
     assert gone.is_whole and not gone.found
     assert next(looks) == groups + 1, "the clock is looked at between two groups and two files"
+
+
+def test_a_word_that_is_there_is_found_without_a_look_at_other_groups(large: Path, tmp_path: Path) -> None:
+    """R12: most of what memories name is still there, and is told in a fraction of the time."""
+    cache = WordCache(tmp_path / "cache", large)
+    cache.learn()
+    tree = tree_of(large, is_late=lambda: False)
+    looks = iter(range(1_000))
+    found, settled = cache.answer(tree, [Sought(b"kept_5")], is_late=lambda: next(looks) < 0)
+    assert found == {Sought(b"kept_5")} and settled == {"m5.py"}
+    assert next(looks) == 2
+
+
+def test_beside_a_changed_file_the_others_of_its_group_are_still_known(large: Path, tmp_path: Path) -> None:
+    """R12: what a group never held, its unchanged files do not hold; what it held, any of them may."""
+    twin = next(name for name in (f"n{n}.py" for n in range(10_000)) if is_beside(name, "m3.py"))
+    (large / twin).write_text("def twin(): ...\n")
+    time.sleep(UNTIL_OLD)
+    cache = WordCache(tmp_path / "cache", large)
+    cache.learn()
+    (large / "m3.py").write_text("def other(): ...\n")
+    tree = tree_of(large, is_late=lambda: False)
+    files = {one.path for one in tree.files}
+    assert cache.answer(tree, [Sought(b"not_there")]) == (set(), frozenset(files - {"m3.py"}))
+    assert cache.answer(tree, [Sought(b"kept_3")]) == (set(), frozenset(files - {"m3.py", twin}))
+    assert answered(large, cache, "`kept_3()`, `other()`, `twin()`, `not_there()`") == {
+        "kept_3": False, "other": True, "twin": True, "not_there": False,
+    }  # fmt: skip
+
+
+def is_beside(one: str, other: str) -> bool:
+    return word_cache.group_of(one) == word_cache.group_of(other)
 
 
 def test_it_too_stops_when_the_time_is_over(large: Path, tmp_path: Path) -> None:
@@ -145,3 +178,26 @@ def test_a_word_is_kept_if_and_only_if_it_would_be_found(pieces: list[bytes]) ->
     kept = {*word_cache._WORDS.findall(data), *word_cache._HYPHENED.findall(data)}
     for word in (b"name", b"a_b", b"--flag", b"name9", b"name-name"):
         assert has_word(data, word) is (word in kept)
+
+
+def test_what_is_held_in_memory_goes_with_its_files(large: Path, tmp_path: Path) -> None:
+    """R12: a commit, a branch or another session's learning is noticed by the next check."""
+    subprocess.run(["git", "init", "-q"], cwd=large, check=True)
+    subprocess.run(["git", "add", "-A"], cwd=large, check=True)
+    cache = WordCache(tmp_path / "cache", large)
+    time.sleep(UNTIL_OLD)
+    cache.learn()
+    time.sleep(UNTIL_OLD)
+    cache.ready()
+    assert answered(large, cache, "`kept_3()`, `brand_new()`") == {"kept_3": True, "brand_new": False}
+    (large / "new").mkdir()
+    (large / "new" / "m99.py").write_text("def brand_new(): ...\n")
+    subprocess.run(["git", "rm", "-q", "--cached", "m3.py"], cwd=large, check=True)
+    (large / "m3.py").unlink()
+    subprocess.run(["git", "add", "new"], cwd=large, check=True)
+    assert answered(large, cache, "`kept_3()`, `brand_new()`, `new/m99.py`, `m3.py`") == {
+        "kept_3": False, "brand_new": True, "new/m99.py": True, "m3.py": False,
+    }  # fmt: skip
+    time.sleep(UNTIL_OLD)
+    WordCache(tmp_path / "cache", large).learn()
+    assert {"new/m99.py", "m5.py"} <= settled(large, cache)

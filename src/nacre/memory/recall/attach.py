@@ -126,9 +126,10 @@ def _age(days: int) -> str:
 
 
 def _found(drift: Drift) -> str:
-    """What still exists and what does not, on one line; what was not looked up is not spoken of."""
+    """What still exists, what does not, and what nobody can vouch for, on one line (R12)."""
     here = [one for one in drift.references if one.exists]
-    told = (("still there", here), ("no longer there", drift.gone))
+    # Said, so that a memory is not taken for checked because its other names are.
+    told = (("still there", here), ("no longer there", drift.gone), ("not checked", drift.unchecked))
     return "; ".join(f"{what}: {_listed(ones)}" for what, ones in told if ones)
 
 

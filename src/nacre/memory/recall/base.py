@@ -82,6 +82,11 @@ class Drift:
         return tuple(one for one in self.references if one.exists is False)
 
     @property
+    def unchecked(self) -> tuple[Reference, ...]:
+        """There was no time to look for these."""
+        return tuple(one for one in self.references if one.exists is None)
+
+    @property
     def is_broken(self) -> bool:
         """Everything it names is gone: it is ranked down and offered to the dream."""
         return bool(self.references) and all(one.exists is False for one in self.references)

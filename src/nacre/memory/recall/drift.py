@@ -76,10 +76,13 @@ def check_ranked(
 def one_line(drift: Drift) -> str:
     """What is gone, what is still there, what was not looked for; empty when nothing is named."""
     there = [one for one in drift.references if one.exists]
-    open_ = [one for one in drift.references if one.exists is None]
     parts = [
         f"{word} {_listed(found)}"
-        for word, found in (("gone:", drift.gone), ("still there:", there), ("not looked for:", open_))
+        for word, found in (
+            ("gone:", drift.gone),
+            ("still there:", there),
+            ("not looked for:", drift.unchecked),
+        )
         if found
     ]
     return f"In the working tree: {'; '.join(parts)}." if parts else ""

@@ -12,8 +12,11 @@ import struct
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
+from nacre.clock import SYSTEM_CLOCK
+from nacre.memory.edits import is_old
+from nacre.memory.folder import Stamp
 from nacre.memory.recall.foreign import GENERATED
 
 MAX_INDEX_BYTES = 64_000_000
@@ -23,6 +26,8 @@ MAX_LINK_BYTES = 4_096
 MAX_WALKED = 20_000
 """Files that a walk without git looks at; a folder with more is no project."""
 MAX_DEPTH = 24
+MAX_HELD = 2
+"""Trees of which something is held in memory: one session works in one, rarely in two."""
 NOT_OURS = GENERATED | frozenset(
     {"env", "vendor", "bower_components", ".hg", ".svn", ".idea", ".vscode", ".eggs"}
 )
@@ -44,6 +49,7 @@ _ALIGNED = 8
 _ODD = (b"\n\n", b"\n/", *(b + n + a for n in (b"..", b".git") for b in (b"\n", b"/") for a in (b"\n", b"/")))
 """Names that lead out of a tree, or into what git keeps for itself."""
 _V3, _V4 = 3, 4
+What = TypeVar("What")
 
 
 class File(NamedTuple):
@@ -80,9 +86,38 @@ class Tree:
 def tree_of(root: Path, *, is_late: Callable[[], bool]) -> Tree:
     """The files below a root; what a walk did not reach in time makes it less than whole."""
     real = os.path.realpath(root)
-    data = _index_bytes(real)
-    tree = parse_index(data, real) if data else None
-    return tree or _walked(real, is_late)
+    folder = _git_folder(real)
+    return (_indexed(real, folder) if folder else None) or _walked(real, is_late)
+
+
+def stamp_of(path: str) -> Stamp | None:
+    """What tells one state of a file from another; none when there is no such file."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino
+
+
+class Held(Generic[What]):
+    """The last few things read from files, each as long as its file is the same: most checks ask again."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[Stamp, What]] = {}
+
+    def of(self, path: str, read: Callable[[], What]) -> What:
+        """What was read before, or is read now; of a file so young that it may yet change unseen, always."""
+        stamp = stamp_of(path)
+        known = self._known.get(path)
+        if known is not None and known[0] == stamp:
+            return known[1]
+        found = read()
+        now = int(SYSTEM_CLOCK.now().timestamp() * 1e9)
+        if stamp is not None and is_old(stamp, now):
+            while len(self._known) >= MAX_HELD:
+                self._known.pop(next(iter(self._known)), None)
+            self._known[path] = stamp, found
+        return found
 
 
 def read_inside(root: str, path: str, most: int) -> bytes | None:
@@ -224,19 +259,32 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
     return value, at + 1
 
 
-def _index_bytes(root: str) -> bytes | None:
+def _git_folder(root: str) -> str | None:
+    """Where git keeps its index for a working tree."""
     dot_git = f"{root}/.git"
     try:
         is_folder = stat.S_ISDIR(os.lstat(dot_git).st_mode)
     except OSError:
         return None
     if is_folder:
-        return read_inside(dot_git, "index", MAX_INDEX_BYTES)
+        return dot_git
     link = read_inside(root, ".git", MAX_LINK_BYTES)
     if not link or not link.startswith(b"gitdir:"):
         return None
-    folder = os.path.join(root, os.fsdecode(link.removeprefix(b"gitdir:").strip()))  # noqa: PTH118 (text)
-    return read_inside(folder, "index", MAX_INDEX_BYTES)
+    return os.path.join(root, os.fsdecode(link.removeprefix(b"gitdir:").strip()))  # noqa: PTH118 (text)
+
+
+_TREES: Held[Tree | None] = Held()
+
+
+def _indexed(root: str, folder: str) -> Tree | None:
+    def read() -> Tree | None:
+        data = read_inside(folder, "index", MAX_INDEX_BYTES)
+        return parse_index(data, root) if data else None
+
+    tree = _TREES.of(f"{folder}/index", read)
+    # Two working trees can share what one link says; the files are those of the root that was asked for.
+    return tree if tree is None or tree.root == root else read()
 
 
 def _walked(root: str, is_late: Callable[[], bool]) -> Tree:

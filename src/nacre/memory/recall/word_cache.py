@@ -1,7 +1,8 @@
 """Which words a large tree's files hold, kept until they change: reading them all takes over 50 ms (R12).
 
-Files are put into groups by their path; a group is believed only while every one of its files has the stamp
-it was read with, and is read anew otherwise. Only derived: lost or damaged, it costs time and nothing else.
+Files are put into groups by their path. That a word is in a group is believed only while every one of its
+files has the stamp it was read with; that it is not, of those files that have. Only derived: lost or damaged,
+it costs time and nothing else.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import TypeAlias
 from nacre.memory.edits import is_old
 from nacre.memory.folder import Stamp
 from nacre.memory.recall.foreign import PROSE_ENDINGS
-from nacre.memory.recall.tracked import Plain, Tree, read_inside, tree_of
+from nacre.memory.recall.tracked import Held, Plain, Tree, read_inside, stamp_of, tree_of
 from nacre.memory.recall.words import MAX_FILE_BYTES, WORTH_BYTES, Sought, is_plain, is_text
 from nacre.store import disk
 
@@ -48,30 +49,35 @@ class WordCache:
     ) -> tuple[set[Sought], frozenset[str]]:
         """Which words are there, and which files need not be read for any other plain word."""
         groups = self._read()
-        if not groups:
-            return set(), frozenset()
-        found: set[Sought] = set()
-        settled: set[str] = set()
         wanted = [one for one in sought if is_plain(one)]
-        tracked, plain = {one.path for one in tree.files}, Plain(tree.root)
-        for files, code, prose in groups.values():
-            if is_late():
+        state = _State(tree, {number: group[0] for number, group in groups.items()})
+        named = {number: _held(group, wanted) for number, group in groups.items()}
+        found: set[Sought] = set()
+        # Where a word stands is looked at first: most of what memories name is still there.
+        for number in sorted(named, key=lambda number: not named[number]):
+            if is_late() or found.issuperset(sought):
                 break
-            if not (files.keys() <= tracked and _is_unchanged(tree.root, files, plain)):
-                continue
-            settled.update(files)
-            for one in wanted:
-                line = b"\n" + one.spelling + b"\n"
-                if line in code or (one.in_prose and line in prose):
-                    found.add(one)
+            if not state.changed(number):
+                found |= named[number]
+        settled: set[str] = set()
+        for number in state.seen:
+            changed = state.changed(number)
+            # Of a group that has changed it is still known what the others of its files do not hold.
+            if not changed or named[number] <= found:
+                settled.update(groups[number][0].keys() - changed)
         return found, frozenset(settled)
+
+    def ready(self) -> None:
+        """Hold in memory what the first check would begin with; nothing for a tree without a cache."""
+        if self._read():
+            tree_of(self.root, is_late=lambda: True)
 
     def learn(self, *, is_late: Callable[[], bool] = lambda: False) -> bool:
         """Read what has changed and keep it; false when there was no need, or no way. Slow."""
         tree = tree_of(self.root, is_late=is_late)
         if sum(one.size for one in tree.files) < WORTH_BYTES:
             return False
-        groups, changed, now = self._read(), False, self._now()
+        groups, changed, now = dict(self._read()), False, self._now()
         for number, stamps in _stamped(tree).items():
             if is_late():
                 break
@@ -95,15 +101,17 @@ class WordCache:
                 words.update(_HYPHENED.findall(data))
         return dict(stamps), _lines(code), _lines(prose)
 
-    def _read(self) -> dict[int, Group]:
+    def _read(self) -> Mapping[int, Group]:
+        known = _KNOWN.of(str(self.folder / FILE), self._loaded)
+        return known[1] if known[0] == self._head else {}
+
+    def _loaded(self) -> tuple[tuple[int, str], dict[int, Group]]:
         with contextlib.suppress(OSError, ValueError, EOFError, TypeError):
             data = (self.folder / FILE).read_bytes()
             if zlib.crc32(data[_SUM_BYTES:]) == int.from_bytes(data[:_SUM_BYTES]):
                 head, groups = marshal.loads(data[_SUM_BYTES:])
-                if head == self._head:
-                    found: dict[int, Group] = groups
-                    return found
-        return {}
+                return head, groups
+        return (0, ""), {}
 
     def _now(self) -> int:
         """The time by the file system's clock, which stamps are in; 0 where nothing can be written."""
@@ -138,12 +146,39 @@ class WordCache:
         return _FORMAT, os.path.realpath(self.root)
 
 
-def _is_unchanged(root: str, files: Mapping[str, Stamp], plain: Plain) -> bool:
-    """Whether each file is as it was. On thousands of files, this is most of a check."""
-    return all(
-        plain.has(path.rpartition("/")[0]) and _stamp(f"{root}/{path}") == stamp
-        for path, stamp in files.items()
-    )
+_KNOWN: Held[tuple[tuple[int, str], dict[int, Group]]] = Held()
+
+
+class _State:
+    """Which files of each group are no longer as they were; with thousands of files, most of a check."""
+
+    def __init__(self, tree: Tree, groups: Mapping[int, Mapping[str, Stamp]]) -> None:
+        self.seen: dict[int, frozenset[str]] = {}
+        """The changed files of the groups that were looked at."""
+        self._root = tree.root
+        self._groups = groups
+        self._tracked = {one.path for one in tree.files}
+        self._plain = Plain(tree.root)
+
+    def changed(self, number: int) -> frozenset[str]:
+        known = self.seen.get(number)
+        if known is None:
+            files = self._groups[number].items()
+            known = self.seen[number] = frozenset(
+                [path for path, stamp in files if not self._is_same(path, stamp)]
+            )
+        return known
+
+    def _is_same(self, path: str, stamp: Stamp) -> bool:
+        is_there = path in self._tracked and self._plain.has(path.rpartition("/")[0])
+        return is_there and stamp_of(f"{self._root}/{path}") == stamp
+
+
+def _held(group: Group, wanted: Collection[Sought]) -> set[Sought]:
+    """Which words stood in a group's files when they were read."""
+    _, code, prose = group
+    lines = [(one, b"\n" + one.spelling + b"\n") for one in wanted]
+    return {one for one, line in lines if line in code or (one.in_prose and line in prose)}
 
 
 def _stamped(tree: Tree) -> dict[int, dict[str, Stamp]]:
@@ -151,18 +186,10 @@ def _stamped(tree: Tree) -> dict[int, dict[str, Stamp]]:
     groups: dict[int, dict[str, Stamp]] = defaultdict(dict)
     plain = Plain(tree.root)
     for one in tree.files:
-        stamp = _stamp(f"{tree.root}/{one.path}") if plain.has(one.path.rpartition("/")[0]) else None
+        stamp = stamp_of(f"{tree.root}/{one.path}") if plain.has(one.path.rpartition("/")[0]) else None
         if stamp is not None:
             groups[group_of(one.path)][one.path] = stamp
     return groups
-
-
-def _stamp(path: str) -> Stamp | None:
-    try:
-        status = os.lstat(path)
-    except OSError:
-        return None
-    return status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino
 
 
 def group_of(path: str) -> int:
