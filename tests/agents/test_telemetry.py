@@ -249,7 +249,7 @@ def test_decisions_are_read_off_records() -> None:
     at = FrozenClock().now()
     compacted = Compacted(id="c", at=at, summary=(Text("s"),), pre_tokens=900, post_tokens=100)
     records = [
-        note("offload", tokens=10, reason="too long for " + SECRET),
+        note("offload", tokens_kept_out=10, reason="too long for " + SECRET),
         note("duplicate", tokens=20),
         note("clear", tokens=30, reason="idle", calls=["a"]),
         note("recalled", bytes=400, files=[SECRET]),

@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 
+from nacre.agents.savings import kept_out
 from nacre.agents.spans import ERROR_TYPE, Fact, Facts, Span, count, is_listened_to, measure
 from nacre.agents.telemetry_words import is_asked_for, message_facts, reply_facts, tool_facts
 from nacre.cache.rules import cost, profile
@@ -255,11 +256,11 @@ def decisions(records: Sequence[Record]) -> list[Decision]:
 def _decision(record: Record) -> Decision | None:
     match record:
         case Noted(kind="offload"):
-            return Decision(layer="offload", reason=_word(record.fact("reason")), tokens=_tokens(record))
+            return Decision(layer="offload", reason=_word(record.fact("reason")), tokens=kept_out(record))
         case Noted(kind="duplicate"):
-            return Decision(layer="offload", reason="duplicate", tokens=_tokens(record))
+            return Decision(layer="offload", reason="duplicate", tokens=kept_out(record))
         case Noted(kind="clear"):
-            return Decision(layer="clear", reason=_word(record.fact("reason")), tokens=_tokens(record))
+            return Decision(layer="clear", reason=_word(record.fact("reason")), tokens=kept_out(record))
         case Noted(kind="side_query") if record.fact("purpose") == "keep_warm":
             prefix = Usage.of_json(record.fact("usage")).prompt
             return Decision(layer="keep_warm", reason="refresh", tokens=prefix)
@@ -272,11 +273,6 @@ def _decision(record: Record) -> Decision | None:
             return Decision(layer="compact", reason=_word(record.trigger), tokens=max(0, freed))
         case _:
             return None
-
-
-def _tokens(note: Noted) -> int:
-    tokens = note.fact("tokens")
-    return tokens if type(tokens) is int and tokens > 0 else 0
 
 
 def _word(reason: object) -> str:
