@@ -98,7 +98,7 @@ class AnthropicAccounts:
         self._count = counted(ratio)
         self._entries: Mapping[bytes, Entry] = {}
         self._known: dict[tuple[int, str], _Block] = {}
-        """The last request's blocks by identity and role; each holds its wire form, so no other can take it."""
+        """The last request's blocks by identity and role; each holds its wire form, and so its identity."""
         self._last = _Laid([], [], [], [], {}, 0)
         self._bound: dict[bytes, bytes] = {}
         """What stood before each thinking block when it was first sent."""
@@ -201,9 +201,9 @@ def _wires(sent: Sent) -> Iterator[tuple[Level, str, JsonObject]]:
         role = str(message["role"])
         content = message["content"]
         # As it stands where it can be: a list made anew would hide that its blocks are the same objects.
-        for block in content if isinstance(content, list) else blocks_of(content):
-            if isinstance(block, dict):
-                yield "messages", role, block
+        for part in content if isinstance(content, list) else blocks_of(content):
+            if isinstance(part, dict):
+                yield "messages", role, part
 
 
 def _is_special(block: Rendered) -> bool:

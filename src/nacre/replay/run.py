@@ -1,0 +1,141 @@
+"""Recorded sessions through policies: every request charged, every rewrite checked (P7)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from nacre.cache.anthropic_checks import refuse
+from nacre.cache.anthropic_state import Call
+from nacre.cache.rules import ModelProfile, profile
+from nacre.messages.blocks import JsonObject
+from nacre.messages.usage import Usage
+from nacre.replay.accounts import Accounts, Bill, accounts
+from nacre.replay.schema import Asked, Maker, Point, Recorded, Sent, Setting, Side, Step, Tally
+from nacre.replay.stand_in import filler
+
+Progress = Callable[[int, int], None]
+"""Told how many sessions of how many are done."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """Under what terms sessions are replayed."""
+
+    model: str
+    window: int = 200_000
+    with_base: bool = True
+    """Count what stood before the first message, by the recording's own figures."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replayed:
+    """One session under one policy."""
+
+    session: str
+    policy: str
+    tally: Tally
+    points: tuple[Point, ...] = ()
+
+
+def replay(
+    sessions: Sequence[Recorded], makers: Sequence[Maker], terms: Terms, *, progress: Progress | None = None
+) -> list[Replayed]:
+    """Every session under every policy."""
+    done: list[Replayed] = []
+    total = len(sessions) * len(makers)
+    for session in sessions:
+        for maker in makers:
+            done.append(replay_one(session, maker, terms))
+            if progress is not None:
+                progress(len(done), total)
+    return done
+
+
+def replay_one(session: Recorded, maker: Maker, terms: Terms) -> Replayed:
+    """One session under one policy, from the first step to the last."""
+    base = session.base_tokens if terms.with_base else 0
+    blocks: tuple[JsonObject, ...] = (
+        ({"type": "text", "text": filler(base, ratio=session.ratio)},) if base else ()
+    )
+    setting = Setting(model=terms.model, window=terms.window, base=blocks, ratio=session.ratio)
+    running = _Running(session, profile(terms.model), terms.window)
+    policy = maker.start(setting)
+    try:
+        for step in session.steps:
+            asked = policy.ask(step)
+            policy.hear(step, running.take(step, asked))
+    finally:
+        after = policy.close()
+    running.beside(after)
+    return Replayed(
+        session=session.name, policy=maker.name, tally=running.tally(), points=tuple(running.points)
+    )
+
+
+def totals(replayed: Iterable[Replayed]) -> dict[str, Tally]:
+    """What each policy took for all sessions together, in the order they were asked for."""
+    sums: dict[str, Tally] = {}
+    for one in replayed:
+        sums[one.policy] = sums.get(one.policy, Tally()) + one.tally
+    return sums
+
+
+class _Running:
+    """The books of one session under one policy."""
+
+    def __init__(self, session: Recorded, rules: ModelProfile, window: int) -> None:
+        self._rules = rules
+        self._window = window
+        self._books: Accounts = accounts(rules, ratio=session.ratio)
+        self._sum = Tally()
+        self._cpu: list[float] = []
+        self.points: list[Point] = []
+        self._is_first = True
+
+    def take(self, step: Step, asked: Asked) -> Usage:
+        """Charge what was asked for a step; returns what the request itself took."""
+        self.beside(asked.sides)
+        bill = self._books.bill(asked.sent, step.output_tokens)
+        prompt = bill.usage.prompt
+        broke = bill.broke and not self._is_first
+        self._sum += Tally(
+            requests=1,
+            usage=bill.usage,
+            cost_usd=bill.cost_usd,
+            peak_tokens=prompt,
+            view_tokens=prompt,
+            overflow=int(prompt > self._window),
+            invalid=int(self._is_refused(asked.sent, bill)),
+            compactions=asked.count("compact"),
+            prefix_breaks=int(broke),
+            unannounced=int(broke and not asked.rewrites),
+        )
+        self._cpu.append(asked.cpu_seconds)
+        self.points.append(Point(at=asked.sent.at.timestamp(), tokens=prompt, actions=asked.actions))
+        self._is_first = False
+        return bill.usage
+
+    def beside(self, sides: Sequence[Side]) -> None:
+        """Charge what was asked beside the conversation."""
+        for side in sides:
+            bill = self._books.bill(side.sent, side.output_tokens, is_side=True)
+            self._sum += Tally(
+                requests=1, sides=1, usage=bill.usage, cost_usd=bill.cost_usd, side_usd=bill.cost_usd
+            )
+
+    def tally(self) -> Tally:
+        return self._sum + Tally(cpu_seconds=tuple(self._cpu))
+
+    def _is_refused(self, sent: Sent, bill: Bill) -> bool:
+        """Whether the provider would not take it as it stands; only a changed past can break what held."""
+        if bill.unbound:
+            return True
+        if not (bill.broke or self._is_first):
+            return False
+        body: JsonObject = {
+            "system": [*sent.system],
+            "tools": [*sent.tools],
+            "messages": [*sent.messages],
+        }
+        return refuse(Call(body=body), self._rules) is not None

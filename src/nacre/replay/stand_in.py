@@ -1,0 +1,101 @@
+"""Compaction in a replay, where no model is there to sum anything up: a text of fixed size stands for it.
+
+What a real summary would say cannot be known here, so the stand-in says nothing at all: retention counts
+only what a policy kept by itself, and no policy gains from a good guess.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from nacre.agents.fit import Pressure
+from nacre.clock import Clock
+from nacre.messages.blocks import Text, Thinking, ToolResult
+from nacre.messages.pairing import Item
+from nacre.messages.records import BlockOf, Change, Compacted, Record, Replaced
+from nacre.messages.tokens import BYTES_PER_TOKEN
+from nacre.messages.view import View
+
+LEFT_OUT = "[Earlier messages were left out.]"
+"""Stands for rounds that were dropped without a summary."""
+WORD = "and so on "
+"""What a stand-in is made of: nothing in it counts as an identifier."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionSettings:
+    """How a conversation that is too long is cut down."""
+
+    summary_tokens: int = 2_000
+    """What a summary takes; 0 leaves the old rounds out without one."""
+    tail_tokens: int = 20_000
+    """The newest rounds that stay word for word."""
+
+
+class StandIn:
+    """The rung that compacts: the newest rounds stay, a text of fixed size stands for the rest."""
+
+    def __init__(
+        self,
+        settings: CompactionSettings,
+        *,
+        clock: Clock,
+        ratio: Callable[[], float],
+        asked: Callable[[View], None],
+    ) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._ratio = ratio
+        self._asked = asked
+        """Told the view of which a summary is asked for."""
+
+    def is_due(self, view: View, pressure: Pressure) -> bool:
+        return not pressure.fits and len(view.items) > 1
+
+    async def act(self, view: View, pressure: Pressure) -> Sequence[Record]:
+        settings = self._settings
+        if settings.summary_tokens:
+            self._asked(view)
+        place = tail_from(view.items, round(settings.tail_tokens / self._ratio()))
+        kept = view.items[place:]
+        text = filler(settings.summary_tokens, ratio=self._ratio()) if settings.summary_tokens else LEFT_OUT
+        compacted = Compacted(
+            id=self._clock.new_id(),
+            at=self._clock.now(),
+            summary=(Text(text),),
+            keeps_from=kept[0].record_id if kept else None,
+            pre_tokens=pressure.tokens,
+        )
+        # Thinking that is bound to the bytes before it cannot stay behind other bytes (C12b).
+        dropped = self._without_thinking(kept) if pressure.profile.binds_thinking else ()
+        return [*dropped, compacted]
+
+    def _without_thinking(self, items: Sequence[Item]) -> Sequence[Record]:
+        changes = tuple(
+            Change(BlockOf(part.record_id, part.index), ())
+            for item in items
+            for part in item.parts
+            if isinstance(part.block, Thinking)
+        )
+        if not changes:
+            return ()
+        return [Replaced(id=self._clock.new_id(), at=self._clock.now(), changes=changes, reason="thinking")]
+
+
+def filler(tokens: int, *, ratio: float = 1.0) -> str:
+    """Words of so many real tokens in which nothing is said."""
+    size = round(tokens / ratio * BYTES_PER_TOKEN)
+    return (WORD * (size // len(WORD) + 1))[:size]
+
+
+def tail_from(items: Sequence[Item], tokens: int) -> int:
+    """Where the newest rounds of so many estimated tokens begin, never between a call and its result."""
+    place, size = len(items), 0
+    for index in range(len(items) - 1, -1, -1):
+        size += items[index].tokens
+        if size > tokens:
+            break
+        if not any(isinstance(part.block, ToolResult) for part in items[index].parts):
+            place = index
+    return place
