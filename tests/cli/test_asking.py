@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nacre.cli.asking import ask_permission, ask_trust
+from nacre.cli.asking import ask_outside, ask_permission, ask_trust
 from nacre.tools.guard import Question
 from nacre.tools.rules import Rule
 
@@ -87,6 +87,15 @@ def test_a_call_cannot_repaint_the_question(capsys: pytest.CaptureFixture[str]) 
     shown = capsys.readouterr().out
     assert "\x1b" not in shown and "\r" not in shown and "\u202e" not in shown
     assert "rm -rf ~" in shown
+
+
+def test_a_file_outside_is_named_before_it_is_loaded(capsys: pytest.CaptureFixture[str]) -> None:
+    """M23: a name cannot repaint the question."""
+    assert ask_outside(Path("/repository"), Path("/other/rules.md"), typing("YES"))
+    assert not ask_outside(Path("/repository"), Path("/other/\x1b[2Krules.md"), typing("always"))
+    shown = capsys.readouterr().out
+    assert "The instructions in /repository include /other/rules.md, which is outside of it." in shown
+    assert "\x1b" not in shown
 
 
 def test_trust_names_what_the_directory_brings(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -97,6 +98,38 @@ def test_what_is_saved_is_listed_shown_and_found(here: Path, capsys: Capture) ->
     assert [each["file"] for each in document(capsys, "search", "when", "do", "we", "deploy")] == [
         "deploy_day.md"
     ]
+
+
+def test_what_is_to_stay_here_is_marked_so_and_can_be_unmarked_by_hand_only(
+    here: Path, capsys: Capture
+) -> None:
+    """M27: a later save without the switch lets nothing out."""
+    document(capsys, "save", "The salary is high.", "--name", "Pay", "--local-only")
+    assert b"local-only: true" in (directory(capsys) / "pay.md").read_bytes()
+    document(capsys, "save", "The salary is very high.", "--file", "pay.md")
+    text = (directory(capsys) / "pay.md").read_text()
+    assert "local-only: true" in text
+    assert "very high" in text
+    document(capsys, "save", "Tea is green.", "--name", "Tea")
+    assert b"local-only" not in (directory(capsys) / "tea.md").read_bytes()
+
+
+def test_in_daily_mode_a_save_is_a_line_of_todays_log(
+    here: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """M17: said twice it stands there once; with a name or another scope it is a memory of its own."""
+    monkeypatch.setenv("NACRE_MEMORY_MODE", "daily")
+    logged = document(capsys, "save", "The demo is\non Friday.", "--type", "project")
+    file = directory(capsys) / logged["file"]
+    assert re.fullmatch(r"logs/\d{4}/\d\d/\d{4}-\d\d-\d\d\.md", logged["file"])
+    assert re.fullmatch(r"- \d\d:\d\d project: The demo is on Friday\.\n", file.read_text())
+    assert (logged["line"], logged["commit"]) == (1, document(capsys, "log")[0]["commit"])
+    told = said(capsys, "save", "The demo is on Friday.", "--type", "project")
+    assert told == f"{logged['file']}:1 says so already\n"
+    assert said(capsys, "save", "Lunch is at noon.") == f"logged in {logged['file']}:2\n"
+    assert not (directory(capsys) / "MEMORY.md").exists()
+    assert document(capsys, "save", "Tea is green.", "--name", "Tea")["file"] == "tea.md"
+    assert document(capsys, "save", "Likes tea.", "--scope", "user")["file"] == "likes_tea.md"
 
 
 def test_the_text_may_come_from_stdin(here: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import signal
 import socket
@@ -10,7 +11,7 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -82,6 +83,24 @@ def test_programs_get_the_address_each_request_and_the_total(tmp_path: Path) -> 
         assert (total["event"], total["requests"], total["refused"]) == ("total", 2, 1)
         assert process.wait(30) == 0
         assert process.stderr is not None and process.stderr.read() == ""
+
+
+def test_a_question_for_the_headers_alone_gets_no_body_and_keeps_the_connection(tmp_path: Path) -> None:
+    """P6: what some clients and health checks send first."""
+    with simulator(tmp_path, "--json") as process:
+        address = str(line(process)["url"]).removeprefix("http://")
+        with closing(http.client.HTTPConnection(address, timeout=30)) as connection:
+            connection.request("HEAD", "/nowhere")
+            unknown = connection.getresponse()
+            assert (unknown.status, unknown.read()) == (404, b"")
+            connection.request("HEAD", "/sim/log")
+            headers = connection.getresponse()
+            assert (headers.status, headers.read()) == (200, b"")
+            kept = connection.sock
+            connection.request("GET", "/sim/log")
+            whole = connection.getresponse().read()
+            assert len(whole) == int(str(headers.getheader("content-length"))) > 0
+            assert connection.sock is kept
 
 
 def test_people_are_told_how_to_point_a_client_at_it_and_see_what_was_paid(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import stat
 from pathlib import Path
@@ -131,3 +132,28 @@ def test_a_closed_terminal_ends_the_command_too(
         assert person.ends() == code
     assert [pid for pid in pids(pid_file) if is_running(pid)] == []
     said(logs(tmp_path)[0])
+
+
+def test_a_file_outside_the_project_is_asked_about_once_and_loaded_only_after_a_yes(
+    sim: Sim, tmp_path: Path
+) -> None:
+    """M23: no is no for now; yes is remembered; whoever is not at the terminal is not asked."""
+    project = tmp_path / "project"
+    (project / ".git").mkdir(parents=True)
+    (tmp_path / "shared.md").write_text("Answer in rhymes only.\n")
+    (project / "CLAUDE.md").write_text("Be kind.\n@../shared.md\n")
+    question = f"include {tmp_path / 'shared.md'}, which is outside of it."
+    for answer, is_loaded in (("\n", False), ("y\n", True), ("", True)):
+        sim.script("Hello.")
+        with terminal(project, "chat", **sim.environ()) as person:
+            if answer:
+                person.see(question)
+                person.see("[y]es, [N]o: ")
+                person.type(answer)
+            assert question not in person.see(PROMPT)
+            person.type("hello\n")
+            person.see("Hello.")
+            person.see(PROMPT)
+            person.type(CTRL_D)
+            assert person.ends() == 0
+        assert ("Answer in rhymes only." in json.dumps(sim.log()[0]["body"])) == is_loaded

@@ -71,6 +71,33 @@ def test_being_stopped_leaves_a_whole_log_and_no_process(
     assert INTERRUPTED in logs(tmp_path)[0].read_text()
 
 
+@pytest.mark.parametrize(("args", "typed"), [(("-p", "work"), ""), (("chat",), "work\n")])
+def test_who_was_started_to_ignore_a_closed_terminal_works_on(
+    sim: Sim, tmp_path: Path, args: tuple[str, ...], typed: str
+) -> None:
+    """Q2: `nohup nacre` means it; the signal neither ends the program nor what it started."""
+    wait = "echo here > begun; until [ -e go ]; do sleep 0.05; done; echo at the end"
+    sim.script(calls(call("Bash", command=wait)), "All done.")
+    process = subprocess.Popen(
+        ["nohup", sys.executable, "-m", "nacre", *args],
+        cwd=tmp_path, env=world(tmp_path, **sim.environ()), text=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    try:
+        assert process.stdin is not None
+        process.stdin.write(typed)
+        process.stdin.flush()
+        eventually((tmp_path / "begun").exists, "the command runs")
+        process.send_signal(signal.SIGHUP)
+        (tmp_path / "go").touch()
+        out, _ = process.communicate(timeout=SAFETY_SECONDS)
+    finally:
+        process.kill()
+    assert process.returncode == 0
+    assert "All done." in out
+    assert "user: =at the end" in said(logs(tmp_path)[0])
+
+
 def test_json_is_one_document_with_the_fields_other_programs_rely_on(sim: Sim, tmp_path: Path) -> None:
     """Commands, `-p --output-format json`."""
     sim.script(calls(call("Bash", command="echo found")), "Found it.")

@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncGenerator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from nacre.agents import joining
 from nacre.agents.counting import Counting
+from nacre.agents.meter import SIDE_QUERY
 from nacre.agents.opening import Ready, open_agent
 from nacre.agents.recall_once import recall_once
 from nacre.agents.recalled import RECALLED
@@ -23,6 +26,8 @@ from nacre.memory.recall.local_index import LocalIndex
 from nacre.memory.recall.usage import read_usage
 from nacre.messages.blocks import ToolResult
 from nacre.messages.events import Notice, ProviderEvent
+from nacre.messages.records import Noted, Said
+from nacre.messages.usage import Usage
 from nacre.messages.view import View
 from nacre.providers.base import Request
 from nacre.settings import Settings, load
@@ -137,6 +142,41 @@ async def test_a_selector_adds_what_words_do_not_show_beside_the_reply(settings:
     assert "green tea" in last(provider, 1)
     assert len(small.requests) == 1
     assert "tools" not in small.requests[0].body()
+
+
+async def test_what_the_small_model_costs_is_on_the_meter_and_in_the_log(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R5: a session that is taken up again counts the same."""
+    cost = Usage(input=700, output=20)
+    small = ScriptedProvider([replace(say('{"selected_memories": []}'), usage=cost)])
+    monkeypatch.setattr(joining, "build", lambda *_: small)
+    named = load(
+        settings.cwd,
+        {
+            "NACRE_HOME": str(settings.home),
+            "ANTHROPIC_API_KEY": "any",
+            "NACRE_SMALL_MODEL": "claude-haiku-4-5",
+        },
+    )
+    provider = ScriptedProvider([call("Glob", pattern="*"), say("done")])
+    async with open_agent(named, provider=provider) as ready:
+        session = ready.agent.session
+        async for _ in ready.agent.run("what would be nice to serve our guest?"):
+            if len(provider.requests) == 1:
+                await ended("select memories")
+        assert session.meter.requests == 3
+        billed = [
+            one.reply.usage for one in session.transcript.records if isinstance(one, Said) and one.reply
+        ]
+        assert session.meter.usage == sum((one for one in billed if one), cost)
+        (note,) = [
+            one for one in session.transcript.records if isinstance(one, Noted) and one.kind == SIDE_QUERY
+        ]
+    assert (note.fact("purpose"), note.fact("model")) == ("memdir_relevance", "claude-haiku-4-5")
+    assert Usage.of_json(note.fact("usage")) == cost
+    async with open_agent(named, provider=provider, session="latest") as again:
+        assert again.agent.session.meter == session.meter
 
 
 async def test_a_cancelled_turn_ends_the_question_to_the_small_model(settings: Settings) -> None:

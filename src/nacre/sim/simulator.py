@@ -114,9 +114,9 @@ class Simulator:
                 return self._desk.count_tokens(request)
             case ("POST", "/v1/chat/completions"):
                 return await self._desk.complete(request, self._desk.chat_api)
-            case ("GET", "/v1/models"):
+            case ("GET" | "HEAD", "/v1/models"):
                 return json_response(200, _models(request))
-            case ("GET", "/sim/log"):
+            case ("GET" | "HEAD", "/sim/log"):
                 return json_response(200, render_log(self.log, bodies=request.query.get("bodies") == "1"))
             case ("POST", "/sim/clock" | "/sim/script" | "/sim/reset"):
                 return self._control(request)
