@@ -124,6 +124,8 @@ class Tally:
     """Stale, and nothing was said to be gone."""
     served_open: int = 0
     """Of those, the ones of which not everything could be looked for in time."""
+    served_silently: int = 0
+    """Stale, and neither was anything said to be gone nor anything not to have been checked."""
     false_alarms: int = 0
     undefined: int = 0
     """Memories that name a function, class or constant which is no longer defined."""
@@ -137,6 +139,7 @@ class Tally:
             "stale_share": _share(self.stale, self.memories),
             "stale_served": self.served,
             "stale_served_for_lack_of_time": self.served_open,
+            "stale_served_without_a_word": self.served_silently,
             "served_of_stale_without_check": 1.0 if self.stale else 0.0,
             "served_of_stale_with_check": _share(self.served, self.stale),
             "served_share_without_check": _share(self.stale, self.memories),
@@ -282,9 +285,8 @@ def _ask(
         tally.memories += 1
         tally.stale += is_stale
         tally.served += is_stale and not drift.gone
-        tally.served_open += (
-            is_stale and not drift.gone and any(one.exists is None for one in drift.references)
-        )
+        tally.served_open += is_stale and not drift.gone and bool(drift.unchecked)
+        tally.served_silently += is_stale and not drift.gone and not drift.unchecked
         tally.false_alarms += not is_stale and bool(drift.gone)
         tally.undefined += is_undefined
         tally.undefined_served += is_undefined and not drift.gone
@@ -399,7 +401,10 @@ def _bars(found: dict[str, JsonObject]) -> list[Json]:
             bars.append(bar(f"{name}: stale memories served as true", served, at_most=MOST_SERVED))
             limit = BUDGET_SECONDS * 1000
             bars.append(bar(f"{name}: one check, milliseconds, p95", float(str(times["p95"])), at_most=limit))
-        elif kept := dict(_objects(figures)).get("with_word_cache"):
+            continue
+        silent = _share(int(str(whole["stale_served_without_a_word"])), int(str(whole["stale"])))
+        bars.append(bar("large, first check: stale without a word of doubt", silent, at_most=MOST_SERVED))
+        if kept := dict(_objects(figures)).get("with_word_cache"):
             served = float(str(dict(_objects(kept))["all"]["served_of_stale_with_check"]))
             bars.append(bar("large, with its words kept: stale served as true", served, at_most=MOST_SERVED))
     return bars

@@ -298,12 +298,12 @@ def _walked(root: str, is_late: Callable[[], bool]) -> Tree:
 
 def walk(root: str, known: Collection[str] = (), folder: str = "", depth: int = 0) -> Iterator[File]:
     """Files below a folder but the known; links and other repositories are left out, unreadable ones, too."""
+    if folder and os.path.lexists(f"{root}/{folder}/.git"):
+        return
     try:
         with os.scandir(f"{root}/{folder}") as listing:
             items = list(listing)
     except OSError:
-        return
-    if folder and any(item.name == ".git" for item in items):
         return
     for item in items:
         path = f"{folder}/{item.name}" if folder else item.name

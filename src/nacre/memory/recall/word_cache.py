@@ -13,7 +13,7 @@ import os
 import re
 import zlib
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -163,15 +163,15 @@ class _State:
     def changed(self, number: int) -> frozenset[str]:
         known = self.seen.get(number)
         if known is None:
-            files = self._groups[number].items()
-            known = self.seen[number] = frozenset(
-                [path for path, stamp in files if not self._is_same(path, stamp)]
-            )
+            known = self.seen[number] = frozenset(self._differing(number))
         return known
 
-    def _is_same(self, path: str, stamp: Stamp) -> bool:
-        is_there = path in self._tracked and self._plain.has(path.rpartition("/")[0])
-        return is_there and stamp_of(f"{self._root}/{path}") == stamp
+    def _differing(self, number: int) -> Iterator[str]:
+        root, tracked, is_plain_folder = self._root, self._tracked, self._plain.has
+        for path, stamp in self._groups[number].items():
+            is_there = path in tracked and is_plain_folder(path.rpartition("/")[0])
+            if not is_there or stamp_of(f"{root}/{path}") != stamp:
+                yield path
 
 
 def _held(group: Group, wanted: Collection[Sought]) -> set[Sought]:
