@@ -111,7 +111,7 @@ def test_a_bad_variable_is_one_clear_line_and_is_left_out(tmp_path: Path) -> Non
     place = "environment NACRE_"
     assert sorted(settings.problems, key=lambda p: p.place) == [
         Problem(f"{place}AUTOCOMPACT_PCT", "must be a number from 1 to 100, not 'nan'", True),
-        Problem(f"{place}CACHE_TTL", """must be "5m" or "1h", not '2h'""", True),
+        Problem(f"{place}CACHE_TTL", """must be "5m" or "1h" or "mixed" or "auto", not '2h'""", True),
         Problem(f"{place}CLEAR_IDLE", "must be true or false, not 'maybe'", True),
         Problem(f"{place}DREAM", """must be true, false or "auto", not 'sometimes'""", True),
         Problem(f"{place}MAX_TURNS", "must be a whole number from 1 to 100,000, not 'many'", True),

@@ -81,7 +81,7 @@ def test_unknown_keys_warn_and_wrong_types_are_errors(tmp_path: Path) -> None:
         Problem(file, "'roles.select' must be text on one line, not 3", True),
         Problem(file, "'switches' must be a JSON object", True),
         Problem(file, "'maxTurns' must be a whole number from 1 to 100,000, not 2.5", True),
-        Problem(file, """'cacheTtl' must be "5m" or "1h", not '1d'""", True),
+        Problem(file, """'cacheTtl' must be "5m" or "1h" or "mixed" or "auto", not '1d'""", True),
         Problem(file, "'retry.tries' must be a whole number from 1 to 100, not true", True),
         Problem(file, "'env' must be a JSON object whose values are text", True),
         Problem(

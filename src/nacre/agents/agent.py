@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 
 from nacre.agents.session import Session
@@ -30,6 +30,10 @@ class Agent:
         self.provider = provider
         self.tools = {one.name: one for one in tools}
         self.limits = limits
+        self.before_turn: list[Callable[[], Awaitable[None]]] = []
+        """What must come to rest before a turn begins."""
+        self.after_turn: list[Callable[[], None]] = []
+        """What begins once the person is waited for."""
         self._turn: AsyncGenerator[Event, None] | None = None
 
     async def run(self, text: str | None) -> AsyncGenerator[Event, None]:
@@ -39,13 +43,19 @@ class Agent:
         and leaves a session that can go on.
         """
         await self.cancel()
+        for rest in self.before_turn:
+            await rest()
         session = self.session
         played = turn(session, self.provider, text, tools=self.tools, limits=self.limits)
         self._turn = session.telemetry.turn(played, self.provider.name, session.base.model)
-        async with aclosing(self._turn) as events:
-            async for event in events:
-                yield event
-        self._turn = None
+        try:
+            async with aclosing(self._turn) as events:
+                async for event in events:
+                    yield event
+            self._turn = None
+        finally:
+            for begin in self.after_turn:
+                begin()
 
     async def cancel(self) -> None:
         """Stop a turn that somebody began and did not read to its end."""

@@ -14,19 +14,17 @@ from nacre.messages.view import View
 class Books:
     """Follows the requests of one session; in tests it raises where in use it only warns."""
 
-    def __init__(self, *, strict: bool, lifetime_seconds: float) -> None:
+    def __init__(self, *, strict: bool) -> None:
         self._strict = strict
-        self._lifetime = lifetime_seconds
         self._ledger = Ledger()
         self._epochs = 0
-        self._sent_at: float | None = None
         self._announced: str | None = None
         self._warnings: list[str] = []
         self._heard_from: str | None = None
 
-    def sending(self, model: str, view: View, *, at: float) -> None:
-        """Compare what is about to be sent with what was sent before."""
-        self._announced = self._reason(view, at)
+    def sending(self, model: str, view: View, *, is_cold: bool) -> None:
+        """Compare what is about to be sent with what was sent before; a cold cache explains few reads."""
+        self._announced = self._reason(view, is_cold)
         links = view.chain
         now = Sent(model, _Places(view, len(links)), links, len(links))
         moved = self._ledger.check(now, announced=self._announced)
@@ -36,7 +34,6 @@ class Books:
             self._warnings.append(f"the cached prefix was lost: {moved}")
         self._ledger = self._ledger.after_request(now)
         self._epochs = len(view.epochs)
-        self._sent_at = at
 
     def heard(self, usage: Usage, model: str | None = None) -> None:
         """Compare the provider's own figures with those of the request before."""
@@ -54,7 +51,7 @@ class Books:
         told, self._warnings = self._warnings, []
         return told
 
-    def _reason(self, view: View, at: float) -> str | None:
+    def _reason(self, view: View, is_cold: bool) -> str | None:
         """Why this request may read less from the cache than the last one."""
         rewrites = view.epochs[self._epochs :]
         if "compact" in rewrites or "undo" in rewrites:
@@ -63,7 +60,6 @@ class Books:
             self._ledger = self._ledger.after_clear()
         if rewrites:
             return ", ".join(rewrites)
-        is_cold = self._sent_at is not None and at - self._sent_at >= self._lifetime
         return "the cache expired" if is_cold else None
 
 

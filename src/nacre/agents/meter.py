@@ -12,6 +12,8 @@ from nacre.messages.usage import Usage
 NO_USAGE = Usage()
 SIDE_QUERY = "side_query"
 """The kind of note that says what a question beside the conversation cost."""
+KEEP_WARM = "keep_warm"
+"""The purpose of such a question that asks nothing: it keeps the provider's cache from expiring (C8b)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +25,9 @@ class Meter:
     cost_usd: float = 0.0
     unpriced: int = 0
     """Requests to models of which no price is known."""
+    refreshes: int = 0
+    """Requests that only kept the cache warm; they and their price are part of the sums above."""
+    refresh_usd: float = 0.0
 
     @staticmethod
     def of(records: Iterable[Record]) -> Meter:
@@ -39,14 +44,17 @@ class Meter:
             if said.reply and said.reply.usage:
                 meter = meter.after(said.reply.usage, said.reply.model or "")
         for note in aside:
-            meter = meter.after(Usage.of_json(note.fact("usage")), str(note.fact("model")))
+            usage = Usage.of_json(note.fact("usage"))
+            meter = meter.after(usage, str(note.fact("model")), purpose=str(note.fact("purpose")))
         return meter
 
-    def after(self, usage: Usage, model: str) -> Meter:
+    def after(self, usage: Usage, model: str, *, purpose: str = "") -> Meter:
         price = cost(profile(model), usage)
         return Meter(
             requests=self.requests + 1,
             usage=self.usage + usage,
             cost_usd=self.cost_usd + (price or 0.0),
             unpriced=self.unpriced + (price is None),
+            refreshes=self.refreshes + (purpose == KEEP_WARM),
+            refresh_usd=self.refresh_usd + (price or 0.0) * (purpose == KEEP_WARM),
         )

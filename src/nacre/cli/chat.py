@@ -11,6 +11,7 @@ import click
 from nacre.agents.instruction_places import instruction_paths
 from nacre.agents.opening import Ready, open_agent
 from nacre.agents.session import Session
+from nacre.agents.warming import kept_warm
 from nacre.cli.asking import ask_outside, ask_permission, ask_trust
 from nacre.cli.history import History
 from nacre.cli.loop_thread import LoopThread
@@ -100,6 +101,7 @@ class _Conversation:
         held = AsyncExitStack()
         opening = open_agent(self._settings, session=session, ask=self._ask if self._is_person else None)
         ready = self._loop.call(held.enter_async_context(opening))
+        self._loop.call(held.enter_async_context(kept_warm(ready.agent, self._settings)))
         self._greet(ready)
         return _Place(ready, held)
 

@@ -14,7 +14,7 @@ from nacre.messages.blocks import JsonObject
 Switch: TypeAlias = "bool | Literal['auto']"
 """`auto` lets the layer decide by what it finds: a verified provider, a configured model."""
 
-CacheTtl: TypeAlias = Literal["5m", "1h"]
+CacheTtl: TypeAlias = Literal["5m", "1h", "mixed", "auto"]
 Mode: TypeAlias = Literal["default", "acceptEdits", "bypassPermissions"]
 
 
@@ -27,7 +27,7 @@ class Switches:
     clear_idle: bool = True
     """Old tool results are cleared when the provider's cache has gone cold anyway."""
     keep_warm: Switch = "auto"
-    """Refresh the cache while waiting for the user; `auto` is off until the provider is verified."""
+    """Refresh the cache while waiting for the user, where the provider is known to do that and it pays."""
     clear_economic: bool = False
     """Clear on a warm cache when the arithmetic says it pays; on real sessions it seldom did."""
     clear_server: bool = False
@@ -100,6 +100,18 @@ class Retry:
     """Tries in all, the first included."""
     max_wait_seconds: float | None = None
     """The longest single pause between two tries."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeepWarm:
+    """What refreshes of the cache may cost; None leaves the choice to `nacre.cache`."""
+
+    max_usd: float | None = None
+    """Dollars of one session that refreshes may cost; unset, 1."""
+    max_percent: float | None = None
+    """The percent of what a session's conversation has cost that they may cost; unset, 10."""
+    margin_seconds: float | None = None
+    """How long before the cache expires it is refreshed; unset, 30."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,11 +229,15 @@ class Settings:
     max_turns: int = 100
     """Model calls in one turn: of 762 recorded in real sessions the median took 5, and one more than 100."""
     cache_ttl: CacheTtl = "5m"
-    """The lifetime that costs least to write; an hour pays only for sessions with long pauses."""
+    """The lifetime that costs least to write; an hour pays only for sessions with long pauses.
+
+    `mixed` keeps what never changes for an hour, `auto` chooses by the session's own pauses.
+    """
     max_context_tokens: int | None = None
     """A window for models that no table knows; may lower a known one (C3)."""
     autocompact: Autocompact = field(default_factory=Autocompact)
     retry: Retry = field(default_factory=Retry)
+    keep_warm: KeepWarm = field(default_factory=KeepWarm)
     tools: ToolLimits = field(default_factory=ToolLimits)
     offload: OffloadSettings = field(default_factory=OffloadSettings)
     permissions: Permissions = field(default_factory=Permissions)

@@ -1,0 +1,86 @@
+"""What a session's log says about its cache: when it was last touched, its pauses, the lifetime in force.
+
+Everything is read off the records, so that a resumed or replayed session decides as the first one did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import get_args
+
+from nacre.agents.meter import KEEP_WARM, SIDE_QUERY
+from nacre.cache.breakpoints import Lifetime
+from nacre.cache.lifetime import LIFETIME, TURN_TOKENS, Ahead, Choice, choose_lifetime
+from nacre.cache.pauses import Pauses
+from nacre.cache.warming import Prefix, WarmingSettings
+from nacre.clock import Clock
+from nacre.messages.blocks import JsonObject, Text, ToolResult
+from nacre.messages.records import Noted, Record, Said
+from nacre.messages.view import View
+
+_LIFETIMES: Mapping[str, Lifetime] = {name: name for name in get_args(Lifetime)}
+CENTS = 6
+"""Decimals of a dollar that a note keeps."""
+
+
+def last_touched(records: Iterable[Record]) -> datetime | None:
+    """When the last request or refresh of a resumed log began: with what stands before the reply."""
+    before: datetime | None = None
+    asked: datetime | None = None
+    for record in records:
+        if isinstance(record, Noted) and record.kind == SIDE_QUERY and record.fact("purpose") == KEEP_WARM:
+            asked = record.at
+        if not isinstance(record, Said) or record.aside is not None:
+            continue
+        if record.role == "assistant":
+            asked = before or record.at
+        else:
+            before = record.at
+    return asked
+
+
+def pauses_of(records: Iterable[Record]) -> Pauses:
+    """From the start of each turn's last request to the person's next words."""
+    moments: list[tuple[datetime, datetime]] = []
+    before: datetime | None = None
+    asked: datetime | None = None
+    for record in records:
+        if not isinstance(record, Said) or record.aside is not None:
+            continue
+        if record.role == "assistant":
+            asked = before or record.at
+            continue
+        if asked is not None and _is_persons(record):
+            moments.append((asked, record.at))
+            asked = None
+        before = record.at
+    return Pauses.between(moments)
+
+
+def noted_lifetime(view: View) -> Lifetime | None:
+    """What was chosen last; none where nothing ever was."""
+    notes = view.noted(LIFETIME)
+    return _LIFETIMES.get(str(notes[-1].fact("lifetime"))) if notes else None
+
+
+def chosen(view: View, prefix: Prefix, warming: WarmingSettings | None) -> Choice:
+    """The lifetime that costs least from here on; `prefix` is what the next request will write."""
+    pauses = pauses_of(view.records)
+    turns = len(pauses.own) + 1
+    said = max(0, prefix.tokens - prefix.head_tokens)
+    # One turn says little about the next: the first often reads half a project.
+    growth = said // turns if turns > 1 else TURN_TOKENS
+    return choose_lifetime(pauses, prefix, ahead=Ahead(turn_tokens=growth, warming=warming))
+
+
+def lifetime_note(choice: Choice, clock: Clock) -> Noted:
+    """A choice for the log, with its arithmetic."""
+    costs: JsonObject = {name: round(usd, CENTS) for name, usd in choice.costs_usd.items()}
+    facts: JsonObject = {"lifetime": choice.lifetime, "costs_usd": costs}
+    return Noted(id=clock.new_id(), at=clock.now(), kind=LIFETIME, facts=facts)
+
+
+def _is_persons(said: Said) -> bool:
+    is_answer = any(isinstance(block, ToolResult) for block in said.blocks)
+    return not said.meta and not is_answer and any(isinstance(block, Text) for block in said.blocks)

@@ -1,0 +1,166 @@
+"""Keeps the provider's cache warm while a person is waited for; a new turn or the end stops it (C8b).
+
+What it spends is booked beside the conversation; it never disturbs it: a failure ends it for the pause.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+from nacre.agents.agent import Agent
+from nacre.agents.lifetimes import pauses_of
+from nacre.agents.meter import KEEP_WARM, SIDE_QUERY
+from nacre.agents.session import Answered, Session
+from nacre.cache.pauses import Pauses
+from nacre.cache.warming import Pause, Spent, Verdict, WarmingSettings, is_worth, refresh_in
+from nacre.messages.blocks import JsonObject
+from nacre.messages.records import Noted
+from nacre.messages.usage import Usage
+from nacre.providers.base import Provider, Request, complete
+from nacre.settings import Settings
+
+Sleep = Callable[[float], Awaitable[None]]
+READ_SHARE = 0.5
+"""Of a refresh: one that reads less than this paid for a write, and the next would, too."""
+_LOG = logging.getLogger(__name__)
+
+
+@asynccontextmanager
+async def kept_warm(
+    agent: Agent, settings: Settings, *, sleep: Sleep = asyncio.sleep
+) -> AsyncIterator[Warmer | None]:
+    """Between the turns of this agent, refresh the cache where that pays; not where it is switched off."""
+    if settings.switches.keep_warm is False:
+        yield None
+        return
+    warmer = Warmer(agent.session, agent.provider, settings=warming_settings(settings), sleep=sleep)
+    agent.session.warming = warmer.settings
+    agent.before_turn.append(warmer.rest)
+    agent.after_turn.append(warmer.begin)
+    try:
+        yield warmer
+    finally:
+        agent.after_turn.remove(warmer.begin)
+        agent.before_turn.remove(warmer.rest)
+        await warmer.rest()
+
+
+def warming_settings(settings: Settings) -> WarmingSettings:
+    """What the settings say about refreshes."""
+    given, usual = settings.keep_warm, WarmingSettings()
+    return replace(
+        usual,
+        margin_seconds=usual.margin_seconds if given.margin_seconds is None else given.margin_seconds,
+        max_usd=usual.max_usd if given.max_usd is None else given.max_usd,
+        max_share=usual.max_share if given.max_percent is None else given.max_percent / 100,
+    )
+
+
+class Warmer:
+    """Owns one task at most: the refreshes of the pause that goes on."""
+
+    def __init__(
+        self, session: Session, provider: Provider, *, settings: WarmingSettings, sleep: Sleep = asyncio.sleep
+    ) -> None:
+        self.settings = settings
+        self._session = session
+        self._provider = provider
+        self._sleep = sleep
+        self._task: asyncio.Task[None] | None = None
+        self._notes: list[Noted] = []
+        """Refreshes of this pause that the log does not know of yet."""
+        self._spent_usd = 0.0
+        self._is_vain = False
+        """The provider did not read its cache when it was asked to: it is not asked again."""
+        self.last: Verdict | None = None
+        """What was decided last."""
+
+    def begin(self) -> None:
+        """The person is waited for from now on."""
+        answered, model = self._session.answered, self._session.base.model
+        is_able = self._provider.capabilities(model).refreshes and not self._is_vain
+        if answered is None or not is_able or not can_refresh(answered.request) or self._task is not None:
+            return
+        self._task = asyncio.create_task(self._keep(answered), name="keep the cache warm")
+
+    async def rest(self) -> None:
+        """Stop at once; what was spent meanwhile is written down, and told with the next turn."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            # Not awaited itself: its cancellation is no news, while one of the turn that waits here is.
+            await asyncio.wait({task})
+        if self._notes:
+            await self._session.transcript.append(*self._notes)
+            self._session.tell(told(len(self._notes), self._spent_usd))
+            self._notes, self._spent_usd = [], 0.0
+
+    async def _keep(self, answered: Answered) -> None:
+        try:
+            await self._refresh_while_worth(answered)
+        except Exception:  # noqa: BLE001  a background task: nothing it meets may reach the chat
+            _LOG.debug("the cache is not kept warm in this pause", exc_info=True)
+
+    async def _refresh_while_worth(self, answered: Answered) -> None:
+        pauses = pauses_of(self._session.view.records)
+        rewrites, refreshes = len(self._session.view.epochs), 0
+        while not self._is_vain:
+            await self._sleep(refresh_in(self._pause(answered, refreshes), self.settings))
+            self.last = self._verdict(answered, pauses, refreshes)
+            # What was rewritten meanwhile will never be read again.
+            if not self.last.is_worth or len(self._session.view.epochs) != rewrites:
+                _LOG.debug("no refresh: %s", self.last.reason)
+                return
+            await self._refresh(answered.request)
+            refreshes += 1
+
+    def _pause(self, answered: Answered, refreshes: int) -> Pause:
+        warmth = self._session.warmth
+        away = (warmth.now - answered.asked_at).total_seconds()
+        return Pause(seconds=max(0.0, away), untouched_seconds=warmth.idle_seconds, refreshes=refreshes)
+
+    def _verdict(self, answered: Answered, pauses: Pauses, refreshes: int) -> Verdict:
+        meter, usage = self._session.meter, answered.usage
+        spent = Spent(conversation_usd=meter.cost_usd - meter.refresh_usd, warming_usd=meter.refresh_usd)
+        prefix = self._session.prefix(usage.cache_read + usage.cache_write)
+        pause = self._pause(answered, refreshes)
+        return is_worth(pause, pauses, prefix=prefix, spent=spent, settings=self.settings)
+
+    async def _refresh(self, request: Request) -> None:
+        """The same bytes once more, with no reply asked for."""
+        began, model = self._session.clock.now(), self._session.base.model
+        provider = self._session.telemetry.aside(self._provider, KEEP_WARM)
+        async with asyncio.timeout(self.settings.margin_seconds):
+            reply = await complete(provider, replace(request, max_tokens=0))
+        before = self._session.meter.refresh_usd
+        self._session.touched(began)
+        self._session.pay(reply.usage, reply.model, purpose=KEEP_WARM)
+        self._spent_usd += self._session.meter.refresh_usd - before
+        facts: JsonObject = {
+            "purpose": KEEP_WARM, "model": reply.model or model, "usage": reply.usage.as_json()
+        }  # fmt: skip
+        self._notes.append(Noted(id=self._session.clock.new_id(), at=began, kind=SIDE_QUERY, facts=facts))
+        self._is_vain = _is_vain(reply.usage)
+
+
+def can_refresh(request: Request) -> bool:
+    """Whether the provider takes these bytes without asking for output: not with what forces an answer."""
+    thinking, choice = request.thinking or {}, request.options.get("tool_choice")
+    is_forced = isinstance(choice, dict) and choice.get("type") in {"any", "tool"}
+    output = request.options.get("output_config")
+    is_shaped = request.output_schema is not None or (isinstance(output, dict) and "format" in output)
+    return thinking.get("type") != "enabled" and not is_forced and not is_shaped
+
+
+def told(refreshes: int, usd: float) -> str:
+    """One line for the person."""
+    times = "once" if refreshes == 1 else f"{refreshes} times"
+    return f"kept the cache warm {times} during the pause: ${usd:.4f}"
+
+
+def _is_vain(usage: Usage) -> bool:
+    return usage.cache_read < READ_SHARE * usage.prompt
