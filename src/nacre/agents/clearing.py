@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from nacre.agents.fit import Pressure
 from nacre.agents.session import Session
 from nacre.layers.l2_microcompact import (
+    CLEAR,
     NACRE,
     Decision,
     MicrocompactSettings,
@@ -18,13 +19,24 @@ from nacre.layers.l2_microcompact import (
     microcompact,
     pointer_tokens,
 )
-from nacre.messages.records import Record
+from nacre.layers.l2_microcompact.policy import WEIGHED_AGAIN, kept_from
+from nacre.messages.blocks import JsonObject
+from nacre.messages.records import Noted, Record, Said
 from nacre.messages.view import View
 from nacre.settings import Settings
 from nacre.store.results import FOLDER, Shelf
 from nacre.tools.base import Tool
 
 MINUTE, HOUR, DAY = 60.0, 3_600.0, 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Marked:
+    """Where the markers of the last two clears go in an epoch."""
+
+    epoch: int
+    new: int | None
+    old: int | None
 
 
 class Clearing:
@@ -35,9 +47,31 @@ class Clearing:
         self._session = session
         self._shelf = shelf
         self._pointer_tokens = pointer_tokens(shelf)
+        self._weighed = 0
+        self._marked: _Marked | None = None
 
     def is_due(self, view: View, pressure: Pressure) -> bool:
-        return self._decision(view, pressure) is not None
+        is_due = self._decision(view, pressure) is not None
+        least = self.settings.batch_tokens // WEIGHED_AGAIN
+        if is_due or view.estimate < self._weighed:
+            self._weighed = 0
+        elif view.estimate >= self._weighed + least:
+            # So that a long conversation is not looked through before each of its requests.
+            self._weighed = view.estimate
+        return is_due
+
+    def mark(self, view: View, messages: Sequence[JsonObject]) -> Sequence[int]:
+        """How many messages stand before the oldest result the last clear kept: for a marker there (C31c)."""
+        if not self.settings.economic:
+            return ()
+        if self._marked is None or self._marked.epoch != len(view.epochs):
+            # Inside an epoch nothing that was sent moves, so that one look is enough.
+            old, new = (_place_of(call, messages) for call in kept_from(view))
+            self._marked = _Marked(len(view.epochs), new, old)
+        marked = self._marked
+        # What the clear before had marked can be read once more, if the first request after this one asks.
+        places = (marked.new, marked.old) if _is_fresh(view) else (marked.new,)
+        return [place for place in places if place is not None]
 
     async def act(self, view: View, pressure: Pressure) -> Sequence[Record]:
         """The records of a clear; the originals are on disk by then."""
@@ -59,6 +93,8 @@ class Clearing:
             starts_turn=pressure.starts_turn,
             fits=pressure.fits,
             pointer_tokens=self._pointer_tokens,
+            head_tokens=self._session.base.tokens,
+            weighed=self._weighed,
         )
         return due(view, moment, self.settings)
 
@@ -76,7 +112,29 @@ def join_clearing(
         economic=switches.clear_economic,
         tools=NACRE.tools | {one.name for one in tools if one.clearable},
     )
-    session.ladder.append(Clearing(session, Shelf(folder / FOLDER if folder else None), chosen))
+    rung = Clearing(session, Shelf(folder / FOLDER if folder else None), chosen)
+    session.ladder.append(rung)
+    session.marks.append(rung.mark)
+
+
+def _is_fresh(view: View) -> bool:
+    """Whether nothing was answered since the last clear."""
+    for record in reversed(view.records):
+        if isinstance(record, Noted) and record.kind == CLEAR:
+            return True
+        if isinstance(record, Said) and record.role == "assistant":
+            return False
+    return False
+
+
+def _place_of(call_id: str | None, messages: Sequence[JsonObject]) -> int | None:
+    for place, message in enumerate(messages if call_id else ()):
+        content = message["content"]
+        if isinstance(content, list) and any(
+            isinstance(block, dict) and block.get("tool_use_id") == call_id for block in content
+        ):
+            return place
+    return None
 
 
 def _told(decision: Decision, done: Outcome, idle_seconds: float, folder: Path | None) -> str:

@@ -10,18 +10,15 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import Literal, Protocol
+from typing import Protocol
 
 from nacre.agents.books import Books
 from nacre.agents.fit import Pressure, Rung, fit
-from nacre.agents.lifetimes import chosen, last_touched, lifetime_note, noted_lifetime
 from nacre.agents.meter import Meter
 from nacre.agents.riding import Extra, Rider, with_extras
 from nacre.agents.telemetry import Telemetry
 from nacre.cache.breakpoints import Lifetime, place
-from nacre.cache.lifetime import lifetime_seconds
 from nacre.cache.rules import ModelProfile, profile
-from nacre.cache.warming import FIVE_MINUTES, Prefix, WarmingSettings
 from nacre.cache.warmth import Warmth
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import InvalidRequest, PromptTooLong
@@ -68,11 +65,8 @@ class SessionSettings:
 
     max_output: int = 8_192
     """Tokens of one reply: enough for nearly every one, and little of the window is kept free for it."""
-    cache_ttl: Lifetime | Literal["auto"] = "5m"
-    """How long the provider keeps the prefix: five minutes is the cheaper write.
-
-    `auto` chooses by the session's own pauses, wherever the cache is cold (C31c).
-    """
+    cache_ttl: Lifetime = "5m"
+    """How long the provider keeps the prefix: five minutes is the cheaper write."""
     window_ceiling: int | None = None
     compact_percent: float | None = None
     compact_window: int | None = None
@@ -114,15 +108,7 @@ class InMemory:
 OPENING = "opening"
 """The kind of note that says that the opening words were recorded, and where."""
 DEFAULT_SETTINGS = SessionSettings()
-
-
-@dataclass(frozen=True, slots=True)
-class Answered:
-    """The last request, once it was answered: what the provider keeps now."""
-
-    request: Request
-    usage: Usage
-    asked_at: datetime
+FIVE_MINUTES, HOUR = 300.0, 3_600.0
 
 
 class Session:
@@ -148,13 +134,10 @@ class Session:
         self.clock = clock
         self.meter = Meter.of(self.transcript.records)
         self.calibration = Calibration()
-        self.warming: WarmingSettings | None = None
-        """How the cache is kept warm between turns; none while nobody does."""
-        self.answered: Answered | None = None
-        self._books = Books(strict=settings.strict_prefix)
+        lifetime = HOUR if settings.cache_ttl == "1h" else FIVE_MINUTES
+        self._books = Books(strict=settings.strict_prefix, lifetime_seconds=lifetime)
         self._asked = 0
-        self._sent: Request | None = None
-        self._touched_at = last_touched(self.transcript.records)
+        self._touched_at = _last_asked(self.transcript.records)
         self._starts_turn = True
         self.tellers: list[Callable[[], Iterable[str]]] = []
         """Others that may have something to tell in a turn."""
@@ -165,7 +148,7 @@ class Session:
         self.marks: list[Callable[[View, Sequence[JsonObject]], Sequence[int]]] = []
         """Others that know ends worth a cache marker: how many messages stand before each (C31c)."""
         self.finishers: list[Callable[[Request, View], Request]] = []
-        """Others that add to a request what a provider takes beside the view; the same view, the same bytes."""
+        """Others that add what a provider takes beside the view; one view always makes the same bytes."""
         self.on_cancel: list[Callable[[], None]] = []
         """What to stop when a turn is cancelled."""
         self._untold: list[str] = []
@@ -257,42 +240,19 @@ class Session:
             starts_turn=self._starts_turn,
             overflow=overflow,
         )
-        records = await fit(view, self.ladder, pressure, base=base, ratio=ratio)
-        is_written_anyway = pressure.warmth.touched_at is None or pressure.warmth.is_cold
-        if self.settings.cache_ttl == "auto" and is_written_anyway:
-            records += self._lifetime_choice(view.after(*records))
-        return records
-
-    def _lifetime_choice(self, view: View) -> list[Record]:
-        """A note of the lifetime that costs least from here on, if it is another one (C31c)."""
-        tokens = view.count(self.base.tokens, ratio=self.calibration.ratio)
-        choice = chosen(view, self.prefix(tokens), self.warming)
-        return [] if choice.lifetime == noted_lifetime(view) else [lifetime_note(choice, self.clock)]
-
-    @property
-    def lifetime(self) -> Lifetime:
-        """How long the provider is asked to keep what is sent."""
-        wanted = self.settings.cache_ttl
-        return (noted_lifetime(self.view) or "5m") if wanted == "auto" else wanted
-
-    def prefix(self, tokens: int) -> Prefix:
-        """So many tokens as the provider keeps them: system, tools and opening are the head."""
-        head = self.base.tokens + estimate_text(self.base.opening)
-        return Prefix(
-            tokens=tokens, profile=self.profile, lifetime=self.lifetime, head_tokens=min(head, tokens)
-        )
+        return await fit(view, self.ladder, pressure, base=base, ratio=ratio)
 
     @property
     def warmth(self) -> Warmth:
         """Whether the provider still remembers the prefix."""
-        lasts = self.profile.ttl_seconds or FIVE_MINUTES
-        if self.profile.cache_markers:
-            lasts = lifetime_seconds(self.lifetime)
-        return Warmth(now=self.clock.now(), touched_at=self._touched_at, lifetime_seconds=lasts)
+        lifetime = self.profile.ttl_seconds or FIVE_MINUTES
+        if self.profile.cache_markers and self.settings.cache_ttl == "1h":
+            lifetime = HOUR
+        return Warmth(now=self.clock.now(), touched_at=self._touched_at, lifetime_seconds=lifetime)
 
-    def touched(self, at: datetime | None = None) -> None:
-        """A request or a refresh begins now, or began then: the provider's cache lives on from there."""
-        self._touched_at = at or self.clock.now()
+    def touched(self) -> None:
+        """A request or a refresh begins now: the provider's cache lives on from here."""
+        self._touched_at = self.clock.now()
 
     def tell(self, line: str) -> None:
         """Something for the person to hear in this turn."""
@@ -301,9 +261,8 @@ class Session:
     def send(self, view: View, max_output: int | None = None) -> Request:
         """A view as a request that is about to be sent: the books are told."""
         request = self.request(view, max_output)
-        self._books.sending(self.base.model, view, is_cold=self.warmth.is_cold)
+        self._books.sending(self.base.model, view, at=self.clock.now().timestamp())
         self.touched()
-        self._sent, self.answered = request, None
         self._starts_turn = False
         self._asked = self.base.tokens + view.estimate
         return request
@@ -320,7 +279,7 @@ class Session:
             messages,
             profile=self.profile,
             branch_at=ends,
-            ttl=self.lifetime,
+            ttl=self.settings.cache_ttl,
         )
         request = Request(
             model=self.base.model.removesuffix("[1m]"),
@@ -338,14 +297,11 @@ class Session:
         self.pay(reply.usage, reply.model)
         self.calibration = self.calibration.after(estimated=self._asked, real=reply.usage.prompt)
         self._books.heard(reply.usage, reply.model)
-        if self._sent is not None and self._touched_at is not None:
-            self.answered = Answered(self._sent, reply.usage, self._touched_at)
 
-    def pay(self, usage: Usage, model: str | None = None, *, purpose: str = "") -> None:
+    def pay(self, usage: Usage, model: str | None = None) -> None:
         """Count what a request cost, whether or not its reply was of use; another model may have answered."""
         is_known = model is not None and profile(model).known
-        priced = model if model and is_known else self.base.model
-        self.meter = self.meter.after(usage, priced, purpose=purpose)
+        self.meter = self.meter.after(usage, model if model and is_known else self.base.model)
 
     async def _write(self, records: Sequence[Record]) -> None:
         await self.keeper.write(records)
@@ -361,6 +317,20 @@ class Session:
         told, self._untold = self._untold, []
         amiss = [*self._books.warnings(), *(line for teller in self.tellers for line in teller())]
         return [*(Notice(line) for line in told), *(Notice(line, "warning") for line in amiss)]
+
+
+def _last_asked(records: Sequence[Record]) -> datetime | None:
+    """When the last request of a resumed log began, as far as it tells: with what stands before the reply."""
+    before: datetime | None = None
+    asked: datetime | None = None
+    for record in records:
+        if not isinstance(record, Said) or record.aside is not None:
+            continue
+        if record.role == "assistant":
+            asked = before or record.at
+        else:
+            before = record.at
+    return asked
 
 
 def _without_system(messages: list[JsonObject]) -> list[JsonObject]:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from nacre.cache.rules import ModelProfile
 from nacre.cache.warmth import Warmth
 from nacre.layers.l2_microcompact.choice import CLEARED, Choice, choose
-from nacre.messages.blocks import JsonObject
+from nacre.layers.l2_microcompact.economics import Rewrite, pace, weigh
+from nacre.messages.blocks import JsonObject, Thinking, ToolResult
+from nacre.messages.pairing import Item
 from nacre.messages.view import View
 
 CLEARABLE = frozenset({"Read", "Bash", "Grep", "Glob", "WebSearch", "WebFetch", "Edit", "Write"})
 """Tools whose results can be had again; what others answer is not ours to judge, unless they opt in."""
+
+WEIGHED_AGAIN = 4
+"""A clear that did not pay is weighed again after a quarter of a batch: what it saves grows no faster."""
 
 Reason = Literal["idle", "full", "economic", "cliff"]
 """The cache is cold; it does not fit; a warm rewrite pays; it pays because a dearer price is left behind."""
@@ -59,6 +65,10 @@ class Moment:
     """False: something must go, or a dearer layer comes next."""
     pointer_tokens: int = 40
     """What stays of a cleared result."""
+    head_tokens: int = 0
+    """System and tools, which end with a marker of their own and are never rewritten."""
+    weighed: int = 0
+    """The size of the view, by estimate, when a clear on a warm cache was last weighed and left be."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,15 +92,14 @@ def due(view: View, moment: Moment, settings: MicrocompactSettings = NACRE) -> D
     if reason is None or (moment.profile.binds_thinking and not moment.starts_turn):
         return None
     choice = choose(view, tools=settings.tools, keep=settings.keep, pointer_tokens=moment.pointer_tokens)
-    if not choice.old or (reason == "full" and choice.tokens < settings.full_share * moment.tokens):
+    if not choice.old:
         return None
-    return _decided(reason, choice, moment)
-
-
-def _occasion(view: View, moment: Moment, settings: MicrocompactSettings) -> Reason | None:
-    if settings.idle and is_idle(moment.warmth, settings) and not _is_done(view, moment.warmth):
-        return "idle"
-    return None if moment.fits else "full"
+    if reason == "idle":
+        return _decided(reason, choice, moment)
+    if reason == "full":
+        is_enough = choice.tokens >= settings.full_share * moment.tokens
+        return _decided(reason, choice, moment) if is_enough else None
+    return _weighed(view, choice, moment, settings)
 
 
 def is_idle(warmth: Warmth, settings: MicrocompactSettings) -> bool:
@@ -100,10 +109,79 @@ def is_idle(warmth: Warmth, settings: MicrocompactSettings) -> bool:
     return warmth.touched_at is not None and warmth.idle_seconds >= settings.idle_seconds
 
 
+def _occasion(view: View, moment: Moment, settings: MicrocompactSettings) -> Reason | None:
+    if settings.idle and is_idle(moment.warmth, settings) and not _is_done(view, moment.warmth):
+        return "idle"
+    if not moment.fits:
+        return "full"
+    # No more can be old than was said: until a batch can have come together, nothing needs to be looked at.
+    grown = view.estimate - moment.weighed
+    least = settings.batch_tokens if not moment.weighed else settings.batch_tokens // WEIGHED_AGAIN
+    return "economic" if settings.economic and grown >= least else None
+
+
 def _is_done(view: View, warmth: Warmth) -> bool:
     """Whether this gap had its clear: nothing was asked since."""
     clears = view.noted(CLEARED)
     return bool(clears) and warmth.touched_at is not None and clears[-1].at > warmth.touched_at
+
+
+def _weighed(view: View, choice: Choice, moment: Moment, settings: MicrocompactSettings) -> Decision | None:
+    """A clear on a warm cache: only a whole batch, and only where it pays by more than a little."""
+    if choice.tokens < settings.batch_tokens:
+        return None
+    rewrite = _rewrite(view, choice, moment)
+    balance = weigh(rewrite, moment.profile, lifetime_seconds=moment.warmth.lifetime_seconds)
+    if balance is None or balance.gain_usd <= settings.min_gain_usd:
+        return None
+    pays_at_one_price = balance.at_one_price_usd > settings.min_gain_usd
+    decision = _decided("economic" if pays_at_one_price else "cliff", choice, moment)
+    return replace(decision, arithmetic=balance.arithmetic)
+
+
+def _rewrite(view: View, choice: Choice, moment: Moment) -> Rewrite:
+    # An estimate that runs high must not make a clear look better than it is.
+    scale = min(1.0, moment.tokens / view.estimate) if view.estimate else 1.0
+    freed = round(choice.tokens * scale)
+    so_far = pace(view.records, moment.warmth.lifetime_seconds)
+    return Rewrite(
+        prompt=moment.tokens,
+        freed=freed,
+        behind=max(0, moment.tokens - freed - _live_tokens(view, choice, moment)),
+        requests=so_far.ahead,
+        growth=view.estimate // max(1, so_far.made),
+    )
+
+
+def _live_tokens(view: View, choice: Choice, moment: Moment) -> int:
+    """What can still be read from the cache after the clear: up to the last marker before all of it.
+
+    That is the head; after an earlier clear, the marker before the oldest result it kept, behind which nearly
+    everything lies that can be old by now (C31c). Other caches are taken to be lost whole.
+    """
+    if not moment.profile.cache_markers:
+        return 0
+    (_, kept), items = kept_from(view), view.items
+    place = next((n for n, item in enumerate(items) if _has_result(item, kept)), 0) if kept else 0
+    if choice.old[0].item < place or (moment.profile.binds_thinking and _has_thinking(items[:place])):
+        place = 0
+    live = moment.head_tokens + sum(item.tokens for item in items[:place])
+    return live if live >= moment.profile.min_cacheable else 0
+
+
+def kept_from(view: View) -> tuple[str | None, str | None]:
+    """The calls of the oldest results that the last two clears kept, where markers stand since."""
+    clears = view.noted(CLEARED)[-2:]
+    old, new = [None] * (2 - len(clears)) + [note.fact("keeps_from") for note in clears]
+    return old if isinstance(old, str) else None, new if isinstance(new, str) else None
+
+
+def _has_result(item: Item, call_id: str) -> bool:
+    return any(isinstance(one.block, ToolResult) and one.block.call_id == call_id for one in item.parts)
+
+
+def _has_thinking(items: Sequence[Item]) -> bool:
+    return any(isinstance(one.block, Thinking) for item in items for one in item.parts)
 
 
 def _decided(reason: Reason, choice: Choice, moment: Moment) -> Decision:
