@@ -10,15 +10,18 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import Protocol
+from typing import Literal, Protocol
 
 from nacre.agents.books import Books
 from nacre.agents.fit import Pressure, Rung, fit
+from nacre.agents.lifetimes import chosen, last_touched, lifetime_note, noted_lifetime
 from nacre.agents.meter import Meter
 from nacre.agents.riding import Extra, Rider, with_extras
 from nacre.agents.telemetry import Telemetry
 from nacre.cache.breakpoints import Lifetime, place
+from nacre.cache.lifetime import lifetime_seconds
 from nacre.cache.rules import ModelProfile, profile
+from nacre.cache.warming import FIVE_MINUTES, Prefix, WarmingSettings
 from nacre.cache.warmth import Warmth
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import InvalidRequest, PromptTooLong
@@ -65,8 +68,11 @@ class SessionSettings:
 
     max_output: int = 8_192
     """Tokens of one reply: enough for nearly every one, and little of the window is kept free for it."""
-    cache_ttl: Lifetime = "5m"
-    """How long the provider keeps the prefix: five minutes is the cheaper write."""
+    cache_ttl: Lifetime | Literal["auto"] = "5m"
+    """How long the provider keeps the prefix: five minutes is the cheaper write.
+
+    `auto` chooses by the session's own pauses, wherever the cache is cold (C31c).
+    """
     window_ceiling: int | None = None
     compact_percent: float | None = None
     compact_window: int | None = None
@@ -108,7 +114,15 @@ class InMemory:
 OPENING = "opening"
 """The kind of note that says that the opening words were recorded, and where."""
 DEFAULT_SETTINGS = SessionSettings()
-FIVE_MINUTES, HOUR = 300.0, 3_600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The last request, once it was answered: what the provider keeps now."""
+
+    request: Request
+    usage: Usage
+    asked_at: datetime
 
 
 class Session:
@@ -134,10 +148,13 @@ class Session:
         self.clock = clock
         self.meter = Meter.of(self.transcript.records)
         self.calibration = Calibration()
-        lifetime = HOUR if settings.cache_ttl == "1h" else FIVE_MINUTES
-        self._books = Books(strict=settings.strict_prefix, lifetime_seconds=lifetime)
+        self.warming: WarmingSettings | None = None
+        """How the cache is kept warm between turns; none while nobody does."""
+        self.answered: Answered | None = None
+        self._books = Books(strict=settings.strict_prefix)
         self._asked = 0
-        self._touched_at = _last_asked(self.transcript.records)
+        self._sent: Request | None = None
+        self._touched_at = last_touched(self.transcript.records)
         self._starts_turn = True
         self.tellers: list[Callable[[], Iterable[str]]] = []
         """Others that may have something to tell in a turn."""
@@ -240,19 +257,42 @@ class Session:
             starts_turn=self._starts_turn,
             overflow=overflow,
         )
-        return await fit(view, self.ladder, pressure, base=base, ratio=ratio)
+        records = await fit(view, self.ladder, pressure, base=base, ratio=ratio)
+        is_written_anyway = pressure.warmth.touched_at is None or pressure.warmth.is_cold
+        if self.settings.cache_ttl == "auto" and is_written_anyway:
+            records += self._lifetime_choice(view.after(*records))
+        return records
+
+    def _lifetime_choice(self, view: View) -> list[Record]:
+        """A note of the lifetime that costs least from here on, if it is another one (C31c)."""
+        tokens = view.count(self.base.tokens, ratio=self.calibration.ratio)
+        choice = chosen(view, self.prefix(tokens), self.warming)
+        return [] if choice.lifetime == noted_lifetime(view) else [lifetime_note(choice, self.clock)]
+
+    @property
+    def lifetime(self) -> Lifetime:
+        """How long the provider is asked to keep what is sent."""
+        wanted = self.settings.cache_ttl
+        return (noted_lifetime(self.view) or "5m") if wanted == "auto" else wanted
+
+    def prefix(self, tokens: int) -> Prefix:
+        """So many tokens as the provider keeps them: system, tools and opening are the head."""
+        head = self.base.tokens + estimate_text(self.base.opening)
+        return Prefix(
+            tokens=tokens, profile=self.profile, lifetime=self.lifetime, head_tokens=min(head, tokens)
+        )
 
     @property
     def warmth(self) -> Warmth:
         """Whether the provider still remembers the prefix."""
-        lifetime = self.profile.ttl_seconds or FIVE_MINUTES
-        if self.profile.cache_markers and self.settings.cache_ttl == "1h":
-            lifetime = HOUR
-        return Warmth(now=self.clock.now(), touched_at=self._touched_at, lifetime_seconds=lifetime)
+        lasts = self.profile.ttl_seconds or FIVE_MINUTES
+        if self.profile.cache_markers:
+            lasts = lifetime_seconds(self.lifetime)
+        return Warmth(now=self.clock.now(), touched_at=self._touched_at, lifetime_seconds=lasts)
 
-    def touched(self) -> None:
-        """A request or a refresh begins now: the provider's cache lives on from here."""
-        self._touched_at = self.clock.now()
+    def touched(self, at: datetime | None = None) -> None:
+        """A request or a refresh begins now, or began then: the provider's cache lives on from there."""
+        self._touched_at = at or self.clock.now()
 
     def tell(self, line: str) -> None:
         """Something for the person to hear in this turn."""
@@ -261,8 +301,9 @@ class Session:
     def send(self, view: View, max_output: int | None = None) -> Request:
         """A view as a request that is about to be sent: the books are told."""
         request = self.request(view, max_output)
-        self._books.sending(self.base.model, view, at=self.clock.now().timestamp())
+        self._books.sending(self.base.model, view, is_cold=self.warmth.is_cold)
         self.touched()
+        self._sent, self.answered = request, None
         self._starts_turn = False
         self._asked = self.base.tokens + view.estimate
         return request
@@ -279,7 +320,7 @@ class Session:
             messages,
             profile=self.profile,
             branch_at=ends,
-            ttl=self.settings.cache_ttl,
+            ttl=self.lifetime,
         )
         request = Request(
             model=self.base.model.removesuffix("[1m]"),
@@ -297,11 +338,14 @@ class Session:
         self.pay(reply.usage, reply.model)
         self.calibration = self.calibration.after(estimated=self._asked, real=reply.usage.prompt)
         self._books.heard(reply.usage, reply.model)
+        if self._sent is not None and self._touched_at is not None:
+            self.answered = Answered(self._sent, reply.usage, self._touched_at)
 
-    def pay(self, usage: Usage, model: str | None = None) -> None:
+    def pay(self, usage: Usage, model: str | None = None, *, purpose: str = "") -> None:
         """Count what a request cost, whether or not its reply was of use; another model may have answered."""
         is_known = model is not None and profile(model).known
-        self.meter = self.meter.after(usage, model if model and is_known else self.base.model)
+        priced = model if model and is_known else self.base.model
+        self.meter = self.meter.after(usage, priced, purpose=purpose)
 
     async def _write(self, records: Sequence[Record]) -> None:
         await self.keeper.write(records)
@@ -317,20 +361,6 @@ class Session:
         told, self._untold = self._untold, []
         amiss = [*self._books.warnings(), *(line for teller in self.tellers for line in teller())]
         return [*(Notice(line) for line in told), *(Notice(line, "warning") for line in amiss)]
-
-
-def _last_asked(records: Sequence[Record]) -> datetime | None:
-    """When the last request of a resumed log began, as far as it tells: with what stands before the reply."""
-    before: datetime | None = None
-    asked: datetime | None = None
-    for record in records:
-        if not isinstance(record, Said) or record.aside is not None:
-            continue
-        if record.role == "assistant":
-            asked = before or record.at
-        else:
-            before = record.at
-    return asked
 
 
 def _without_system(messages: list[JsonObject]) -> list[JsonObject]:
