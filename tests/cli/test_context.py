@@ -63,7 +63,9 @@ def test_the_newest_session_of_the_directory_is_counted_by_the_providers_figures
     assert price is not None
     assert cache["cost_usd"] == pytest.approx(2 * price) and cache["requests"] == 2
     assert cache["hit_rate"] == pytest.approx(6_000 / 8_020, abs=1e-4)
-    assert found["layers"] == {}
+    none = {"times": 0, "tokens": 0, "spent_usd": 0.0, "saved_usd": 0.0, "unpriced_requests": 0}
+    assert found["layers"] == dict.fromkeys(("offload", "microcompact", "keep_warm", "recall"), none)
+    assert found["out_of_view"] == {"offloaded": 0, "cleared": 0}
 
 
 def test_after_a_compaction_only_what_is_left_fills_the_window_but_all_was_paid_for(
@@ -73,7 +75,7 @@ def test_after_a_compaction_only_what_is_left_fills_the_window_but_all_was_paid_
     found = shown(capsys, "context", SESSION)
     parts, cache = found["parts"], found["cache"]
     assert isinstance(parts, dict) and isinstance(cache, dict)
-    assert found["counted"] is False and parts["tool_results"] == 0 and parts["user_text"]
+    assert found["counted"] is False and parts["tool_results"] == 0 and parts["summary"]
     assert cache["requests"] == 2
 
 
@@ -85,7 +87,7 @@ def test_without_a_session_it_is_what_a_new_one_starts_with(
     assert isinstance(parts, dict)
     assert found["session"] is None and found["model"] == "embedded"
     filled = {name for name, tokens in parts.items() if tokens}
-    assert filled == {"system", "tools", "user_text", "free"}
+    assert filled == {"system", "tools", "instructions", "memory", "surroundings", "free"}
     assert main(["context"]) == 0
     assert "what a new one starts with" in capsys.readouterr().out
 

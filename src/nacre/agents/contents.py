@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from nacre.agents.fit import breakdown
 from nacre.agents.hands import own_tools
-from nacre.agents.looking import look, spent
+from nacre.agents.knowing import foresee
+from nacre.agents.looking import look
 from nacre.agents.meter import Meter
-from nacre.agents.opening import SYSTEM, session_settings
-from nacre.agents.session import Base, Session
-from nacre.agents.workplace import environment
+from nacre.agents.opening import base_of, session_settings
+from nacre.agents.parts import opening_parts, out_of_view, parts
+from nacre.agents.savings import Savings, booked, savings
+from nacre.agents.session import Session
 from nacre.cache.rules import profile
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import TranscriptError
@@ -37,7 +38,11 @@ class Contents:
     """Tokens by kind of content; together they are `used`."""
     is_counted: bool
     """The figure rests on the provider's own count; otherwise all of it is estimated."""
+    out_of_view: Mapping[str, int]
+    """Tokens that pointers stand for and that are therefore not in the window: offloaded, cleared."""
     meter: Meter
+    layers: Savings
+    """What each layer did, spent and about saved."""
     compactions: int
     calibration: Calibration
 
@@ -46,7 +51,7 @@ class Contents:
         return max(0, self.thresholds.window - self.used)
 
 
-def contents(settings: Settings, path: Path | None, *, clock: Clock = SYSTEM_CLOCK) -> Contents:
+async def contents(settings: Settings, path: Path | None, *, clock: Clock = SYSTEM_CLOCK) -> Contents:
     """What fills the window of this session, or of a new one; nothing is opened, asked or changed."""
     looked = look(path) if path is not None else None
     if path is not None and looked is None:
@@ -55,28 +60,38 @@ def contents(settings: Settings, path: Path | None, *, clock: Clock = SYSTEM_CLO
             f"`nacre sessions show {path.stem}` shows it"
         )
     records = looked.loaded.records if looked else []
+    known = await foresee(settings, clock=clock)
     # Tools of MCP servers are not among them: to know those, the servers would have to be started.
-    tools = own_tools(settings, Workspace(settings.cwd), TaskBoard())
-    base = Base.of(_model(settings, records), SYSTEM, tools)
+    tools = [*own_tools(settings, Workspace(settings.cwd), TaskBoard()), *known.tools]
+    base = base_of(_model(settings, records), known, tools, settings, clock)
     session = Session(base, records, settings=session_settings(settings), clock=clock)
-    view = session.view
+    booking = booked(path) if path else []
+    found = contents_of(session, booking)
+    return replace(found, session=path.stem if path else None, meter=Meter.of(booking))
+
+
+def contents_of(session: Session, booking: Sequence[Record] | None = None) -> Contents:
+    """What fills the window of an open session; `booking` is more of its past than it holds itself."""
+    view, records = session.view, session.transcript.records
     calibration = calibrated(records)
+    ahead = opening_parts(session.base.opening) if not view.items else {}
     estimated = {
-        "system": sum(estimate_text(str(block["text"])) for block in base.system),
-        "tools": sum(estimate_json(definition) for definition in base.tools),
-        **{name.replace(" ", "_"): calibration.apply(tokens) for name, tokens in breakdown(view).items()},
+        "system": sum(estimate_text(str(block["text"])) for block in session.base.system),
+        "tools": sum(estimate_json(definition) for definition in session.base.tools),
+        **{name: calibration.apply(tokens) for name, tokens in parts(view).items()},
+        **ahead,
     }
-    if not view.items:
-        estimated["user_text"] += estimate_text(environment(settings.cwd, clock.now().astimezone()))
     used = session.tokens if view.items else sum(estimated.values())
     return Contents(
-        session=path.stem if path else None,
-        model=base.model,
+        session=session.id,
+        model=session.base.model,
         thresholds=session.thresholds,
         used=used,
         parts=_adding_up_to(used, estimated),
         is_counted=view.anchor is not None,
-        meter=spent(path) if path else Meter(),
+        out_of_view={name: calibration.apply(tokens) for name, tokens in out_of_view(view).items()},
+        meter=session.meter,
+        layers=savings(records if booking is None else booking, ratio=calibration.ratio),
         compactions=view.epochs.count("compact"),
         calibration=calibration,
     )

@@ -39,6 +39,11 @@ class LogKeeper:
         return self._log.session
 
     @property
+    def path(self) -> Path:
+        """The log."""
+        return self._log.path
+
+    @property
     def folder(self) -> Path:
         """What belongs to the session beside its log."""
         return self._log.folder

@@ -82,19 +82,8 @@ async def recollect(
     Memory that cannot be opened is a notice, never a session that does not begin. `leaves` says that what the
     model is told leaves the machine: local-only memories are not told then (M27).
     """
-    instructions = load_instructions(instruction_paths(settings))
-    asks = (
-        f"{path} is outside the project and not loaded; `nacre instructions allow` loads it from now on"
-        for path in instructions.outside
-    )
     places = _places(settings)
-    known = Known(
-        instructions=instructions,
-        notices=(*instructions.warnings, *asks),
-        context=render_context(instructions),
-        session=keeper.session_id if keeper else "",
-        stays=StaysHere(*(places.all if places else ())),
-    )
+    known = _instructed(settings, places, session=keeper.session_id if keeper else "")
     if places is None or not settings.memory.is_on:
         return known
     if keeper is None and not places.project.directory.is_dir():
@@ -108,6 +97,37 @@ async def recollect(
             return told
     except StoreError as error:
         return replace(known, notices=(*known.notices, f"memory is off: {error}"))
+
+
+async def foresee(settings: Settings, *, clock: Clock) -> Known:
+    """What a session that begins now would be told; nothing is opened, made or changed for it (C32)."""
+    places = _places(settings)
+    known = _instructed(settings, places)
+    if places is None or not settings.memory.is_on:
+        return known
+    try:
+        async with AsyncExitStack() as stack:
+            seen = await _with_memories(known, places, settings, stack, clock)
+            # As to a session that is kept: it may write, so it is told how, and gets the tools for it.
+            return await _told(replace(seen, session=clock.new_id()), settings, clock, leaves=True)
+    except StoreError:
+        return known
+
+
+def _instructed(settings: Settings, places: MemoryPlaces | None, *, session: str = "") -> Known:
+    """What the instructions files say; memory comes on top of it."""
+    instructions = load_instructions(instruction_paths(settings))
+    asks = (
+        f"{path} is outside the project and not loaded; `nacre instructions allow` loads it from now on"
+        for path in instructions.outside
+    )
+    return Known(
+        instructions=instructions,
+        notices=(*instructions.warnings, *asks),
+        context=render_context(instructions),
+        session=session,
+        stays=StaysHere(*(places.all if places else ())),
+    )
 
 
 def _places(settings: Settings) -> MemoryPlaces | None:

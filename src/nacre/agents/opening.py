@@ -98,7 +98,7 @@ async def open_agent(
             known = await recollect(settings, stack, keeper=keeper, clock=clock, leaves=leaves)
             tools = hands.with_memory(known)
         model = choice.model if choice else settings.model or UNNAMED
-        base, opened = _base(model, known, tools, settings, clock), await _fit_to_go(opened, known, leaves)
+        base, opened = base_of(model, known, tools, settings, clock), await _fit_to_go(opened, known, leaves)
         talk = _session(base, opened, settings, clock)
         join(talk, known, hands, leaves=leaves)
         join_offloading(talk, settings, hands, tools=tools, folder=keeper.folder if keeper else None)
@@ -138,7 +138,7 @@ def _in_force(settings: Settings) -> Settings:
     return settings
 
 
-def _base(model: str, known: Known, tools: Sequence[Tool], settings: Settings, clock: Clock) -> Base:
+def base_of(model: str, known: Known, tools: Sequence[Tool], settings: Settings, clock: Clock) -> Base:
     """What stands before the conversation: the same for every project, but for the opening words."""
     system = "\n\n".join(part for part in (SYSTEM, known.manual) if part)
     where = environment(settings.cwd, clock.now().astimezone())

@@ -11,10 +11,13 @@ from nacre.cli.output import print_json, print_table
 
 if TYPE_CHECKING:
     from nacre.agents.contents import Contents
+    from nacre.agents.savings import Account, Savings
     from nacre.messages.blocks import JsonObject
 
 BAR_CHARS = 40
 """How long a bar is that fills the window."""
+SMALL_USD = 0.1
+"""Less than this is told to the hundredth of a cent."""
 
 
 @click.command()
@@ -26,17 +29,20 @@ def context(options: RunOptions, /, session: str | None, *, as_json: bool) -> No
 
     Nothing is sent and nothing is changed; the session may be open elsewhere.
     """
+    import asyncio
+
     from nacre.agents.contents import contents
     from nacre.cli.finding import find_session
     from nacre.store.sessions import Sessions
 
     settings = load_settings(options)
     path = find_session(settings, session) if session else Sessions(settings.home).latest(settings.cwd)
-    found = contents(settings, path)
+    found = asyncio.run(contents(settings, path))
     if as_json:
         print_json(_as_json(found))
-    else:
-        _print_contents(found)
+        return
+    print(f"session {found.session}" if path else "No session here yet: this is what a new one starts with.")
+    print_contents(found)
 
 
 def _as_json(found: Contents) -> JsonObject:
@@ -49,6 +55,7 @@ def _as_json(found: Contents) -> JsonObject:
         "used": found.used,
         "counted": found.is_counted,
         "parts": {**found.parts, "free": found.free},
+        "out_of_view": {**found.out_of_view},
         "thresholds": {
             "warning": limits.warning,
             "autocompact": limits.autocompact,
@@ -65,18 +72,25 @@ def _as_json(found: Contents) -> JsonObject:
             "input_tokens": meter.usage.input,
             "output_tokens": meter.usage.output,
         },
-        "layers": {},
+        "layers": {name: _account_json(account) for name, account in found.layers.items()},
         "calibration_error": round(found.calibration.error, 4) if is_known else None,
     }
 
 
-def _print_contents(found: Contents) -> None:
+def _account_json(account: Account) -> JsonObject:
+    """Money is estimated, and none where no price is known."""
+    return {
+        "times": account.times,
+        "tokens": account.tokens,
+        "spent_usd": round(account.spent_usd, 6) if account.has_price else None,
+        "saved_usd": round(account.saved_usd, 6) if account.has_price else None,
+        "unpriced_requests": account.unpriced,
+    }
+
+
+def print_contents(found: Contents) -> None:
+    """What fills a window, how far away its limits are, and what it cost."""
     limits = found.thresholds
-    print(
-        f"session {found.session}"
-        if found.session
-        else "No session here yet: this is what a new one starts with."
-    )
     share = found.used / limits.window
     how = "counted by the provider" if found.is_counted else "estimated"
     print(f"model {found.model}: {found.used:,} of {limits.window:,} tokens ({share:.0%}, {how})")
@@ -90,10 +104,48 @@ def _print_contents(found: Contents) -> None:
         ),
         right=(1, 2),
     )
+    _print_out_of_view(found)
     print()
     print_table(_limit_rows(found), right=(1,))
     print()
     _print_money(found)
+    print_layers(found.layers)
+
+
+def _print_out_of_view(found: Contents) -> None:
+    words = {"offloaded": "offloaded before they were sent", "cleared": "cleared"}
+    told = [f"{tokens:,} were {words[name]}" for name, tokens in found.out_of_view.items() if tokens]
+    if told:
+        print(f"Not in it, but on disk: about {' and '.join(told)} (tokens).")
+
+
+def print_layers(layers: Savings) -> None:
+    """What each layer that acted did for how much."""
+    rows = [_layer_row(name, account) for name, account in layers.items() if account.times]
+    if not rows:
+        return
+    print()
+    print_table(rows, header=("layer", "times", "tokens", "spent", "saved (about)"), right=(1, 2, 3, 4))
+    print("What was saved is estimated: what the same requests would have cost without it.")
+
+
+def _layer_row(name: str, account: Account) -> list[str]:
+    money = (account.spent_usd, account.saved_usd) if account.has_price else (None, None)
+    return [
+        name.replace("_", " "),
+        f"{account.times:,}",
+        f"{account.tokens:,}",
+        *(_usd(each, zero="-") for each in money),
+    ]
+
+
+def _usd(amount: float | None, *, zero: str = "$0.00") -> str:
+    """Cents, but not so that a little looks like nothing."""
+    if amount is None:
+        return "no price"
+    if amount == 0:
+        return zero
+    return f"${amount:,.2f}" if amount >= SMALL_USD else f"${amount:.4f}"
 
 
 def _bar(tokens: int, window: int) -> str:
@@ -121,7 +173,7 @@ def _print_money(found: Contents) -> None:
         return
     usage = meter.usage
     unknown = f" (without {meter.unpriced:,} of unknown price)" if meter.unpriced else ""
-    print(f"{meter.requests:,} request{'s' * (meter.requests != 1)} cost ${meter.cost_usd:,.2f}{unknown}.")
+    print(f"{meter.requests:,} request{'s' * (meter.requests != 1)} cost {_usd(meter.cost_usd)}{unknown}.")
     print(
         f"{usage.hit_rate:.0%} of their prompts came from the cache "
         f"({usage.cache_read:,} read, {usage.cache_write:,} written, {usage.input:,} not cached)."

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from nacre.agents.fit import breakdown
 from nacre.agents.opening import NEW, UNKEPT, Ready
 from nacre.agents.rewind import Point
 from nacre.agents.session import InMemory, Session
@@ -16,6 +15,9 @@ from nacre.cli.render import shorten
 from nacre.clock import SYSTEM_CLOCK
 from nacre.settings import Settings
 from nacre.store.sessions import Sessions
+
+if TYPE_CHECKING:
+    from nacre.agents.contents import Contents
 
 WORDS_CHARS = 60
 """Of a message in a list: enough to recognise it."""
@@ -75,22 +77,26 @@ def _help(_: str, __: Scene) -> Ending:
 
 
 def _context(_: str, scene: Scene) -> Ending:
-    session = scene.session
-    limits, used = session.thresholds, session.tokens
-    parts = {
-        "system and tools": session.base.tokens,
-        **breakdown(session.view),
-        "free": max(0, limits.window - used),
-    }
-    print_table(
-        [(name, human_count(part), f"{part / limits.window:.1%}") for name, part in parts.items() if part],
-        right=(1, 2),
-    )
-    print(f"{human_count(used)} of {human_count(limits.window)} tokens in use")
+    from nacre.cli.context import print_contents
+
+    print_contents(_contents(scene))
     return None
 
 
+def _contents(scene: Scene) -> Contents:
+    from nacre.agents.contents import contents_of
+    from nacre.agents.kept import LogKeeper
+    from nacre.agents.savings import booked
+
+    keeper = scene.session.keeper
+    # A session that was resumed holds only what came after its last compaction; its log holds all.
+    past = booked(keeper.path) if isinstance(keeper, LogKeeper) and keeper.path.exists() else None
+    return contents_of(scene.session, past)
+
+
 def _cost(_: str, scene: Scene) -> Ending:
+    from nacre.cli.context import print_layers
+
     meter, usage = scene.session.meter, scene.session.meter.usage
     print_table(
         [
@@ -106,6 +112,7 @@ def _cost(_: str, scene: Scene) -> Ending:
     )
     if meter.unpriced:
         print(f"{meter.unpriced} requests went to a model without a known price and count as $0")
+    print_layers(_contents(scene).layers)
     return None
 
 
@@ -227,14 +234,28 @@ def _correct(text: str, scene: Scene) -> Ending:
     return None
 
 
+def _pin(text: str, scene: Scene) -> Ending:
+    from nacre.cli.slash_results import pin_result
+
+    scene.run(pin_result(scene.session, text))
+    return None
+
+
+def _unpin(text: str, scene: Scene) -> Ending:
+    from nacre.cli.slash_results import unpin_result
+
+    scene.run(unpin_result(scene.session, text))
+    return None
+
+
 def _exit(_: str, __: Scene) -> Ending:
     return Leave()
 
 
 COMMANDS = {
     "help": Command(_help, "this list"),
-    "context": Command(_context, "what fills the window"),
-    "cost": Command(_cost, "tokens and money of this session"),
+    "context": Command(_context, "what fills the window, and what each layer saved"),
+    "cost": Command(_cost, "tokens and money of this session, spent and saved"),
     "clear": Command(_clear, "start a new, empty session; the old one stays resumable"),
     "resume": Command(_resume, "go on with another session: /resume ID; without ID lists them"),
     "rewind": Command(_rewind, "take back: /rewind N [files|conversation]; without N lists the points"),
@@ -243,5 +264,7 @@ COMMANDS = {
     "recall": Command(_recall, "which memories the last message got, and why; /recall TEXT tries words"),
     "forget": Command(_forget, "forget a memory this conversation was given: /forget N; without N, the list"),
     "correct": Command(_correct, "let such a memory say something else: /correct N TEXT"),
+    "pin": Command(_pin, "keep a tool result whatever is cleared: /pin CALL or /pin last; without, the list"),
+    "unpin": Command(_unpin, "let a pinned result go: /unpin CALL; without, the list"),
     "exit": Command(_exit, "leave (also Ctrl-D)"),
 }

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from nacre import prompts
 from nacre.memory.instruction_files import InstructionFile, Kind
@@ -35,6 +36,10 @@ _TEAM = prompts.load(__package__, "memory_team")
 _TRANSCRIPTS = prompts.load(__package__, "memory_transcripts")
 _INDEX = prompts.load(__package__, "memory_index")
 
+_MEMORY_BEGINS = _WRITABLE.partition("{{")[0]
+_FILE_ENDS, _CONTEXT_ENDS = _FILE.rpartition("}}")[2], _CONTEXT.rpartition("}}")[2]
+"""By which the parts of the block are told apart again."""
+
 _WHOSE: dict[Kind, str] = {
     "managed": "managed: set for this computer",
     "user": "user: the person's own, for all projects",
@@ -50,6 +55,8 @@ class MemoryFacts:
     """What the manual leaves open because it differs between projects."""
 
     directory: Path
+    whose: Literal["project", "agent"] = "project"
+    """What the index of that directory is labelled as: an agent type's own memory is not the project's."""
     is_read_only: bool = False
     has_index: bool = True
     """Off: no index is shown, and none is said to be empty."""
@@ -92,10 +99,18 @@ def render_memory(
     if facts.has_index:
         if facts.user_directory and user_index_text.strip():
             parts.append(_index(facts.user_directory, "user", user_index_text))
-        parts.append(_index(facts.directory, "project", index_text))
+        parts.append(_index(facts.directory, facts.whose, index_text))
         if facts.team_directory:
             parts.append(_index(facts.team_directory, "team", team_index_text))
     return "\n\n".join(parts)
+
+
+def memory_part(context: str) -> str:
+    """What of such a block is about memory; empty when nothing is."""
+    # A file's own text cannot end its block, so what comes behind the last one was written here.
+    behind = max(0, context.rfind(_FILE_ENDS))
+    start = context.find(_MEMORY_BEGINS, behind)
+    return context[start:].removesuffix("\n").removesuffix(_CONTEXT_ENDS) if start >= 0 else ""
 
 
 def render_later(files: Sequence[InstructionFile]) -> str:
