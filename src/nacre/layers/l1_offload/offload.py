@@ -21,12 +21,14 @@ from nacre.messages.wire import canonical
 from nacre.store.results import Shelf
 
 OFFLOAD = "offload"
-"""The kind of note about a result that is on disk: call, tool, path, chars, bytes, tokens_kept_out."""
+"""The kind of note about a result on disk: call, tool, reason, path, chars, bytes, tokens_kept_out."""
 DUPLICATE = "duplicate"
-"""The kind of note about a result that refers to an earlier one: call, tool, of, tokens_kept_out.
+"""The kind of note about a result that is the same as an earlier one: call, tool, of, chars, tokens_kept_out.
 
 What it refers to must stand as long as the reference does, or both must be cleared together (C7).
 """
+REREAD = "reread"
+"""The kind of note about a file read again, of which only the changes are shown: as for a duplicate."""
 SHOWN_INPUT_CHARS = 80
 """How much of an earlier call's input is quoted: enough to find it again."""
 
@@ -120,6 +122,7 @@ def _referred(result: ToolResult, work: _Work) -> ToolResult:
         work.fresh.add(call, result)
         return result
     words, earlier, notice = told
+    kind = DUPLICATE if earlier.text == text else REREAD
     work.targets.add(earlier.call.id)
     facts: JsonObject = {
         "call": call.id,
@@ -128,7 +131,7 @@ def _referred(result: ToolResult, work: _Work) -> ToolResult:
         "chars": len(text),
         "tokens_kept_out": estimate_text(text) - estimate_text(words),
     }
-    work.acts.append(Act(kind=DUPLICATE, facts=facts, notice=notice))
+    work.acts.append(Act(kind=kind, facts=facts, notice=notice))
     return replace(result, content=(Text(words),))
 
 
@@ -205,6 +208,7 @@ def _persisted(result: ToolResult, work: _Work, shelf: Shelf) -> ToolResult:
     facts: JsonObject = {
         "call": result.call_id,
         "tool": call.name,
+        "reason": "size" if chars > work.limit(call) else "round",
         "path": str(kept.path),
         "chars": chars,
         "bytes": kept.bytes,
