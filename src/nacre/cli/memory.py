@@ -55,12 +55,15 @@ def path(options: RunOptions, /, *, scope: str, as_json: bool) -> None:
 @json_option
 @click.pass_obj
 def show(options: RunOptions, /, name: str, *, scope: str, as_json: bool) -> None:
-    """Print one memory as its file has it; MEMORY.md is the index."""
+    """Print one memory as its file has it; MEMORY.md is the index, and FILE:LINE a line of a daily log."""
+    from nacre.memory.daily import find
+
     opened = run(read_only(options, scope))
     if name == INDEX and not as_json:
         _print_bytes((run(opened.index()).text).encode())
         return
-    entry = run(opened.find(name))
+    found = run(find(opened, name))
+    entry = found.entry
     if as_json:
         print_json({
             **entry_json(entry),
@@ -68,6 +71,9 @@ def show(options: RunOptions, /, name: str, *, scope: str, as_json: bool) -> Non
             "sources": [*entry.sources],
             "body": entry.body,
         })  # fmt: skip
+        return
+    if found.line:
+        print(printable(entry.body))
         return
     _print_bytes((opened.location.directory / entry.file).read_bytes())
 
@@ -90,10 +96,17 @@ def _print_bytes(data: bytes) -> None:
 @json_option
 @click.pass_obj
 def search(options: RunOptions, /, query: tuple[str, ...], *, limit: int, scope: str, as_json: bool) -> int:
-    """Find the memories that have to do with some words; exit code 1 when there are none."""
+    """Find the memories that have to do with some words; exit code 1 when there are none.
+
+    Where there are daily logs, their lines are looked through, too.
+    """
+    from nacre.memory.daily import log_files
+    from nacre.memory.daily import search as search_logs
+
     words = " ".join(query)
     opened = run(read_only(options, scope))
-    found = run(opened.search(words, limit=limit))
+    has_logs = bool(log_files(opened.location.directory))
+    found = run((search_logs(opened, words, limit=limit)) if has_logs else opened.search(words, limit=limit))
     if as_json:
         print_json([{**entry_json(each.entry), "score": round(each.score, 3)} for each in found])
     elif found:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +19,7 @@ from nacre.errors import StoreError
 from nacre.messages.blocks import JsonObject
 
 if TYPE_CHECKING:
+    from nacre.memory.daily_lines import LogLine
     from nacre.memory.directory import Memory
     from nacre.memory.purging import Erased, Past
     from nacre.memory.purging_home import Spot, Sweep
@@ -73,8 +75,10 @@ def forget(options: RunOptions, /, name: str, *, purge: bool, **given: str | boo
         raise click.UsageError("--dry-run, --own-words and --foreign go with --purge")
     if purge:
         return _purged(options, name, wanted)
+    from nacre.memory.daily import forget_one
+
     opened = run(writable(options, wanted.scope))
-    entry, commit = run(opened.forget(name, by_hand(REASON)))
+    entry, commit = run(forget_one(opened, name, by_hand(REASON)))
     if wanted.as_json:
         print_json({"file": entry.file, "commit": commit})
     else:
@@ -90,7 +94,8 @@ def _purged(options: RunOptions, name: str, wanted: Wanted) -> int:
         raise click.UsageError("--purge cannot be undone; add --yes where nobody can be asked")
     opened = run((read_only if wanted.dry_run else writable)(options, wanted.scope))
     others = [run(read_only(options, scope)) for scope in SCOPES if scope != wanted.scope]
-    past, sweep = _plan(options, opened, others, run(_exact(opened, name)), wanted)
+    target = run(_exact(opened, name))
+    past, sweep = _plan(options, opened, others, target, wanted)
     with progress_line("looking through all sessions") as progress:
         found = sweep.look(progress)
     purge = Purge(past=past, found=tuple(found), left=tuple(spot for spot in found if spot.why))
@@ -103,19 +108,20 @@ def _purged(options: RunOptions, name: str, wanted: Wanted) -> int:
     if not wanted.yes and not _is_confirmed(purge):
         print_error("nothing was erased")
         return 1
-    return _told(_erased(purge, sweep, opened, others), as_json=wanted.as_json)
+    return _told(_erased(purge, sweep, _erasing(opened, target, others)), as_json=wanted.as_json)
 
 
 def _plan(
-    options: RunOptions, opened: Memory, others: list[Memory], file: str, wanted: Wanted
+    options: RunOptions, opened: Memory, others: list[Memory], target: str | LogLine, wanted: Wanted
 ) -> tuple[Past, Sweep]:
     from nacre.memory.instructions import is_claude_home
     from nacre.memory.purging import past_of
     from nacre.memory.purging_home import Spot, Wishes
+    from nacre.memory.purging_lines import past_of_line
 
     settings = load_settings(options)
     home = settings.home
-    past = past_of(opened, file, others=others)
+    past = past_of(opened, target, others=others) if isinstance(target, str) else past_of_line(opened, target)
     if wanted.scope == "team" and settings.memory.team_remote:
         remote = Spot(path=Path(REMOTE), why=SHARED)
         past = replace(past, shared=(*past.shared, remote))
@@ -129,18 +135,31 @@ def _is_confirmed(purge: Purge) -> bool:
     return click.confirm(f"Erase {printable(purge.past.file)} for good?", err=True)
 
 
-def _erased(purge: Purge, sweep: Sweep, opened: Memory, others: list[Memory]) -> Purge:
+def _erasing(opened: Memory, target: str | LogLine, others: list[Memory]) -> Callable[[], Erased]:
+    """What erases the memory itself, a file or a line of a log."""
     from nacre.memory.purging import erase
+    from nacre.memory.purging_lines import erase_line
 
+    if isinstance(target, str):
+        return lambda: run(erase(opened, target, by_hand(REASON), others=others))
+    return lambda: run(erase_line(opened, target, by_hand(REASON)))
+
+
+def _erased(purge: Purge, sweep: Sweep, erase: Callable[[], Erased]) -> Purge:
     failed = sweep.clean(spot for spot in purge.found if not spot.why)
     if failed:
         raise StoreError(f"not everything could be erased, so the memory is still there: {failed[0].why}")
-    erased = run(erase(opened, purge.past.file, by_hand(REASON), others=others))
-    return replace(purge, erased=erased, left=tuple(sweep.remaining()))
+    return replace(purge, erased=erase(), left=tuple(sweep.remaining()))
 
 
-async def _exact(opened: Memory, name: str) -> str:
-    """The file that is meant, there or forgotten already; what cannot be undone is never guessed."""
+async def _exact(opened: Memory, name: str) -> str | LogLine:
+    """The file that is meant, there or forgotten already, or the line of a log; nothing is guessed here."""
+    from nacre.memory.purging_lines import line_named
+    from nacre.memory.scopes import named
+
+    is_known = named(name, await opened.list()) or await opened.log(limit=1, file=name)
+    if not is_known and (line := line_named(opened, name)):
+        return line
     file = await known_file(opened, name)
     if file.removesuffix(".md") == name.removesuffix(".md"):
         return file

@@ -153,7 +153,7 @@ def _correct(memory: Memory, sign: Sign, clock: Clock) -> Tool:
         query: Annotated[str, WHICH], text: Annotated[str, "What it shall say instead, whole."]
     ) -> str:
         with as_tool_error():
-            entry = the_one(query, [one.entry for one in await _candidates(memory)])
+            entry = (await find(memory, query)).entry
             said = f"{folded(text)} (instead of {entry.file})" if folded(text) else ""
             done = await append(memory, said, sign("correct"), clock=clock, kind=entry.kind)
         return f"Logged in {done.line.place}, instead of {entry.file}, which says: {in_short(entry.body)}"
@@ -165,7 +165,7 @@ def _forget(memory: Memory, sign: Sign) -> Tool:
     @tool(name="forget", description=FORGET)
     async def forget(query: Annotated[str, WHICH]) -> str:
         with as_tool_error():
-            gone = await forget_one(memory, query, sign("forget"))
+            gone, _ = await forget_one(memory, query, sign("forget"))
             left = same_subject("", gone.body, [one.entry for one in await _candidates(memory)])
         more = f" {left.file} says much the same; forget it too if it is meant." if left else ""
         return f"Forgot {gone.file}, which said: {in_short(gone.body)}{more}"
@@ -178,38 +178,48 @@ async def search(memory: Memory, query: str, *, limit: int = MAX_FOUND) -> list[
     return rank(query, [one.entry for one in await _candidates(memory)])[:limit]
 
 
-async def forget_one(memory: Memory, wanted: str, change: Change) -> Entry:
-    """Remove the topic or the line of a log that is meant; the history still has it."""
+async def find(memory: Memory, wanted: str) -> Candidate:
+    """The topic or the line of a log that is meant by a name, a place, or words that only it answers to."""
     candidates = await _candidates(memory)
     entry = the_one(wanted, [one.entry for one in candidates])
-    line = next(one.line for one in candidates if one.entry is entry)
-    if line is None:
-        return (await memory.forget(entry.file, change))[0]
+    return next(one for one in candidates if one.entry is entry)
+
+
+async def forget_one(memory: Memory, wanted: str, change: Change) -> tuple[Entry, str]:
+    """Remove the topic or the line of a log that is meant; the history still has it. Also the commit."""
+    meant = await find(memory, wanted)
+    if meant.line is None:
+        return await memory.forget(meant.entry.file, change)
+    return meant.entry, await forget_line(memory, meant.line, change)
+
+
+async def forget_line(memory: Memory, line: LogLine, change: Change) -> str:
+    """Take one line out of its log; a log that says nothing any more goes with it. Returns the commit."""
     async with memory.transact(change) as tx:
         data, version = tx.read(line.file)
         lines = [one for one in read_log(line.file, data or b"") if one == line]
         if not lines:
-            raise StoreError(f"{line.file} was changed meanwhile; look with recall and forget it again")
+            raise StoreError(f"{line.file} was changed meanwhile; look for it again")
         left = without(data or b"", lines)
         if left.strip():
             tx.write(line.file, left, if_version=version)
         else:
             tx.delete(line.file, if_version=version)
-    return entry
+    return tx.commit
 
 
 @dataclass(frozen=True, slots=True)
-class _Candidate:
+class Candidate:
     """Something that may be meant: a topic, or a line of a log."""
 
     entry: Entry
     line: LogLine | None = None
 
 
-async def _candidates(memory: Memory) -> Sequence[_Candidate]:
+async def _candidates(memory: Memory) -> Sequence[Candidate]:
     lines = await asyncio.to_thread(logged, memory.location)
-    topics = [_Candidate(entry) for entry in await memory.list()]
-    return [*topics, *(_Candidate(_as_entry(line), line) for line in lines)]
+    topics = [Candidate(entry) for entry in await memory.list()]
+    return [*topics, *(Candidate(_as_entry(line), line) for line in lines)]
 
 
 def _as_entry(line: LogLine) -> Entry:

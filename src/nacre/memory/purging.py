@@ -66,7 +66,7 @@ def past_of(memory: Memory, file: str, *, others: Sequence[Memory] = ()) -> Past
     pointers: dict[str, None] = {}
     commits = 0
     for one in (memory, *[other for other in others if _had(other, file)]):
-        versions = list(_versions(one, file))
+        versions = list(versions_of(one, file))
         commits += len(versions)
         for content, index in versions:
             contents.update({content: None} if content else {})
@@ -74,7 +74,7 @@ def past_of(memory: Memory, file: str, *, others: Sequence[Memory] = ()) -> Past
     texts = [text for content in contents for text in _texts(file, content)]
     folder = Folder(memory.location.directory)
     whole = Traces(file, [*texts, *pointers])
-    same = {name: text for name, text in _kept(folder, file) if whole.are_in(text)}
+    same = {name: text for name, text in kept_beside(folder, file) if whole.are_in(text)}
     return Past(
         file=file,
         folder=memory.location.directory.name,
@@ -124,7 +124,7 @@ def _had(other: Memory, file: str) -> bool:
     return any(one.reason.startswith(MOVED) for one in changes)
 
 
-def _versions(memory: Memory, file: str) -> Iterator[tuple[bytes, bytes]]:
+def versions_of(memory: Memory, file: str) -> Iterator[tuple[bytes, bytes]]:
     """What the file and the index held after each change of the file, and hold now."""
     history = History(memory.location.history)
     for commit in history.log(ALL_CHANGES, file=file):
@@ -146,7 +146,7 @@ def _pointers(index: bytes, file: str) -> Iterator[str]:
             yield from (text for text in (line.title, line.hook) if text)
 
 
-def _kept(folder: Folder, file: str) -> Iterator[tuple[str, str]]:
+def kept_beside(folder: Folder, file: str) -> Iterator[tuple[str, str]]:
     """The other memories, with what they say."""
     for name in sorted(folder.scan()):
         if name not in {file, INDEX_FILE}:
