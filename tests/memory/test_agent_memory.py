@@ -63,6 +63,7 @@ async def test_an_agent_finds_what_the_last_of_its_type_left(
         assert opened.memory.location.directory.is_dir()
         assert opened.memory.location.directory.name == "qa-reviewer"
         assert "nothing has been saved yet" in opened.block
+        assert 'MEMORY.md" scope="agent">' in opened.block
         assert opened.manual == manual(ManualMode(agent_scope=scope))
         assert "Saved to" in await remember(opened, "Flaky tests hide in the clock room.")
     async with agent_memory(kind, paths(base, repo), clock=clock) as again:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -58,7 +59,7 @@ def _messages() -> dict[str, str]:
         "context_read_only": render_context(None, "", "", read_only),
         "context_later": render_later([_file(ROOT / "web" / "AGENTS.md", "No inline styles.", "project")]),
         "context_changed": render_changes(Changes((project,), (local.path,), loaded)),
-        "memory_of_an_agent": render_memory(facts, INDEX),
+        "memory_of_an_agent": render_memory(replace(facts, whose="agent"), INDEX),
     }
 
 

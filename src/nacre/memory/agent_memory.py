@@ -89,7 +89,7 @@ async def agent_memory(
             search_tool=search_tool,
             extra_guidelines=extra_guidelines,
         )
-        facts = MemoryFacts(directory=location.directory, is_read_only=is_read_only)
+        facts = MemoryFacts(directory=location.directory, whose="agent", is_read_only=is_read_only)
         yield AgentMemory(
             memory=memory,
             tools=tuple(one for one in tools if one.read_only or not is_read_only),
