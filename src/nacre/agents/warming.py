@@ -20,6 +20,7 @@ from nacre.cache.warming import Pause, Spent, Verdict, WarmingSettings, is_worth
 from nacre.messages.blocks import JsonObject
 from nacre.messages.records import Noted
 from nacre.messages.usage import Usage
+from nacre.messages.view import View
 from nacre.providers.base import Provider, Request, complete
 from nacre.settings import Settings
 
@@ -85,7 +86,9 @@ class Warmer:
         is_able = self._provider.capabilities(model).refreshes and not self._is_vain
         if answered is None or not is_able or not can_refresh(answered.request) or self._task is not None:
             return
-        self._task = asyncio.create_task(self._keep(answered), name="keep the cache warm")
+        # Looked at here, not when the task first runs: whatever is rewritten from now on counts.
+        work = self._keep(answered, self._session.view)
+        self._task = asyncio.create_task(work, name="keep the cache warm")
 
     async def rest(self) -> None:
         """Stop at once; what was spent meanwhile is written down, and told with the next turn."""
@@ -99,20 +102,19 @@ class Warmer:
             self._session.tell(told(len(self._notes), self._spent_usd))
             self._notes, self._spent_usd = [], 0.0
 
-    async def _keep(self, answered: Answered) -> None:
+    async def _keep(self, answered: Answered, view: View) -> None:
         try:
-            await self._refresh_while_worth(answered)
+            await self._refresh_while_worth(answered, view)
         except Exception:  # noqa: BLE001  a background task: nothing it meets may reach the chat
             _LOG.debug("the cache is not kept warm in this pause", exc_info=True)
 
-    async def _refresh_while_worth(self, answered: Answered) -> None:
-        pauses = pauses_of(self._session.view.records)
-        rewrites, refreshes = len(self._session.view.epochs), 0
+    async def _refresh_while_worth(self, answered: Answered, view: View) -> None:
+        pauses, refreshes = pauses_of(view.records), 0
         while not self._is_vain:
             await self._sleep(refresh_in(self._pause(answered, refreshes), self.settings))
             self.last = self._verdict(answered, pauses, refreshes)
             # What was rewritten meanwhile will never be read again.
-            if not self.last.is_worth or len(self._session.view.epochs) != rewrites:
+            if not self.last.is_worth or self._session.view.epochs != view.epochs:
                 _LOG.debug("no refresh: %s", self.last.reason)
                 return
             await self._refresh(answered.request)
@@ -138,11 +140,9 @@ class Warmer:
             reply = await complete(provider, replace(request, max_tokens=0))
         before = self._session.meter.refresh_usd
         self._session.touched(began)
-        self._session.pay(reply.usage, reply.model, purpose=KEEP_WARM)
+        self._session.pay(reply.usage, purpose=KEEP_WARM)
         self._spent_usd += self._session.meter.refresh_usd - before
-        facts: JsonObject = {
-            "purpose": KEEP_WARM, "model": reply.model or model, "usage": reply.usage.as_json()
-        }  # fmt: skip
+        facts: JsonObject = {"purpose": KEEP_WARM, "model": model, "usage": reply.usage.as_json()}
         self._notes.append(Noted(id=self._session.clock.new_id(), at=began, kind=SIDE_QUERY, facts=facts))
         self._is_vain = _is_vain(reply.usage)
 

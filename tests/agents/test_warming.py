@@ -1,0 +1,435 @@
+"""The cache is kept warm while a person is waited for: over HTTP, by a clock in hand (C8b, C31c)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from nacre.agents.agent import Agent
+from nacre.agents.lifetimes import last_touched, pauses_of
+from nacre.agents.meter import KEEP_WARM, SIDE_QUERY, Meter
+from nacre.agents.opening import UNKEPT, open_agent
+from nacre.agents.session import Base, Session, SessionSettings
+from nacre.agents.warming import Warmer, can_refresh, kept_warm
+from nacre.cache.lifetime import LIFETIME
+from nacre.cache.rules import cost, profile
+from nacre.cache.warming import WarmingSettings
+from nacre.cli.loop_thread import LoopThread
+from nacre.errors import Overloaded
+from nacre.messages.blocks import Message, Text
+from nacre.messages.events import Event, Notice, Reply
+from nacre.messages.records import Compacted, Noted, Record
+from nacre.messages.usage import Usage
+from nacre.providers.anthropic import AnthropicProvider
+from nacre.providers.base import Capabilities, Request
+from nacre.settings import load
+from nacre.sim import Exchange, SimClock, Simulator
+from nacre.testing import FrozenClock, ScriptedProvider, say, together
+from tests.stories.scenes import bare, environment
+
+MODEL = "claude-sonnet-5-5"
+LONG = "These words are many, so that there is something to cache. " * 400
+STEP = 270.0
+
+
+@dataclass
+class Scene:
+    """A chat whose time is in the test's hand."""
+
+    agent: Agent
+    sim: Simulator
+    clock: SimClock
+    waits: asyncio.Queue[float]
+    warmer: Warmer | None = None
+
+    async def say(self, text: str) -> list[Event]:
+        return [event async for event in self.agent.run(text)]
+
+    async def refresh(self) -> None:
+        """Let time pass until the next refresh is due, and until its answer was heard."""
+        wait = await self.waits.get()
+        assert wait == pytest.approx(STEP)
+        before = len(self.sim.log)
+        self.clock.advance(wait)
+        await self.sim.arrivals(before + 1)
+        while self.waits.empty():
+            await asyncio.sleep(0)
+
+    @property
+    def refreshes(self) -> list[Exchange]:
+        return [one for one in self.sim.log if one.body["max_tokens"] == 0]
+
+
+@asynccontextmanager
+async def scene(tmp_path: Path, *, session: str = UNKEPT, **environ: str) -> AsyncIterator[Scene]:
+    clock = SimClock(manual=True)
+    waits: asyncio.Queue[float] = asyncio.Queue()
+
+    async def sleep(seconds: float) -> None:
+        waits.put_nowait(seconds)
+        await clock.reach(clock.seconds() + seconds)
+
+    given = {**environment(tmp_path), "NACRE_KEEP_WARM_MAX_PERCENT": "50", **environ}
+    settings = load(tmp_path, given, cli={"model": MODEL})
+    async with AsyncExitStack() as stack:
+        sim = await stack.enter_async_context(Simulator(["One.", "Two.", "Three.", "Four."], clock=clock))
+        provider = AnthropicProvider(api_key="k", base_url=sim.url)
+        stack.push_async_callback(provider.close)
+        opening = open_agent(settings, provider=provider, tools=[], session=session, clock=clock)
+        ready = await stack.enter_async_context(opening)
+        warmer = await stack.enter_async_context(kept_warm(ready.agent, settings, sleep=sleep))
+        yield Scene(ready.agent, sim, clock, waits, warmer)
+
+
+async def test_three_refreshes_carry_the_cache_over_seventeen_minutes(tmp_path: Path) -> None:
+    """C8b, P6: the next request reads what the last one left, and the books agree with the provider's."""
+    async with scene(tmp_path) as chat:
+        await chat.say(LONG)
+        (first,) = chat.sim.log
+        for _ in range(3):
+            await chat.refresh()
+        chat.clock.advance(17 * 60 - 3 * STEP)
+        events = await chat.say("I am back.")
+        session = chat.agent.session
+        assert [one.usage.cache_write for one in chat.refreshes] == [0, 0, 0]
+        last = chat.sim.log[-1]
+        assert last.usage.cache_read >= 0.99 * first.usage.cache_write
+        assert last.usage.cache_write < 0.01 * first.usage.cache_write
+        spent = sum(one.cost_usd or 0.0 for one in chat.refreshes)
+        assert Notice(f"kept the cache warm 3 times during the pause: ${spent:.4f}") in events
+        assert spent == pytest.approx(3 * 0.05 / 1.25 * (first.cost_usd or 0), rel=0.05)
+        assert (session.meter.refreshes, session.meter.refresh_usd) == (3, pytest.approx(spent))
+        assert session.meter.cost_usd == pytest.approx(sum(one.cost_usd or 0.0 for one in chat.sim.log))
+        assert Meter.of(session.transcript.records) == _about(session.meter)
+        assert not [event for event in events if isinstance(event, Notice) and event.level == "warning"]
+
+
+def _about(meter: Meter) -> Meter:
+    return replace(
+        meter, cost_usd=pytest.approx(meter.cost_usd), refresh_usd=pytest.approx(meter.refresh_usd)
+    )
+
+
+async def test_without_refreshes_the_same_pause_costs_a_write(tmp_path: Path) -> None:
+    """C8b: what the refreshes are for."""
+    async with scene(tmp_path, NACRE_KEEP_WARM="false") as chat:
+        await chat.say(LONG)
+        chat.clock.advance(17 * 60)
+        events = await chat.say("I am back.")
+        first, last = chat.sim.log
+        assert chat.warmer is None
+        assert last.usage.cache_read == 0
+        assert last.usage.cache_write > first.usage.cache_write
+        assert not [event for event in events if isinstance(event, Notice)]
+
+
+async def test_a_refresh_sends_the_last_request_again_and_changes_no_byte_of_later_ones(
+    tmp_path: Path,
+) -> None:
+    """C8b, C32: same system, tools, messages and markers; only no output is asked for, and no stream."""
+    async with scene(tmp_path) as chat:
+        await chat.say(LONG)
+        await chat.refresh()
+        await chat.say("And now?")
+        first, refresh, second = (dict(one.body) for one in chat.sim.log)
+        assert (refresh.pop("max_tokens"), refresh.pop("stream", None)) == (0, None)
+        assert refresh == {key: value for key, value in first.items() if key not in {"max_tokens", "stream"}}
+        before, after = first["messages"], second["messages"]
+        assert isinstance(before, list)
+        assert isinstance(after, list)
+        for sent, again in zip(before, after, strict=False):
+            assert bare(sent["content"]) == bare(again["content"])
+        assert (first["system"], first.get("tools")) == (second["system"], second.get("tools"))
+
+
+async def test_after_four_refreshes_the_cache_is_let_go_and_the_next_pause_begins_anew(
+    tmp_path: Path,
+) -> None:
+    """C8b: at most four in a pause; C9 applies after the last."""
+    async with scene(tmp_path) as chat:
+        await chat.say(LONG)
+        for _ in range(3):
+            await chat.refresh()
+        chat.clock.advance(await chat.waits.get())
+        await chat.sim.arrivals(5)
+        chat.clock.advance(await chat.waits.get())
+        chat.clock.advance(STEP)
+        assert chat.warmer is not None
+        while chat.warmer.last is None or chat.warmer.last.is_worth:
+            await asyncio.sleep(0)
+        assert chat.agent.session.warmth.is_cold
+        await chat.say("Late, sorry.")
+        assert len(chat.refreshes) == 4
+        await chat.refresh()
+        assert len(chat.refreshes) == 5
+
+
+async def test_refreshes_stop_at_a_tenth_of_what_the_conversation_cost(tmp_path: Path) -> None:
+    """C8b: a first write at 1.25 pays for two reads at 0.05, not for three."""
+    async with scene(tmp_path, NACRE_KEEP_WARM_MAX_PERCENT="10") as chat:
+        await chat.say(LONG)
+        await chat.refresh()
+        await chat.refresh()
+        chat.clock.advance(await chat.waits.get())
+        assert chat.warmer is not None
+        while chat.warmer.last is None or chat.warmer.last.is_worth:
+            await asyncio.sleep(0)
+        assert "may spend" in chat.warmer.last.reason
+        assert len(chat.refreshes) == 2
+
+
+async def test_a_resumed_session_knows_what_the_refreshes_cost_and_when_the_last_was(tmp_path: Path) -> None:
+    """C8b, T1: each is booked in the log, with its purpose."""
+    async with scene(tmp_path, session="new") as chat:
+        await chat.say(LONG)
+        await chat.refresh()
+        session = chat.agent.session
+        touched, meter = session.warmth.touched_at, session.meter
+    records = session.transcript.records
+    notes = [one for one in records if isinstance(one, Noted) and one.kind == SIDE_QUERY]
+    assert [note.fact("purpose") for note in notes] == [KEEP_WARM]
+    assert Meter.of(records) == _about(meter)
+    assert last_touched(records) == touched == notes[0].at
+
+
+async def test_a_machine_that_slept_through_the_moment_sends_nothing(tmp_path: Path) -> None:
+    """C8b: refreshing what has expired would be a write."""
+    async with scene(tmp_path) as chat:
+        await chat.say(LONG)
+        chat.clock.advance(3_600)
+        assert chat.warmer is not None
+        while chat.warmer.last is None:
+            await asyncio.sleep(0)
+        assert "cold already" in chat.warmer.last.reason
+        assert not chat.refreshes
+
+
+def test_in_a_chat_the_loop_goes_on_while_the_main_thread_waits_for_the_person(tmp_path: Path) -> None:
+    """C8b: the task lives between two calls of the loop's thread, as in `nacre chat`."""
+    with LoopThread() as loop:
+        held = AsyncExitStack()
+        chat = loop.call(held.enter_async_context(scene(tmp_path)))
+        try:
+            loop.call(chat.say(LONG))
+            is_refreshed = threading.Event()
+
+            async def later() -> None:
+                await chat.refresh()
+                is_refreshed.set()
+
+            task = loop.call(_started(later()))
+            # The main thread sits in input() now: only the loop's own thread can do anything.
+            assert is_refreshed.wait(timeout=30)
+            assert task.done() or not task.cancelled()
+            events = loop.call(chat.say("back"))
+            assert any("kept the cache warm once" in one.text for one in events if isinstance(one, Notice))
+            assert len(chat.refreshes) == 1
+        finally:
+            loop.call(held.aclose())
+
+
+async def _started(work) -> asyncio.Task[None]:
+    return asyncio.create_task(work, name="the person is away")
+
+
+# Without the network: what must not happen.
+
+CACHED = Usage(cache_write=50_000, input=5)
+
+
+@dataclass
+class Alone:
+    """A warmer on a scripted provider; a refresh is due as soon as somebody waits."""
+
+    agent: Agent
+    warmer: Warmer
+    provider: ScriptedProvider
+    clock: FrozenClock
+
+    async def say(self, text: str) -> None:
+        _ = [event async for event in self.agent.run(text)]
+
+    async def settle(self) -> None:
+        while self.warmer._task is not None and not self.warmer._task.done():
+            await asyncio.sleep(0)
+
+
+def alone(
+    clock: FrozenClock, *replies: object, refreshes: bool = True, ttl: str = "5m", model: str = MODEL
+) -> Alone:
+    provider = ScriptedProvider(
+        [together("hello", usage=CACHED), *replies],  # type: ignore[list-item]
+        capabilities=Capabilities(refreshes=refreshes, cache_markers=True),
+    )
+    settings = SessionSettings(cache_ttl=ttl)  # type: ignore[arg-type]
+    session = Session(Base.of(model, "system", []), settings=settings, clock=clock)
+    agent = Agent(session, provider)
+
+    async def sleep(seconds: float) -> None:
+        clock.advance(seconds)
+        await asyncio.sleep(0)
+
+    warmer = Warmer(session, provider, settings=WarmingSettings(max_share=1.0), sleep=sleep)
+    agent.before_turn.append(warmer.rest)
+    agent.after_turn.append(warmer.begin)
+    return Alone(agent, warmer, provider, clock)
+
+
+def refreshed(usage: Usage) -> object:
+    return together(usage=usage)
+
+
+READ = refreshed(Usage(cache_read=50_000, input=5))
+
+
+async def test_a_failure_ends_it_for_the_pause_and_nobody_is_told(
+    clock: FrozenClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """C8b: never disturbs the chat; said at debug level, once."""
+    one = alone(clock, READ, Overloaded("busy"), say("still here"))
+    with caplog.at_level(logging.DEBUG, logger="nacre.agents.warming"):
+        await one.say("hi")
+        await one.settle()
+    assert one.provider.calls == 3
+    assert [record.levelname for record in caplog.records] == ["DEBUG"]
+    touched = one.agent.session.warmth.touched_at
+    assert touched is not None
+    assert (clock.now() - touched).total_seconds() == STEP
+    await one.say("there?")
+    assert one.agent.session.meter.refreshes == 1
+    await one.warmer.rest()
+
+
+async def test_a_provider_that_does_not_read_on_it_is_not_asked_again(clock: FrozenClock) -> None:
+    """C8b: a refresh that paid for a write was the last of the session."""
+    one = alone(clock, refreshed(CACHED), say("yes"))
+    await one.say("hi")
+    await one.settle()
+    assert one.provider.calls == 2
+    await one.say("there?")
+    await one.settle()
+    assert one.provider.calls == 3
+
+
+@pytest.mark.parametrize(
+    "given", [{"refreshes": False}, {"ttl": "1h"}, {"model": "gpt-6-sol"}, {"model": "embedded"}]
+)
+async def test_nothing_is_sent_where_it_is_not_known_to_help(
+    clock: FrozenClock, given: dict[str, object]
+) -> None:
+    """C8b: off until the provider is known to refresh; never with an hour's lifetime."""
+    one = alone(clock, **given)  # type: ignore[arg-type]
+    await one.say("hi")
+    await one.settle()
+    assert one.provider.calls == 1
+
+
+async def test_what_was_rewritten_in_the_pause_is_not_kept_warm(clock: FrozenClock) -> None:
+    """C8b: nobody will read the old prefix again."""
+    one = alone(clock)
+    await one.say("hi")
+    summary = Compacted(id="c", at=clock.now(), summary=(Text("we said hi"),), summary_id="s")
+    await one.agent.session.transcript.append(summary)
+    await one.settle()
+    assert one.provider.calls == 1
+    assert one.warmer.last is not None
+    assert one.warmer.last.is_worth
+
+
+async def test_a_turn_that_was_not_answered_leaves_nothing_to_keep_warm(clock: FrozenClock) -> None:
+    """C8b: nobody knows what the provider kept of it."""
+    one = alone(clock, Overloaded("busy"))
+    await one.say("hi")
+    await one.warmer.rest()
+    calls = one.provider.calls
+    with pytest.raises(Overloaded):
+        await one.say("again")
+    await one.settle()
+    assert one.provider.calls == calls + 1
+    assert one.warmer._task is None
+
+
+@pytest.mark.parametrize(
+    ("change", "is_taken"),
+    [
+        ({}, True),
+        ({"thinking": {"type": "adaptive"}}, True),
+        ({"thinking": {"type": "enabled", "budget_tokens": 2_000}}, False),
+        ({"output_schema": {"type": "object"}}, False),
+        ({"options": {"output_config": {"format": {"type": "json_schema"}}}}, False),
+        ({"options": {"output_config": {"effort": "high"}}}, True),
+        ({"options": {"tool_choice": {"type": "auto"}}}, True),
+        ({"options": {"tool_choice": {"type": "tool", "name": "x"}}}, False),
+        ({"options": {"tool_choice": {"type": "any"}}}, False),
+    ],
+)
+def test_only_what_the_provider_takes_without_output_is_refreshed(
+    change: dict[str, object], is_taken: bool
+) -> None:
+    """C8b: not with manual thinking, an output format or a forced tool."""
+    request = Request(model=MODEL, messages=[])
+    assert can_refresh(replace(request, **change)) is is_taken  # type: ignore[arg-type]
+
+
+# The lifetime a session chooses.
+
+
+async def talk(session: Session, clock: FrozenClock, *pauses: float) -> None:
+    """A turn, then for each pause one more."""
+    for pause in (0.0, *pauses):
+        clock.advance(pause)
+        await session.add_user("hello")
+        await session.prepare()
+        await session.record(Reply(message=Message("assistant", (Text("yes"),)), usage=CACHED))
+
+
+def markers(session: Session) -> list[object]:
+    request = session.request(session.view)
+    return [block["cache_control"] for block in request.system if "cache_control" in block]
+
+
+async def test_auto_begins_with_five_minutes_and_changes_only_where_the_cache_is_cold(
+    clock: FrozenClock,
+) -> None:
+    """C31c: pauses of half an hour are worth an hour, once they have shown."""
+    base = Base.of(MODEL, LONG * 4, [], opening="today")
+    session = Session(base, settings=SessionSettings(cache_ttl="auto"), clock=clock)
+    await talk(session, clock, *[60.0] * 3)
+    notes = session.view.noted(LIFETIME)
+    assert (len(notes), session.warmth.lifetime_seconds) == (1, 300 if session.lifetime != "1h" else 3_600)
+    await talk(session, clock, *[1_800.0] * 9)
+    assert session.lifetime == "1h"
+    assert session.warmth.lifetime_seconds == 3_600
+    assert markers(session) == [{"type": "ephemeral", "ttl": "1h"}]
+    last = session.view.noted(LIFETIME)[-1]
+    assert last.fact("lifetime") == "1h"
+    costs = last.fact("costs_usd")
+    assert isinstance(costs, dict)
+    assert min(costs, key=lambda name: costs[name]) == "1h"  # type: ignore[arg-type, return-value]
+    resumed = Session(base, session.transcript.records, settings=session.settings, clock=clock)
+    assert (resumed.lifetime, resumed.warmth) == (session.lifetime, session.warmth)
+    assert resumed.request(resumed.view) == session.request(session.view)
+
+
+async def test_a_named_lifetime_is_kept_and_nothing_is_noted(clock: FrozenClock) -> None:
+    """C31c: only `auto` chooses."""
+    session = Session(Base.of(MODEL, LONG, []), settings=SessionSettings(cache_ttl="mixed"), clock=clock)
+    await talk(session, clock, 1_800.0, 1_800.0)
+    assert (session.lifetime, session.view.noted(LIFETIME)) == ("mixed", [])
+    assert session.warmth.lifetime_seconds == 300
+
+
+async def test_pauses_run_from_the_last_request_of_a_turn_to_the_next_words(clock: FrozenClock) -> None:
+    """C8b: a rider's words and tools' results end no pause."""
+    session = Session(Base.of(MODEL, "s", [], opening="today"), clock=clock)
+    await talk(session, clock, 100.0, 700.0)
+    records: list[Record] = list(session.transcript.records)
+    assert pauses_of(records).own == (100.0, 700.0)
+    assert cost(profile(MODEL), CACHED) is not None
