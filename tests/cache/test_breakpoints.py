@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -102,6 +103,36 @@ def test_mixed_lifetimes_hold_the_head_longer_than_the_tail():
     system, _, placed = place(SYSTEM, TOOLS, messages, profile=OPUS, ttl="mixed")
     assert marked(system) == ["[0] 1h"]
     assert marked(placed) == ["[0].content[0] 1h", "[0].content[1] 5m", "[2].content[0] 5m"]
+
+
+def worked(results: list[str]) -> list[JsonObject]:
+    """A conversation of one call a round, with these results."""
+    messages: list[JsonObject] = [user(text("<instructions>" * 200), text("begin"))]
+    for number, content in enumerate(results):
+        call: JsonObject = {"type": "tool_use", "id": f"c{number}", "name": "read", "input": {}}
+        answer: JsonObject = {"type": "tool_result", "tool_use_id": f"c{number}", "content": content}
+        messages += [assistant(call), user(answer)]
+    return messages
+
+
+@pytest.mark.parametrize("ttl", ["5m", "mixed", "1h"])
+def test_a_marker_before_the_oldest_kept_result_keeps_what_was_cleared_readable(ttl):
+    """C31c: the next clear reads up to where the last one ended, under every lifetime."""
+
+    def reads_at_the_second_clear(*, marks: bool) -> int:
+        cache, read = Cache(), 0
+        full = ["long " * 900] * 40
+        for at, cleared in enumerate((0, 10, 34)):
+            messages = worked(["[cleared]"] * cleared + full[cleared:])
+            branch = [2 * cleared + 1, 21] if marks and cleared else None
+            placed = place(SYSTEM, TOOLS, messages, profile=OPUS, ttl=ttl, branch_at=branch)
+            body: JsonObject = dict(zip(("system", "tools", "messages"), placed, strict=True))
+            outcome = simulate(cache, Call(body={"max_tokens": 9, **body}, start=60.0 * at), profile=OPUS)
+            assert outcome.refusal is None
+            cache, read = outcome.cache, outcome.usage.cache_read
+        return read
+
+    assert reads_at_the_second_clear(marks=True) > reads_at_the_second_clear(marks=False) > 0
 
 
 def test_thinking_and_empty_text_are_never_marked():
