@@ -100,8 +100,8 @@ class AnthropicAccounts:
         self._known: dict[tuple[int, str], _Block] = {}
         """The last request's blocks by identity and role; each holds its wire form, and so its identity."""
         self._last = _Laid([], [], [], [], {}, 0)
-        self._bound: dict[bytes, bytes] = {}
-        """What stood before each thinking block when it was first sent."""
+        self._bound: dict[bytes, set[bytes]] = {}
+        """What stood before each thinking block when it was first sent; two may say the same."""
 
     def bill(self, sent: Sent, output_tokens: int, *, is_side: bool = False) -> Bill:
         found = self._blocks(sent)
@@ -118,7 +118,8 @@ class AnthropicAccounts:
         call = Call(body={}, start=sent.at.timestamp(), output_tokens=output_tokens)
         sampled = sample(self._entries, prompt, call=call, profile=self._profile, switches=SWITCHES)
         self._entries = sampled.entries
-        unbound = self._profile.binds_thinking and self._is_unbound(laid)
+        broke = laid.shared < len(before.blocks)
+        unbound = self._profile.binds_thinking and self._is_unbound(laid, broke=broke)
         if not is_side:
             self._last = laid
         return Bill(
@@ -126,7 +127,7 @@ class AnthropicAccounts:
             cost_usd=cost(self._profile, sampled.usage) or 0.0,
             blocks=laid.blocks,
             shared=laid.shared,
-            broke=laid.shared < len(before.blocks),
+            broke=broke,
             unbound=unbound,
         )
 
@@ -144,14 +145,16 @@ class AnthropicAccounts:
         self._known = known
         return _without_old_thinking(found) if self._profile.strips_old_thinking else found
 
-    def _is_unbound(self, laid: _Laid) -> bool:
+    def _is_unbound(self, laid: _Laid, *, broke: bool) -> bool:
         """Whether the model would refuse the thinking in it (C12b)."""
-        found = [
-            self._bound.setdefault(block.digest, past) != past
-            for block, past in zip(laid.blocks[laid.shared :], laid.pasts[laid.shared :], strict=True)
-            if block.kind in THINKING
-        ]
-        return any(found)
+        found = False
+        for place in range(laid.shared, len(laid.blocks)):
+            block, past = laid.blocks[place], laid.pasts[place]
+            if block.kind in THINKING:
+                known = self._bound.setdefault(block.digest, set())
+                found = found or (broke and bool(known) and past not in known)
+                known.add(past)
+        return found
 
 
 class OpenAIAccounts:
@@ -162,7 +165,8 @@ class OpenAIAccounts:
         self._ratio = ratio
         self._translator = Translator()
         self._cache = Cache()
-        self._last: Sequence[Rendered] = ()
+        self._layout = AnthropicAccounts(profile, ratio=ratio)
+        """Follows the blocks as the policy sent them, before they were translated."""
 
     def bill(self, sent: Sent, output_tokens: int, *, is_side: bool = False) -> Bill:
         body: JsonObject = {"messages": [*self._translator.messages(sent.system, sent.messages)]}
@@ -170,15 +174,9 @@ class OpenAIAccounts:
             body["tools"] = [*sent.tools]
         call = Call(body=body, start=sent.at.timestamp(), output_tokens=output_tokens)
         outcome = openai_rules.simulate(self._cache, call, profile=self._profile, count=self._count)
-        blocks = outcome.cache.sent[-1].blocks
         self._cache = replace(outcome.cache, sent=())
-        shared = _same(self._last, blocks)
-        broke = shared < len(self._last)
-        if not is_side:
-            self._last = blocks
-        return Bill(
-            usage=outcome.usage, cost_usd=outcome.cost_usd or 0.0, blocks=blocks, shared=shared, broke=broke
-        )
+        laid = self._layout.bill(sent, output_tokens, is_side=is_side)
+        return replace(laid, usage=outcome.usage, cost_usd=outcome.cost_usd or 0.0)
 
     def _count(self, wire: JsonObject) -> int:
         return round(openai_rules.estimate(wire) * self._ratio)
@@ -228,8 +226,9 @@ def _without_old_thinking(found: list[_Block]) -> list[_Block]:
 
 def _continued(before: _Laid, blocks: list[Rendered], mixed: Mapping[Level, bytes]) -> _Laid:
     """The digests and sums of a request, taken from the one before as far as both are the same."""
-    same = _same(before.blocks, blocks) if mixed == before.seeds else 0
-    laid = _Laid(blocks, before.chain[:same], before.sums[:same], before.pasts[:same], mixed, same)
+    shared = _same(before.blocks, blocks)
+    same = shared if mixed == before.seeds else 0
+    laid = _Laid(blocks, before.chain[:same], before.sums[:same], before.pasts[:same], mixed, shared)
     link = laid.chain[-1] if same else b""
     total = laid.sums[-1] if same else 0
     past = _past_of(blocks[same - 1], laid.pasts[-1]) if same else b""

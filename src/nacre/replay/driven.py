@@ -80,7 +80,7 @@ class Driven:
         self.clock = RecordedClock()
         self.drive = drive
         self._folder = tempfile.TemporaryDirectory(prefix="nacre-replay-")
-        self._runner = asyncio.Runner()
+        self._loop = asyncio.new_event_loop()
         self.session = DrivenSession(
             Base(model=setting.model, system=setting.base),
             settings=SessionSettings(
@@ -105,13 +105,13 @@ class Driven:
         return Path(self._folder.name)
 
     def ask(self, step: Step) -> Asked:
-        return self._runner.run(self._ask(step))
+        return self._loop.run_until_complete(self._ask(step))
 
     def hear(self, step: Step, usage: Usage) -> None:
-        self._runner.run(self._hear(step, usage))
+        self._loop.run_until_complete(self._hear(step, usage))
 
     def close(self) -> tuple[Side, ...]:
-        self._runner.close()
+        self._loop.close()
         self._folder.cleanup()
         return ()
 

@@ -27,6 +27,9 @@ PACE = timedelta(seconds=20)
 """Between two requests of a recording without times: quick enough that its cache never goes cold."""
 MIN_INCREMENT = 200
 """Estimated tokens between two requests below which the provider's fixed overheads hide the text."""
+MAX_BASE = 60_000
+"""Tokens: no agent's system prompt and tools take more. A recording that begins in mid-conversation has more
+in its first request; those words are nowhere in the file, and no policy could shrink them."""
 SYNTHETIC = "<synthetic>"
 """The model Claude Code names for words no model wrote, such as error messages."""
 SUFFIXES = (".jsonl", ".json", ".traj")
@@ -178,7 +181,7 @@ def _base(steps: Sequence[Step], ratio: float) -> int:
     for step in steps:
         estimated += _estimate(*step.heard)
         if known := _usage(step).prompt:
-            return max(0, known - round(estimated * ratio))
+            return min(max(0, known - round(estimated * ratio)), MAX_BASE)
         estimated += _estimate(step.reply)
     return 0
 

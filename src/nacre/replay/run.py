@@ -7,10 +7,12 @@ from dataclasses import dataclass
 
 from nacre.cache.anthropic_checks import refuse
 from nacre.cache.anthropic_state import Call
-from nacre.cache.rules import ModelProfile, profile
+from nacre.cache.rules import ModelProfile, cost, profile
 from nacre.messages.blocks import JsonObject
 from nacre.messages.usage import Usage
 from nacre.replay.accounts import Accounts, Bill, accounts
+from nacre.replay.needs import Need, needs
+from nacre.replay.retention import Reading, Retention
 from nacre.replay.schema import Asked, Maker, Point, Recorded, Sent, Setting, Side, Step, Tally
 from nacre.replay.stand_in import filler
 
@@ -45,26 +47,37 @@ def replay(
     done: list[Replayed] = []
     total = len(sessions) * len(makers)
     for session in sessions:
+        study = Study(session)
         for maker in makers:
-            done.append(replay_one(session, maker, terms))
+            done.append(replay_one(study, maker, terms))
             if progress is not None:
                 progress(len(done), total)
     return done
 
 
-def replay_one(session: Recorded, maker: Maker, terms: Terms) -> Replayed:
+class Study:
+    """A session and what is the same for every policy: what its steps need, what its blocks say."""
+
+    def __init__(self, session: Recorded) -> None:
+        self.session = session
+        self.needs = needs(session)
+        self.reading = Reading()
+
+
+def replay_one(study: Study, maker: Maker, terms: Terms) -> Replayed:
     """One session under one policy, from the first step to the last."""
+    session = study.session
     base = session.base_tokens if terms.with_base else 0
     blocks: tuple[JsonObject, ...] = (
         ({"type": "text", "text": filler(base, ratio=session.ratio)},) if base else ()
     )
     setting = Setting(model=terms.model, window=terms.window, base=blocks, ratio=session.ratio)
-    running = _Running(session, profile(terms.model), terms.window)
+    running = _Running(study, profile(terms.model), terms.window)
     policy = maker.start(setting)
     try:
-        for step in session.steps:
+        for step, need in zip(session.steps, study.needs, strict=True):
             asked = policy.ask(step)
-            policy.hear(step, running.take(step, asked))
+            policy.hear(step, running.take(step, need, asked))
     finally:
         after = policy.close()
     running.beside(after)
@@ -84,16 +97,17 @@ def totals(replayed: Iterable[Replayed]) -> dict[str, Tally]:
 class _Running:
     """The books of one session under one policy."""
 
-    def __init__(self, session: Recorded, rules: ModelProfile, window: int) -> None:
+    def __init__(self, study: Study, rules: ModelProfile, window: int) -> None:
         self._rules = rules
         self._window = window
-        self._books: Accounts = accounts(rules, ratio=session.ratio)
+        self._books: Accounts = accounts(rules, ratio=study.session.ratio)
+        self._retention = Retention(study.reading)
         self._sum = Tally()
         self._cpu: list[float] = []
         self.points: list[Point] = []
         self._is_first = True
 
-    def take(self, step: Step, asked: Asked) -> Usage:
+    def take(self, step: Step, need: Need, asked: Asked) -> Usage:
         """Charge what was asked for a step; returns what the request itself took."""
         self.beside(asked.sides)
         bill = self._books.bill(asked.sent, step.output_tokens)
@@ -111,6 +125,7 @@ class _Running:
             prefix_breaks=int(broke),
             unannounced=int(broke and not asked.rewrites),
         )
+        self._retain(need, bill)
         self._cpu.append(asked.cpu_seconds)
         self.points.append(Point(at=asked.sent.at.timestamp(), tokens=prompt, actions=asked.actions))
         self._is_first = False
@@ -123,6 +138,16 @@ class _Running:
             self._sum += Tally(
                 requests=1, sides=1, usage=bill.usage, cost_usd=bill.cost_usd, side_usd=bill.cost_usd
             )
+
+    def _retain(self, need: Need, bill: Bill) -> None:
+        """Look what of the step's needs is in view; each hidden block is fetched by a request of its own."""
+        self._retention.see(bill.blocks, bill.shared)
+        used, hidden = self._retention.check(need)
+        self._sum += Tally(used=used)
+        for source in hidden:
+            usage = Usage(cache_read=bill.usage.prompt, cache_write=source.tokens)
+            price = cost(self._rules, usage) or 0.0
+            self._sum += Tally(requests=1, usage=usage, cost_usd=price, refetches=1, refetch_usd=price)
 
     def tally(self) -> Tally:
         return self._sum + Tally(cpu_seconds=tuple(self._cpu))
