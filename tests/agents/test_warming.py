@@ -76,7 +76,7 @@ async def scene(tmp_path: Path, *, session: str = UNKEPT, **environ: str) -> Asy
         waits.put_nowait(seconds)
         await clock.reach(clock.seconds() + seconds)
 
-    given = {**environment(tmp_path), "NACRE_KEEP_WARM_MAX_PERCENT": "50", **environ}
+    given = {**environment(tmp_path), "NACRE_KEEP_WARM_MAX_SHARE": "0.5", **environ}
     settings = load(tmp_path, given, cli={"model": MODEL})
     async with AsyncExitStack() as stack:
         sim = await stack.enter_async_context(Simulator(["One.", "Two.", "Three.", "Four."], clock=clock))
@@ -173,7 +173,7 @@ async def test_after_four_refreshes_the_cache_is_let_go_and_the_next_pause_begin
 
 async def test_refreshes_stop_at_a_tenth_of_what_the_conversation_cost(tmp_path: Path) -> None:
     """C8b: a first write at 1.25 pays for two reads at 0.05, not for three."""
-    async with scene(tmp_path, NACRE_KEEP_WARM_MAX_PERCENT="10") as chat:
+    async with scene(tmp_path, NACRE_KEEP_WARM_MAX_SHARE="0.1") as chat:
         await chat.say(LONG)
         await chat.refresh()
         await chat.refresh()

@@ -13,7 +13,7 @@ SOON = {"NACRE_KEEP_WARM_MARGIN_SECONDS": "299"}
 """A refresh is due one second after the request."""
 CHEAP = {"input": 2_000_000.0, "output": 1.0, "write_5m": 2_500_000.0, "write_1h": 4e6, "read": 1_000.0}
 """Reads cost next to nothing beside a write: worth it although hardly anybody is back in that very second."""
-PAUSE = {"keepWarm": {"maxUsd": 1_000, "maxPercent": 100}}
+PAUSE = {"keepWarm": {"maxUsd": 1_000, "maxShare": 1}}
 
 
 def prices(home: Path) -> None:

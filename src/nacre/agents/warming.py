@@ -38,7 +38,7 @@ async def kept_warm(
     if settings.switches.keep_warm is False:
         yield None
         return
-    warmer = Warmer(agent.session, agent.provider, settings=warming_settings(settings), sleep=sleep)
+    warmer = Warmer(agent.session, agent.provider, settings=settings.keep_warm, sleep=sleep)
     agent.session.warming = warmer.settings
     agent.before_turn.append(warmer.rest)
     agent.after_turn.append(warmer.begin)
@@ -48,17 +48,6 @@ async def kept_warm(
         agent.after_turn.remove(warmer.begin)
         agent.before_turn.remove(warmer.rest)
         await warmer.rest()
-
-
-def warming_settings(settings: Settings) -> WarmingSettings:
-    """What the settings say about refreshes."""
-    given, usual = settings.keep_warm, WarmingSettings()
-    return replace(
-        usual,
-        margin_seconds=usual.margin_seconds if given.margin_seconds is None else given.margin_seconds,
-        max_usd=usual.max_usd if given.max_usd is None else given.max_usd,
-        max_share=usual.max_share if given.max_percent is None else given.max_percent / 100,
-    )
 
 
 class Warmer:

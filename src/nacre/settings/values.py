@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from nacre.cache.warming import WarmingSettings
 from nacre.errors import ConfigError
 from nacre.layers.l1_offload.policy import OffloadSettings
 from nacre.messages.blocks import JsonObject
@@ -100,18 +101,6 @@ class Retry:
     """Tries in all, the first included."""
     max_wait_seconds: float | None = None
     """The longest single pause between two tries."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeepWarm:
-    """What refreshes of the cache may cost; None leaves the choice to `nacre.cache`."""
-
-    max_usd: float | None = None
-    """Dollars of one session that refreshes may cost; unset, 1."""
-    max_percent: float | None = None
-    """The percent of what a session's conversation has cost that they may cost; unset, 10."""
-    margin_seconds: float | None = None
-    """How long before the cache expires it is refreshed; unset, 30."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -237,7 +226,7 @@ class Settings:
     """A window for models that no table knows; may lower a known one (C3)."""
     autocompact: Autocompact = field(default_factory=Autocompact)
     retry: Retry = field(default_factory=Retry)
-    keep_warm: KeepWarm = field(default_factory=KeepWarm)
+    keep_warm: WarmingSettings = field(default_factory=WarmingSettings)
     tools: ToolLimits = field(default_factory=ToolLimits)
     offload: OffloadSettings = field(default_factory=OffloadSettings)
     permissions: Permissions = field(default_factory=Permissions)
