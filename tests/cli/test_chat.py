@@ -57,12 +57,27 @@ def test_a_command_nobody_knows_is_one_line_and_is_not_sent(tmp_path: Path) -> N
 def test_context_and_cost_show_what_the_session_holds(tmp_path: Path) -> None:
     """C34."""
     done = chat(tmp_path, "x" * 4_000, "/context", "/cost")
-    shown = dict(line.rsplit("  ", 1)[0].rsplit("  ", 1) for line in done.stdout.splitlines() if "%" in line)
-    assert any(
-        name.strip() == "user text" and amount.strip().startswith("1.") for name, amount in shown.items()
+    rows = [line.split() for line in done.stdout.splitlines()]
+    amounts = {" ".join(row[:-3]): row[-3] for row in rows if len(row) > 3 and row[-2].endswith("%")}
+    assert amounts["user text"].startswith("1,0") and {"system", "tools", "memory"} <= set(amounts)
+    assert "model embedded" in done.stdout and "compaction from" in done.stdout
+    assert ["requests", "1"] in rows and ["cache", "hit", "rate", "0.0%"] in rows
+    assert "layer" not in done.stdout  # none has had anything to do
+
+
+def test_context_and_cost_tell_of_layers_also_those_of_before_a_compaction(tmp_path: Path) -> None:
+    """C34: an open session holds less of its past than its log does."""
+    chat(tmp_path, "hello")
+    (log,) = logs(tmp_path)
+    note = {"type": "nacre", "id": "n", "sessionId": log.stem, "timestamp": "2026-01-01T00:00:00.000Z"}
+    facts = {"call": "c", "tokens_kept_out": 12_345}
+    lines = log.read_bytes()
+    log.write_bytes(
+        json.dumps(note | {"kind": "offload", "facts": facts}, separators=(",", ":")).encode() + b"\n" + lines
     )
-    assert "tokens in use" in done.stdout
-    assert "requests" in done.stdout
+    done = chat(tmp_path, "/context", "/cost", args=("--continue",))
+    told = [line.split() for line in done.stdout.splitlines() if line.startswith("offload ")]
+    assert [row[:3] for row in told] == [["offload", "1", "12,345"]] * 2
 
 
 def test_clear_starts_a_new_session_and_resume_goes_back(tmp_path: Path) -> None:

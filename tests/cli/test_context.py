@@ -147,3 +147,19 @@ def test_an_unknown_id_is_one_line(here: Path, capsys: pytest.CaptureFixture[str
     assert main(["context", "nope", "--json"]) == 1
     out, err = capsys.readouterr()
     assert out == "" and err.count("\n") == 1
+
+
+def test_people_see_what_layers_saved_in_a_terminal_of_80_columns(tmp_path: Path) -> None:
+    """C34: about how much, and that it is an estimate."""
+    first, *rest = conversation()
+    facts: JsonObject = {"call": "nowhere", "tokens_kept_out": 100_000}
+    left_out: JsonObject = {"type": "nacre", "id": "n", "kind": "offload", "facts": facts}
+    placed(tmp_path / "home", tmp_path, [first, left_out | {"timestamp": first["timestamp"]}, *rest])
+    done = nacre(tmp_path, "context")
+    (row,) = [line for line in done.stdout.splitlines() if line.startswith("offload ")]
+    tier = profile("claude-opus-4-5").tier(0)
+    assert tier is not None
+    saved = (tier.write_5m + tier.read) / 10
+    assert row.split() == ["offload", "1", "100,000", "-", f"${saved:.2f}"]
+    assert "saved (about)" in done.stdout and "estimated" in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 80

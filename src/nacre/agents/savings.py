@@ -29,7 +29,7 @@ WARM_SHARE = 0.5
 """A request that reads less than this of what the one before it sent found its cache cold, or nearly so."""
 LIFETIME_SECONDS = 300.0
 """Of a cached prefix where the table does not say."""
-_BOOKED = (b'"usage"', b'"type":"nacre"', b"content-replacement", b"compact_boundary", b"isCompactSummary")
+_BOOKED = (b'"usage"', b'"nacre"', b"content-replacement", b"compact_boundary", b"isCompactSummary")
 """What a line holds that may matter here; the others, nearly all of a log's bytes, are not parsed."""
 
 

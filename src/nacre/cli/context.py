@@ -113,10 +113,10 @@ def print_contents(found: Contents) -> None:
 
 
 def _print_out_of_view(found: Contents) -> None:
-    words = {"offloaded": "offloaded before they were sent", "cleared": "cleared"}
-    told = [f"{tokens:,} were {words[name]}" for name, tokens in found.out_of_view.items() if tokens]
-    if told:
-        print(f"Not in it, but on disk: about {' and '.join(told)} (tokens).")
+    left = {name: tokens for name, tokens in found.out_of_view.items() if tokens}
+    if left:
+        ways = ", ".join(f"{tokens:,} {name}" for name, tokens in left.items())
+        print(f"Out of view, but on disk: about {sum(left.values()):,} tokens ({ways}).")
 
 
 def print_layers(layers: Savings) -> None:
@@ -175,10 +175,10 @@ def _print_money(found: Contents) -> None:
     unknown = f" (without {meter.unpriced:,} of unknown price)" if meter.unpriced else ""
     print(f"{meter.requests:,} request{'s' * (meter.requests != 1)} cost {_usd(meter.cost_usd)}{unknown}.")
     print(
-        f"{usage.hit_rate:.0%} of their prompts came from the cache "
-        f"({usage.cache_read:,} read, {usage.cache_write:,} written, {usage.input:,} not cached)."
+        f"{usage.hit_rate:.0%} of their prompts came from the cache: "
+        f"{usage.cache_read:,} tokens read,\n{usage.cache_write:,} written, {usage.input:,} not cached."
     )
-    if found.calibration.estimated:
-        error = found.calibration.error
+    error = found.calibration.error
+    if round(abs(error), 2):
         word = "low" if error >= 0 else "high"
         print(f"Estimates of this session's text run {abs(error):.0%} too {word}.")
