@@ -22,6 +22,8 @@ from nacre.clock import SYSTEM_CLOCK
 from nacre.memory.location import MemoryPaths, locate
 from nacre.memory.recall.usage import Event, EventKind, record
 from nacre.messages.blocks import JsonObject
+from nacre.messages.jsonl_encode import Envelope, encode
+from nacre.messages.records import Noted
 from nacre.messages.usage import Usage
 from nacre.store.slug import slug
 from tests.cli.program import nacre, world
@@ -108,6 +110,20 @@ def test_tokens_money_hits_and_compactions_are_the_logs(home: Path, here: Path, 
         (day(1), 2, 1),
         (day(0), 1, 0),
     ]
+
+
+def test_what_kept_the_cache_warm_is_counted_and_told_apart(home: Path, here: Path, capsys: Capture) -> None:
+    """C8b: its own line, within the sums."""
+    model, usage = "claude-sonnet-5-5", Usage(cache_read=50_000)
+    facts: JsonObject = {"purpose": "keep_warm", "model": model, "usage": usage.as_json()}
+    noted = Noted(id="note-1", at=ago(0), kind="side_query", facts=facts)
+    note = json.loads(encode(noted, envelope=Envelope(session_id=SESSION, cwd=str(here)), parent=None))
+    placed(home, here, [user(1, "hello"), assistant(8, [text("Yes.")]), note])
+    found = told(capsys)
+    price = cost(profile(model), usage)
+    assert (found["requests"], found["refreshes"], found["refresh_cost_usd"]) == (2, 1, price)
+    assert main(["stats"]) == 0
+    assert "kept the cache warm 1 times for $0.0050 of that" in capsys.readouterr().out
 
 
 def test_only_the_days_that_are_asked_for_count(home: Path, here: Path, capsys: Capture) -> None:

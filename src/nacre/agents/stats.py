@@ -15,13 +15,13 @@ from typing import TypeAlias
 
 from nacre.agents.checking import SlimReader
 from nacre.agents.memory_places import memory_paths, memory_places
-from nacre.agents.meter import Meter
+from nacre.agents.meter import SIDE_QUERY, Meter
 from nacre.agents.stats_memory import Kept, look_at_memory
 from nacre.cache.rules import put_in_force, with_overrides
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import TranscriptError
 from nacre.memory.location import memory_base
-from nacre.messages.records import Record, Said
+from nacre.messages.records import Noted, Record, Said
 from nacre.settings import Settings
 from nacre.store.lines import read_lines
 from nacre.store.sessions import Sessions
@@ -34,7 +34,7 @@ PER_REQUESTS = 100
 
 Progress = Callable[[int, int], None]
 """Told how many of how many bytes are done."""
-Seen: TypeAlias = "dict[str, tuple[date, Said]]"
+Seen: TypeAlias = "dict[str, tuple[date, Said | Noted]]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,13 +143,18 @@ class _Spent:
         self.sessions += bool(new)
         self.replies |= new
 
-    def _answers(self, records: Sequence[Record]) -> Iterator[tuple[str, tuple[date, Said]]]:
-        """Replies of these days; of one that is split over several records the last."""
+    def _answers(self, records: Sequence[Record]) -> Iterator[tuple[str, tuple[date, Said | Noted]]]:
+        """Replies of these days, of one that is split the last record; and what was asked beside them."""
         for record in records:
-            if not isinstance(record, Said) or record.aside == "display":
-                continue  # what a program wrote in the model's name was never asked for
             day = record.at.astimezone().date()
-            if record.reply and record.reply.usage and day >= self.since:
+            if day < self.since:
+                continue
+            if isinstance(record, Noted) and record.kind == SIDE_QUERY:
+                yield record.id, (day, record)
+            # What a program wrote in the model's name was never asked for.
+            elif (
+                isinstance(record, Said) and record.aside != "display" and record.reply and record.reply.usage
+            ):
                 yield record.reply.id or record.id, (day, record)
 
     def _compaction(self, line: bytes) -> None:
@@ -165,7 +170,7 @@ class _Spent:
 
 
 def _by_day(spent: _Spent, kept: Kept) -> Iterator[Day]:
-    asked: dict[date, list[Said]] = {}
+    asked: dict[date, list[Said | Noted]] = {}
     for day, said in spent.replies.values():
         asked.setdefault(day, []).append(said)
     for day in sorted({*asked, *spent.compactions, *kept.saved, *kept.recalled, *kept.forgotten}):

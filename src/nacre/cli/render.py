@@ -115,6 +115,7 @@ def status_line(session: Session) -> str:
     limits, meter = session.thresholds, session.meter
     used = session.tokens
     price = f"${meter.cost_usd:.4f}" + ("+" if meter.unpriced else "")
+    price += f" (${meter.refresh_usd:.4f} to keep warm)" if meter.refreshes else ""
     warning = "  — close to the window's end" if used >= limits.warning else ""
     return (
         f"context {human_count(used)}/{human_count(limits.window)} ({used / limits.window:.0%})"

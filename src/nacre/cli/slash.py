@@ -107,6 +107,7 @@ def _cost(_: str, scene: Scene) -> Ending:
             ("output", human_count(usage.output)),
             ("cache hit rate", f"{usage.hit_rate:.1%}"),
             ("money", f"${meter.cost_usd:.4f}"),
+            ("of that to keep the cache warm", f"${meter.refresh_usd:.4f}"),
         ],
         right=(1,),
     )

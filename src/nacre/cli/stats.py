@@ -78,6 +78,8 @@ def _meter_json(meter: Meter) -> JsonObject:
         "cache_write": usage.cache_write,
         "output_tokens": usage.output,
         "cost_usd": round(meter.cost_usd, 6),
+        "refreshes": meter.refreshes,
+        "refresh_cost_usd": round(meter.refresh_usd, 6),
         "hit_rate": round(usage.hit_rate, 4) if usage.prompt else None,
     }
 
@@ -166,6 +168,10 @@ def _print_sums(found: Stats) -> None:
     sessions = f"{found.sessions:,} session{'s' * (found.sessions != 1)}"
     often = "" if per_100 is None else f", {per_100:.1f} compactions per 100 requests"
     print(f"{sessions}{often}")
+    if found.meter.refreshes:
+        print(
+            f"kept the cache warm {found.meter.refreshes:,} times for ${found.meter.refresh_usd:,.4f} of that"
+        )
     if kept.written or kept.attached:
         shares = {name: "-" if share is None else f"{share:.0%}" for name, share in _shares(found).items()}
         print(
