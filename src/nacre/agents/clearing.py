@@ -106,11 +106,12 @@ def join_clearing(
     switches = settings.switches
     if not (switches.clear_idle or switches.clear_economic):
         return
+    usual = settings.microcompact
     chosen = replace(
-        NACRE,
+        usual,
         idle=switches.clear_idle,
         economic=switches.clear_economic,
-        tools=NACRE.tools | {one.name for one in tools if one.clearable},
+        tools=usual.tools | {one.name for one in tools if one.clearable},
     )
     rung = Clearing(session, Shelf(folder / FOLDER if folder else None), chosen)
     session.ladder.append(rung)

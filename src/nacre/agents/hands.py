@@ -13,6 +13,7 @@ from nacre.agents.permissions import Learned, policy_of
 from nacre.agents.rewind import Rewind
 from nacre.agents.session import Session
 from nacre.errors import ConfigError
+from nacre.layers.l2_microcompact.tools import Pinboard, pin_tool
 from nacre.mcp_client import Servers, parse_servers
 from nacre.messages.records import Noted
 from nacre.settings import Settings
@@ -39,6 +40,7 @@ class Hands:
     tools: list[Tool] = field(default_factory=list)
     notices: Callable[[], tuple[str, ...]] = tuple
     """What there is to tell about the tools, told once."""
+    pins: Pinboard = field(default_factory=Pinboard)
 
     def with_memory(self, known: Known) -> list[Tool]:
         """The tools with those of memory, whose directory may be read and changed without a question."""
@@ -62,6 +64,7 @@ class Hands:
             await session.transcript.append(note)
 
         self.board.changed = keep
+        self.pins.belong_to(session.transcript, session.clock)
         rewind = Rewind(session.transcript, session.clock, folder=folder)
         self.workspace.before_change = rewind.keep
         return rewind
@@ -77,19 +80,23 @@ async def take_up(
     notices = _Notices()
     learn = notices.of_failing(learned.add) if keeps else None
     guard = Guard(policy_of(settings, learned), workspace, ask=ask, learn=learn)
-    board = TaskBoard()
-    tools = own_tools(settings, workspace, board)
+    board, pins = TaskBoard(), Pinboard()
+    tools = own_tools(settings, workspace, board, pins)
     if settings.mcp_servers:
         servers = Servers(parse_servers(settings.mcp_servers, environ=settings.environ))
         await stack.enter_async_context(servers)
         tools += mcp_tools(servers)
         notices.others = servers.take_notices
-    return Hands(workspace, guard, board, guard.stand_before(tools), notices.take)
+    return Hands(workspace, guard, board, guard.stand_before(tools), notices.take, pins)
 
 
-def own_tools(settings: Settings, workspace: Workspace, board: TaskBoard) -> list[Tool]:
+def own_tools(
+    settings: Settings, workspace: Workspace, board: TaskBoard, pins: Pinboard | None = None
+) -> list[Tool]:
     """The tools every session has, without those of MCP servers."""
     tools = [*default_tools(workspace, bash=_bash(settings)), task_list_tool(board)]
+    if settings.microcompact.pin_tool:
+        tools.append(pin_tool(pins or Pinboard()))
     return [*tools, web_fetch_tool()] if settings.switches.web_fetch else tools
 
 

@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias
 from nacre.cache.warming import WarmingSettings
 from nacre.errors import ConfigError
 from nacre.layers.l1_offload.policy import OffloadSettings
+from nacre.layers.l2_microcompact.policy import MicrocompactSettings
 from nacre.messages.blocks import JsonObject
 
 Switch: TypeAlias = "bool | Literal['auto']"
@@ -229,6 +230,7 @@ class Settings:
     keep_warm: WarmingSettings = field(default_factory=WarmingSettings)
     tools: ToolLimits = field(default_factory=ToolLimits)
     offload: OffloadSettings = field(default_factory=OffloadSettings)
+    microcompact: MicrocompactSettings = field(default_factory=MicrocompactSettings)
     permissions: Permissions = field(default_factory=Permissions)
     switches: Switches = field(default_factory=Switches)
     memory: MemorySettings = field(default_factory=MemorySettings)

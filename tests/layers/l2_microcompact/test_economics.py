@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 
 from nacre.agents.clearing import Clearing
@@ -167,11 +167,17 @@ async def cleared(view: View, decision: Decision) -> View:
     return view.after(*done.records)
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# Without shrinking: an example takes a whole session, and says what was decided anyway.
+@settings(
+    max_examples=15,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    phases=(Phase.explicit, Phase.reuse, Phase.generate),
+)
 @given(
     sizes=st.lists(st.integers(100, 20_000), min_size=8, max_size=28),
     keep=st.integers(1, 12),
-    model=st.sampled_from(["claude-opus-5", "claude-opus-5-5", "claude-haiku-5-5", "claude-haiku-4-5"]),
+    model=st.sampled_from(["claude-opus-5", "claude-opus-5-5", "claude-haiku-5-5", "claude-sonnet-4-6"]),
     system=st.integers(0, 6_000),
 )
 async def test_nothing_is_cleared_that_costs_more_by_the_providers_own_rules(

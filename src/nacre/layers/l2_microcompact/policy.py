@@ -43,6 +43,9 @@ class MicrocompactSettings:
     full_share: float = 0.05
     """Least part of a request that does not fit which a clear must free: less would not last a turn."""
     tools: frozenset[str] = CLEARABLE
+    """Tools whose results may go."""
+    pin_tool: bool = False
+    """Offer the model a tool that pins results; off, because its definition is paid for in every request."""
 
 
 NACRE = MicrocompactSettings()
