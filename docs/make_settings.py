@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from dataclasses import fields
 from functools import cache
 from pathlib import Path
 
@@ -98,7 +99,9 @@ def is_read(key: Key) -> bool:
         wanted = rf"settings\.{key.path[0]}\b"
     else:
         part, name = key.path
-        wanted = rf"settings\.{part}\.{name}\b|settings\.{part}\b(?!\.)"
+        # A part that is handed on counts as read; of the switches each is read by name, whoever holds them.
+        handed_on = "" if part == "switches" else rf"|settings\.{part}\b(?!\.)"
+        wanted = rf"\b{part}\.{name}\b{handed_on}"
     return re.search(wanted, _readers()) is not None
 
 
@@ -180,10 +183,12 @@ def _owner(part: str) -> str:
 
 @cache
 def _docstrings() -> dict[tuple[str, str], str]:
-    """What stands under each field in the code: the attribute's own words."""
-    tree = ast.parse((SOURCE / "settings" / "values.py").read_text(encoding="utf-8"))
+    """What stands under each field in the code: the attribute's own words, in whichever room its class is."""
+    whole = values.Settings(home=Path(), cwd=Path(), project_root=Path())
+    modules = {type(getattr(whole, field.name)).__module__ for field in fields(whole)}
+    files = [SOURCE.parent / f"{name.replace('.', '/')}.py" for name in modules if name.startswith("nacre.")]
     found: dict[tuple[str, str], str] = {}
-    for group in tree.body:
+    for group in (each for file in files for each in ast.parse(file.read_text(encoding="utf-8")).body):
         if not isinstance(group, ast.ClassDef):
             continue
         for field, after in zip(group.body, group.body[1:], strict=False):

@@ -119,12 +119,16 @@ def _told_gone(gone: Mapping[str, str]) -> Extra:
     named = list(gone.values())[:NAMED_FILES]
     more = len(gone) - len(named)
     text = prompts.render(RESULTS_GONE, paths="\n".join([*named, *([f"and {more:,} more"] if more else [])]))
-    files = "1 file" if len(gone) == 1 else f"{len(gone):,} files"
     notice = (
-        f"{files} of earlier tool results are gone ({named[0]}{', …' if len(gone) > 1 else ''}); "
+        f"{_files(len(gone))} gone ({named[0]}{', …' if len(gone) > 1 else ''}); "
         "the model was told to call the tools again where it needs them."
     )
     return Extra(kind=GONE, text=text, facts={"calls": [*gone]}, notice=notice)
+
+
+def _files(count: int) -> str:
+    of = "of earlier tool results"
+    return f"1 file {of} is" if count == 1 else f"{count:,} files {of} are"
 
 
 def _results(view: View) -> list[ToolResult]:

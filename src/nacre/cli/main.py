@@ -35,6 +35,7 @@ COMMANDS = {
     "chat": Entry("nacre.cli.chat", "chat", "Talk in the terminal (the same as bare `nacre`)."),
     "context": Entry("nacre.cli.context", "context", "Show what fills the window."),
     "doctor": Entry("nacre.cli.doctor", "doctor", "Check settings, paths, model and key."),
+    "gc": Entry("nacre.cli.gc", "gc", "Take away what old sessions left on disk."),
     "instructions": Entry(
         "nacre.cli.instructions", "instructions", "Show the instructions files in force, and allow includes."
     ),

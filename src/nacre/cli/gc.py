@@ -1,0 +1,136 @@
+"""`nacre gc`: take away what old sessions left on disk, after showing it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import click
+
+from nacre.cli.options import RunOptions, load_settings
+from nacre.cli.output import human_age, print_error, print_json, print_table
+from nacre.messages.blocks import JsonObject
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from nacre.agents.pruning import Piece, Plan, Pruned
+
+DEFAULT_DAYS = 30
+"""Sessions that old are seldom gone on with, and what a tool said then can be had again."""
+MEGABYTE = 1_000_000
+SHORT_ID = 8
+
+
+@click.command(short_help="Take away what old sessions left on disk.")
+@click.option(
+    "--older-than",
+    type=click.FloatRange(min=0),
+    metavar="DAYS",
+    help=f"What was written longer ago goes; {DEFAULT_DAYS} unless --max-size is given.",
+)
+@click.option(
+    "--max-size",
+    type=click.FloatRange(min=0),
+    metavar="MB",
+    help="The oldest goes until no more than this is left.",
+)
+@click.option("--transcripts", is_flag=True, help="Whole sessions may go, not only results of their tools.")
+@click.option("--yes/--dry-run", "is_meant", default=False, help="Do it, or only show it, as without either.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@click.pass_obj
+def gc(
+    options: RunOptions,
+    /,
+    *,
+    older_than: float | None,
+    max_size: float | None,
+    transcripts: bool,
+    is_meant: bool,
+    as_json: bool,
+) -> int:
+    """Take away tool results that sessions keep in files, oldest first; without --yes they are only shown.
+
+    A session that is open keeps everything, and so does one that an open session points to. A session that
+    is resumed later says which of its results are gone.
+    """
+    from nacre.agents.pruning import Wish, plan, prune
+    from nacre.clock import SYSTEM_CLOCK
+
+    settings = load_settings(options)
+    days = DEFAULT_DAYS if older_than is None and max_size is None else older_than
+    wish = Wish(
+        older_than=None if days is None else timedelta(days=days),
+        max_bytes=None if max_size is None else round(max_size * MEGABYTE),
+        transcripts=transcripts,
+    )
+    now = SYSTEM_CLOCK.now()
+    planned = plan(settings.home, wish, now)
+    done = prune(settings.home, planned) if is_meant else None
+    if as_json:
+        print_json(_as_json(planned, done))
+    else:
+        _print(planned, done, now)
+    for line in done.failed if done else ():
+        print_error(line)
+    return 1 if done and done.failed else 0
+
+
+def _as_json(planned: Plan, done: Pruned | None) -> JsonObject:
+    from nacre.agents.pruning import sessions_of
+
+    pieces = done.gone if done else planned.goes
+    return {
+        "dry_run": done is None,
+        "files": len(pieces),
+        "bytes": sum(one.bytes for one in pieces),
+        "kept_bytes": planned.kept_bytes,
+        "in_use": [*planned.in_use],
+        "failed": [*(done.failed if done else ())],
+        "sessions": [
+            {
+                "session": log.stem,
+                "log": str(log),
+                "bytes": sum(one.bytes for one in own),
+                "paths": [str(one.path) for one in own],
+            }
+            for log, own in sessions_of(pieces).items()
+        ],
+    }
+
+
+def _print(planned: Plan, done: Pruned | None, now: datetime) -> None:
+    pieces = done.gone if done else planned.goes
+    if pieces:
+        _print_sessions(pieces, now)
+    if planned.in_use:
+        print(f"{_count(len(planned.in_use), 'session')} in use: left alone.")
+    what = f"{_count(len(pieces), 'file')}, {_megabytes(sum(one.bytes for one in pieces))}"
+    left = f"{_megabytes(planned.kept_bytes)} stay"
+    if done is not None:
+        print(f"Removed {what}; {left}.")
+    elif pieces:
+        print(f"Would remove {what}; {left}. Nothing was changed: add --yes to do it.")
+    else:
+        print(f"Nothing to remove; {left}.")
+
+
+def _print_sessions(pieces: Sequence[Piece], now: datetime) -> None:
+    from nacre.agents.pruning import sessions_of
+
+    rows = []
+    for log, own in sessions_of(pieces).items():
+        kind = "whole session" if any(one.kind == "transcript" for one in own) else "tool results"
+        size = _megabytes(sum(one.bytes for one in own))
+        age = human_age(min(one.modified for one in own), now)
+        rows.append([log.stem[:SHORT_ID], kind, str(len(own)), size, age])
+    print_table(rows, header=("session", "what", "files", "size", "oldest"), right=(2, 3))
+
+
+def _count(number: int, name: str) -> str:
+    return f"{number:,} {name}{'s' * (number != 1)}"
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / MEGABYTE:,.1f} MB"
