@@ -135,9 +135,8 @@ def test_people_see_bars_limits_and_money(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
     assert lines[0] == f"session {SESSION}"
-    assert lines[1] == (
-        "model claude-opus-4-5-20251101: 4,100 of 200,000 tokens (2%, counted by the provider)"
-    )
+    assert lines[1] == "model claude-opus-4-5-20251101"
+    assert lines[2] == "4,100 of 200,000 tokens in use (2%, counted by the provider)"
     assert any(line.startswith("free") and line.endswith("#" * 39) for line in lines)
     assert any(line.startswith("compaction from") and "167,000" in line for line in lines)
     assert "75% of their prompts came from the cache" in done.stdout

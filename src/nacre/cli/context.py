@@ -93,7 +93,8 @@ def print_contents(found: Contents) -> None:
     limits = found.thresholds
     share = found.used / limits.window
     how = "counted by the provider" if found.is_counted else "estimated"
-    print(f"model {found.model}: {found.used:,} of {limits.window:,} tokens ({share:.0%}, {how})")
+    print(f"model {found.model}")
+    print(f"{found.used:,} of {limits.window:,} tokens in use ({share:.0%}, {how})")
     print()
     rows = [(name.replace("_", " "), tokens) for name, tokens in found.parts.items() if tokens]
     rows.append(("free", found.free))
