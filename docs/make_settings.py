@@ -138,7 +138,14 @@ _SAID_HERE: dict[tuple[str, ...], str] = {
     ("openai",): "Where requests go; unset, to the vendor itself.",
     ("max_output_tokens",): "Tokens of one reply.",
     ("max_turns",): "Model calls in one turn.",
-    ("cache_ttl",): "How long the provider keeps a prefix; longer costs more to write.",
+    (
+        "cache_ttl",
+    ): "How long the provider keeps a prefix; longer costs more to write; `auto` chooses by your pauses, "
+    "see [how](../how-to/keep-the-cache-warm.md).",
+    ("keep_warm", "margin_seconds"): "How long before the cache expires it is refreshed.",
+    ("keep_warm", "max_refreshes"): "Refreshes of the cache in one pause.",
+    ("keep_warm", "max_usd"): "Dollars that refreshes may cost in one session.",
+    ("keep_warm", "max_share"): "And of what its conversation has cost so far.",
     (
         "autocompact",
         "pct",
