@@ -7,48 +7,32 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
+from typing import Literal
 
 from nacre.agents.session import Base, Session, SessionSettings
 from nacre.cache.breakpoints import Lifetime
+from nacre.cache.warming import WarmingSettings
 from nacre.clock import SYSTEM_CLOCK
 from nacre.errors import ContextOverflow
+from nacre.layers.l1_offload.offload import DUPLICATE, OFFLOAD, REREAD
 from nacre.messages.blocks import JsonObject, Message
 from nacre.messages.events import Reply
-from nacre.messages.records import Compacted, Record, Replaced, ReplyFacts, Said
+from nacre.messages.records import Compacted, Noted, Record, Replaced, ReplyFacts
 from nacre.messages.usage import Usage
 from nacre.messages.view import View
+from nacre.replay.recorded_clock import RecordedClock
 from nacre.replay.schema import Action, Asked, Sent, Setting, Side, Step
+from nacre.replay.warm import RecordedWarmer
 
 QUESTION: JsonObject = {
     "role": "user",
     "content": [{"type": "text", "text": "Sum up this conversation so that the work can go on from it."}],
 }
 """Stands for what a summary is asked for with; a real prompt is longer by little."""
-
-
-class RecordedClock:
-    """A clock that shows what it is set to, with ids that count up."""
-
-    def __init__(self) -> None:
-        self.at = datetime(2000, 1, 1, tzinfo=UTC)
-        self._count = 0
-
-    def now(self) -> datetime:
-        return self.at
-
-    def seconds(self) -> float:
-        return self.at.timestamp()
-
-    def new_id(self) -> str:
-        self._count += 1
-        return f"replay-{self._count}"
-
-    def chance(self) -> float:
-        return 0.5
 
 
 class DrivenSession(Session):
@@ -62,15 +46,17 @@ class DrivenSession(Session):
 class Drive:
     """How a session is set up for a replay."""
 
-    lifetime: Lifetime = "5m"
+    lifetime: Lifetime | Literal["auto"] = "5m"
     compact_percent: float | None = None
     """Where in the effective window compaction begins, in percent; None: as C3 says. It can only lower."""
-    fits: bool = True
-    """False: whatever it grows to is sent."""
+    is_endless: bool = False
+    """Whatever it grows to is sent, as far as the model's own window reaches."""
     summary_tokens: int = 0
     """Output tokens of a request for a summary."""
-    join: Callable[[Driven], None] | None = None
-    """Adds rungs and filters, once the session is there."""
+    warming: WarmingSettings | None = None
+    """How the cache is kept warm while the person is away; None: it is not."""
+    waits_at_end: bool = True
+    """After its last reply a session waits like in any pause: no log tells that it was closed."""
 
 
 class Driven:
@@ -85,19 +71,17 @@ class Driven:
             Base(model=setting.model, system=setting.base),
             settings=SessionSettings(
                 cache_ttl=drive.lifetime,
-                window_ceiling=setting.window,
+                window_ceiling=None if drive.is_endless else setting.window,
                 compact_percent=drive.compact_percent,
             ),
             clock=self.clock,
         )
-        self.sides: list[Side] = []
+        self._warmer = self._warmed(drive.warming)
+        self._sides: list[Side] = []
         """Asked beside the conversation since the last step."""
-        self.last: Sent | None = None
+        self._last: Sent | None = None
         self._actions: list[Action] = []
         self._epochs = 0
-        self._base = setting.base
-        if drive.join is not None:
-            drive.join(self)
 
     @property
     def folder(self) -> Path:
@@ -111,15 +95,24 @@ class Driven:
         self._loop.run_until_complete(self._hear(step, usage))
 
     def close(self) -> tuple[Side, ...]:
+        if self._warmer is not None and self.drive.waits_at_end and self._last is not None:
+            self._loop.run_until_complete(self._warmer.wait(None))
+        self._loop.run_until_complete(self._loop.shutdown_default_executor())
         self._loop.close()
         self._folder.cleanup()
-        return ()
+        return tuple(self._sides)
 
-    def act(self, kind: Action) -> None:
-        """Remember what was done, for the next answer."""
-        self._actions.append(kind)
+    def _warmed(self, settings: WarmingSettings | None) -> RecordedWarmer | None:
+        return RecordedWarmer(self.session, self.clock, settings, self._refreshed) if settings else None
+
+    def _refreshed(self, at: datetime) -> None:
+        assert self._last is not None, "only what was sent is refreshed"
+        self._sides.append(Side(kind="refresh", sent=replace(self._last, at=at)))
+        self._actions.append(Action("refresh"))
 
     async def _ask(self, step: Step) -> Asked:
+        if self._warmer is not None and self._last is not None and step.starts_turn:
+            await self._warmer.wait(step.at)
         self.clock.at = step.at
         began = SYSTEM_CLOCK.seconds()
         await self._take(step)
@@ -127,16 +120,16 @@ class Driven:
         request = self.session.send(self.session.view)
         cpu = SYSTEM_CLOCK.seconds() - began
         self._actions += [action for record in records if (action := _action(record))]
-        self.last = Sent(at=step.at, system=request.system, tools=request.tools, messages=request.messages)
+        self._last = Sent(at=step.at, system=request.system, tools=request.tools, messages=request.messages)
         epochs = self.session.view.epochs
         asked = Asked(
-            sent=self.last,
-            sides=tuple(self.sides),
+            sent=self._last,
+            sides=tuple(self._sides),
             actions=tuple(self._actions),
             rewrites=epochs[self._epochs :],
             cpu_seconds=cpu,
         )
-        self.sides, self._actions, self._epochs = [], [], len(epochs)
+        self._sides, self._actions, self._epochs = [], [], len(epochs)
         return asked
 
     async def _take(self, step: Step) -> None:
@@ -144,14 +137,10 @@ class Driven:
             self.session.begin_turn()
         for said in step.heard:
             kept = await self.session.keep(said)
-            changed = sum(_shrunk(said, record) for record in kept)
-            if changed:
-                self._actions.append(Action("offload", changed))
+            self._actions += [action for record in kept if (action := _action(record))]
             await self.session.transcript.append(*kept)
 
     async def _fitted(self) -> Sequence[Record]:
-        if not self.drive.fits:
-            return ()
         try:
             records = await self.session.fit(self.session.view, None)
         except ContextOverflow:
@@ -177,7 +166,7 @@ class Driven:
             tools=request.tools,
             messages=[*request.messages, QUESTION],
         )
-        self.sides.append(Side(kind="summary", sent=sent, output_tokens=self.drive.summary_tokens))
+        self._sides.append(Side(kind="summary", sent=sent, output_tokens=self.drive.summary_tokens))
 
 
 def _action(record: Record) -> Action | None:
@@ -186,11 +175,7 @@ def _action(record: Record) -> Action | None:
             return Action("compact")
         case Replaced(reason="clear"):
             return Action("clear", len(record.changes))
+        case Noted() if record.kind in {OFFLOAD, DUPLICATE, REREAD}:
+            return Action("offload")
         case _:
             return None
-
-
-def _shrunk(said: Said, record: Record) -> int:
-    if not isinstance(record, Said) or record.id != said.id:
-        return 0
-    return sum(before is not now for before, now in zip(said.blocks, record.blocks, strict=False))

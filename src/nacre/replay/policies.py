@@ -5,63 +5,100 @@ Each is a value with its settings inside, so that a benchmark can sweep them; ea
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
+from typing import Literal
 
+from nacre.agents.clearing import Clearing
+from nacre.agents.offloading import Offloader
 from nacre.cache.breakpoints import Lifetime
+from nacre.cache.warming import WarmingSettings
 from nacre.errors import ConfigError
+from nacre.layers.l1_offload.policy import OffloadSettings
+from nacre.layers.l2_microcompact.policy import CLAUDE_CODE as PUBLISHED_CLEARING
+from nacre.layers.l2_microcompact.policy import MicrocompactSettings
 from nacre.replay.driven import Drive, Driven
-from nacre.replay.schema import Maker, Policy, Setting
+from nacre.replay.schema import Policy, Setting
 from nacre.replay.stand_in import CompactionSettings, StandIn
+from nacre.store.results import FOLDER, Shelf
+
+NEVER_BYTES = 1_000_000_000
+"""A result is never so large: it switches references to earlier results off."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ladder:
-    """What a session does about its size, layer by layer; nothing set means that it does nothing."""
+    """What a session does about its size, layer by layer; what is not set is not done."""
 
     name: str
-    lifetime: Lifetime = "5m"
+    lifetime: Lifetime | Literal["auto"] = "5m"
+    offload: OffloadSettings | None = None
+    clearing: MicrocompactSettings | None = None
     compaction: CompactionSettings | None = None
     compact_percent: float | None = None
     """Where in the effective window it begins; None: as C3 says."""
+    warming: WarmingSettings | None = None
+    waits_at_end: bool = True
 
     def start(self, setting: Setting) -> Policy:
         """A session of its own for one recording."""
         drive = Drive(
             lifetime=self.lifetime,
             compact_percent=self.compact_percent,
-            fits=self.compaction is not None,
+            is_endless=self.compaction is None,
             summary_tokens=self.compaction.summary_tokens if self.compaction else 0,
-            join=partial(_join, self),
+            warming=self.warming,
+            waits_at_end=self.waits_at_end,
         )
-        return Driven(setting, drive)
+        driven = Driven(setting, drive)
+        self._join(driven)
+        return driven
 
-
-def _join(ladder: Ladder, driven: Driven) -> None:
-    session = driven.session
-    if ladder.compaction is not None:
-        session.ladder.append(
-            StandIn(
-                ladder.compaction,
+    def _join(self, driven: Driven) -> None:
+        session = driven.session
+        shelf = Shelf(driven.folder / FOLDER, sync=False)
+        if self.offload is not None:
+            offloader = Offloader(session.transcript, shelf, self.offload)
+            session.filters.append(offloader)
+            session.riders.append(offloader)
+        if self.clearing is not None:
+            clearing = Clearing(session, shelf, self.clearing)
+            session.ladder.append(clearing)
+            session.marks.append(clearing.mark)
+        if self.compaction is not None:
+            rung = StandIn(
+                self.compaction,
                 clock=driven.clock,
                 ratio=lambda: session.calibration.ratio,
                 asked=driven.summary_of,
             )
-        )
+            session.ladder.append(rung)
 
 
 NONE = Ladder(name="none")
 """Append only, as if the window had no end; what would not have fitted is counted."""
 TRUNCATE = Ladder(name="truncate", compaction=CompactionSettings(summary_tokens=0, tail_tokens=80_000))
-"""The oldest rounds go without a word when it no longer fits."""
-CLAUDE_CODE = Ladder(name="claude-code", compaction=CompactionSettings(tail_tokens=0))
-NACRE = Ladder(name="nacre", compaction=CompactionSettings())
-POLICIES: dict[str, Maker] = {one.name: one for one in (NONE, TRUNCATE, CLAUDE_CODE, NACRE)}
+"""When it no longer fits, the oldest rounds go without a word, down to about half the window."""
+CLAUDE_CODE = Ladder(
+    name="claude-code",
+    offload=OffloadSettings(max_chars=50_000, min_duplicate_bytes=NEVER_BYTES, rereads=False),
+    clearing=PUBLISHED_CLEARING,
+    compaction=CompactionSettings(tail_tokens=0),
+)
+"""The published numbers."""
+NACRE = Ladder(
+    name="nacre",
+    offload=OffloadSettings(),
+    clearing=MicrocompactSettings(),
+    compaction=CompactionSettings(),
+    warming=WarmingSettings(),
+)
+"""What nacre does unless it is told otherwise."""
+POLICIES = {one.name: one for one in (NONE, TRUNCATE, CLAUDE_CODE, NACRE)}
 
 
-def policy(name: str) -> Maker:
-    """A policy by its name."""
+def policy(name: str, *, lifetime: Lifetime | Literal["auto"] | None = None) -> Ladder:
+    """A policy by its name, with another lifetime where one is asked for."""
     found = POLICIES.get(name)
     if found is None:
         raise ConfigError(f"there is no policy {name!r}; choose from {', '.join(POLICIES)}")
-    return found
+    return found if lifetime is None else replace(found, lifetime=lifetime)

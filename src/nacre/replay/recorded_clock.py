@@ -1,0 +1,26 @@
+"""The clock of a replay: it shows what it is set to."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+
+class RecordedClock:
+    """Stands still until it is moved; its ids count up."""
+
+    def __init__(self) -> None:
+        self.at = datetime(2000, 1, 1, tzinfo=UTC)
+        self._count = 0
+
+    def now(self) -> datetime:
+        return self.at
+
+    def seconds(self) -> float:
+        return self.at.timestamp()
+
+    def new_id(self) -> str:
+        self._count += 1
+        return f"replay-{self._count}"
+
+    def chance(self) -> float:
+        return 0.5
