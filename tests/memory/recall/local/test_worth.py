@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nacre.memory.recall.local.confidence import NOTHING, Confidence
+from nacre.memory.recall.local.confidence import ENOUGH, NOTHING, Confidence
 from nacre.memory.recall.local.ranker import Pick, Ranking
-from nacre.memory.recall.local.weights import CUT
 from nacre.memory.recall.local.worth import WORTH_IT, worth
 
 SURE = Confidence(0.99, 0.9, is_enough=True)
@@ -35,14 +34,14 @@ def test_an_empty_ranking_has_nothing_to_judge() -> None:
     assert worth(Ranking([], NOTHING)) == []
 
 
-@given(scores, st.floats(0, max(CUT)))
+@given(scores, st.floats(0, ENOUGH, exclude_max=True))
 def test_nothing_is_attached_when_the_store_is_not_about_it(found: list[float], relevance: float) -> None:
     """R9: "nothing relevant" is a normal answer."""
     refused = Confidence(relevance, 0.9, is_enough=False)
     assert all(0 <= one < WORTH_IT for one in worth(ranking(found, refused)))
 
 
-@given(scores.filter(bool), st.floats(min(CUT), 1))
+@given(scores.filter(bool), st.floats(ENOUGH, 1))
 def test_the_best_is_attached_when_the_store_is_about_it_and_no_later_one_is_surer(
     found: list[float], relevance: float
 ) -> None:
@@ -53,5 +52,5 @@ def test_the_best_is_attached_when_the_store_is_about_it_and_no_later_one_is_sur
 
 
 def test_a_surer_store_makes_surer_picks() -> None:
-    high, low = (worth(ranking([1.0], Confidence(sure, 0.5, is_enough=True)))[0] for sure in (0.9, max(CUT)))
+    high, low = (worth(ranking([1.0], Confidence(sure, 0.5, is_enough=True)))[0] for sure in (0.9, ENOUGH))
     assert high > low == pytest.approx(WORTH_IT, abs=0.05)

@@ -71,11 +71,28 @@ def test_the_parts_of_a_pick_add_up_to_its_score(tmp_path: Path) -> None:
         assert (NO_VECTOR in pick.parts) == (pick.id not in {"0.md", "1.md", "2.md"})
 
 
-def test_how_sure_a_ranking_is_does_not_depend_on_vectors(tmp_path: Path) -> None:
-    """R9: the cut was learnt on words; a question about another store stays below it."""
+def test_what_is_meant_makes_a_ranking_surer_and_what_is_not_less_sure(tmp_path: Path) -> None:
+    """R9: the same words in a question that means something else are no reason to attach."""
     every = with_vectors_of(tmp_path, *range(len(BODIES)))
-    for question in ("when does the bakery open at seven", "how do volcanoes erupt", "automobile"):
-        assert ranking(every, question).confidence == RANKER.rank(question, asked=ASKED).confidence
+    asked, other = "when does the bakery open at seven", "seven volcanoes erupt, lava flows, villages burn"
+    assert ranking(every, asked).confidence.is_enough
+    told = ranking(every, other).confidence
+    assert told.relevance < ranking(every, asked).confidence.relevance
+    assert not told.is_enough
+    assert told.match == RANKER.rank(other, asked=ASKED).confidence.match
+
+
+@pytest.mark.parametrize("encoded", [(0,), (1, 2, 3), (0, 1, 2, 4, 5)])
+def test_while_a_first_pick_has_no_vector_the_words_alone_say_how_sure(
+    tmp_path: Path, encoded: tuple[int, ...]
+) -> None:
+    """R9: half-way through encoding, no file is worse off for waiting."""
+    half = with_vectors_of(tmp_path, *encoded)
+    for question in ("the bakery, the cat, the rent, the garden", "the car of the doctor"):
+        found = ranking(half, question)
+        if any(NO_VECTOR in pick.parts for pick in found.picks):
+            assert found.confidence == RANKER.rank(question, asked=ASKED).confidence
+    assert any(NO_VECTOR in pick.parts for pick in ranking(half, "the bakery, the cat, the rent").picks)
 
 
 def test_vectors_of_files_that_are_no_longer_indexed_are_passed_over(tmp_path: Path) -> None:

@@ -75,7 +75,9 @@ def test_likeness_is_the_cosine_less_what_all_files_share(count: int, seed: int)
     centred = kept.rows - mean
     asked = (question - mean) / np.linalg.norm(question - mean)
     expected = centred @ asked / np.linalg.norm(centred, axis=1)
-    assert np.allclose(kept.likeness(question), expected, atol=1e-3)
+    scores, cosines = kept.likeness(question)
+    assert np.allclose(scores, expected, atol=1e-3)
+    assert np.allclose(cosines, kept.rows @ question)
 
 
 def test_a_file_that_was_not_read_has_no_likeness_and_no_part_in_the_mean() -> None:
@@ -83,8 +85,9 @@ def test_a_file_that_was_not_read_has_no_likeness_and_no_part_in_the_mean() -> N
     kept = some(4)
     more = kept.updated(Vectors.of({"x.md": (Known("x"), unread(WIDTH))}, WIDTH))
     question = some(1, 9).rows[0]
-    assert np.isnan(more.likeness(question)[-1])
-    assert np.allclose(more.likeness(question)[:-1], kept.likeness(question), atol=1e-6)
+    (scores, _), (before, _) = more.likeness(question), kept.likeness(question)
+    assert np.isnan(scores[-1])
+    assert np.allclose(scores[:-1], before, atol=1e-6)
 
 
 def test_newer_vectors_take_the_place_of_the_same_files_own() -> None:

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nacre.memory.recall.local import weights
-from nacre.memory.recall.local.confidence import Confidence, confidence
+from nacre.memory.recall.local.confidence import TOP, Confidence, confidence
 from nacre.memory.recall.local.features import FEATURES, Evidence, assistants
 from nacre.memory.recall.local.index import Index
 from nacre.memory.recall.local.match import Match
@@ -47,11 +47,19 @@ class Likeness:
     numbers: Mapping[str, int]
     names: Sequence[str]
     scores: npt.NDArray[np.float32]
+    """With what all files of the store share taken off: tells them apart."""
+    cosines: npt.NDArray[np.float32]
+    """With it: tells whether the question is about this store at all."""
 
     def of(self, file: str) -> float | None:
         number = self.numbers.get(file)
         score = math.nan if number is None else float(self.scores[number])
         return None if math.isnan(score) else score
+
+    def plainly(self, files: Sequence[str]) -> float | None:
+        """The cosine of the likest of these; None while one of them has no vector."""
+        numbers = [self.numbers[file] for file in files if self.of(file) is not None]
+        return float(self.cosines[numbers].max()) if numbers and len(numbers) == len(files) else None
 
     def nearest(self, limit: int) -> list[str]:
         """The files most like the question, in no order."""
@@ -80,7 +88,9 @@ def rank(ranker: Ranker, text: str, likeness: Likeness, *, asked: date | None, l
         )
         for place, (score, i) in enumerate(order)
     ]
-    return Ranking(picks, weighed.sure(index, question, len(found)))
+    first = nlargest(TOP, ((score, -i) for i, score in enumerate(weighed.scores)))
+    ids = [entry.id for _, i in first if (entry := index.entries[numbers[-i]])]
+    return Ranking(picks, weighed.sure(index, question, len(found), likeness.plainly(ids)))
 
 
 def _meant(index: Index, number: int, likeness: Likeness) -> list[float] | None:
@@ -129,11 +139,12 @@ class _Weighed:
         parts = {name: weight * value for (name, weight), value in named} | missing
         return {name: round(value, 4) for name, value in parts.items() if value}
 
-    def sure(self, index: Index, question: Question, count: int) -> Confidence:
-        """How sure the words of the first `count` are: the cut was learnt on words, and holds for them."""
+    def sure(self, index: Index, question: Question, count: int, similar: float | None) -> Confidence:
+        """How sure the words of the first `count` are, and what the first picks mean if all have vectors."""
         scored = sorted(zip(self.by_words[:count], self.said, strict=False), key=lambda one: -one[0])
         unknown = sum(term.weight for term in question.terms if term.text not in index.postings)
-        return confidence(question, unknown / question.total, scored, list(self.words.values()))
+        learnt = list(self.words.values())
+        return confidence(question, unknown / question.total, scored, learnt, similar=similar)
 
 
 def _scores(

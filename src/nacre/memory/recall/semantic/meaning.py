@@ -94,8 +94,9 @@ class Meaning:
                 vectors = self._vectors
         if vectors is None or not vectors.files or not is_readable(text):
             return ranker.rank(text, asked=asked, limit=limit)
-        scores = vectors.likeness(encoders.asked(self._encoder, text))
-        return rank(ranker, text, Likeness(vectors.number, vectors.names, scores), asked=asked, limit=limit)
+        scores, cosines = vectors.likeness(encoders.asked(self._encoder, text))
+        found = Likeness(vectors.number, vectors.names, scores, cosines)
+        return rank(ranker, text, found, asked=asked, limit=limit)
 
     def close(self) -> None:
         """Save what is not saved yet and let the memory go; a later call reads it again."""

@@ -84,27 +84,30 @@ class Vectors:
         """A row with the vector of this text: a file that was renamed or copied need not be encoded."""
         return {known.digest: number for number, known in enumerate(self.files.values())}
 
-    def likeness(self, question: Floats) -> Floats:
-        """How like each file is to a question, -1 to 1, with what all files of the store share taken off.
+    def likeness(self, question: Floats) -> tuple[Floats, Floats]:
+        """How like each file is to a question, -1 to 1: with what all files share taken off, and with it.
 
-        NaN for a file whose vector is zero: the model cannot read it.
+        The first tells the files of one store apart, the second a store that the question is not about. NaN
+        for a file whose vector is zero: the model cannot read it.
         """
-        mean, lengths = self._centre
+        mean, lengths, to_mean = self._centre
         asked = question - mean
-        asked /= max(float(np.linalg.norm(asked)), _LEAST)
-        # (row - mean) . asked / |row - mean|, without a second matrix of rows less their mean.
-        scores: Floats = (self.rows @ asked - np.float32(mean @ asked)) / lengths
-        return scores
+        size = np.float32(max(float(np.linalg.norm(asked)), _LEAST))
+        cosines: Floats = self.rows @ question
+        # (row - mean) . asked / |row - mean| / |asked|, without a second matrix of rows less their mean.
+        scores: Floats = (cosines - to_mean - np.float32(mean @ asked)) / lengths / size
+        return scores, cosines
 
     @cached_property
-    def _centre(self) -> tuple[Floats, Floats]:
-        """The mean of all vectors, and how far each is from it."""
+    def _centre(self) -> tuple[Floats, Floats, Floats]:
+        """The mean of all vectors, how far each is from it, and the product of each with it."""
         squares = np.einsum("ij,ij->i", self.rows, self.rows)
         is_read = squares > 0
         mean = self.rows.sum(axis=0) / np.float32(max(1, int(is_read.sum())))
-        lengths = np.sqrt(np.maximum(squares - 2 * (self.rows @ mean) + mean @ mean, np.float32(_LEAST)))
+        to_mean = self.rows @ mean
+        lengths = np.sqrt(np.maximum(squares - 2 * to_mean + mean @ mean, np.float32(_LEAST)))
         lengths[~is_read] = np.nan
-        return mean, lengths
+        return mean, lengths, to_mean
 
 
 def unread(width: int) -> Floats:
