@@ -136,9 +136,9 @@ RELEVANCE: dict[str, float] = {
     "bias": -3.97,
 }
 """A logistic regression on the tuning halves of all sets, with memories of every size, every set weighing
-alike. What nothing answers: questions put to other stores, many with the names of the people there in place of
-those asked about. `bias` and `named` are moved so that the cut stands at one half: where, cross-validated, 2.7
-points of any@5 are lost on LoCoMo (the bar is 3) and 95 % of recall@5 or more is kept on every set."""
+alike. What nothing answers: questions put to other stores, many with the names of the people there in place
+of those asked about. `bias` and `named` are moved so that the cut stands at one half: where, cross-validated,
+2.7 points of any@5 are lost on LoCoMo (the bar is 3) and 95 % of recall@5 or more is kept on every set."""
 
 RELEVANCE_BY_MEANING: dict[str, float] = {
     "score_of_words": 0.214,
