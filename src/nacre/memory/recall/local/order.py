@@ -47,14 +47,18 @@ class Ordered:
 
 def newer_first(picks: Sequence[Placed], rarity: Rarity) -> list[Ordered]:
     """The picks in the order to attach them: an older one comes after the newer ones of its subject."""
-    waiting = list(picks)
-    ordered: list[Placed] = []
+    newer = [{j for j, other in enumerate(picks) if _comes_before(other, pick)} for pick in picks]
+    waiting = list(range(len(picks)))
+    ordered: list[int] = []
     while waiting:
         # The newest of all waits for nobody, so that there is always one.
-        best = next(one for one in waiting if not any(_comes_before(other, one) for other in waiting))
+        best = next(i for i in waiting if newer[i].isdisjoint(waiting))
         waiting.remove(best)
         ordered.append(best)
-    return [Ordered(p.id, _successor(p, ordered[:i], rarity)) for i, p in enumerate(ordered)]
+    return [
+        Ordered(picks[i].id, _successor(picks[i], [picks[j] for j in ordered if j in newer[i]], rarity))
+        for i in ordered
+    ]
 
 
 def _comes_before(one: Placed, other: Placed) -> bool:
@@ -75,11 +79,9 @@ def likeness(one: Placed, other: Placed, rarity: Rarity) -> float:
     return shared / shorter if shorter else 0.0
 
 
-def _successor(pick: Placed, earlier: Sequence[Placed], rarity: Rarity) -> str | None:
-    for other in earlier:
-        if _comes_before(other, pick) and likeness(pick, other, rarity) >= SAME_STATEMENT:
-            return other.id
-    return None
+def _successor(pick: Placed, newer: Sequence[Placed], rarity: Rarity) -> str | None:
+    """The first of the newer picks of its subject that says it again."""
+    return next((one.id for one in newer if likeness(pick, one, rarity) >= SAME_STATEMENT), None)
 
 
 def _age_key(pick: Placed) -> tuple[date, str, int]:
