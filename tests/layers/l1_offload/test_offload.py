@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -281,8 +283,30 @@ def test_half_a_surrogate_pair_and_a_hostile_id_do_no_harm(tmp_path: Path) -> No
     assert talk.shelf.read("../../evil\0") == text
 
 
-def test_two_hundred_megabytes_and_one_endless_line_leave_a_pointer(talk: Talk) -> None:
-    assert "200,000,000 characters" in talk.call("Bash", "0123456789abcde\n" * 12_500_000)
+LARGE = """
+import resource, sys
+from pathlib import Path
+from nacre.messages.blocks import Text, ToolResult
+from tests.layers.l1_offload.scenes import Talk, texts
+talk = Talk(Path(sys.argv[1]))
+(call_id,) = talk.ask(("Bash", {}))
+result = ToolResult(call_id, (Text(" 0123456789abcd\\n" * 12_500_000),))
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+(words,) = texts(talk.answer(result))
+print("200,000,000 characters" in words, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+def test_two_hundred_megabytes_leave_a_pointer_and_are_never_held_twice(tmp_path: Path) -> None:
+    root = Path(__file__).parents[3]
+    ran = subprocess.run(
+        [sys.executable, "-c", LARGE, str(tmp_path)], cwd=root, capture_output=True, text=True, check=True
+    )
+    is_told, grown_kilobytes = ran.stdout.split()
+    assert is_told == "True" and int(grown_kilobytes) < 50_000
+
+
+def test_one_endless_line_leaves_a_pointer_that_says_how_to_read_it(talk: Talk) -> None:
     assert "`cut -c`" in talk.call("Bash", "x" * 20_000_000)
 
 

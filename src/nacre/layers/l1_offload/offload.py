@@ -230,4 +230,5 @@ def _has_bytes(text: str, least: int) -> bool:
 
 
 def _is_empty(result: ToolResult) -> bool:
-    return all(isinstance(part, Text) and not part.text.strip() for part in result.content)
+    # Not by stripping, which copies a text of two gigabytes to find out that it is none.
+    return all(isinstance(part, Text) and (not part.text or part.text.isspace()) for part in result.content)
