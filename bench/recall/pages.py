@@ -15,10 +15,10 @@ _INTRO = """# Recall without a model, beside other rankers
 
 Written by `python -m bench.run recall`; what is measured and how stands in `bench/recall/`. `tune` is the
 half that weights and cuts were chosen on; `score` was ranked once with those weights before this benchmark
-existed, and is shown again by every run since: a check, not a held-out test. `nacre` is its lexical core
-over real files: no vectors, no model; `nacre_embed` has MiniLM beside the words (the extra `embed`). `tokens`
-is what the first five cost, each cut to 4,096 bytes under the same header; in brackets 95 % of the paired
-bootstrap.
+existed, its relevance judged twice, and once more when that had been learnt anew on `tune`; every run shows
+it again: a check, not a held-out test. `nacre` is its lexical core over real files: no vectors, no model;
+`nacre_embed` has MiniLM beside the words (the extra `embed`). `tokens` is what the first five cost, each cut
+to 4,096 bytes under the same header; in brackets 95 % of the paired bootstrap.
 """
 _NOTHING = """
 ## Nothing relevant
