@@ -128,6 +128,12 @@ class Answered:
 class Session:
     """One conversation."""
 
+    warming: WarmingSettings | None = None
+    """How the cache is kept warm between turns; none while nobody does."""
+    answered: Answered | None = None
+    """What the provider keeps; none while a request is under way."""
+    _sent: Request | None = None
+
     def __init__(
         self,
         base: Base,
@@ -148,12 +154,8 @@ class Session:
         self.clock = clock
         self.meter = Meter.of(self.transcript.records)
         self.calibration = Calibration()
-        self.warming: WarmingSettings | None = None
-        """How the cache is kept warm between turns; none while nobody does."""
-        self.answered: Answered | None = None
         self._books = Books(strict=settings.strict_prefix)
         self._asked = 0
-        self._sent: Request | None = None
         self._touched_at = last_touched(self.transcript.records)
         self._starts_turn = True
         self.tellers: list[Callable[[], Iterable[str]]] = []
