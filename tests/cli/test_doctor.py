@@ -199,6 +199,8 @@ def test_doctor_says_what_leaves_the_machine_and_to_whom(tmp_path: Path) -> None
     assert leaves(report(tmp_path, ANTHROPIC_API_KEY=SECRET))["conversation"] == "api.anthropic.com"
     shown = nacre(tmp_path, "doctor", ANTHROPIC_API_KEY=SECRET)
     assert "api.anthropic.com" in shown.stdout and SECRET not in shown.stdout + shown.stderr
+    traced = report(tmp_path, OTEL_EXPORTER_OTLP_ENDPOINT=f"https://me:{SECRET}@traces.example:4318")
+    assert leaves(traced)["telemetry"] == "traces.example:4318" and SECRET not in json.dumps(traced)
 
 
 def test_doctor_tells_how_memory_is(tmp_path: Path) -> None:

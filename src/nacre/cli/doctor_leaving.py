@@ -42,8 +42,23 @@ def ways_out(settings: Settings, choice: Choice | None) -> list[Leaving]:
         Leaving(
             "commands", "any host", "what a command that you allow sends, it sends; nacre does not see it"
         ),
-        Leaving("telemetry", HERE, "nacre reports nothing about itself or you to anybody"),
+        _telemetry(settings),
     ]
+
+
+def _telemetry(settings: Settings) -> Leaving:
+    """Nacre itself reports to nobody; a person may have it tell an OpenTelemetry SDK of their own."""
+    address = settings.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT")
+    if not address:
+        return Leaving(
+            "telemetry", HERE, "nobody is told anything, unless you start nacre with an SDK for it"
+        )
+    from nacre.agents.telemetry_words import is_asked_for
+
+    words = "and the words of what was said" if is_asked_for() else "no words of what was said"
+    return Leaving(
+        "telemetry", host_of(address), f"if an OpenTelemetry SDK is set up: times, figures, {words}"
+    )
 
 
 def _providers(settings: Settings, choice: Choice | None) -> list[Leaving]:
