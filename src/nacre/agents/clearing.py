@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from nacre.agents.fit import Pressure
+from nacre.agents.hands import Hands
 from nacre.agents.session import Session
 from nacre.layers.l2_microcompact import (
     CLEAR,
@@ -100,22 +102,34 @@ class Clearing:
 
 
 def join_clearing(
-    session: Session, settings: Settings, tools: Sequence[Tool], *, folder: Path | None
+    session: Session, settings: Settings, hands: Hands, *, tools: Iterable[Tool], folder: Path | None
 ) -> None:
     """Let old results of a session be cleared, as far as that is switched on; `folder` is the session's."""
-    switches = settings.switches
+    switches, usual = settings.switches, settings.microcompact
     if not (switches.clear_idle or switches.clear_economic):
         return
-    usual = settings.microcompact
     chosen = replace(
         usual,
         idle=switches.clear_idle,
         economic=switches.clear_economic,
         tools=usual.tools | {one.name for one in tools if one.clearable},
     )
-    rung = Clearing(session, Shelf(folder / FOLDER if folder else None), chosen)
+    shelf = Shelf(folder / FOLDER if folder else None)
+    rung = Clearing(session, shelf, chosen)
     session.ladder.append(rung)
     session.marks.append(rung.mark)
+    # Part of the session's business, so that what was cleared is read back without a question.
+    policy = hands.guard.policy
+    places = {place.resolve() for place in _folders(session.view, shelf, settings.home)}
+    more = sorted(places - set(policy.directories))
+    hands.guard.policy = replace(policy, directories=(*policy.directories, *more))
+
+
+def _folders(view: View, shelf: Shelf, home: Path) -> set[Path]:
+    """Where originals lie; a branch goes on with what its origin kept, as far as it is of this home."""
+    named = {Path(os.path.normpath(str(note.fact("folder")))) for note in view.noted(CLEAR)}
+    ours = {place for place in named if place.name == FOLDER and place.is_relative_to(home / "projects")}
+    return ours | ({shelf.folder} if shelf.folder else set())
 
 
 def _is_fresh(view: View) -> bool:

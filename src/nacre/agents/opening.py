@@ -11,6 +11,7 @@ from pathlib import Path
 from nacre import prompts
 from nacre.agents.agent import Agent
 from nacre.agents.clearing import join_clearing
+from nacre.agents.clearing_there import join_clearing_there
 from nacre.agents.hands import Hands, take_up
 from nacre.agents.joining import join, join_recall
 from nacre.agents.kept import Opened, mend, start
@@ -104,7 +105,8 @@ async def open_agent(
         join_offloading(talk, settings, hands, tools=tools, folder=keeper.folder if keeper else None)
         recaller = await join_recall(talk, known, hands, settings, stack, leaves=leaves)
         rewind = hands.belong_to(talk, keeper.folder if keeper else None)
-        join_clearing(talk, settings, tools, folder=keeper.folder if keeper else None)
+        join_clearing(talk, settings, hands, tools=tools, folder=keeper.folder if keeper else None)
+        join_clearing_there(talk, settings)
         agent = Agent(talk, provider, tools, limits=_limits(settings))
         stack.push_async_callback(agent.cancel)
         yield Ready(agent, choice, hands, rewind, _told(opened, hands, known), recaller, known.memories)

@@ -296,6 +296,10 @@ class Session:
         """A request or a refresh begins now, or began then: the provider's cache lives on from there."""
         self._touched_at = at or self.clock.now()
 
+    def expect_fewer_reads(self) -> None:
+        """The next request has the provider delete some of its cache: that is no loss to be reported."""
+        self._books.expect_fewer_reads()
+
     def tell(self, line: str) -> None:
         """Something for the person to hear in this turn."""
         self._untold.append(line)

@@ -61,6 +61,7 @@ async def test_a_clear_says_in_the_log_what_went_and_why(tmp_path: Path, clock: 
         "calls": ["c0", "c1"],
         "tokens": view_of(3).estimate - after.estimate,
         "lost": [],
+        "folder": str(tmp_path),
         "keeps_from": "c2",
         "idle_seconds": 301.0,
         "arithmetic": {},

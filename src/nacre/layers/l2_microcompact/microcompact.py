@@ -66,6 +66,7 @@ async def microcompact(
         "calls": [one.id for one in old],
         "tokens": freed,
         "lost": [one.id for one in old if paths[one.id] is None],
+        "folder": str(shelf.folder) if shelf.folder else None,
         "keeps_from": decision.keeps_from,
         "idle_seconds": warmth.idle_seconds if warmth else None,
         "arithmetic": decision.arithmetic,

@@ -42,6 +42,10 @@ class MicrocompactSettings:
     """Least a clear on a warm cache takes: after one, so much must have grown old before the next."""
     full_share: float = 0.05
     """Least part of a request that does not fit which a clear must free: less would not last a turn."""
+    server_after: int = 20
+    """So many results may come together before the provider is told to delete old ones from its cache."""
+    server_keep: int = 5
+    """The newest results it is not told to delete."""
     tools: frozenset[str] = CLEARABLE
     """Tools whose results may go."""
     pin_tool: bool = False

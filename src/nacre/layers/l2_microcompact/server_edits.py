@@ -1,0 +1,111 @@
+"""Deleted from the provider's own cache: local messages stay, an edit beside them takes results out (C10).
+
+An edit is queued once, stands where it was first sent, and is sent there again ever after, so that no byte
+before or behind it moves. What a rewrite of the view takes away takes its edits with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from nacre.clock import Clock
+from nacre.layers.l2_microcompact.choice import choose
+from nacre.layers.l2_microcompact.policy import MicrocompactSettings
+from nacre.messages.blocks import Json, JsonObject
+from nacre.messages.records import Noted
+from nacre.messages.results import Answered
+from nacre.messages.view import View
+from nacre.providers.base import Request
+
+EDIT = "server_edit"
+"""The kind of note that holds an edit: the calls it deletes, and behind which block it stands."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edit:
+    """Results to be deleted where the provider keeps them."""
+
+    calls: tuple[str, ...]
+    after: int
+    """How many blocks of the conversation stand before it."""
+    tokens: int = 0
+
+
+def edit_due(view: View, settings: MicrocompactSettings) -> Edit | None:
+    """The edit to queue before the next request: all but the newest, once too many have come together."""
+    gone = deleted(view)
+    but_the_newest = [one for one in _old(view, settings, keep=1) if one.id not in gone]
+    if len(but_the_newest) + 1 <= settings.server_after:
+        return None
+    old = [one for one in _old(view, settings, keep=settings.server_keep) if one.id not in gone]
+    if not old:
+        return None
+    calls = tuple(one.id for one in old)
+    return Edit(calls=calls, after=len(view.chain), tokens=sum(one.tokens for one in old))
+
+
+def queue(edit: Edit, view: View, clock: Clock) -> Noted:
+    """The note from which on every request carries the edit."""
+    facts: JsonObject = {
+        "calls": [*edit.calls],
+        "after": edit.after,
+        "tokens": edit.tokens,
+        "epoch": len(view.epochs),
+    }
+    return Noted(id=clock.new_id(), at=clock.now(), kind=EDIT, facts=facts)
+
+
+def edits(view: View) -> list[Edit]:
+    """The edits that still stand, oldest first."""
+    epoch = len(view.epochs)
+    return [_edit(note) for note in view.noted(EDIT) if note.fact("epoch") == epoch]
+
+
+def deleted(view: View) -> frozenset[str]:
+    """Calls whose results the provider was told to delete."""
+    return frozenset(call for edit in edits(view) for call in edit.calls)
+
+
+def with_edits(request: Request, view: View) -> Request:
+    """The request with every edit at its place."""
+    standing = edits(view)
+    if not standing:
+        return request
+    messages = request.messages
+    for edit in reversed(standing):
+        # From the end on, so that no place before it moves.
+        messages = _with_edit(messages, edit)
+    return replace(request, messages=messages)
+
+
+def newly_deleted(reported: int, baseline: int) -> int:
+    """What the last edit freed; the provider's figure counts all that were ever deleted."""
+    return max(0, reported - baseline)
+
+
+def _old(view: View, settings: MicrocompactSettings, *, keep: int) -> Sequence[Answered]:
+    choice = choose(view, tools=settings.tools, keep=keep, pointer_tokens=0)
+    return choice.old
+
+
+def _edit(note: Noted) -> Edit:
+    calls, after = note.fact("calls"), note.fact("after")
+    return Edit(
+        calls=tuple(str(call) for call in calls) if isinstance(calls, list) else (),
+        after=after if isinstance(after, int) else 0,
+    )
+
+
+def _with_edit(messages: list[JsonObject], edit: Edit) -> list[JsonObject]:
+    deletes: list[Json] = [{"type": "delete", "cache_reference": call} for call in edit.calls]
+    block: JsonObject = {"type": "cache_edits", "edits": deletes}
+    before = edit.after
+    for place, message in enumerate(messages):
+        content = message["content"]
+        assert isinstance(content, list), "a view's messages hold blocks"
+        if before <= len(content):
+            changed = {**message, "content": [*content[:before], block, *content[before:]]}
+            return [*messages[:place], changed, *messages[place + 1 :]]
+        before -= len(content)
+    return messages
