@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -16,7 +17,6 @@ from typing import Literal
 from nacre.agents.session import Base, Session, SessionSettings
 from nacre.cache.breakpoints import Lifetime
 from nacre.cache.warming import WarmingSettings
-from nacre.clock import SYSTEM_CLOCK
 from nacre.errors import ContextOverflow
 from nacre.layers.l1_offload.offload import DUPLICATE, OFFLOAD, REREAD
 from nacre.messages.blocks import JsonObject, Message
@@ -26,6 +26,7 @@ from nacre.messages.usage import Usage
 from nacre.messages.view import View
 from nacre.replay.recorded_clock import RecordedClock
 from nacre.replay.schema import Action, Asked, Sent, Setting, Side, Step
+from nacre.replay.stand_in import TRUNCATE
 from nacre.replay.warm import RecordedWarmer
 
 QUESTION: JsonObject = {
@@ -76,7 +77,7 @@ class Driven:
             ),
             clock=self.clock,
         )
-        self._warmer = self._warmed(drive.warming)
+        self._warmer = self._warmed(drive.warming if setting.has_times else None)
         self._sides: list[Side] = []
         """Asked beside the conversation since the last step."""
         self._last: Sent | None = None
@@ -114,11 +115,12 @@ class Driven:
         if self._warmer is not None and self._last is not None and step.starts_turn:
             await self._warmer.wait(step.at)
         self.clock.at = step.at
-        began = SYSTEM_CLOCK.seconds()
+        # Of the processor, not of the wall: what else runs on the machine is not the policy's work.
+        began = time.process_time()
         await self._take(step)
         records = await self._fitted()
         request = self.session.send(self.session.view)
-        cpu = SYSTEM_CLOCK.seconds() - began
+        cpu = time.process_time() - began
         self._actions += [action for record in records if (action := _action(record))]
         self._last = Sent(at=step.at, system=request.system, tools=request.tools, messages=request.messages)
         epochs = self.session.view.epochs
@@ -172,7 +174,7 @@ class Driven:
 def _action(record: Record) -> Action | None:
     match record:
         case Compacted():
-            return Action("compact")
+            return Action("truncate" if record.trigger == TRUNCATE else "compact")
         case Replaced(reason="clear"):
             return Action("clear", len(record.changes))
         case Noted() if record.kind in {OFFLOAD, DUPLICATE, REREAD}:

@@ -71,7 +71,9 @@ def replay_one(study: Study, maker: Maker, terms: Terms) -> Replayed:
     blocks: tuple[JsonObject, ...] = (
         ({"type": "text", "text": filler(base, ratio=session.ratio)},) if base else ()
     )
-    setting = Setting(model=terms.model, window=terms.window, base=blocks, ratio=session.ratio)
+    setting = Setting(
+        model=terms.model, window=terms.window, base=blocks, ratio=session.ratio, has_times=session.has_times
+    )
     running = _Running(study, profile(terms.model), terms.window)
     policy = maker.start(setting)
     try:
@@ -153,14 +155,11 @@ class _Running:
         return self._sum + Tally(cpu_seconds=tuple(self._cpu))
 
     def _is_refused(self, sent: Sent, bill: Bill) -> bool:
-        """Whether the provider would not take it as it stands; only a changed past can break what held."""
-        if bill.unbound:
-            return True
+        """Whether the provider would not take it as it stands."""
+        messages = list(sent.messages)
         if not (bill.broke or self._is_first):
-            return False
-        body: JsonObject = {
-            "system": [*sent.system],
-            "tools": [*sent.tools],
-            "messages": [*sent.messages],
-        }
-        return refuse(Call(body=body), self._rules) is not None
+            # What stood in the request before was looked at then; only the newest round is new.
+            replies = [place for place, message in enumerate(messages) if message["role"] == "assistant"]
+            messages = messages[replies[-1] :] if replies else messages
+        body: JsonObject = {"system": [*sent.system], "tools": [*sent.tools], "messages": [*messages]}
+        return bill.unbound or refuse(Call(body=body), self._rules) is not None

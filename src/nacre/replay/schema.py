@@ -68,6 +68,8 @@ class Setting:
     """System blocks that are as large as what really stood there."""
     ratio: float = 1.0
     """For a policy that counts by estimates: real tokens for each estimated one."""
+    has_times: bool = True
+    """False: the recording's times are made up, and nobody was ever waited for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

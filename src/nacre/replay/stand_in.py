@@ -19,6 +19,8 @@ from nacre.messages.view import View
 
 LEFT_OUT = "[Earlier messages were left out.]"
 """Stands for rounds that were dropped without a summary."""
+TRUNCATE = "truncate"
+"""The trigger of a compaction without a summary."""
 WORD = "and so on "
 """What a stand-in is made of: nothing in it counts as an identifier."""
 
@@ -50,6 +52,11 @@ class StandIn:
         self._asked = asked
         """Told the view of which a summary is asked for."""
 
+    @property
+    def trigger(self) -> str:
+        """How the record of it says that it came about."""
+        return "auto" if self._settings.summary_tokens else TRUNCATE
+
     def is_due(self, view: View, pressure: Pressure) -> bool:
         return not pressure.fits and len(view.items) > 1
 
@@ -65,6 +72,7 @@ class StandIn:
             at=self._clock.now(),
             summary=(Text(text),),
             keeps_from=kept[0].record_id if kept else None,
+            trigger=self.trigger,
             pre_tokens=pressure.tokens,
         )
         # Thinking that is bound to the bytes before it cannot stay behind other bytes (C12b).

@@ -1,0 +1,179 @@
+"""`nacre replay`: what recorded sessions would have cost under policies, and what would have stayed (P7)."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from nacre.cli.options import RunOptions, load_settings
+from nacre.cli.output import print_json, print_table, printable
+
+if TYPE_CHECKING:
+    from nacre.replay.policies import Ladder
+    from nacre.replay.run import Terms
+    from nacre.replay.schema import Recorded
+    from nacre.settings import Settings
+
+NAMES = ("none", "truncate", "claude-code", "nacre")
+DEFAULT_WINDOW = 200_000
+"""What most recorded sessions ran with; a model that takes less lowers it."""
+FALLBACK_MODEL = "claude-sonnet-5-5"
+"""Whose prices count where neither the recordings nor the settings name a model."""
+MIN_WINDOW = 8_000
+"""Below this no agent's system prompt fits."""
+
+
+@click.command(short_help="Show what recorded sessions would cost, and what stays in view.")
+@click.argument("recordings", nargs=-1, required=True, metavar="FILE|FOLDER|ID...")
+@click.option(
+    "--policy",
+    "policies",
+    multiple=True,
+    type=click.Choice(NAMES),
+    help="One to compare; several may be named. All of them without it.",
+)
+@click.option("--model", default=None, metavar="MODEL", help="Whose prices and cache rules count.")
+@click.option(
+    "--window",
+    type=click.IntRange(min=MIN_WINDOW),
+    default=None,
+    metavar="N",
+    help=f"Tokens that fit; {DEFAULT_WINDOW:,} without it, or what the model takes.",
+)
+@click.option(
+    "--ttl",
+    type=click.Choice(["5m", "1h", "mixed", "auto"]),
+    default="5m",
+    show_default=True,
+    help="How long the provider is asked to keep the prefix.",
+)
+@click.option("--no-base", is_flag=True, help="Leave out what stood before the first message.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@click.option(
+    "--plot", type=click.Path(path_type=Path), metavar="FILE", help="Write a picture (.svg or .png)."
+)
+@click.pass_obj
+def replay(
+    options: RunOptions,
+    /,
+    *,
+    recordings: tuple[str, ...],
+    plot: Path | None,
+    as_json: bool,
+    **given: str | int | bool | tuple[str, ...] | None,
+) -> None:
+    """Show what recorded sessions would have cost under policies, and what would have stayed in view.
+
+    Takes Claude Code logs and every other form that `nacre sessions import` takes, packed or not, folders of
+    them, and ids of nacre's own sessions. Nothing is asked of any model, and nothing is changed.
+
+    A policy that forgets is charged for fetching again what it hid: that is part of its cost, and stands in a
+    column of its own, too.
+    """
+    from nacre.cli.progress import progress_line
+    from nacre.replay import picture, report, run
+
+    settings = load_settings(options)
+    if plot is not None:
+        picture.check(plot)
+    sessions = _read(recordings, settings.home)
+    wanted = _Wanted(**given)  # type: ignore[arg-type]  # click has checked every value
+    terms, makers = _terms(wanted, sessions, settings), _makers(wanted)
+    with progress_line("replaying") as progress:
+        done = run.replay(sessions, makers, terms, progress=progress)
+    sums = run.totals(done)
+    if plot is not None:
+        picture.draw(done, plot, window=terms.window)
+    if as_json:
+        print_json(report.as_json(sums, sessions, terms))
+        return
+    print_table(report.rows(sums, terms), header=report.COLUMNS, right=range(1, len(report.COLUMNS)))
+    print(f"\n{len(sessions):,} session{'s' * (len(sessions) != 1)}, {terms.model}, window {terms.window:,}")
+    for line in report.sentences(sums, sessions, terms):
+        print(line)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Wanted:
+    """What the command line says about the terms."""
+
+    policies: tuple[str, ...]
+    model: str | None
+    window: int | None
+    ttl: Literal["5m", "1h", "mixed", "auto"]
+    no_base: bool
+
+
+def _terms(wanted: _Wanted, sessions: Sequence[Recorded], settings: Settings) -> Terms:
+    from nacre.cache.rules import profile
+    from nacre.replay.run import Terms
+
+    model = wanted.model or _model_of(sessions, settings)
+    window = min(wanted.window or DEFAULT_WINDOW, profile(model).window)
+    return Terms(model=model, window=window, with_base=not wanted.no_base)
+
+
+def _model_of(sessions: Sequence[Recorded], settings: Settings) -> str:
+    """The model the sessions ran on, where its price is known; else the one that is set."""
+    from nacre.cache.rules import profile
+
+    ran = Counter(one.model for one in sessions if one.model and profile(one.model).prices)
+    return ran.most_common(1)[0][0] if ran else settings.model or FALLBACK_MODEL
+
+
+def _makers(wanted: _Wanted) -> list[Ladder]:
+    from nacre.replay.policies import policy
+
+    chosen = [name for name in NAMES if not wanted.policies or name in wanted.policies]
+    return [policy(name, lifetime=wanted.ttl) for name in chosen]
+
+
+def _read(recordings: Sequence[str], home: Path) -> list[Recorded]:
+    """Every session that was named; in a folder, what is no transcript is passed over and counted."""
+    from nacre.replay.recorded import files_in, read_recorded
+
+    found: list[Recorded] = []
+    for name in dict.fromkeys(recordings):
+        path = Path(name)
+        if path.is_dir():
+            found += _in_folder(path, files_in(path))
+        else:
+            found += read_recorded(path if path.exists() else _kept(name, home))
+    return found
+
+
+def _in_folder(folder: Path, files: Sequence[Path]) -> list[Recorded]:
+    from nacre.errors import TranscriptError
+    from nacre.replay.recorded import read_recorded
+
+    found: list[Recorded] = []
+    passed: list[str] = []
+    for path in files:
+        try:
+            found += read_recorded(path)
+        except TranscriptError as error:
+            passed.append(str(error))
+    if not found:
+        raise TranscriptError(
+            passed[0] if passed else f"there is no transcript in {folder}; name another folder"
+        )
+    if passed:
+        more = f" (and {len(passed) - 1:,} more like it)" if len(passed) > 1 else ""
+        print(f"passed over: {printable(passed[0])}{more}", file=sys.stderr)
+    return found
+
+
+def _kept(name: str, home: Path) -> Path:
+    from nacre.errors import SessionNotFound
+    from nacre.store.sessions import Sessions
+
+    try:
+        return Sessions(home).find(name)
+    except SessionNotFound as error:
+        raise SessionNotFound(f"there is no file {name}, and {error}") from None
