@@ -418,6 +418,38 @@ async def test_auto_begins_with_five_minutes_and_changes_only_where_the_cache_is
     assert resumed.request(resumed.view) == session.request(session.view)
 
 
+async def test_over_http_a_person_of_long_pauses_comes_to_read_instead_of_write(tmp_path: Path) -> None:
+    """C31c, P6: the provider takes every lifetime that is chosen, and the bill shows it."""
+    async with scene(tmp_path, NACRE_CACHE_TTL="auto", NACRE_KEEP_WARM="false") as chat:
+        chat.sim.extend(["Well."] * 8)
+        await chat.say(LONG * 3)
+        for _ in range(9):
+            chat.clock.advance(1_800)
+            await chat.say("and now?")
+        assert all(one.refusal is None for one in chat.sim.log)
+        early, late = chat.sim.log[1].usage, chat.sim.log[-1].usage
+        assert (early.cache_read < early.cache_write, late.cache_read > 0.99 * late.prompt) == (True, True)
+        assert any(one.usage.cache_write_1h for one in chat.sim.log)
+        session = chat.agent.session
+        assert (session.lifetime, session.warmth.lifetime_seconds) == ("1h", 3_600)
+        assert session.meter.cost_usd == pytest.approx(sum(one.cost_usd or 0.0 for one in chat.sim.log))
+
+
+@pytest.mark.parametrize("lifetime", ["mixed", "1h"])
+async def test_over_http_what_a_lifetime_promises_is_still_there(tmp_path: Path, lifetime: str) -> None:
+    """C31c, P6: of a mixed one the head outlives ten minutes, of an hour's all does."""
+    async with scene(tmp_path, NACRE_CACHE_TTL=lifetime, NACRE_KEEP_WARM="false") as chat:
+        session = chat.agent.session
+        session.base = Base.of(MODEL, LONG, [])
+        await chat.say(LONG)
+        chat.clock.advance(600)
+        assert session.warmth.is_cold == (lifetime == "mixed")
+        await chat.say("and now?")
+        usage = chat.sim.log[-1].usage
+        share = usage.cache_read / usage.prompt
+        assert share > 0.99 if lifetime == "1h" else 0.3 < share < 0.7
+
+
 async def test_a_named_lifetime_is_kept_and_nothing_is_noted(clock: FrozenClock) -> None:
     """C31c: only `auto` chooses."""
     session = Session(Base.of(MODEL, LONG, []), settings=SessionSettings(cache_ttl="mixed"), clock=clock)
