@@ -38,7 +38,7 @@ KINDS = (
 """In the order people read them; `notes` is there for the layer that will fill it."""
 _RIDING = {INSTRUCTIONS: "instructions", RECALLED: "memory", DAY: "surroundings"}
 """By the kind of note about words that ride with a message."""
-_OFFLOADED = ("offload", "duplicate")
+_OFFLOADED = ("offload", "duplicate", "reread")
 _SURROUNDINGS = ENVIRONMENT.partition("{{")[0]
 """How what is said about the surroundings begins."""
 

@@ -21,7 +21,7 @@ from nacre.store.lines import read_lines
 
 OFFLOAD, MICROCOMPACT, KEEP_WARM, RECALL = "offload", "microcompact", "keep_warm", "recall"
 LAYERS = (OFFLOAD, MICROCOMPACT, KEEP_WARM, RECALL)
-_LAYER_OF = {"offload": OFFLOAD, "duplicate": OFFLOAD, "clear": MICROCOMPACT}
+_LAYER_OF = {"offload": OFFLOAD, "duplicate": OFFLOAD, "reread": OFFLOAD, "clear": MICROCOMPACT}
 """By the kind of note."""
 _SIDE_LAYER = {"keep_warm": KEEP_WARM, "memdir_relevance": RECALL}
 """By the purpose of a question beside the conversation."""

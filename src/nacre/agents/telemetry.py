@@ -256,9 +256,10 @@ def decisions(records: Sequence[Record]) -> list[Decision]:
 def _decision(record: Record) -> Decision | None:
     match record:
         case Noted(kind="offload"):
-            return Decision(layer="offload", reason=_word(record.fact("reason")), tokens=kept_out(record))
-        case Noted(kind="duplicate"):
-            return Decision(layer="offload", reason="duplicate", tokens=kept_out(record))
+            reason = _word(record.fact("reason") or "size")
+            return Decision(layer="offload", reason=reason, tokens=kept_out(record))
+        case Noted(kind="duplicate" | "reread"):
+            return Decision(layer="offload", reason=record.kind, tokens=kept_out(record))
         case Noted(kind="clear"):
             return Decision(layer="clear", reason=_word(record.fact("reason")), tokens=kept_out(record))
         case Noted(kind="side_query") if record.fact("purpose") == "keep_warm":

@@ -106,26 +106,26 @@ def _matches(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int, int
 
     Costs little more than reading both, where the usual way can take seconds on lines that repeat.
     """
-    found: list[tuple[int, int, int]] = []
+    head = _alike(old, new)
+    tail = _alike(old[head:][::-1], new[head:][::-1])
+    rest, other = old[head : len(old) - tail], new[head : len(new) - tail]
+    found = [(0, 0, head)]
     at, to = 0, 0
-    for start, begin in [(-1, -1), *_anchors(old, new), (len(old), len(new))]:
-        if 0 <= start < at:
+    for start, begin in _anchors(rest, other):
+        if start < at:
             continue  # inside the stretch before
-        while start > at and begin > to and old[start - 1] == new[begin - 1]:
+        while start > at and begin > to and rest[start - 1] == other[begin - 1]:
             start, begin = start - 1, begin - 1
-        start, begin = max(start, 0), max(begin, 0)
-        length = 0
-        while start + length < len(old) and begin + length < len(new):
-            if old[start + length] != new[begin + length]:
-                break
-            length += 1
-        if length:
-            if found and (start, begin) == (at, to):
-                last = found.pop()
-                start, begin, length = last[0], last[1], last[2] + length
-            found.append((start, begin, length))
-            at, to = start + length, begin + length
-    return found
+        length = _alike(rest, other, start, begin)
+        found.append((head + start, head + begin, length))
+        at, to = start + length, begin + length
+    return [one for one in (*found, (len(old) - tail, len(new) - tail, tail)) if one[2]]
+
+
+def _alike(one: Sequence[str], other: Sequence[str], start: int = 0, begin: int = 0) -> int:
+    """How many lines are the same from these places on."""
+    most = min(len(one) - start, len(other) - begin)
+    return next((n for n in range(most) if one[start + n] != other[begin + n]), most)
 
 
 def _anchors(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
