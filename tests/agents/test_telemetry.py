@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asyncio import all_tasks, sleep
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -9,17 +10,23 @@ from pathlib import Path
 import pytest
 from opentelemetry.trace import SpanKind, StatusCode
 
+from nacre.agents import joining
 from nacre.agents.agent import Agent
+from nacre.agents.contents import contents_of
+from nacre.agents.opening import open_agent
 from nacre.agents.session import Base, Session
 from nacre.agents.telemetry import decisions
 from nacre.agents.telemetry_words import VARIABLE
 from nacre.cache.rules import cost, profile
 from nacre.errors import AuthError, ToolError
+from nacre.memory.directory import Memory
+from nacre.memory.entry import Change, Draft
 from nacre.messages.blocks import Text, ToolCall
 from nacre.messages.events import Event, TextDelta, TurnDone
 from nacre.messages.records import Compacted, Noted
 from nacre.messages.usage import Usage
 from nacre.providers.base import Request, complete
+from nacre.settings import load
 from nacre.sim import Simulator
 from nacre.testing import FrozenClock, ScriptedProvider, call, say, together
 from nacre.tools.base import tool
@@ -227,6 +234,29 @@ async def test_what_a_layer_decides_is_an_event_of_the_turn_and_a_figure(
     assert SECRET not in everything(heard)
 
 
+async def test_a_question_to_the_small_model_is_told_beside_the_turns_own(
+    heard: Listener, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R5; patched, because the provider that chooses memories is built from the settings alone."""
+    small = ScriptedProvider([together('{"selected_memories": []}', usage=Usage(input=700, output=20))])
+    monkeypatch.setattr(joining, "build", lambda *_: small)
+    names = {"ANTHROPIC_API_KEY": "any", "NACRE_SMALL_MODEL": "claude-haiku-4-5", "NACRE_MODEL": MODEL}
+    settings = load(tmp_path, {"NACRE_HOME": str(tmp_path / "home"), **names})
+    memory = await Memory.open(tmp_path, environ={"NACRE_HOME": str(tmp_path / "home")})
+    await memory.save(Draft(body=SECRET), Change(author="user", reason="by hand"))
+    main = ScriptedProvider([call("Glob", pattern="*"), say("done")])
+    async with open_agent(settings, provider=main) as ready:
+        async for _ in ready.agent.run("what would be nice to serve our guest?"):
+            while len(main.requests) == 1 and any(t.get_name() == "select memories" for t in all_tasks()):
+                await sleep(0)
+        layers = contents_of(ready.agent.session).layers
+    side, turn = heard.one("chat claude-haiku-4-5"), heard.one("invoke_agent nacre")
+    assert (side.attributes or {})["nacre.purpose"] == "memdir_relevance"
+    assert side.parent is not None and side.parent.span_id == turn.context.span_id
+    assert layers["recall"].times == 1 and layers["recall"].tokens == 720
+    assert SECRET not in everything(heard)
+
+
 async def test_what_happens_between_turns_is_a_span_of_its_own(
     heard: Listener, provider: ScriptedProvider, clock: FrozenClock
 ) -> None:
@@ -250,6 +280,7 @@ def test_decisions_are_read_off_records() -> None:
     compacted = Compacted(id="c", at=at, summary=(Text("s"),), pre_tokens=900, post_tokens=100)
     records = [
         note("offload", tokens_kept_out=10, reason="too long for " + SECRET),
+        note("offload", tokens_kept_out=15),
         note("duplicate", tokens=20),
         note("clear", tokens=30, reason="idle", calls=["a"]),
         note("recalled", bytes=400, files=[SECRET]),
@@ -260,6 +291,7 @@ def test_decisions_are_read_off_records() -> None:
     ]
     assert [(one.layer, one.reason, one.tokens) for one in decisions(records)] == [
         ("offload", "unsaid", 10),
+        ("offload", "size", 15),
         ("offload", "duplicate", 20),
         ("clear", "idle", 30),
         ("recall", "attached", 100),
