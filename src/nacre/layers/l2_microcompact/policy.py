@@ -33,7 +33,7 @@ class MicrocompactSettings:
     keep: int = 20
     """The newest results that stay; at least one always does."""
     idle_seconds: float | None = None
-    """A pause that counts as cold whatever the provider says; None: its cache's own lifetime."""
+    """A pause that counts as cold whatever the provider says; unset, its cache's own lifetime."""
     economic: bool = False
     """Clear on a warm cache, too, when the arithmetic says that it pays (C12)."""
     min_gain_usd: float = 0.10
