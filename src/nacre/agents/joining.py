@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from pathlib import Path
 
 from nacre.agents.announcing import Announcer
+from nacre.agents.clearing import join_clearing
+from nacre.agents.clearing_there import join_clearing_there
 from nacre.agents.counting import Counting
 from nacre.agents.dating import Calendar
 from nacre.agents.hands import Hands
 from nacre.agents.knowing import Known
+from nacre.agents.offloading import join_offloading
 from nacre.agents.recall_once import drift_of
 from nacre.agents.recalling import PURPOSE, Aid, Recaller, Selector
 from nacre.agents.session import Session
@@ -17,6 +22,7 @@ from nacre.memory.recall.semantic.meaning import meaning
 from nacre.memory.recall.word_cache import WordCache
 from nacre.providers.choose import build, choose, leaves_machine, small_model
 from nacre.settings import Settings
+from nacre.tools.base import Tool
 
 RECALL_DRIFT_SECONDS = 0.010
 """Of the 20 ms that recall may take of a turn: what is not reached in it is not spoken of."""
@@ -32,6 +38,15 @@ def join(session: Session, known: Known, hands: Hands, *, leaves: bool) -> None:
     session.riders.append(Calendar(session.clock, session.view))
     if known.instructions is not None:
         session.riders.append(Announcer(known.instructions, hands.workspace, session.view))
+
+
+def join_layers(
+    session: Session, hands: Hands, settings: Settings, *, tools: Sequence[Tool], folder: Path | None
+) -> None:
+    """Let the layers that are switched on make the view smaller, cheapest first, with files in `folder`."""
+    join_offloading(session, settings, hands, tools=tools, folder=folder)
+    join_clearing(session, settings, hands, tools=tools, folder=folder)
+    join_clearing_there(session, settings)
 
 
 async def join_recall(

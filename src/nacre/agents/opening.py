@@ -10,14 +10,11 @@ from pathlib import Path
 
 from nacre import prompts
 from nacre.agents.agent import Agent
-from nacre.agents.clearing import join_clearing
-from nacre.agents.clearing_there import join_clearing_there
 from nacre.agents.hands import Hands, take_up
-from nacre.agents.joining import join, join_recall
+from nacre.agents.joining import join, join_layers, join_recall
 from nacre.agents.kept import Opened, mend, start
 from nacre.agents.kept import resume as resume_log
 from nacre.agents.knowing import Known, recollect
-from nacre.agents.offloading import join_offloading
 from nacre.agents.recalling import Recaller
 from nacre.agents.rewind import Rewind
 from nacre.agents.session import Base, Session, SessionSettings
@@ -86,9 +83,7 @@ async def open_agent(
     leaves = _leaves(choice, settings)
     async with AsyncExitStack() as stack:
         if provider is None:
-            assert choice is not None
-            provider = hire(choice, settings)
-            stack.push_async_callback(provider.close)
+            provider = _hired(choice, settings, stack)
         opened = None if session == UNKEPT else await _opened(settings, session, clock)
         keeper = opened.keeper if opened else None
         if keeper:
@@ -102,14 +97,20 @@ async def open_agent(
         base, opened = base_of(model, known, tools, settings, clock), await _fit_to_go(opened, known, leaves)
         talk = _session(base, opened, settings, clock)
         join(talk, known, hands, leaves=leaves)
-        join_offloading(talk, settings, hands, tools=tools, folder=keeper.folder if keeper else None)
+        join_layers(talk, hands, settings, tools=tools, folder=keeper.folder if keeper else None)
         recaller = await join_recall(talk, known, hands, settings, stack, leaves=leaves)
         rewind = hands.belong_to(talk, keeper.folder if keeper else None)
-        join_clearing(talk, settings, hands, tools=tools, folder=keeper.folder if keeper else None)
-        join_clearing_there(talk, settings)
         agent = Agent(talk, provider, tools, limits=_limits(settings))
         stack.push_async_callback(agent.cancel)
         yield Ready(agent, choice, hands, rewind, _told(opened, hands, known), recaller, known.memories)
+
+
+def _hired(choice: Choice | None, settings: Settings, stack: AsyncExitStack) -> Provider:
+    """The chosen provider, let go with the stack."""
+    assert choice is not None, "chosen when nobody brings a provider"
+    provider = hire(choice, settings)
+    stack.push_async_callback(provider.close)
+    return provider
 
 
 async def _fit_to_go(opened: Opened | None, known: Known, leaves: bool) -> Opened | None:
