@@ -162,3 +162,18 @@ def test_people_see_what_layers_saved_in_a_terminal_of_80_columns(tmp_path: Path
     assert row.split() == ["offload", "1", "100,000", "-", f"${saved:.2f}"]
     assert "saved (about)" in done.stdout and "estimated" in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 80
+
+
+def test_a_model_without_a_price_is_told_in_tokens_only(tmp_path: Path) -> None:
+    """C34: no money is made up."""
+    first, *rest = json.loads(json.dumps(conversation()).replace("claude-opus-4-5-20251101", "some-model"))
+    facts: JsonObject = {"call": "nowhere", "tokens_kept_out": 500}
+    left_out: JsonObject = {"type": "nacre", "id": "n", "kind": "offload", "facts": facts}
+    placed(tmp_path / "home", tmp_path, [first, left_out | {"timestamp": first["timestamp"]}, *rest])
+    done = nacre(tmp_path, "context")
+    (row,) = [line for line in done.stdout.splitlines() if line.startswith("offload ")]
+    assert row.split() == ["offload", "1", "500", "no", "price", "no", "price"]
+    offload = json.loads(nacre(tmp_path, "context", "--json").stdout)["layers"]["offload"]
+    assert offload == {
+        "times": 1, "tokens": 500, "spent_usd": None, "saved_usd": None, "unpriced_requests": 2
+    }  # fmt: skip
