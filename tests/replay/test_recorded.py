@@ -69,7 +69,7 @@ def test_what_no_model_was_sent_or_wrote_is_left_out(tmp_path: Path) -> None:
 
 
 def test_base_and_ratio_come_from_the_recorded_usage(tmp_path: Path) -> None:
-    """C2: what the first request held beyond its words is the base; growth tells how far estimates are off."""
+    """C2: what the first request held beyond its words is the base; growth corrects the estimates."""
     lines: list[JsonObject] = []
     prompt = 20_000
     for number in range(1, 12, 2):

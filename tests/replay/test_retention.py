@@ -104,7 +104,7 @@ def test_an_identifier_last_said_far_back_is_old() -> None:
 
 def test_what_is_hidden_counts_against_the_policy_and_is_fetched_once_until_it_is_seen_again() -> None:
     """P7: one more request for each hidden block, not for each use of it."""
-    said = [Text("parse_pear is in src/pear.py"), ToolResult("r", (Text(READ),))]
+    said: list[Block] = [Text("parse_pear is in src/pear.py"), ToolResult("r", (Text(READ),))]
     uses: tuple[list[Block], list[Block]] = (
         [Text("Go.")],
         [Text("parse_pear is in src/pear.py"), edit("split_all(text)")],

@@ -100,11 +100,14 @@ class AnthropicAccounts:
         self._known: dict[tuple[int, str], _Block] = {}
         """The last request's blocks by identity and role; each holds its wire form, and so its identity."""
         self._last = _Laid([], [], [], [], {}, 0)
+        self._whole: Sequence[_Block] = ()
+        """The last request before anything was stripped from it."""
         self._bound: dict[bytes, set[bytes]] = {}
         """What stood before each thinking block when it was first sent; two may say the same."""
 
     def bill(self, sent: Sent, output_tokens: int, *, is_side: bool = False) -> Bill:
-        found = self._blocks(sent)
+        whole = self._blocks(sent)
+        found = _without_old_thinking(whole) if self._profile.strips_old_thinking else whole
         special = [one.rendered for one in found if one.is_special]
         mixed = seeds(Call(body={}), self._profile, SWITCHES, special)
         before = self._last
@@ -118,10 +121,10 @@ class AnthropicAccounts:
         call = Call(body={}, start=sent.at.timestamp(), output_tokens=output_tokens)
         sampled = sample(self._entries, prompt, call=call, profile=self._profile, switches=SWITCHES)
         self._entries = sampled.entries
-        broke = laid.shared < len(before.blocks)
+        broke = self._is_broken(whole)
         unbound = self._profile.binds_thinking and self._is_unbound(laid, broke=broke)
         if not is_side:
-            self._last = laid
+            self._last, self._whole = laid, whole
         return Bill(
             usage=sampled.usage,
             cost_usd=cost(self._profile, sampled.usage) or 0.0,
@@ -143,7 +146,14 @@ class AnthropicAccounts:
             known[key] = one
             found.append(one)
         self._known = known
-        return _without_old_thinking(found) if self._profile.strips_old_thinking else found
+        return found
+
+    def _is_broken(self, now: Sequence[_Block]) -> bool:
+        """Whether bytes that were sent stand differently; what the provider strips itself is not asked."""
+        before = self._whole
+        return len(now) < len(before) or any(
+            one.rendered.digest != other.rendered.digest for one, other in zip(before, now, strict=False)
+        )
 
     def _is_unbound(self, laid: _Laid, *, broke: bool) -> bool:
         """Whether the model would refuse the thinking in it (C12b)."""
