@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,9 +12,9 @@ import pytest
 from nacre.agents.agent import Agent
 from nacre.agents.clearing import Clearing
 from nacre.agents.session import Base, Session, SessionSettings
-from nacre.layers.l2_microcompact import NACRE
+from nacre.layers.l2_microcompact import NACRE, MicrocompactSettings
 from nacre.messages.events import Event, Notice
-from nacre.messages.records import Noted
+from nacre.messages.records import Noted, Record
 from nacre.messages.view import View
 from nacre.store.results import Shelf
 from nacre.testing import FrozenClock, ScriptedProvider, call, say, think, together
@@ -29,12 +31,19 @@ async def bash(n: int) -> str:
 
 
 def opened(
-    provider: ScriptedProvider, clock: FrozenClock, folder: Path, *, model: str = FREE, records: object = ()
+    provider: ScriptedProvider,
+    clock: FrozenClock,
+    folder: Path,
+    *,
+    model: str = FREE,
+    records: Sequence[Record] = (),
+    settings: MicrocompactSettings = NACRE,
 ) -> Agent:
-    settings = SessionSettings(strict_prefix=True)
     base = Base.of(model, "s", [bash])
-    session = Session(base, records, settings=settings, clock=clock)  # type: ignore[arg-type]
-    session.ladder.append(Clearing(session, Shelf(folder), NACRE))
+    session = Session(base, records, settings=SessionSettings(strict_prefix=True), clock=clock)
+    rung = Clearing(session, Shelf(folder), settings)
+    session.ladder.append(rung)
+    session.marks.append(rung.mark)
     return Agent(session, provider, [bash])
 
 
@@ -160,6 +169,25 @@ async def test_a_conversation_that_no_longer_fits_is_cleared_before_it_is_refuse
     told = notices(await played(agent, "go"))
     assert told and all("to make room" in line for line in told)
     assert agent.session.tokens < agent.session.thresholds.autocompact
+
+
+@MOVES
+async def test_what_pays_on_a_warm_cache_is_cleared_when_it_may_be(
+    provider: ScriptedProvider, clock: FrozenClock, tmp_path: Path
+) -> None:
+    """C12, C12b: a long turn is not interrupted for it, the next one starts with it."""
+    settings = replace(NACRE, economic=True, keep=5, min_gain_usd=0.01)
+    agent = opened(provider, clock, tmp_path, model=BINDING, settings=settings)
+    script_of(provider, 45, thinking=True)
+    await played(agent, "go")
+    assert not clears(agent)
+    script_of(provider, 3, thinking=True)
+    told = notices(await played(agent, "go on"))
+    assert len(told) == 1 and "because that pays" in told[0]
+    (note,) = clears(agent)
+    assert note.fact("reason") == "economic"
+    gained = note.fact("arithmetic")
+    assert isinstance(gained, dict) and float(str(gained["gain_usd"])) > 0.01
 
 
 async def test_without_a_clear_nothing_is_said_or_written(

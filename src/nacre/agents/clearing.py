@@ -55,9 +55,10 @@ class Clearing:
     def is_due(self, view: View, pressure: Pressure) -> bool:
         is_due = self._decision(view, pressure) is not None
         least = self.settings.batch_tokens // WEIGHED_AGAIN
+        may_rewrite = pressure.starts_turn or not pressure.profile.binds_thinking
         if is_due or view.estimate < self._weighed:
             self._weighed = 0
-        elif view.estimate >= self._weighed + least:
+        elif may_rewrite and view.estimate >= self._weighed + least:
             # So that a long conversation is not looked through before each of its requests.
             self._weighed = view.estimate
         return is_due

@@ -123,6 +123,7 @@ def test_when_nothing_fits_a_clear_comes_before_a_dearer_layer() -> None:
     decision = due(view_of(45), full)
     assert decision is not None and decision.reason == "full" and len(decision.calls) == 25
     assert due(view_of(25), full) is None
+    assert due(view_of(45), full, CLAUDE_CODE) is None
 
 
 def test_nothing_is_cleared_when_it_is_switched_off() -> None:

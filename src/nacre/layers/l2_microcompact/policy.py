@@ -40,6 +40,8 @@ class MicrocompactSettings:
     """A smaller expected gain is not worth the break in the cache."""
     batch_tokens: int = 20_000
     """Least a clear on a warm cache takes: after one, so much must have grown old before the next."""
+    full: bool = True
+    """Clear when nothing fits any more, before a dearer layer is asked."""
     full_share: float = 0.05
     """Least part of a request that does not fit which a clear must free: less would not last a turn."""
     server_after: int = 20
@@ -54,7 +56,7 @@ class MicrocompactSettings:
 
 NACRE = MicrocompactSettings()
 """What replaying real sessions came to."""
-CLAUDE_CODE = MicrocompactSettings(keep=5, idle_seconds=3_600.0)
+CLAUDE_CODE = MicrocompactSettings(keep=5, idle_seconds=3_600.0, full=False)
 """The published numbers."""
 
 
@@ -119,7 +121,7 @@ def is_idle(warmth: Warmth, settings: MicrocompactSettings) -> bool:
 def _occasion(view: View, moment: Moment, settings: MicrocompactSettings) -> Reason | None:
     if settings.idle and is_idle(moment.warmth, settings) and not _is_done(view, moment.warmth):
         return "idle"
-    if not moment.fits:
+    if settings.full and not moment.fits:
         return "full"
     # No more can be old than was said: until a batch can have come together, nothing needs to be looked at.
     grown = view.estimate - moment.weighed
