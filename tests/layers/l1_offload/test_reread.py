@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,23 +13,22 @@ from nacre.layers.l1_offload.reread import Page, changes, page_of, row
 SPAN = r"lines? (\d+)(?:-(\d+))?"
 
 
-def shown(lines: list[str], *, first: int = 1, remark: str = "") -> str:
+def shown(lines: list[str], *, first: int = 1, remark: str | None = None, sign: str = "\t") -> str:
     """As Read shows them."""
-    rows = [row(first + n, line) for n, line in enumerate(lines)]
-    return "\n".join([*rows, *([remark] if remark else [])])
+    rows = [row(first + n, line, sign) for n, line in enumerate(lines)]
+    return "\n".join(rows if remark is None else [*rows, remark])
 
 
-def applied(before: str, text: str) -> str:
+def applied(before: str, text: str, sign: str = "\t") -> str:
     """What a careful reader makes of the earlier text and the changes, from the words alone."""
-    old = {number: line for number, _, line in (each.partition("\t") for each in before.split("\n"))}
-    old = {number.strip(): line for number, line in old.items()}
+    old = dict(re.findall(r"^ *([0-9]+)[\t→](.*)$", before, re.MULTILINE))
     rows: list[str] = []
     for each in text.split("\n"):
         if found := re.fullmatch(rf"\[{SPAN} as before(?:, where {SPAN} stood)?\]", each):
             now, _, then, _ = found.groups()
             start, end = int(now), int(found[2] or now)
             shift = int(then or now) - start
-            rows += [row(n, old[str(n + shift)]) for n in range(start, end + 1)]
+            rows += [row(n, old[str(n + shift)], sign) for n in range(start, end + 1)]
         elif not re.fullmatch(
             rf"\[new:\]|\[in place of the earlier {SPAN}:\]|\[the earlier {SPAN} gone\]", each
         ):
@@ -95,18 +95,38 @@ def test_a_file_that_is_mostly_new_is_sent_whole() -> None:
 
 def test_what_is_not_numbered_lines_is_left_alone() -> None:
     page = shown(["x"] * 50)
-    for other in (
-        "[The file is empty.]",
-        "",
-        "words",
-        page + "\nwords",
-        "     1\ta\n     3\tb",
-        "\tx",
-        "²\tx",
-    ):
+    for other in ("[The file is empty.]", "", "words", "\tx", "²\tx", "1 x", "->x", "9" * 5_000 + "\tx"):
         assert page_of(other) is None
         assert changes(other, page) is None and changes(page, other) is None
-    assert page_of("     7\tx\n[Stopped here.]") == Page(7, ("x",), "[Stopped here.]")
+
+
+@pytest.mark.parametrize(
+    "remark", [None, "", "[Stopped here.]", "\n<system-reminder>\nHm.\n</system-reminder>\n"]
+)
+def test_what_is_said_behind_the_lines_is_shown_as_it_is(remark: str | None) -> None:
+    old = [f"line {n}, long enough to matter" for n in range(60)]
+    new = old[:-1]
+    before, now = shown(old, remark="[earlier remark]"), shown(new, remark=remark)
+    assert page_of(now) == Page(1, tuple(new), remark)
+    found = changes(before, now)
+    assert found is not None
+    kept = applied(before, found.text)
+    assert kept == now
+
+
+def test_numbers_that_do_not_follow_each_other_are_no_lines_of_ours() -> None:
+    assert page_of("     1\ta\n     3\tb") == Page(1, ("a",), "     3\tb")
+
+
+@given(st.sampled_from("\t→"), st.sampled_from("\t→"), st.integers(0, 59))
+def test_either_way_to_write_numbers_is_read_and_the_new_one_is_kept(then: str, now: str, at: int) -> None:
+    """Sessions of Claude Code are resumed, and replayed, with an arrow behind the number."""
+    old = [f"line {n}\t→ of some length" for n in range(60)]
+    new = [*old[:at], "changed", *old[at + 1 :]]
+    before, after = shown(old, sign=then), shown(new, sign=now)
+    found = changes(before, after)
+    assert found is not None and found.lines == 1
+    assert applied(before, found.text, now) == after
 
 
 def test_lines_that_all_repeat_cost_no_more_than_others() -> None:

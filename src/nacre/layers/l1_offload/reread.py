@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -9,18 +10,19 @@ from dataclasses import dataclass
 
 WORTH = 0.5
 """Of the whole text: a list of changes longer than this is harder to follow than the text itself."""
-
-MAX_NUMBER_CHARS = 20
-"""No file has more lines than this many digits can count."""
+_NUMBERED = re.compile(r" *([0-9]{1,15})([\t→])")
+"""How the first line begins: nacre's own Read sets a tab behind the number, Claude Code's an arrow."""
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Numbered lines as Read gives them, and its closing remark if it made one."""
+    """Numbered lines as Read gives them, and what it says behind them, if anything."""
 
     first: int
     lines: tuple[str, ...]
-    remark: str = ""
+    remark: str | None = None
+    sign: str = "\t"
+    """What stands between a number and its line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,36 +52,37 @@ def changes(before: str, now: str) -> Changes | None:
             shown.append(f"[the earlier {was} gone]")
         else:
             shown.append(f"[in place of the earlier {was}:]" if start < end else "[new:]")
-            shown += [row(new.first + n, new.lines[n]) for n in range(begin, stop)]
-    text = "\n".join([*shown, *([new.remark] if new.remark else [])])
+            shown += [row(new.first + n, new.lines[n], new.sign) for n in range(begin, stop)]
+    text = "\n".join(shown if new.remark is None else [*shown, new.remark])
     return Changes(text, count) if len(text) < len(now) * WORTH else None
 
 
 def page_of(text: str) -> Page | None:
-    """Numbered lines taken apart; nothing for what is not exactly that."""
-    if not is_numbered(text):
+    """Numbered lines taken apart; nothing for what does not begin with one."""
+    begins = _NUMBERED.match(text)
+    if begins is None:
         return None
+    first, sign = int(begins[1]), begins[2]
     rows = text.split("\n")
-    first = int(rows[0].partition("\t")[0])
     lines: list[str] = []
     for number, each in enumerate(rows, start=first):
-        mark = row(number, "")
+        mark = row(number, "", sign)
         if not each.startswith(mark):
-            is_remark = number == first + len(rows) - 1 and each.startswith("[")
-            return Page(first, tuple(lines), each) if is_remark else None
+            break
         lines.append(each[len(mark) :])
-    return Page(first, tuple(lines))
+    # Whatever follows is always shown as it is, so that it need not be understood.
+    behind = rows[len(lines) :]
+    return Page(first, tuple(lines), "\n".join(behind) if behind else None, sign) if lines else None
 
 
 def is_numbered(text: str) -> bool:
     """Whether a text begins as numbered lines do."""
-    head, tab, _ = text[:MAX_NUMBER_CHARS].partition("\t")
-    return bool(tab) and head.isascii() and head.strip().isdecimal()
+    return _NUMBERED.match(text) is not None
 
 
-def row(number: int, line: str) -> str:
+def row(number: int, line: str, sign: str = "\t") -> str:
     """A line as Read shows it."""
-    return f"{number:>6}\t{line}"
+    return f"{number:>6}{sign}{line}"
 
 
 def _span(start: int, end: int) -> str:
