@@ -98,6 +98,7 @@ def _cost(_: str, scene: Scene) -> Ending:
     from nacre.cli.context import print_layers
 
     meter, usage = scene.session.meter, scene.session.meter.usage
+    warm = ("of that to keep the cache warm", f"${meter.refresh_usd:.4f}")
     print_table(
         [
             ("requests", str(meter.requests)),
@@ -107,7 +108,7 @@ def _cost(_: str, scene: Scene) -> Ending:
             ("output", human_count(usage.output)),
             ("cache hit rate", f"{usage.hit_rate:.1%}"),
             ("money", f"${meter.cost_usd:.4f}"),
-            ("of that to keep the cache warm", f"${meter.refresh_usd:.4f}"),
+            *([warm] if meter.refresh_usd else []),
         ],
         right=(1,),
     )
