@@ -11,11 +11,13 @@ import pytest
 
 from nacre.agents.agent import Agent
 from nacre.agents.clearing import Clearing
+from nacre.agents.opening import open_agent
 from nacre.agents.session import Base, Session, SessionSettings
 from nacre.layers.l2_microcompact import NACRE, MicrocompactSettings
 from nacre.messages.events import Event, Notice
 from nacre.messages.records import Noted, Record
 from nacre.messages.view import View
+from nacre.settings import load
 from nacre.store.results import Shelf
 from nacre.testing import FrozenClock, ScriptedProvider, call, say, think, together
 from nacre.tools.base import tool
@@ -197,3 +199,51 @@ async def test_without_a_clear_nothing_is_said_or_written(
     script_of(provider, 25)
     assert notices(await played(agent, "go")) == []
     assert not (tmp_path / "none").exists()
+
+
+@MOVES
+async def test_a_tool_of_ones_own_takes_part_only_when_it_says_so(
+    clock: FrozenClock, tmp_path: Path, home: Path
+) -> None:
+    """Layer 2: and the switch turns it off for all."""
+
+    @tool(read_only=True)
+    async def look_up(n: int) -> str:
+        """Answers at length."""
+        return words(n)
+
+    cleared: list[int] = []
+    for clearable, switch in ((True, "true"), (False, "true"), (True, "false")):
+        provider = ScriptedProvider()
+        provider.script(*(call("look_up", n=n) for n in range(25)), say("done"), say("yes"))
+        settings = load(tmp_path, {"NACRE_HOME": str(home), "NACRE_CLEAR_IDLE": switch}, cli={"model": FREE})
+        own = [replace(look_up, clearable=clearable)]
+        async with open_agent(settings, provider=provider, tools=own, clock=clock) as ready:
+            await played(ready.agent, "go")
+            clock.advance(301)
+            await played(ready.agent, "and now?")
+            cleared.append(len(clears(ready.agent)))
+    assert cleared == [1, 0, 0]
+
+
+@MOVES
+async def test_the_model_pins_only_where_that_is_asked_for(
+    clock: FrozenClock, tmp_path: Path, home: Path
+) -> None:
+    """Layer 2: what is pinned outlives the pause; nobody is asked before a pin."""
+    (tmp_path / "spec.txt").write_text(words(7), encoding="utf-8")
+    for wanted in ("true", "false"):
+        provider = ScriptedProvider()
+        pins = [call("Pin", about="spec.txt")] if wanted == "true" else []
+        read = call("Read", file_path=str(tmp_path / "spec.txt"))
+        more = [call("Grep", pattern=f"result {n}") for n in range(25)]
+        provider.script(read, *pins, *more, say("done"), say("yes"))
+        given = {"NACRE_HOME": str(home), "NACRE_MICROCOMPACT_PIN_TOOL": wanted}
+        settings = load(tmp_path, given, cli={"model": FREE})
+        async with open_agent(settings, provider=provider, clock=clock) as ready:
+            await played(ready.agent, "go")
+            clock.advance(301)
+            await played(ready.agent, "and now?")
+        offered = [str(one["name"]) for one in provider.requests[0].tools]
+        assert ("Pin" in offered) == (wanted == "true")
+        assert (words(7)[:200] in json.dumps(provider.requests[-1].messages)) == (wanted == "true")

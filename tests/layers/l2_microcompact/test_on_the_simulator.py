@@ -195,3 +195,27 @@ async def test_what_is_declared_is_sent_the_same_in_every_request(
     assert configs[-1]["edits"][0]["keep"] == {"type": "thinking_turns", "value": 1}  # type: ignore[index, call-overload]
     kinds = {str(edit["type"]) for one in sim.log for edit in one.applied_edits}
     assert kinds == {"clear_thinking_20251015", "clear_tool_uses_20250919"}
+
+
+@MOVES
+async def test_clearing_where_it_pays_costs_less_on_a_warm_cache(tmp_path: Path) -> None:
+    """C12, C31c: the whole bill of a long session without a pause, by the provider's own rules."""
+    bills: dict[str, float] = {}
+    for economic in ("true", "false"):
+        switched = {
+            "NACRE_CLEAR_ECONOMIC": economic,
+            "NACRE_MICROCOMPACT_KEEP": "3",
+            "NACRE_MICROCOMPACT_MIN_GAIN_USD": "0.01",
+        }
+        script = looking(60)
+        async with (
+            Simulator(script) as sim,
+            talking(sim, tmp_path / f"work-{economic}", **switched) as ready,
+        ):
+            await say(ready.agent, "look")
+            reasons = [note.fact("reason") for note in ready.agent.session.view.noted("clear")]
+        assert_accepted(sim.log)
+        assert set(reasons) == ({"economic"} if economic == "true" else set())
+        assert len(reasons) < 5
+        bills[economic] = cost(sim.log)
+    assert bills["true"] < 0.9 * bills["false"]
