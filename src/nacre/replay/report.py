@@ -7,6 +7,7 @@ from statistics import median
 
 from nacre.cache.rules import profile
 from nacre.messages.blocks import JsonObject
+from nacre.replay.recorded import PACE
 from nacre.replay.run import Terms
 from nacre.replay.schema import Recorded, Tally
 
@@ -126,7 +127,9 @@ def _grounds(sessions: Sequence[Recorded], terms: Terms) -> list[str]:
         lines.append("The recordings hold no usage, so that token counts are bare estimates by size.")
     timeless = sum(not one.has_times for one in sessions)
     if timeless:
-        lines.append(f"{timeless:,} recordings hold no times; a request every 20 seconds is assumed.")
+        which = "1 recording holds" if timeless == 1 else f"{timeless:,} recordings hold"
+        pace = PACE.total_seconds()
+        lines.append(f"{which} no times; a request every {pace:g} seconds is assumed, and no pauses.")
     return lines
 
 
