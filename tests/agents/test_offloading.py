@@ -123,6 +123,26 @@ async def test_files_that_are_gone_are_told_once_at_the_tail(work: Path) -> None
         assert await said(ready, "again") == []
 
 
+async def test_files_that_came_along_to_another_place_are_pointed_to_there(work: Path) -> None:
+    """C8: a home that is copied to another machine; what did not come along is gone."""
+    provider = ScriptedProvider(
+        [call("Bash", **LONG), call("Bash", command="seq 2 5000"), "done", "one", "two"]
+    )
+    async with opened(work, provider) as ready:
+        await said(ready)
+    elsewhere = work.parent / "elsewhere"
+    (work.parent / "home").rename(elsewhere)
+    kept, lost = sorted(elsewhere.glob("projects/*/*/tool-results/*"))
+    lost.unlink()
+    async with opened(work, provider, session="latest", NACRE_HOME=str(elsewhere)) as ready:
+        moved, gone = await said(ready, "hello")
+        assert str(kept.parent) in moved and gone.startswith("1 file of earlier tool results is gone")
+        assert lost.name in gone
+    assert str(kept.parent).encode() in provider.sent[3].split(b"hello")[1]
+    async with opened(work, provider, session="latest", NACRE_HOME=str(elsewhere)) as ready:
+        assert await said(ready, "again") == []
+
+
 async def test_what_is_on_disk_is_read_back_without_a_question_and_never_offloaded_again(work: Path) -> None:
     """C8: with ranges, with grep, with cut; and only what reads is free."""
     questions: list[Question] = []

@@ -26,7 +26,10 @@ from nacre.tools.base import Tool
 
 GONE = "offload_gone"
 """The kind of note that says which files that the model was pointed to are no longer there: calls."""
+MOVED = "offload_moved"
+"""The kind of note that says where files are now that the model was pointed to elsewhere: folder."""
 RESULTS_GONE = prompts.load(__package__, "results_gone")
+RESULTS_MOVED = prompts.load(__package__, "results_moved")
 NAMED_FILES = 5
 """So many of the missing files are named; who needs another one finds out by reading it."""
 
@@ -74,8 +77,7 @@ class Offloader:
         told, self._untold = self._untold, []
         if self._looks_for_files and not any(isinstance(block, ToolResult) for block in said.blocks):
             self._looks_for_files = False
-            gone = await asyncio.to_thread(_gone, view)
-            return [*told, *([_told_gone(gone)] if gone else [])]
+            return [*told, *await asyncio.to_thread(_amiss, view, self._shelf)]
         return told
 
 
@@ -107,12 +109,25 @@ def _pointed_to(view: View, home: Path) -> set[Path]:
     return {place for place in named if place.name == FOLDER and place.is_relative_to(home / "projects")}
 
 
-def _gone(view: View) -> dict[str, str]:
-    """The files by call that pointers in view name and that are not there; those told before are left out."""
+def _amiss(view: View, shelf: Shelf) -> list[Extra]:
+    """What there is to tell about files that are not where pointers in view say; each is told once."""
     told = {call for note in view.noted(GONE) for call in _calls(note.fact("calls"))}
     standing = {result.call_id for result in _results(view) if _is_pointer(result)} - told
     paths = {str(note.fact("call")): str(note.fact("path")) for note in view.noted(OFFLOAD)}
-    return {call: path for call, path in paths.items() if call in standing and not Path(path).is_file()}
+    lost = {call: path for call, path in paths.items() if call in standing and not Path(path).is_file()}
+    # A home that was copied to another place, or to another machine, brings them along.
+    here = {path.path.name for path in shelf.held()} if lost else set()
+    gone = {call: path for call, path in lost.items() if Path(path).name not in here}
+    extras = [_told_gone(gone)] if gone else []
+    was_told = any(note.fact("folder") == str(shelf.folder) for note in view.noted(MOVED))
+    return extras if len(gone) == len(lost) or was_told else [_told_moved(shelf), *extras]
+
+
+def _told_moved(shelf: Shelf) -> Extra:
+    folder = str(shelf.folder)
+    notice = f"Files of earlier tool results are now in {folder}; the model was told."
+    text = prompts.render(RESULTS_MOVED, folder=folder)
+    return Extra(kind=MOVED, text=text, facts={"folder": folder}, notice=notice)
 
 
 def _told_gone(gone: Mapping[str, str]) -> Extra:
