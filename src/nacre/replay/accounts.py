@@ -98,7 +98,9 @@ class AnthropicAccounts:
         self._count = counted(ratio)
         self._entries: Mapping[bytes, Entry] = {}
         self._known: dict[tuple[int, str], _Block] = {}
-        """The last request's blocks by identity and role; each holds its wire form, and so its identity."""
+        """Blocks by identity and role; each holds its wire form, so that no other can take its identity."""
+        self._messages: dict[int, tuple[JsonObject, list[_Block]]] = {}
+        """The last request's messages by identity, held themselves for the same reason."""
         self._last = _Laid([], [], [], [], {}, 0)
         self._whole: Sequence[_Block] = ()
         """The last request before anything was stripped from it."""
@@ -135,17 +137,28 @@ class AnthropicAccounts:
         )
 
     def _blocks(self, sent: Sent) -> list[_Block]:
-        known: dict[tuple[int, str], _Block] = {}
-        found: list[_Block] = []
-        for level, role, wire in _wires(sent):
-            key = (id(wire), role)
-            one = self._known.get(key)
-            if one is None:
-                rendered = render(wire, level=level, role=role, at=(0, 0), count=self._count)
-                one = _Block(rendered, _is_special(rendered))
-            known[key] = one
-            found.append(one)
-        self._known = known
+        """Every block in order; a message that was in the last request is not looked into again."""
+        found = [self._block(wire, level, role) for level, role, wire in _head(sent)]
+        live: dict[int, tuple[JsonObject, list[_Block]]] = {}
+        for message in sent.messages:
+            known = self._messages.get(id(message))
+            content = message["content"]
+            if known is None or len(known[1]) != (len(content) if isinstance(content, list) else 1):
+                role = str(message["role"])
+                known = (message, [self._block(wire, "messages", role) for wire in blocks_of(content)])
+            live[id(message)] = known
+            found += known[1]
+        self._messages = live
+        if len(self._known) > MAX_STALE * len(found):
+            self._known = {(id(one.rendered.wire), one.rendered.role): one for one in found}
+        return found
+
+    def _block(self, wire: JsonObject, level: Level, role: str) -> _Block:
+        key = (id(wire), role)
+        found = self._known.get(key)
+        if found is None:
+            rendered = render(wire, level=level, role=role, at=(0, 0), count=self._count)
+            found = self._known[key] = _Block(rendered, _is_special(rendered))
         return found
 
     def _is_broken(self, now: Sequence[_Block]) -> bool:
@@ -192,11 +205,14 @@ class OpenAIAccounts:
         return round(openai_rules.estimate(wire) * self._ratio)
 
 
+MAX_STALE = 4
+"""So many times a request's blocks are remembered before those that left the conversation are forgotten."""
 SWITCHES = Switches()
 """What the documentation leaves open stands as the simulator assumes it."""
 
 
-def _wires(sent: Sent) -> Iterator[tuple[Level, str, JsonObject]]:
+def _head(sent: Sent) -> Iterator[tuple[Level, str, JsonObject]]:
+    """Tools and system, in the order in which they are read."""
     web = [tool for tool in sent.tools if str(tool.get("type", "")).startswith(WEB_TOOLS)]
     for tool in sent.tools:
         if tool not in web:
@@ -205,13 +221,6 @@ def _wires(sent: Sent) -> Iterator[tuple[Level, str, JsonObject]]:
         yield "system", "", tool
     for block in sent.system:
         yield "system", "system", block
-    for message in sent.messages:
-        role = str(message["role"])
-        content = message["content"]
-        # As it stands where it can be: a list made anew would hide that its blocks are the same objects.
-        for part in content if isinstance(content, list) else blocks_of(content):
-            if isinstance(part, dict):
-                yield "messages", role, part
 
 
 def _is_special(block: Rendered) -> bool:
