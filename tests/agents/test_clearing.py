@@ -13,7 +13,7 @@ from nacre.agents.agent import Agent
 from nacre.agents.clearing import Clearing
 from nacre.agents.opening import open_agent
 from nacre.agents.session import Base, Session, SessionSettings
-from nacre.layers.l2_microcompact import NACRE, MicrocompactSettings
+from nacre.layers.l2_microcompact.policy import NACRE, MicrocompactSettings
 from nacre.messages.events import Event, Notice
 from nacre.messages.records import Noted, Record
 from nacre.messages.view import View

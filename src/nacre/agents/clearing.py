@@ -10,18 +10,16 @@ from pathlib import Path
 from nacre.agents.fit import Pressure
 from nacre.agents.hands import Hands
 from nacre.agents.session import Session
-from nacre.layers.l2_microcompact import (
-    CLEAR,
+from nacre.layers.l2_microcompact.microcompact import CLEAR, Outcome, microcompact, pointer_tokens
+from nacre.layers.l2_microcompact.policy import (
     NACRE,
+    WEIGHED_AGAIN,
     Decision,
     MicrocompactSettings,
     Moment,
-    Outcome,
     due,
-    microcompact,
-    pointer_tokens,
+    kept_from,
 )
-from nacre.layers.l2_microcompact.policy import WEIGHED_AGAIN, kept_from
 from nacre.messages.blocks import JsonObject
 from nacre.messages.records import Noted, Record, Said
 from nacre.messages.view import View

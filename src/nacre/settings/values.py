@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 from nacre.cache.warming import WarmingSettings
 from nacre.errors import ConfigError
 from nacre.layers.l1_offload.policy import OffloadSettings
-from nacre.layers.l2_microcompact.policy import MicrocompactSettings
+from nacre.layers.l2_microcompact.tuning import MicrocompactSettings
 from nacre.messages.blocks import JsonObject
 
 Switch: TypeAlias = "bool | Literal['auto']"

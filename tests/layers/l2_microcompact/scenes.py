@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from nacre.cache.rules import profile
 from nacre.cache.warmth import Warmth
-from nacre.layers.l2_microcompact import Moment
+from nacre.layers.l2_microcompact.policy import Moment
 from nacre.messages.blocks import Block, Text, Thinking, ToolCall, ToolResult
 from nacre.messages.records import Noted, Record, Said
 from nacre.messages.view import View

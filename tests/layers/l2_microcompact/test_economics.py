@@ -15,8 +15,9 @@ from nacre.agents.session import Base, Session
 from nacre.cache.anthropic_rules import Cache, Call, simulate
 from nacre.cache.rules import ModelProfile, PriceTier, profile
 from nacre.cache.warmth import Warmth
-from nacre.layers.l2_microcompact import NACRE, Decision, Moment, due, microcompact
 from nacre.layers.l2_microcompact.economics import Rewrite, pace, weigh
+from nacre.layers.l2_microcompact.microcompact import microcompact
+from nacre.layers.l2_microcompact.policy import NACRE, Decision, Moment, due
 from nacre.messages.blocks import Text, ToolCall, ToolResult
 from nacre.messages.records import Record, Said
 from nacre.messages.view import View

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from nacre.errors import StoreError
-from nacre.layers.l2_microcompact import CLEAR, NACRE, due, microcompact
+from nacre.layers.l2_microcompact.microcompact import CLEAR, microcompact
+from nacre.layers.l2_microcompact.policy import NACRE, due
 from nacre.messages.blocks import Image, Opaque, Text, Thinking, ToolCall, ToolResult
 from nacre.messages.jsonl import Envelope, decode, encode
 from nacre.messages.records import Noted, Replaced, Said

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nacre.layers.l2_microcompact import CLAUDE_CODE, CLEAR, NACRE, Moment, due
+from nacre.layers.l2_microcompact.microcompact import CLEAR
+from nacre.layers.l2_microcompact.policy import CLAUDE_CODE, NACRE, Moment, due
 from nacre.messages.blocks import Text, ToolCall, ToolResult
 from nacre.messages.records import Change, Replaced, ResultOf, Said
 from nacre.messages.results import answered

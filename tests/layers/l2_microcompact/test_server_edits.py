@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from nacre.layers.l2_microcompact import NACRE
+from nacre.layers.l2_microcompact.policy import NACRE
 from nacre.layers.l2_microcompact.server_edits import (
     deleted,
     edit_due,

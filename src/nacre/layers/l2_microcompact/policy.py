@@ -10,54 +10,18 @@ from nacre.cache.rules import ModelProfile
 from nacre.cache.warmth import Warmth
 from nacre.layers.l2_microcompact.choice import CLEARED, Choice, choose
 from nacre.layers.l2_microcompact.economics import Rewrite, pace, weigh
+from nacre.layers.l2_microcompact.tuning import CLAUDE_CODE, CLEARABLE, NACRE, MicrocompactSettings
 from nacre.messages.blocks import JsonObject, Thinking, ToolResult
 from nacre.messages.pairing import Item
 from nacre.messages.view import View
 
-CLEARABLE = frozenset({"Read", "Bash", "Grep", "Glob", "WebSearch", "WebFetch", "Edit", "Write"})
-"""Tools whose results can be had again; what others answer is not ours to judge, unless they opt in."""
+__all__ = ["CLAUDE_CODE", "CLEARABLE", "NACRE", "Decision", "MicrocompactSettings", "Moment", "Reason", "due"]
 
 WEIGHED_AGAIN = 4
 """A clear that did not pay is weighed again after a quarter of a batch: what it saves grows no faster."""
 
 Reason = Literal["idle", "full", "economic", "cliff"]
 """The cache is cold; it does not fit; a warm rewrite pays; it pays because a dearer price is left behind."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MicrocompactSettings:
-    """When old results are cleared, and how many stay."""
-
-    idle: bool = True
-    """Clear when the provider's cache has gone cold: the prefix must be paid again anyway."""
-    keep: int = 20
-    """The newest results that stay; at least one always does."""
-    idle_seconds: float | None = None
-    """A pause that counts as cold whatever the provider says; unset, its cache's own lifetime."""
-    economic: bool = False
-    """Clear on a warm cache, too, when the arithmetic says that it pays (C12)."""
-    min_gain_usd: float = 0.10
-    """A smaller expected gain is not worth the break in the cache."""
-    batch_tokens: int = 20_000
-    """Least a clear on a warm cache takes: after one, so much must have grown old before the next."""
-    full: bool = True
-    """Clear when nothing fits any more, before a dearer layer is asked."""
-    full_share: float = 0.05
-    """Least part of a request that does not fit which a clear must free: less would not last a turn."""
-    server_after: int = 20
-    """So many results may come together before the provider is told to delete old ones from its cache."""
-    server_keep: int = 5
-    """The newest results it is not told to delete."""
-    tools: frozenset[str] = CLEARABLE
-    """Tools whose results may go."""
-    pin_tool: bool = False
-    """Offer the model a tool that pins results; off, because its definition is paid for in every request."""
-
-
-NACRE = MicrocompactSettings()
-"""What replaying real sessions came to."""
-CLAUDE_CODE = MicrocompactSettings(keep=5, idle_seconds=3_600.0, full=False)
-"""The published numbers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

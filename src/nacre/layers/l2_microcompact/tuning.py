@@ -1,0 +1,44 @@
+"""When old results are cleared, and how many stay: settings, read before anything else is loaded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+CLEARABLE = frozenset({"Read", "Bash", "Grep", "Glob", "WebSearch", "WebFetch", "Edit", "Write"})
+"""Tools whose results can be had again; what others answer is not ours to judge, unless they opt in."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MicrocompactSettings:
+    """When old results are cleared, and how many stay."""
+
+    idle: bool = True
+    """Clear when the provider's cache has gone cold: the prefix must be paid again anyway."""
+    keep: int = 20
+    """The newest results that stay; at least one always does."""
+    idle_seconds: float | None = None
+    """A pause that counts as cold whatever the provider says; unset, its cache's own lifetime."""
+    economic: bool = False
+    """Clear on a warm cache, too, when the arithmetic says that it pays (C12)."""
+    min_gain_usd: float = 0.10
+    """A smaller expected gain is not worth the break in the cache."""
+    batch_tokens: int = 20_000
+    """Least a clear on a warm cache takes: after one, so much must have grown old before the next."""
+    full: bool = True
+    """Clear when nothing fits any more, before a dearer layer is asked."""
+    full_share: float = 0.05
+    """Least part of a request that does not fit which a clear must free: less would not last a turn."""
+    server_after: int = 20
+    """So many results may come together before the provider is told to delete old ones from its cache."""
+    server_keep: int = 5
+    """The newest results it is not told to delete."""
+    tools: frozenset[str] = CLEARABLE
+    """Tools whose results may go."""
+    pin_tool: bool = False
+    """Offer the model a tool that pins results; off, because its definition is paid for in every request."""
+
+
+NACRE = MicrocompactSettings()
+"""What replaying real sessions came to."""
+CLAUDE_CODE = MicrocompactSettings(keep=5, idle_seconds=3_600.0, full=False)
+"""The published numbers."""
