@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
@@ -147,6 +148,18 @@ def test_a_session_waits_after_its_last_reply_as_in_any_pause() -> None:
     assert left.sides > closed.sides
     timeless = replace(session, has_times=False)
     assert under(replace(NONE, warming=warming), timeless).tally.sides == 0
+
+
+def test_a_long_wait_inside_a_turn_is_kept_warm_only_where_that_is_asked_for() -> None:
+    """A question to the person, a tool that takes long: the product does not refresh there."""
+    steps = rounds(12, chars=9_000, turn=50).steps
+    slow = tuple(
+        replace(step, at=step.at + timedelta(seconds=400 * (i // 6))) for i, step in enumerate(steps)
+    )
+    session = Recorded(name="slow", steps=slow, base_tokens=20_000)
+    maker = replace(NONE, warming=WarmingSettings(max_share=1.0), waits_at_end=False)
+    assert under(maker, session).tally.sides == 0
+    assert under(replace(maker, warms_in_turns=True), session).tally.sides == 1
 
 
 def test_a_longer_lifetime_is_written_at_its_own_price() -> None:

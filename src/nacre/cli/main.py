@@ -41,9 +41,7 @@ COMMANDS = {
     ),
     "memory": Entry("nacre.cli.memory", "memory", "Keep, find, change and carry memories."),
     "recall": Entry("nacre.cli.recall", "recall", "Show which memories a message would get, and why."),
-    "replay": Entry(
-        "nacre.cli.replay", "replay", "Show what recorded sessions would cost, and what stays in view."
-    ),
+    "replay": Entry("nacre.cli.replay", "replay", "Compare what recorded sessions cost under policies."),
     "sessions": Entry(
         "nacre.cli.sessions", "sessions", "List, show, search, check, import and export sessions."
     ),

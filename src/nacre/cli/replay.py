@@ -29,7 +29,7 @@ MIN_WINDOW = 8_000
 """Below this no agent's system prompt fits."""
 
 
-@click.command(short_help="Show what recorded sessions would cost, and what stays in view.")
+@click.command(short_help="Compare what recorded sessions cost under policies.")
 @click.argument("recordings", nargs=-1, required=True, metavar="FILE|FOLDER|ID...")
 @click.option(
     "--policy",

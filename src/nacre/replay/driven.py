@@ -56,6 +56,8 @@ class Drive:
     """Output tokens of a request for a summary."""
     warming: WarmingSettings | None = None
     """How the cache is kept warm while the person is away; None: it is not."""
+    warms_in_turns: bool = False
+    """Refresh in pauses inside a turn, too: a question to the person, a tool that takes long."""
     waits_at_end: bool = True
     """After its last reply a session waits like in any pause: no log tells that it was closed."""
 
@@ -112,7 +114,8 @@ class Driven:
         self._actions.append(Action("refresh"))
 
     async def _ask(self, step: Step) -> Asked:
-        if self._warmer is not None and self._last is not None and step.starts_turn:
+        is_waited_for = step.starts_turn or self.drive.warms_in_turns
+        if self._warmer is not None and self._last is not None and is_waited_for:
             await self._warmer.wait(step.at)
         self.clock.at = step.at
         # Of the processor, not of the wall: what else runs on the machine is not the policy's work.

@@ -37,6 +37,7 @@ class Ladder:
     compact_percent: float | None = None
     """Where in the effective window it begins; None: as C3 says."""
     warming: WarmingSettings | None = None
+    warms_in_turns: bool = False
     waits_at_end: bool = True
 
     def start(self, setting: Setting) -> Policy:
@@ -47,6 +48,7 @@ class Ladder:
             is_endless=self.compaction is None,
             summary_tokens=self.compaction.summary_tokens if self.compaction else 0,
             warming=self.warming,
+            warms_in_turns=self.warms_in_turns,
             waits_at_end=self.waits_at_end,
         )
         driven = Driven(setting, drive)
