@@ -138,7 +138,7 @@ RELEVANCE: dict[str, float] = {
 """A logistic regression on the tuning halves of all sets, with memories of every size, every set weighing
 alike. What nothing answers: questions put to other stores, many with the names of the people there in place
 of those asked about. `bias` and `named` are moved so that the cut stands at one half: where, cross-validated,
-2.7 points of any@5 are lost on LoCoMo (the bar is 3) and 95 % of recall@5 or more is kept on every set."""
+3 points of any@5 are lost on LoCoMo (the bar) and 95 % of recall@5 or more is kept on every set."""
 
 RELEVANCE_BY_MEANING: dict[str, float] = {
     "score_of_words": 0.214,
@@ -153,8 +153,9 @@ RELEVANCE_BY_MEANING: dict[str, float] = {
     "similar_long": 2.006,
     "bias": -4.195,
 }
-"""The same where the first picks have vectors, learnt with their likeness beside the words. `named` is moved,
-too: by meaning, a question that names somebody is cut at another place than others."""
+"""The same where the first picks have vectors, learnt with the cosine of the likest of them beside the words
+(on rankings by plain cosine, not less what all files share). It keeps 94 % of recall@5 of LoCoMo's sessions,
+more of every other set."""
 
 MATCH: dict[str, float] = {
     "score": 0.215,
