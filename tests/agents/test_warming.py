@@ -20,7 +20,7 @@ from nacre.agents.session import Base, Session, SessionSettings
 from nacre.agents.warming import Warmer, can_refresh, kept_warm
 from nacre.cache.lifetime import LIFETIME
 from nacre.cache.rules import cost, profile
-from nacre.cache.warming import WarmingSettings
+from nacre.cache.warming_settings import WarmingSettings
 from nacre.cli.loop_thread import LoopThread
 from nacre.errors import Overloaded
 from nacre.messages.blocks import Message, Text
@@ -31,7 +31,8 @@ from nacre.providers.anthropic import AnthropicProvider
 from nacre.providers.base import Capabilities, Request
 from nacre.settings import load
 from nacre.sim import Exchange, SimClock, Simulator
-from nacre.testing import FrozenClock, ScriptedProvider, say, together
+from nacre.testing import FrozenClock, ScriptedProvider, call, say, together
+from nacre.tools.base import Tool, tool
 from tests.stories.scenes import bare, environment
 
 MODEL = "claude-sonnet-5-5"
@@ -261,16 +262,35 @@ class Alone:
             await asyncio.sleep(0)
 
 
+def slow_tool(provider: ScriptedProvider) -> Tool:
+    """One that is done only when more was asked of the provider meanwhile."""
+
+    @tool
+    async def wait() -> str:
+        """Take long."""
+        asked = provider.calls
+        while provider.calls == asked:
+            await asyncio.sleep(0)
+        return "done"
+
+    return wait
+
+
 def alone(
-    clock: FrozenClock, *replies: object, refreshes: bool = True, ttl: str = "5m", model: str = MODEL
+    clock: FrozenClock,
+    *replies: object,
+    refreshes: bool = True,
+    ttl: str = "5m",
+    model: str = MODEL,
+    provider: ScriptedProvider | None = None,
 ) -> Alone:
-    provider = ScriptedProvider(
+    provider = provider or ScriptedProvider(
         [together("hello", usage=CACHED), *replies],  # type: ignore[list-item]
         capabilities=Capabilities(refreshes=refreshes, cache_markers=True),
     )
     settings = SessionSettings(cache_ttl=ttl)  # type: ignore[arg-type]
     session = Session(Base.of(model, "system", []), settings=settings, clock=clock)
-    agent = Agent(session, provider)
+    agent = Agent(session, provider, [slow_tool(provider)])
 
     async def sleep(seconds: float) -> None:
         clock.advance(seconds)
@@ -278,7 +298,8 @@ def alone(
 
     warmer = Warmer(session, provider, settings=WarmingSettings(max_share=1.0), sleep=sleep)
     agent.before_turn.append(warmer.rest)
-    agent.after_turn.append(warmer.begin)
+    session.on_heard.append(warmer.begin)
+    session.before_asking.append(warmer.rest)
     return Alone(agent, warmer, provider, clock)
 
 
@@ -287,6 +308,21 @@ def refreshed(usage: Usage) -> object:
 
 
 READ = refreshed(Usage(cache_read=50_000, input=5))
+
+
+async def test_the_cache_is_kept_warm_while_a_tool_takes_long(clock: FrozenClock) -> None:
+    """C8b: an open question or a long command is a pause like any other; the next request ends it."""
+    provider = ScriptedProvider(
+        [together(call("wait"), usage=CACHED), READ, say("done")],  # type: ignore[list-item]
+        capabilities=Capabilities(refreshes=True, cache_markers=True),
+    )
+    one = alone(clock, provider=provider)
+    one.warmer.settings = replace(one.warmer.settings, max_refreshes=1)
+    await one.say("hi")
+    assert [request.max_tokens for request in one.provider.requests] == [8_192, 0, 8_192]
+    notes = one.agent.session.view.noted(SIDE_QUERY)
+    assert [note.fact("purpose") for note in notes] == [KEEP_WARM]
+    await one.warmer.rest()
 
 
 async def test_a_failure_ends_it_for_the_pause_and_nobody_is_told(

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from nacre.cache.pauses import USUAL, Pauses
 from nacre.cache.rules import PriceTier, profile
-from nacre.cache.warming import Pause, Prefix, Spent, WarmingSettings, is_worth, refresh_in
+from nacre.cache.warming import Pause, Prefix, Spent, is_worth, refresh_in
+from nacre.cache.warming_settings import WarmingSettings
 
 SONNET = profile("claude-sonnet-5-5")
 OPUS_5 = profile("claude-opus-5")

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from nacre.cache.warming import WarmingSettings
+from nacre.cache.warming_settings import WarmingSettings
 from nacre.errors import ConfigError
 from nacre.messages.blocks import JsonObject, Text, ToolCall, ToolResult
 from nacre.messages.tokens import estimate_text
@@ -150,16 +150,16 @@ def test_a_session_waits_after_its_last_reply_as_in_any_pause() -> None:
     assert under(replace(NONE, warming=warming), timeless).tally.sides == 0
 
 
-def test_a_long_wait_inside_a_turn_is_kept_warm_only_where_that_is_asked_for() -> None:
-    """A question to the person, a tool that takes long: the product does not refresh there."""
+def test_a_long_wait_inside_a_turn_is_kept_warm_too() -> None:
+    """C8b: a question to the person or a tool that takes long is a pause like any other."""
     steps = rounds(12, chars=9_000, turn=50).steps
     slow = tuple(
         replace(step, at=step.at + timedelta(seconds=400 * (i // 6))) for i, step in enumerate(steps)
     )
     session = Recorded(name="slow", steps=slow, base_tokens=20_000)
     maker = replace(NONE, warming=WarmingSettings(max_share=1.0), waits_at_end=False)
-    assert under(maker, session).tally.sides == 0
-    assert under(replace(maker, warms_in_turns=True), session).tally.sides == 1
+    assert under(maker, session).tally.sides == 1
+    assert under(replace(maker, warming=None), session).tally.sides == 0
 
 
 def test_a_longer_lifetime_is_written_at_its_own_price() -> None:

@@ -32,8 +32,6 @@ class Agent:
         self.limits = limits
         self.before_turn: list[Callable[[], Awaitable[None]]] = []
         """What must come to rest before a turn begins."""
-        self.after_turn: list[Callable[[], None]] = []
-        """What begins once the person is waited for."""
         self._turn: AsyncGenerator[Event, None] | None = None
 
     async def run(self, text: str | None) -> AsyncGenerator[Event, None]:
@@ -48,14 +46,10 @@ class Agent:
         session = self.session
         played = turn(session, self.provider, text, tools=self.tools, limits=self.limits)
         self._turn = session.telemetry.turn(played, self.provider.name, session.base.model)
-        try:
-            async with aclosing(self._turn) as events:
-                async for event in events:
-                    yield event
-            self._turn = None
-        finally:
-            for begin in self.after_turn:
-                begin()
+        async with aclosing(self._turn) as events:
+            async for event in events:
+                yield event
+        self._turn = None
 
     async def cancel(self) -> None:
         """Stop a turn that somebody began and did not read to its end."""

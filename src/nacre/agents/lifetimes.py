@@ -13,7 +13,8 @@ from nacre.agents.meter import KEEP_WARM, SIDE_QUERY
 from nacre.cache.breakpoints import Lifetime
 from nacre.cache.lifetime import LIFETIME, TURN_TOKENS, Ahead, Choice, choose_lifetime
 from nacre.cache.pauses import Pauses
-from nacre.cache.warming import Prefix, WarmingSettings
+from nacre.cache.warming import Prefix
+from nacre.cache.warming_settings import WarmingSettings
 from nacre.clock import Clock
 from nacre.messages.blocks import JsonObject, Text, ToolResult
 from nacre.messages.records import Noted, Record, Said

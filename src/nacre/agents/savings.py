@@ -1,8 +1,8 @@
 """What each layer spent and about how much it saved: worked out from a log's notes, usage and prices (C34).
 
 Nobody knows what a session would have cost otherwise, so these are estimates, by the method that stands at
-`savings` and in docs/how-to/see-what-it-costs.md. The price of a request that grew past a cliff is not counted,
-nor what a model would have done with the tokens it was not shown.
+`savings` and in docs/how-to/see-what-it-costs.md. The price of a request that grew past a cliff is not
+counted, nor what a model would have done with the tokens it was not shown.
 """
 
 from __future__ import annotations

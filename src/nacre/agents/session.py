@@ -6,22 +6,24 @@ Usable on its own by people with a loop of their own: `prepare` gives a request,
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from typing import Literal, Protocol
 
 from nacre.agents.books import Books
+from nacre.agents.company import Company
 from nacre.agents.fit import Pressure, Rung, fit
 from nacre.agents.lifetimes import chosen, last_touched, lifetime_note, noted_lifetime
 from nacre.agents.meter import Meter
-from nacre.agents.riding import Extra, Rider, with_extras
+from nacre.agents.riding import Extra, with_extras
 from nacre.agents.telemetry import Telemetry
 from nacre.cache.breakpoints import Lifetime, place
 from nacre.cache.lifetime import lifetime_seconds
 from nacre.cache.rules import ModelProfile, profile
-from nacre.cache.warming import FIVE_MINUTES, Prefix, WarmingSettings
+from nacre.cache.warming import FIVE_MINUTES, Prefix
+from nacre.cache.warming_settings import WarmingSettings
 from nacre.cache.warmth import Warmth
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import InvalidRequest, PromptTooLong
@@ -125,7 +127,7 @@ class Answered:
     asked_at: datetime
 
 
-class Session:
+class Session(Company):
     """One conversation."""
 
     warming: WarmingSettings | None = None
@@ -144,6 +146,7 @@ class Session:
         ladder: Sequence[Rung] = (),
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
+        super().__init__()
         self.base = base
         self.keeper: Keeper = keeper or InMemory(clock.new_id())
         self.telemetry = Telemetry(self.keeper.session_id, clock)
@@ -158,18 +161,6 @@ class Session:
         self._asked = 0
         self._touched_at = last_touched(self.transcript.records)
         self._starts_turn = True
-        self.tellers: list[Callable[[], Iterable[str]]] = []
-        """Others that may have something to tell in a turn."""
-        self.filters: list[Callable[[Said], Awaitable[Said]]] = []
-        """What words and results pass through before they are recorded."""
-        self.riders: list[Rider] = []
-        """Others that may have something to add to a message."""
-        self.marks: list[Callable[[View, Sequence[JsonObject]], Sequence[int]]] = []
-        """Others that know ends worth a cache marker: how many messages stand before each (C31c)."""
-        self.finishers: list[Callable[[Request, View], Request]] = []
-        """Others that add what a provider takes beside the view; one view always makes the same bytes."""
-        self.on_cancel: list[Callable[[], None]] = []
-        """What to stop when a turn is cancelled."""
         self._untold: list[str] = []
 
     @property
@@ -250,6 +241,8 @@ class Session:
 
     async def fit(self, view: View, overflow: PromptTooLong | None) -> list[Record]:
         """The loop's slot: what must happen to the view before it can be sent."""
+        for rest in self.before_asking:
+            await rest()
         base, ratio = self.base.tokens, self.calibration.ratio
         pressure = Pressure(
             tokens=view.count(base, ratio=ratio),
@@ -346,6 +339,8 @@ class Session:
         self._books.heard(reply.usage, reply.model)
         if self._sent is not None and self._touched_at is not None:
             self.answered = Answered(self._sent, reply.usage, self._touched_at)
+        for begin in self.on_heard:
+            begin()
 
     def pay(self, usage: Usage, model: str | None = None, *, purpose: str = "") -> None:
         """Count what a request cost, whether or not its reply was of use; another model may have answered."""

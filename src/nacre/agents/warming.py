@@ -1,4 +1,4 @@
-"""Keeps the provider's cache warm while a person is waited for; a new turn or the end stops it (C8b).
+"""Keeps the provider's cache warm while a person or a slow tool is waited for; a request stops it (C8b).
 
 What it spends is booked beside the conversation; it never disturbs it: a failure ends it for the pause.
 """
@@ -16,7 +16,8 @@ from nacre.agents.lifetimes import pauses_of
 from nacre.agents.meter import KEEP_WARM, SIDE_QUERY
 from nacre.agents.session import Answered, Session
 from nacre.cache.pauses import Pauses
-from nacre.cache.warming import Pause, Spent, Verdict, WarmingSettings, is_worth, refresh_in
+from nacre.cache.warming import Pause, Spent, Verdict, is_worth, refresh_in
+from nacre.cache.warming_settings import WarmingSettings
 from nacre.messages.blocks import JsonObject
 from nacre.messages.records import Noted
 from nacre.messages.usage import Usage
@@ -34,18 +35,21 @@ _LOG = logging.getLogger(__name__)
 async def kept_warm(
     agent: Agent, settings: Settings, *, sleep: Sleep = asyncio.sleep
 ) -> AsyncIterator[Warmer | None]:
-    """Between the turns of this agent, refresh the cache where that pays; not where it is switched off."""
+    """Between the requests of this agent, refresh the cache where that pays; not where it is switched off."""
     if settings.switches.keep_warm is False:
         yield None
         return
     warmer = Warmer(agent.session, agent.provider, settings=settings.keep_warm, sleep=sleep)
-    agent.session.warming = warmer.settings
+    session = agent.session
+    session.warming = warmer.settings
     agent.before_turn.append(warmer.rest)
-    agent.after_turn.append(warmer.begin)
+    session.on_heard.append(warmer.begin)
+    session.before_asking.append(warmer.rest)
     try:
         yield warmer
     finally:
-        agent.after_turn.remove(warmer.begin)
+        session.before_asking.remove(warmer.rest)
+        session.on_heard.remove(warmer.begin)
         agent.before_turn.remove(warmer.rest)
         await warmer.rest()
 
@@ -70,7 +74,7 @@ class Warmer:
         """What was decided last."""
 
     def begin(self) -> None:
-        """The person is waited for from now on."""
+        """From now on a person is waited for, or a tool: a question may be open, a command may run long."""
         answered, model = self._session.answered, self._session.base.model
         is_able = self._provider.capabilities(model).refreshes and not self._is_vain
         if answered is None or not is_able or not can_refresh(answered.request) or self._task is not None:

@@ -19,9 +19,9 @@ from nacre.cache.warming import (
     Pause,
     Prefix,
     Spent,
-    WarmingSettings,
     is_worth,
 )
+from nacre.cache.warming_settings import WarmingSettings
 
 LIFETIME = "lifetime"
 """The kind of note that says which lifetime a session's requests ask for from here on."""

@@ -11,27 +11,12 @@ from dataclasses import dataclass
 from nacre.cache.breakpoints import Lifetime
 from nacre.cache.pauses import Pauses
 from nacre.cache.rules import PER_MILLION, ModelProfile, PriceTier
+from nacre.cache.warming_settings import WarmingSettings
 
 FIVE_MINUTES, HOUR = 300.0, 3_600.0
 """What the two lifetimes of an entry are, in seconds."""
 ROUNDING = 1e-9
 """Prices are decimal, floats are not: so much is no difference."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WarmingSettings:
-    """How much may be spent on keeping the cache warm."""
-
-    margin_seconds: float = 30.0
-    """How long before an entry expires it is refreshed: room for a slow connection, little life wasted."""
-    max_refreshes: int = 4
-    """In one pause: past twenty minutes few people come back soon."""
-    max_read_share: float = 0.1
-    """Of the input price: where reads cost more, letting go is as cheap."""
-    max_usd: float = 1.00
-    """Of one session: money spent while nobody looks must stay small change."""
-    max_share: float = 0.10
-    """Of what the session itself has cost, so that a cheap session is never mostly upkeep."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from typing import Literal
 
 from nacre.agents.session import Base, Session, SessionSettings
 from nacre.cache.breakpoints import Lifetime
-from nacre.cache.warming import WarmingSettings
+from nacre.cache.warming_settings import WarmingSettings
 from nacre.errors import ContextOverflow
 from nacre.layers.l1_offload.offload import DUPLICATE, OFFLOAD, REREAD
 from nacre.messages.blocks import JsonObject, Message
@@ -55,9 +55,7 @@ class Drive:
     summary_tokens: int = 0
     """Output tokens of a request for a summary."""
     warming: WarmingSettings | None = None
-    """How the cache is kept warm while the person is away; None: it is not."""
-    warms_in_turns: bool = False
-    """Refresh in pauses inside a turn, too: a question to the person, a tool that takes long."""
+    """How the cache is kept warm while somebody or some tool is waited for; None: it is not."""
     waits_at_end: bool = True
     """After its last reply a session waits like in any pause: no log tells that it was closed."""
 
@@ -114,8 +112,7 @@ class Driven:
         self._actions.append(Action("refresh"))
 
     async def _ask(self, step: Step) -> Asked:
-        is_waited_for = step.starts_turn or self.drive.warms_in_turns
-        if self._warmer is not None and self._last is not None and is_waited_for:
+        if self._warmer is not None and self._last is not None:
             await self._warmer.wait(step.at)
         self.clock.at = step.at
         # Of the processor, not of the wall: what else runs on the machine is not the policy's work.

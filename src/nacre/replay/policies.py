@@ -11,7 +11,7 @@ from typing import Literal
 from nacre.agents.clearing import Clearing
 from nacre.agents.offloading import Offloader
 from nacre.cache.breakpoints import Lifetime
-from nacre.cache.warming import WarmingSettings
+from nacre.cache.warming_settings import WarmingSettings
 from nacre.errors import ConfigError
 from nacre.layers.l1_offload.policy import OffloadSettings
 from nacre.layers.l2_microcompact.policy import CLAUDE_CODE as PUBLISHED_CLEARING
@@ -37,7 +37,6 @@ class Ladder:
     compact_percent: float | None = None
     """Where in the effective window it begins; None: as C3 says."""
     warming: WarmingSettings | None = None
-    warms_in_turns: bool = False
     waits_at_end: bool = True
 
     def start(self, setting: Setting) -> Policy:
@@ -48,7 +47,6 @@ class Ladder:
             is_endless=self.compaction is None,
             summary_tokens=self.compaction.summary_tokens if self.compaction else 0,
             warming=self.warming,
-            warms_in_turns=self.warms_in_turns,
             waits_at_end=self.waits_at_end,
         )
         driven = Driven(setting, drive)
@@ -70,6 +68,7 @@ class Ladder:
             rung = StandIn(
                 self.compaction,
                 clock=driven.clock,
+                base_tokens=session.base.tokens,
                 ratio=lambda: session.calibration.ratio,
                 asked=driven.summary_of,
             )

@@ -32,7 +32,7 @@ class CompactionSettings:
     summary_tokens: int = 2_000
     """What a summary takes; 0 leaves the old rounds out without one."""
     tail_tokens: int = 20_000
-    """The newest rounds that stay word for word."""
+    """The newest rounds that stay word for word, as far as half of the room allows it."""
 
 
 class StandIn:
@@ -43,11 +43,13 @@ class StandIn:
         settings: CompactionSettings,
         *,
         clock: Clock,
+        base_tokens: int,
         ratio: Callable[[], float],
         asked: Callable[[View], None],
     ) -> None:
         self._settings = settings
         self._clock = clock
+        self._base_tokens = base_tokens
         self._ratio = ratio
         self._asked = asked
         """Told the view of which a summary is asked for."""
@@ -64,7 +66,7 @@ class StandIn:
         settings = self._settings
         if settings.summary_tokens:
             self._asked(view)
-        place = tail_from(view.items, round(settings.tail_tokens / self._ratio()))
+        place = tail_from(view.items, self._tail(pressure))
         kept = view.items[place:]
         text = filler(settings.summary_tokens, ratio=self._ratio()) if settings.summary_tokens else LEFT_OUT
         compacted = Compacted(
@@ -78,6 +80,12 @@ class StandIn:
         # Thinking that is bound to the bytes before it cannot stay behind other bytes (C12b).
         dropped = self._without_thinking(kept) if pressure.profile.binds_thinking else ()
         return [*dropped, compacted]
+
+    def _tail(self, pressure: Pressure) -> int:
+        """In estimated tokens: all that is left together fills half of the room at most (C21)."""
+        settings, ratio = self._settings, self._ratio()
+        room = (pressure.thresholds.autocompact - self._base_tokens * ratio) / 2 - settings.summary_tokens
+        return max(0, round(min(settings.tail_tokens, room) / ratio))
 
     def _without_thinking(self, items: Sequence[Item]) -> Sequence[Record]:
         changes = tuple(

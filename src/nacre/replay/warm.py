@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 
 from nacre.agents.session import Session
 from nacre.agents.warming import Warmer
-from nacre.cache.warming import WarmingSettings
+from nacre.cache.warming_settings import WarmingSettings
 from nacre.messages.blocks import Message
 from nacre.messages.events import ProviderEvent, Reply
 from nacre.messages.usage import Usage

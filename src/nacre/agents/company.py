@@ -1,0 +1,34 @@
+"""Who takes part in a session: whoever opens one adds them, the session asks each in its place."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from nacre.agents.riding import Rider
+from nacre.messages.blocks import JsonObject
+from nacre.messages.records import Said
+from nacre.messages.view import View
+from nacre.providers.base import Request
+
+
+@dataclass(kw_only=True)
+class Company:
+    """Lists of those who take part; empty ones change nothing."""
+
+    tellers: list[Callable[[], Iterable[str]]] = field(default_factory=list)
+    """Others that may have something to tell in a turn."""
+    filters: list[Callable[[Said], Awaitable[Said]]] = field(default_factory=list)
+    """What words and results pass through before they are recorded."""
+    riders: list[Rider] = field(default_factory=list)
+    """Others that may have something to add to a message."""
+    marks: list[Callable[[View, Sequence[JsonObject]], Sequence[int]]] = field(default_factory=list)
+    """Others that know ends worth a cache marker: how many messages stand before each (C31c)."""
+    finishers: list[Callable[[Request, View], Request]] = field(default_factory=list)
+    """Others that add what a provider takes beside the view; one view always makes the same bytes."""
+    on_cancel: list[Callable[[], None]] = field(default_factory=list)
+    """What to stop when a turn is cancelled."""
+    on_heard: list[Callable[[], None]] = field(default_factory=list)
+    """What begins once a reply is there, and somebody or some tool is waited for."""
+    before_asking: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
+    """What must come to rest before the next request."""
