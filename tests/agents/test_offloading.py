@@ -20,7 +20,10 @@ from nacre.messages.usage import Usage
 from nacre.settings import load
 from nacre.store.results import Shelf
 from nacre.testing import FrozenClock, ScriptedProvider, call, together
+from nacre.tools import default_tools
+from nacre.tools.base import tool
 from nacre.tools.guard import Question
+from nacre.tools.workspace import Workspace
 
 LONG = {"command": "seq 1 5000"}
 NUMBERS = "".join(f"{n}\n" for n in range(1, 5_001)).rstrip()
@@ -212,6 +215,28 @@ async def test_a_session_that_leaves_nothing_on_disk_refers_but_keeps_no_file(wo
         long, _, second = results(ready)
     assert long.rstrip() == NUMBERS and second.startswith("[The same")
     assert not (work.parent / "home").exists() or kept_files(work) == []
+
+
+async def test_without_a_tool_to_read_files_long_results_stay_in_the_conversation(work: Path) -> None:
+    """C4: a pointer to what nobody can open would lose the result; with Read beside it, it is one."""
+
+    @tool(read_only=True)
+    async def build_log() -> str:
+        """All of a log."""
+        return NUMBERS
+
+    workspace = Workspace(work)
+    reader = next(one for one in default_tools(workspace) if one.name == "Read")
+    settings = load(work, environment(work, "default", {}), cli={"model": "claude-opus-5-5"})
+    found = []
+    for tools in ([build_log], [build_log, reader]):
+        provider = ScriptedProvider([call("build_log"), "done"])
+        async with open_agent(settings, provider=provider, tools=tools) as ready:
+            await said(ready)
+            found += results(ready)
+    await workspace.close()
+    assert found[0] == NUMBERS and found[1].startswith("<persisted-output>")
+    assert len(kept_files(work)) == 1
 
 
 async def test_a_disk_that_refuses_is_told_once_and_the_results_stay(work: Path) -> None:

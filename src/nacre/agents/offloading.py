@@ -12,7 +12,7 @@ from nacre import prompts
 from nacre.agents.hands import Hands
 from nacre.agents.riding import Extra
 from nacre.agents.session import Session
-from nacre.layers.l1_offload.in_view import InView
+from nacre.layers.l1_offload.in_view import READER, InView
 from nacre.layers.l1_offload.offload import OFFLOAD, is_large, offload
 from nacre.layers.l1_offload.pointer import OPENING
 from nacre.layers.l1_offload.policy import OffloadSettings
@@ -84,10 +84,15 @@ class Offloader:
 def join_offloading(
     session: Session, settings: Settings, hands: Hands, *, tools: Iterable[Tool], folder: Path | None
 ) -> None:
-    """Let large results of a session go to its folder and be read there, unless that is switched off."""
+    """Let large results of a session go to its folder and be read there, unless that is switched off.
+
+    An agent without Read could not get at them again: there, long results stay in the conversation.
+    """
     if not settings.switches.offload:
         return
-    shelf = Shelf(folder / FOLDER if folder else None)
+    tools = tuple(tools)
+    can_read = any(one.name == READER for one in tools)
+    shelf = Shelf(folder / FOLDER if folder and can_read else None)
     own = {one.name: one.max_result_chars for one in tools if one.max_result_chars is not None}
     offloader = Offloader(session.transcript, shelf, settings.offload, own=own)
     session.filters.append(offloader)
