@@ -21,7 +21,7 @@ from nacre.settings import load
 from nacre.store.results import Shelf
 from nacre.testing import FrozenClock, ScriptedProvider, call, together
 from nacre.tools import default_tools
-from nacre.tools.base import tool
+from nacre.tools.base import Tool, tool
 from nacre.tools.guard import Question
 from nacre.tools.workspace import Workspace
 
@@ -237,6 +237,33 @@ async def test_without_a_tool_to_read_files_long_results_stay_in_the_conversatio
     await workspace.close()
     assert found[0] == NUMBERS and found[1].startswith("<persisted-output>")
     assert len(kept_files(work)) == 1
+
+
+async def test_tools_of_ones_own_beside_the_usual_ones_are_read_back_without_a_question(work: Path) -> None:
+    """C4: what such a tool answered is in a file that the usual Read may open, behind the usual guard."""
+
+    @tool(read_only=True)
+    async def build_log() -> str:
+        """All of a log."""
+        return NUMBERS
+
+    async def ask(question: Question) -> None:
+        pytest.fail(f"asked about {question.reason}")
+
+    def beside(usual: list[Tool]) -> list[Tool]:
+        return [*usual, build_log]
+
+    settings = load(work, environment(work, "default", {}), cli={"model": "claude-opus-5-5"})
+    provider = ScriptedProvider([call("build_log"), "noted"])
+    async with open_agent(settings, provider=provider, tools=beside, ask=ask) as ready:  # type: ignore[arg-type]
+        assert {"Read", "Bash", "build_log"} <= {
+            str(shape["name"]) for shape in ready.agent.session.base.tools
+        }
+        await said(ready)
+        (path,) = kept_files(work)
+        provider.script(call("Read", file_path=str(path), offset=4_000, limit=2), "done")
+        await said(ready, "what is on line 4,000?")
+        assert "4000" in results(ready)[-1]
 
 
 async def test_a_disk_that_refuses_is_told_once_and_the_results_stay(work: Path) -> None:

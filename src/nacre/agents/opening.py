@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -43,6 +43,8 @@ UNKEPT = "unkept"
 """Stands for a session that leaves nothing on disk."""
 UNNAMED = "unnamed"
 """The model's name when a caller brings a provider and does not say."""
+Chooser = Callable[[list[Tool]], Sequence[Tool]]
+"""Makes the tools of an agent from the usual ones: `lambda usual: [*usual, mine]`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,7 @@ async def open_agent(
     settings: Settings | None = None,
     *,
     provider: Provider | None = None,
-    tools: Sequence[Tool] | None = None,
+    tools: Sequence[Tool] | Chooser | None = None,
     session: str = NEW,
     ask: Ask | None = None,
     clock: Clock = SYSTEM_CLOCK,
@@ -76,7 +78,8 @@ async def open_agent(
     """An agent for the working directory; on leaving the block everything it held is let go.
 
     Without a provider the settings and the environment choose one. `session` takes `new`, `latest`, an id or
-    its beginning, or `unkept`. The usual tools stand behind a guard that asks `ask`; your own do not.
+    its beginning, or `unkept`. The usual tools stand behind a guard that asks `ask`; your own do not. A list
+    in `tools` is instead of the usual ones; a function gets these and returns what the agent shall have.
     """
     settings = _in_force(settings or load(Path.cwd(), os.environ))
     choice = None if provider else choose(settings.model, settings.environ)
@@ -90,9 +93,10 @@ async def open_agent(
             stack.push_async_callback(keeper.close)
         hands = await take_up(settings, stack, ask=ask, keeps=opened is not None)
         known = Known()
-        if tools is None:
+        if tools is None or callable(tools):
             known = await recollect(settings, stack, keeper=keeper, clock=clock, leaves=leaves)
-            tools = hands.with_memory(known)
+            usual = hands.with_memory(known)
+            tools = tools(usual) if tools else usual
         model = choice.model if choice else settings.model or UNNAMED
         base, opened = base_of(model, known, tools, settings, clock), await _fit_to_go(opened, known, leaves)
         talk = _session(base, opened, settings, clock)
