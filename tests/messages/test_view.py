@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nacre.messages.blocks import Block, Text, Thinking, ToolCall, ToolResult
+from nacre.messages.blocks import Block, Json, JsonObject, Text, Thinking, ToolCall, ToolResult
 from nacre.messages.pairing import CONTINUE, INTERRUPTED, OPENING, Part, part
 from nacre.messages.records import (
     BlockOf,
@@ -359,3 +359,44 @@ def test_messages_are_shared_but_the_list_is_the_callers(first: str, second: str
     view = View.of([user("u1", first or "a", second or "b")])
     view.messages.append({"role": "user", "content": []})
     assert view.messages == View.of([user("u1", first or "a", second or "b")]).messages
+
+
+@given(logs(), st.integers(0, 14))
+@settings(max_examples=300)
+def test_what_is_found_in_a_view_is_what_reading_all_of_it_finds(records: list[Record], seen: int) -> None:
+    """T3: looking something up costs no walk, also in a view that others have gone past."""
+    view = View.of(records[:seen])
+    view.after(*records[seen:])
+    fresh = View.of(records[:seen])
+    kinds = ("title", "cursor", "never")
+    notes = [note for note in fresh._body.noted if isinstance(note, Noted)]
+    assert [view.noted(kind) for kind in kinds] == [[n for n in notes if n.kind == kind] for kind in kinds]
+    assert [view.last_noted(kind) for kind in kinds] == [
+        next((n for n in reversed(notes) if n.kind == kind), None) for kind in kinds
+    ]
+    replies, ids = {item.reply_id for item in fresh.items}, {item.record_id for item in fresh.items}
+    for name in ("m1", "m2", "m3"):
+        assert view.has_reply(name) == (name in replies)
+    for name in (f"r{n}" for n in range(15)):
+        assert view.has_record(name) == (name in ids)
+    assert view.has_system_messages == any(one["role"] == "system" for one in fresh.messages)
+    assert (list(view.items), list(view.records)) == (list(fresh.items), records[:seen])
+
+
+@given(logs(rewrites=False), st.integers(0, 30))
+def test_a_block_is_found_in_its_message_without_counting_from_the_start(
+    records: list[Record], blocks: int
+) -> None:
+    """Everything before the message is passed over, so that the rest of the way is short."""
+    view = View.of(records)
+    message, before = view.message_start(blocks)
+    sizes = [len(_content(one)) for one in view.messages]
+    assert before == sum(sizes[:message])
+    assert before < blocks or blocks == before == 0
+    assert blocks <= before + sizes[message] if message < len(view.sealed) else True
+
+
+def _content(message: JsonObject) -> list[Json]:
+    content = message["content"]
+    assert isinstance(content, list)
+    return content

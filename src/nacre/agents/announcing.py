@@ -36,7 +36,7 @@ class Announcer:
         self._told = _told_in(view)
         if any(isinstance(block, ToolResult) for block in said.blocks):
             return await self._arrived()
-        if not view.noted(OPENING):
+        if view.last_noted(OPENING) is None:
             files = self._opening.all_files
             return [self._noted(files)] if files else []
         return await self._changed()

@@ -61,8 +61,8 @@ def pauses_of(records: Iterable[Record]) -> Pauses:
 
 def noted_lifetime(view: View) -> Lifetime | None:
     """What was chosen last; none where nothing ever was."""
-    notes = view.noted(LIFETIME)
-    return _LIFETIMES.get(str(notes[-1].fact("lifetime"))) if notes else None
+    note = view.last_noted(LIFETIME)
+    return _LIFETIMES.get(str(note.fact("lifetime"))) if note else None
 
 
 def chosen(view: View, prefix: Prefix, warming: WarmingSettings | None) -> Choice:

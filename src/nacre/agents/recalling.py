@@ -243,6 +243,8 @@ class Recaller:
         """What was found after its message had gone, unless the model has come across it meanwhile."""
         done = [task for task in self._late if task.done()]
         self._late = [task for task in self._late if not task.done()]
+        if not done:
+            return []
         already, came = self._already(view), list[Pick]()
         for task in done:
             if task.cancelled():

@@ -74,8 +74,7 @@ def digest(text: str) -> str:
 
 def standing(view: View, kind: str) -> list[Noted]:
     """The notes of a kind whose words the model still sees: a compaction frees the others by itself (R7)."""
-    ids = {item.record_id for item in view.items}
-    return [note for note in view.noted(kind) if note.fact(RECORD) in ids]
+    return [note for note in view.noted(kind) if view.has_record(str(note.fact(RECORD)))]
 
 
 def _inside(said: Said, text: str) -> Said:

@@ -208,7 +208,7 @@ class Session(Company):
     @property
     def is_opened(self) -> bool:
         """Whether the model was told what stands ahead of the conversation; a foreign log never says."""
-        return bool(self.view.noted(OPENING))
+        return self.view.last_noted(OPENING) is not None
 
     async def prepare(self) -> Request:
         """The next request, shrunk to fit, with its cache markers."""
@@ -309,7 +309,9 @@ class Session(Company):
 
     def request(self, view: View, max_output: int | None = None) -> Request:
         """A view as a request; asking for one changes nothing."""
-        messages = view.messages if self.profile.system_messages else _without_system(view.messages)
+        messages = view.messages
+        if view.has_system_messages and not self.profile.system_messages:
+            messages = _without_system(messages)
         if not messages:
             raise InvalidRequest("there is nothing to send yet: add a user's message first")
         ends = [end for mark in self.marks for end in mark(view, messages)]

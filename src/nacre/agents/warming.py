@@ -102,10 +102,11 @@ class Warmer:
             _LOG.debug("the cache is not kept warm in this pause", exc_info=True)
 
     async def _refresh_while_worth(self, answered: Answered, view: View) -> None:
-        pauses, refreshes = pauses_of(view.records), 0
+        refreshes = 0
         while not self._is_vain:
             await self._sleep(refresh_in(self._pause(answered, refreshes), self.settings))
-            self.last = self._verdict(answered, pauses, refreshes)
+            # The whole log is read only once a pause is long: between the rounds of a turn it never is.
+            self.last = self._verdict(answered, pauses_of(view.records), refreshes)
             # What was rewritten meanwhile will never be read again.
             if not self.last.is_worth or self._session.view.epochs != view.epochs:
                 _LOG.debug("no refresh: %s", self.last.reason)

@@ -91,7 +91,7 @@ def said(reply: Reply, clock: Clock, view: View) -> Said:
     Some servers draw ids from a thousand, or always say the same. Records that share an id are one reply,
     so the second would be folded into the first, which was sent long ago: it gets an id of its own.
     """
-    is_taken = reply.id is not None and any(item.reply_id == reply.id for item in view.items)
+    is_taken = reply.id is not None and view.has_reply(reply.id)
     reply_id = f"{reply.id}-{clock.new_id()}" if is_taken else reply.id
     facts = ReplyFacts(id=reply_id, model=reply.model, stop_reason=reply.stop_reason, usage=reply.usage)
     return Said(id=clock.new_id(), at=clock.now(), role="assistant", blocks=reply.message.blocks, reply=facts)

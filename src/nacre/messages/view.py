@@ -7,13 +7,14 @@ with its own length; a view that diverges from a longer one copies first.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from hashlib import blake2b
+from dataclasses import dataclass
 from typing import assert_never
 
 from nacre.messages.blocks import JsonObject, Message, Opaque, Role, ToolCall
-from nacre.messages.pairing import DIGEST_BYTES, Exchange, Item, Report, Sealed, part
+from nacre.messages.body import Body, Length, extend
+from nacre.messages.pairing import Exchange, Item, Report, Sealed, part
 from nacre.messages.records import (
     Compacted,
     Noted,
@@ -25,6 +26,7 @@ from nacre.messages.records import (
     Undone,
 )
 from nacre.messages.rewrite import changed, gone_calls
+from nacre.messages.stretch import Stretch
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,33 +35,6 @@ class Anchor:
 
     reply_id: str | None
     tokens: int
-
-
-@dataclass(slots=True)
-class _Body:
-    """What views of one conversation share; only ever appended to."""
-
-    records: list[Record] = field(default_factory=list)
-    items: list[Item] = field(default_factory=list)
-    sealed: list[Sealed] = field(default_factory=list)
-    chain: list[bytes] = field(default_factory=list)
-    """For every sealed block a digest of it and all before it."""
-    calls: dict[str, int] = field(default_factory=dict)
-    """Every call id in view, with the place of the item that made it."""
-    noted: list[Noted] = field(default_factory=list)
-    problems: list[Problem] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
-class _Length:
-    """How much of the shared body one view sees."""
-
-    records: int = 0
-    items: int = 0
-    sealed: int = 0
-    chain: int = 0
-    noted: int = 0
-    problems: int = 0
 
 
 class View:
@@ -78,8 +53,8 @@ class View:
     )
 
     def __init__(self) -> None:
-        self._body = _Body()
-        self._length = _Length()
+        self._body = Body()
+        self._length = Length()
         self._exchange = Exchange()
         self._messages: list[JsonObject] | None = None
         self._epochs: tuple[str, ...] = ()
@@ -106,16 +81,28 @@ class View:
     def messages(self) -> list[JsonObject]:
         """The conversation as a request carries it; a fresh list of shared messages nobody may change."""
         if self._messages is None:
-            self._messages = [one.wire for one in self._sealed()]
+            self._messages = [*self._body.wires[: self._length.sealed], *(one.wire for one in self._tail())]
         return list(self._messages)
+
+    @property
+    def has_system_messages(self) -> bool:
+        """Whether anything between the messages speaks for the system."""
+        is_sealed = bool(self._body.systems) and self._body.systems[0] < self._length.sealed
+        return is_sealed or any(one.wire["role"] == "system" for one in self._tail())
 
     @property
     def chain(self) -> list[bytes]:
         """For every block a digest of it and all before it: one equal entry means one equal prefix."""
         chain = self._body.chain[: self._length.chain]
-        for one in self._exchange.render(is_first=self._length.sealed == 0):
-            _extend(chain, one)
+        for one in self._tail():
+            extend(chain, one)
         return chain
+
+    def message_start(self, blocks: int) -> tuple[int, int]:
+        """The message in which the first so many blocks end, and how many stand before it."""
+        ends = self._body.ends
+        place = bisect_left(ends, blocks, hi=self._length.sealed)
+        return place, ends[place - 1] if place else 0
 
     def path(self, place: int) -> str:
         """Where in the messages the block at a place of the chain stands."""
@@ -128,22 +115,22 @@ class View:
     @property
     def sealed(self) -> Sequence[Sealed]:
         """The messages that will not change any more in this epoch."""
-        return self._body.sealed[: self._length.sealed]
+        return Stretch(self._body.sealed, self._length.sealed)
 
     @property
     def items(self) -> Sequence[Item]:
         """The records in view as they stand now, in order."""
-        return self._body.items[: self._length.items]
+        return Stretch(self._body.items, self._length.items)
 
     @property
     def records(self) -> Sequence[Record]:
         """Everything that was folded, in order."""
-        return self._body.records[: self._length.records]
+        return Stretch(self._body.records, self._length.records)
 
     @property
     def problems(self) -> Sequence[Problem]:
         """What in the log had to be left out of the request, and why."""
-        return self._body.problems[: self._length.problems]
+        return Stretch(self._body.problems, self._length.problems)
 
     @property
     def epochs(self) -> tuple[str, ...]:
@@ -170,7 +157,22 @@ class View:
 
     def noted(self, kind: str) -> list[Noted]:
         """The bookkeeping of one kind, in order."""
-        return [note for note in self._body.noted[: self._length.noted] if note.kind == kind]
+        places = self._body.kinds.get(kind, [])
+        return [self._body.noted[place] for place in places[: bisect_left(places, self._length.noted)]]
+
+    def last_noted(self, kind: str) -> Noted | None:
+        """The newest note of one kind; however many there are, it costs the same."""
+        places = self._body.kinds.get(kind, [])
+        count = bisect_left(places, self._length.noted)
+        return self._body.noted[places[count - 1]] if count else None
+
+    def has_record(self, record_id: str) -> bool:
+        """Whether this record is in view."""
+        return self._body.said.get(record_id, self._length.items) < self._length.items
+
+    def has_reply(self, reply_id: str) -> bool:
+        """Whether a reply that the provider gave this id is in view."""
+        return self._body.replies.get(reply_id, self._length.items) < self._length.items
 
     def count(self, base: int = 0, *, ratio: float = 1.0) -> int:
         """How many tokens a request would hold (C1); `base` is system and tools, which the view lacks.
@@ -182,8 +184,10 @@ class View:
         return max(0, self.anchor.tokens + round(self._since * ratio))
 
     def _sealed(self) -> list[Sealed]:
-        tail = self._exchange.render(is_first=self._length.sealed == 0)
-        return [*self._body.sealed[: self._length.sealed], *tail]
+        return [*self._body.sealed[: self._length.sealed], *self._tail()]
+
+    def _tail(self) -> list[Sealed]:
+        return self._exchange.render(is_first=self._length.sealed == 0)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, View):
@@ -206,7 +210,7 @@ class _Fold:
     """The only thing that makes views: takes records one by one, then hands out the result."""
 
     def __init__(self, view: View) -> None:
-        self.body = _own(view)
+        self.body = view._body.up_to(view._length)
         self.exchange = view._exchange.copy()
         self.epochs = view._epochs
         self.replaced = view._replaced
@@ -225,7 +229,7 @@ class _Fold:
                 if record.aside is None:
                     self._say(record)
             case Noted():
-                self.body.noted.append(record)
+                self.body.note(record)
             case Replaced():
                 self._replace(record)
             case Compacted():
@@ -239,16 +243,8 @@ class _Fold:
     def done(self) -> View:
         self._fold_again()
         view = View()
-        body = self.body
-        view._body = body
-        view._length = _Length(
-            len(body.records),
-            len(body.items),
-            len(body.sealed),
-            len(body.chain),
-            len(body.noted),
-            len(body.problems),
-        )
+        view._body = self.body
+        view._length = self.body.length
         view._exchange = self.exchange
         view._epochs = self.epochs
         view._replaced = self.replaced
@@ -278,12 +274,11 @@ class _Fold:
     def _take(self, item: Item, report: Report) -> None:
         body = self.body
         for one in self.exchange.add(item, body.calls, is_first=not body.sealed, report=report):
-            body.sealed.append(one)
-            _extend(body.chain, one)
-        body.items.append(item)
+            body.seal(one)
+        place = body.stand(item)
         for spoken in item.parts:
             if isinstance(spoken.block, ToolCall):
-                body.calls.setdefault(spoken.block.id, len(body.items) - 1)
+                body.calls.setdefault(spoken.block.id, place)
 
     def _replace(self, record: Replaced) -> None:
         stands = {change.at: change.stands for change in record.changes}
@@ -326,7 +321,7 @@ class _Fold:
     def _restart(self, items: list[Item], reason: str) -> None:
         """Begin a new epoch: the same log, with other items standing."""
         old = self.body
-        self.body = _Body(records=old.records, noted=old.noted, problems=old.problems)
+        self.body = Body(records=old.records, noted=old.noted, kinds=old.kinds, problems=old.problems)
         self.exchange = Exchange()
         self.epochs = (*self.epochs, reason)
         for item in items:
@@ -340,30 +335,6 @@ class _Fold:
 
     def _report(self, kind: str, where: str, message: str) -> None:
         self.body.problems.append(Problem(kind, where, message))
-
-
-def _own(view: View) -> _Body:
-    """The body to append to: the shared one, or a copy if another view has already gone further."""
-    body, length = view._body, view._length
-    if len(body.records) == length.records:
-        return body
-    return _Body(
-        records=body.records[: length.records],
-        items=body.items[: length.items],
-        sealed=body.sealed[: length.sealed],
-        chain=body.chain[: length.chain],
-        calls={call: place for call, place in body.calls.items() if place < length.items},
-        noted=body.noted[: length.noted],
-        problems=body.problems[: length.problems],
-    )
-
-
-def _extend(chain: list[bytes], message: Sealed) -> None:
-    last = chain[-1] if chain else b""
-    role = str(message.wire["role"]).encode()
-    for digest in message.digests:
-        last = blake2b(last + role + digest, digest_size=DIGEST_BYTES).digest()
-        chain.append(last)
 
 
 def _live(records: Sequence[Record]) -> list[Record]:

@@ -64,8 +64,8 @@ def context_management(trigger: int, kept_tools: Iterable[str], *, lets_thinking
 
 def declared(view: View) -> JsonObject | None:
     """What is declared now."""
-    notes = view.noted(DECLARED)
-    config = notes[-1].fact("config") if notes else None
+    note = view.last_noted(DECLARED)
+    config = note.fact("config") if note else None
     return config if isinstance(config, dict) else None
 
 

@@ -62,9 +62,12 @@ class Decision:
 def due(view: View, moment: Moment, settings: MicrocompactSettings = NACRE) -> Decision | None:
     """What should be cleared before the next request; on a warm cache, with room left, nothing is read."""
     reason = _occasion(view, moment, settings)
-    if reason is None or (moment.profile.binds_thinking and not moment.starts_turn):
+    # Where thinking is bound, a rewrite waits for the next turn (C12b); what does not fit cannot wait.
+    is_bound = moment.profile.binds_thinking and not moment.starts_turn
+    if reason is None or (is_bound and reason != "full"):
         return None
-    choice = choose(view, tools=settings.tools, keep=settings.keep, pointer_tokens=moment.pointer_tokens)
+    keep = settings.full_keep if reason == "full" else settings.keep
+    choice = choose(view, tools=settings.tools, keep=keep, pointer_tokens=moment.pointer_tokens)
     if not choice.old:
         return None
     if reason == "idle":
@@ -95,8 +98,8 @@ def _occasion(view: View, moment: Moment, settings: MicrocompactSettings) -> Rea
 
 def _is_done(view: View, warmth: Warmth) -> bool:
     """Whether this gap had its clear: nothing was asked since."""
-    clears = view.noted(CLEARED)
-    return bool(clears) and warmth.touched_at is not None and clears[-1].at > warmth.touched_at
+    last = view.last_noted(CLEARED)
+    return last is not None and warmth.touched_at is not None and last.at > warmth.touched_at
 
 
 def _weighed(view: View, choice: Choice, moment: Moment, settings: MicrocompactSettings) -> Decision | None:

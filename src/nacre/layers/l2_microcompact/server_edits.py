@@ -72,10 +72,12 @@ def with_edits(request: Request, view: View) -> Request:
     standing = edits(view)
     if not standing:
         return request
-    messages = request.messages
+    messages = list(request.messages)
+    is_as_viewed = not view.has_system_messages
     for edit in reversed(standing):
         # From the end on, so that no place before it moves.
-        messages = _with_edit(messages, edit)
+        start, blocks = view.message_start(edit.after) if is_as_viewed else (0, 0)
+        _add_edit(messages, edit, start=start, before=edit.after - blocks)
     return replace(request, messages=messages)
 
 
@@ -97,15 +99,14 @@ def _edit(note: Noted) -> Edit:
     )
 
 
-def _with_edit(messages: list[JsonObject], edit: Edit) -> list[JsonObject]:
+def _add_edit(messages: list[JsonObject], edit: Edit, *, start: int, before: int) -> None:
+    """Put the edit behind so many blocks, counted from this message on."""
     deletes: list[Json] = [{"type": "delete", "cache_reference": call} for call in edit.calls]
     block: JsonObject = {"type": "cache_edits", "edits": deletes}
-    before = edit.after
-    for place, message in enumerate(messages):
+    for place, message in enumerate(messages[start:], start):
         content = message["content"]
         assert isinstance(content, list), "a view's messages hold blocks"
         if before <= len(content):
-            changed = {**message, "content": [*content[:before], block, *content[before:]]}
-            return [*messages[:place], changed, *messages[place + 1 :]]
+            messages[place] = {**message, "content": [*content[:before], block, *content[before:]]}
+            return
         before -= len(content)
-    return messages
