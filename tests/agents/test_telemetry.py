@@ -217,7 +217,7 @@ async def test_what_a_layer_decides_is_an_event_of_the_turn_and_a_figure(
 
     async def noting(said: object) -> object:
         await one.session.transcript.append(note("offload", path=SECRET, tokens=5_000, reason="size"))
-        return said
+        return said, ()
 
     one.session.filters.append(noting)  # type: ignore[arg-type]
     provider.script(call("look", at="it"), say("done"))

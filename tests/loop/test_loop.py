@@ -234,6 +234,29 @@ async def test_cancel_while_tools_run_keeps_the_results_there_are(scene: Scene) 
     assert scene.words[-1] == "assistant: back again"
 
 
+@pytest.mark.parametrize("is_recorded", [False, True])
+async def test_cancel_while_results_are_kept_loses_none_and_keeps_none_twice(
+    scene: Scene, is_recorded: bool
+) -> None:
+    """Q2: a tool that was done must not be called interrupted; keeping may take as long as a disk does."""
+    waits = anyio.Event()
+
+    async def keep(results: Said) -> list[Record]:
+        if is_recorded:
+            await scene.transcript.append(results)
+        waits.set()
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    scene.provider.script(call("read"))
+    task = asyncio.create_task(scene.play(Slots(keep=keep)))
+    await waits.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert scene.words[2:] == ["user: call_1=read {}"]
+
+
 async def test_a_reader_who_walks_away_leaves_a_valid_log(scene: Scene) -> None:
     """Q2: closing the generator is a cancel too."""
     scene.provider.script(say("a rather long reply that comes in pieces"))

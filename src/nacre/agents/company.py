@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from nacre.agents.riding import Rider
+from nacre.agents.riding import Extra, Rider
 from nacre.messages.blocks import JsonObject
 from nacre.messages.records import Said
 from nacre.messages.view import View
@@ -18,8 +18,8 @@ class Company:
 
     tellers: list[Callable[[], Iterable[str]]] = field(default_factory=list)
     """Others that may have something to tell in a turn."""
-    filters: list[Callable[[Said], Awaitable[Said]]] = field(default_factory=list)
-    """What words and results pass through before they are recorded."""
+    filters: list[Callable[[Said], Awaitable[tuple[Said, Sequence[Extra]]]]] = field(default_factory=list)
+    """What words and results pass through before they are recorded; each says what it did to them."""
     riders: list[Rider] = field(default_factory=list)
     """Others that may have something to add to a message."""
     marks: list[Callable[[View, Sequence[JsonObject]], Sequence[int]]] = field(default_factory=list)

@@ -51,34 +51,32 @@ class Offloader:
         self._settings = settings or OffloadSettings()
         self._own = own or {}
         self._seen = InView()
-        self._untold: list[Extra] = []
         self._has_refused = False
         self._looks_for_files = bool(transcript.view.noted(OFFLOAD))
         """Only a resumed session can have lost files without its own doing."""
 
-    async def __call__(self, said: Said) -> Said:
-        """The filter: the same record with results as they will stand from now on."""
+    async def __call__(self, said: Said) -> tuple[Said, Sequence[Extra]]:
+        """The filter: the same record with results as they will stand from now on, and what was done."""
         if not any(isinstance(block, ToolResult) for block in said.blocks):
-            return said
+            return said, ()
         seen = self._seen.follow(self._transcript.view)
         if is_large(said, self._settings):
             done = await asyncio.to_thread(offload, said, seen, self._shelf, self._settings, own=self._own)
         else:
             done = offload(said, seen, self._shelf, self._settings, own=self._own)
-        self._untold += [Extra(kind=act.kind, facts=act.facts, notice=act.notice) for act in done.acts]
+        extras = [Extra(kind=act.kind, facts=act.facts, notice=act.notice) for act in done.acts]
         if done.refused and not self._has_refused:
             self._has_refused = True
             notice = f"Long results stay in the conversation, because they cannot be kept: {done.refused}"
-            self._untold.append(Extra(kind="offload_refused", facts={"reason": done.refused}, notice=notice))
-        return done.said
+            extras.append(Extra(kind="offload_refused", facts={"reason": done.refused}, notice=notice))
+        return done.said, extras
 
     async def beside(self, said: Said, view: View) -> Sequence[Extra]:
-        """The rider: what was done is noted; with a person's words also which files are gone."""
-        told, self._untold = self._untold, []
+        """The rider: with a person's words, which files that the model was pointed to are gone."""
         if self._looks_for_files and not any(isinstance(block, ToolResult) for block in said.blocks):
             self._looks_for_files = False
-            return [*told, *await asyncio.to_thread(_amiss, view, self._shelf)]
-        return told
+            return await asyncio.to_thread(_amiss, view, self._shelf)
+        return ()
 
 
 def join_offloading(

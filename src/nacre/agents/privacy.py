@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from nacre.agents.riding import INSIDE, digest
+from nacre.agents.riding import INSIDE, Extra, digest
 from nacre.memory.daily_lines import with_marks
 from nacre.memory.directory import Memory
 from nacre.memory.entry import Origin
@@ -64,15 +64,15 @@ class StaysHere:
     def __init__(self, *places: Location) -> None:
         self._places = {place.directory: LocalOnly(place) for place in places}
 
-    async def __call__(self, said: Said) -> Said:
+    async def __call__(self, said: Said) -> tuple[Said, Sequence[Extra]]:
         """The same results without those words; a person's own words are theirs to send."""
         if not any(isinstance(block, ToolResult) for block in said.blocks):
-            return said
+            return said, ()
         staying = await self.now()
         if not staying.entries:
-            return said
+            return said, ()
         blocks = (_without(one, staying) if isinstance(one, ToolResult) else one for one in said.blocks)
-        return replace(said, blocks=tuple(blocks))
+        return replace(said, blocks=tuple(blocks)), ()
 
     async def over(self, records: Iterable[Record]) -> list[Record]:
         """A log as it may leave: it may have been written with a model on this machine."""

@@ -226,18 +226,25 @@ class Session(Company):
 
     async def keep(self, said: Said) -> Sequence[Record]:
         """The loop's slot: words or results as they are recorded, with what others add to them."""
-        said = await self.sift(said)
-        extras: list[Extra] = []
+        said, extras = await self._filtered(said)
         for rider in self.riders:
             extras += await rider.beside(said, self.view)
+        return self._with(said, extras)
+
+    async def sift(self, said: Said) -> Sequence[Record]:
+        """The loop's slot: what a round that is cut short records; nobody adds to it."""
+        return self._with(*await self._filtered(said))
+
+    async def _filtered(self, said: Said) -> tuple[Said, list[Extra]]:
+        done: list[Extra] = []
+        for passed in self.filters:
+            said, new = await passed(said)
+            done += new
+        return said, done
+
+    def _with(self, said: Said, extras: Sequence[Extra]) -> Sequence[Record]:
         self._untold += [extra.notice for extra in extras if extra.notice]
         return with_extras(said, extras, self.clock, inside_results=self.profile.strips_old_thinking)
-
-    async def sift(self, said: Said) -> Said:
-        """The loop's slot: words or results without what must not leave."""
-        for passed in self.filters:
-            said = await passed(said)
-        return said
 
     async def fit(self, view: View, overflow: PromptTooLong | None) -> list[Record]:
         """The loop's slot: what must happen to the view before it can be sent."""

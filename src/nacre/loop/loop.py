@@ -34,10 +34,6 @@ async def kept_as_it_is(results: Said) -> Sequence[Record]:
     return (results,)
 
 
-async def passed_as_it_is(results: Said) -> Said:
-    return results
-
-
 def heard_by_nobody(reply: Reply) -> None:
     return None
 
@@ -50,8 +46,8 @@ class Slots:
     keep: Callable[[Said], Awaitable[Sequence[Record]]] = kept_as_it_is
     """Takes the results as they would be recorded, gives what is recorded: smaller ones, with more behind."""
     heard: Callable[[Reply], None] = heard_by_nobody
-    sift: Callable[[Said], Awaitable[Said]] = passed_as_it_is
-    """What must not be recorded is taken out, also when a round is cut short."""
+    sift: Callable[[Said], Awaitable[Sequence[Record]]] = kept_as_it_is
+    """As `keep`, for a round that is cut short: what must not be recorded is taken out, nothing is added."""
 
 
 NO_SLOTS = Slots()
@@ -78,16 +74,17 @@ async def run(
             ) as events:
                 async for event in events:
                     yield event
+            assert one.reply is not None, "a round that ends by itself has its reply"
+            if one.reply.message.tool_calls:
+                await transcript.append(*await slots.keep(heard("user", one.results, clock)))
         except (CancelledError, GeneratorExit):
             await one.cut_short(slots.sift)
             raise
         finally:
             await one.stop()
-        assert one.reply is not None, "a round that ends by itself has its reply"
         if one.reply.message.tool_calls:
-            await transcript.append(*await slots.keep(heard("user", one.results, clock)))
-        elif remedies.may_continue(one.reply):
-            await transcript.append(heard("user", (Text(GO_ON),), clock, meta=True))
-        else:
+            continue
+        if not remedies.may_continue(one.reply):
             return
+        await transcript.append(heard("user", (Text(GO_ON),), clock, meta=True))
     yield Notice(f"Stopped after {limits.max_rounds} rounds in one turn; say something to go on.", "warning")

@@ -9,7 +9,7 @@ from nacre.clock import Clock
 from nacre.messages.blocks import Block, Text, ToolResult, result_of
 from nacre.messages.events import CallReady, Event, ProviderEvent, Reply, StartedOver, TextDelta
 from nacre.messages.pairing import INTERRUPTED
-from nacre.messages.records import ReplyFacts, Said
+from nacre.messages.records import Record, ReplyFacts, Said
 from nacre.messages.transcript import Transcript
 from nacre.messages.view import View
 from nacre.tools.base import Tool
@@ -65,11 +65,11 @@ class Round:
         calls = self.reply.message.tool_calls if self.reply else ()
         return [done.get(call.id) or result_of(call, INTERRUPTED, is_error=True) for call in calls]
 
-    async def cut_short(self, sift: Callable[[Said], Awaitable[Said]]) -> None:
+    async def cut_short(self, sift: Callable[[Said], Awaitable[Sequence[Record]]]) -> None:
         """End in the middle: what was heard and done is kept, what was not is said to be interrupted."""
         await self.stop()
-        ending = self._ending()
-        await self._transcript.append(*[await sift(one) for one in ending])
+        ending = [record for one in self._ending() for record in await sift(one)]
+        await self._transcript.append(*ending)
 
     async def stop(self) -> None:
         await self._running.stop()
@@ -81,7 +81,9 @@ class Round:
                 [heard("assistant", (Text(self._partial),), self._clock)] if self._partial.strip() else []
             )
             return [*said_so_far, heard("user", (Text(CUT_SHORT),), self._clock, meta=True)]
-        results = self.results
+        # What was recorded before the cancel came is not recorded twice.
+        is_open = self._transcript.view.open_calls
+        results = [one for one in self.results if one.call_id in is_open]
         return [heard("user", tuple(results), self._clock)] if results else []
 
 
