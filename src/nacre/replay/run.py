@@ -13,7 +13,7 @@ from nacre.messages.usage import Usage
 from nacre.replay.accounts import Accounts, Bill, accounts
 from nacre.replay.needs import Need, needs
 from nacre.replay.retention import Reading, Retention
-from nacre.replay.schema import Asked, Maker, Point, Recorded, Sent, Setting, Side, Step, Tally
+from nacre.replay.schema import Asked, Maker, Point, Recorded, Sent, Setting, Side, Step, Tally, Used
 from nacre.replay.stand_in import filler
 
 Progress = Callable[[int, int], None]
@@ -145,7 +145,8 @@ class _Running:
         """Look what of the step's needs is in view; each hidden block is fetched by a request of its own."""
         self._retention.see(bill.blocks, bill.shared)
         used, hidden = self._retention.check(need)
-        self._sum += Tally(used=used)
+        fits = bill.usage.prompt <= self._window
+        self._sum += Tally(used=used, refused=Used() if fits else used)
         for source in hidden:
             usage = Usage(cache_read=bill.usage.prompt, cache_write=source.tokens)
             price = cost(self._rules, usage) or 0.0

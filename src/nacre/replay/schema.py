@@ -54,6 +54,8 @@ class Recorded:
     """The largest context the provider reported; 0 when it reported none."""
     has_times: bool = True
     """False when the file holds no times and a fixed pace stands for them."""
+    lost_results: int = 0
+    """Results of which only the beginning is left, because the files that held them are gone."""
     paths: tuple[str, ...] = ()
     """Which files it was read from."""
 
@@ -206,6 +208,8 @@ class Tally:
     unannounced: int = 0
     """Prefix breaks that no rewrite accounts for; ours must have none."""
     used: Used = field(default_factory=Used)
+    refused: Used = field(default_factory=Used)
+    """The part of `used` in requests that did not fit: the provider would have shown the model nothing."""
     cpu_seconds: tuple[float, ...] = ()
     """The policy's own work, request by request."""
 
@@ -226,5 +230,6 @@ class Tally:
             prefix_breaks=self.prefix_breaks + other.prefix_breaks,
             unannounced=self.unannounced + other.unannounced,
             used=self.used + other.used,
+            refused=self.refused + other.refused,
             cpu_seconds=self.cpu_seconds + other.cpu_seconds,
         )

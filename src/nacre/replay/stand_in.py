@@ -32,7 +32,9 @@ class CompactionSettings:
     summary_tokens: int = 2_000
     """What a summary takes; 0 leaves the old rounds out without one."""
     tail_tokens: int = 20_000
-    """The newest rounds that stay word for word, as far as half of the room allows it."""
+    """The newest rounds that stay word for word, as far as there is room."""
+    room_share: float = 0.5
+    """Of the room, so much may be filled after it (C21)."""
 
 
 class StandIn:
@@ -82,9 +84,10 @@ class StandIn:
         return [*dropped, compacted]
 
     def _tail(self, pressure: Pressure) -> int:
-        """In estimated tokens: all that is left together fills half of the room at most (C21)."""
+        """In estimated tokens: all that is left together fills no more than its share of the room."""
         settings, ratio = self._settings, self._ratio()
-        room = (pressure.thresholds.autocompact - self._base_tokens * ratio) / 2 - settings.summary_tokens
+        room = pressure.thresholds.autocompact - self._base_tokens * ratio
+        room = room * settings.room_share - settings.summary_tokens
         return max(0, round(min(settings.tail_tokens, room) / ratio))
 
     def _without_thinking(self, items: Sequence[Item]) -> Sequence[Record]:

@@ -119,12 +119,20 @@ def test_on_a_model_that_binds_thinking_results_go_only_when_a_turn_starts() -> 
 
 
 def test_when_nothing_fits_a_clear_comes_before_a_dearer_layer() -> None:
-    """C31c: warm or not; but only where it frees enough to be worth the break."""
+    """C31c: warm or not; as few results as free enough, and none where even all but one would not."""
     full = moment(10.0, fits=False, tokens=100_000)
-    decision = due(view_of(45), full)
-    assert decision is not None and decision.reason == "full" and len(decision.calls) == 25
-    assert due(view_of(25), full) is None
+    for results, cleared in ((45, 25), (35, 25), (25, 22)):
+        decision = due(view_of(results), full)
+        assert decision is not None and decision.reason == "full" and len(decision.calls) == cleared
+    assert due(view_of(15), full) is None
     assert due(view_of(45), full, CLAUDE_CODE) is None
+
+
+def test_what_does_not_fit_cannot_wait_for_the_next_turn() -> None:
+    """C12b: the thinking goes with the results, as it would with a dearer layer."""
+    full = moment(10.0, fits=False, tokens=100_000, model=BINDING, starts_turn=False)
+    decision = due(view_of(45, thinking=True), full)
+    assert decision is not None and decision.reason == "full" and decision.drops_thinking
 
 
 def test_nothing_is_cleared_when_it_is_switched_off() -> None:

@@ -11,7 +11,6 @@ from nacre.layers.l2_microcompact.server_edits import (
     deleted,
     edit_due,
     edits,
-    newly_deleted,
     queue,
     with_edits,
 )
@@ -81,9 +80,3 @@ def test_a_rewrite_of_the_view_takes_its_edits_with_it(clock: FrozenClock) -> No
     view = queued(view_of(5), clock).after(Replaced(id="x", at=START, changes=(change,), reason="clear"))
     assert not edits(view)
     assert contents(view) == [message["content"] for message in view.messages]
-
-
-def test_the_providers_figure_counts_all_that_was_ever_deleted() -> None:
-    """C10: subtract the baseline."""
-    assert newly_deleted(5_000, 3_000) == 2_000
-    assert newly_deleted(0, 3_000) == 0

@@ -33,7 +33,7 @@ class Moment:
     tokens: int = 0
     """The whole request as it stands."""
     starts_turn: bool = True
-    """The person just spoke: nothing of this turn was sent yet."""
+    """The person just spoke: nothing of this turn was answered yet."""
     fits: bool = True
     """False: something must go, or a dearer layer comes next."""
     pointer_tokens: int = 40
@@ -66,16 +66,23 @@ def due(view: View, moment: Moment, settings: MicrocompactSettings = NACRE) -> D
     is_bound = moment.profile.binds_thinking and not moment.starts_turn
     if reason is None or (is_bound and reason != "full"):
         return None
-    keep = settings.full_keep if reason == "full" else settings.keep
-    choice = choose(view, tools=settings.tools, keep=keep, pointer_tokens=moment.pointer_tokens)
+    if reason == "full":
+        return _to_fit(view, moment, settings)
+    choice = choose(view, tools=settings.tools, keep=settings.keep, pointer_tokens=moment.pointer_tokens)
     if not choice.old:
         return None
     if reason == "idle":
         return _decided(reason, choice, moment)
-    if reason == "full":
-        is_enough = choice.tokens >= settings.full_share * moment.tokens
-        return _decided(reason, choice, moment) if is_enough else None
     return _weighed(view, choice, moment, settings)
+
+
+def _to_fit(view: View, moment: Moment, settings: MicrocompactSettings) -> Decision | None:
+    """As few results as free enough; if even the newest but one do not, a dearer layer has to help."""
+    for keep in settings.full_keep:
+        choice = choose(view, tools=settings.tools, keep=keep, pointer_tokens=moment.pointer_tokens)
+        if choice.old and choice.tokens >= settings.full_share * moment.tokens:
+            return _decided("full", choice, moment)
+    return None
 
 
 def is_idle(warmth: Warmth, settings: MicrocompactSettings) -> bool:

@@ -81,11 +81,6 @@ def with_edits(request: Request, view: View) -> Request:
     return replace(request, messages=messages)
 
 
-def newly_deleted(reported: int, baseline: int) -> int:
-    """What the last edit freed; the provider's figure counts all that were ever deleted."""
-    return max(0, reported - baseline)
-
-
 def _old(view: View, settings: MicrocompactSettings, *, keep: int) -> Sequence[Answered]:
     choice = choose(view, tools=settings.tools, keep=keep, pointer_tokens=0)
     return choice.old

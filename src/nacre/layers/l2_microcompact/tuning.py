@@ -26,8 +26,10 @@ class MicrocompactSettings:
     """Least a clear on a warm cache takes: after one, so much must have grown old before the next."""
     full: bool = True
     """Clear when nothing fits any more, before a dearer layer is asked."""
-    full_share: float = 0.10
-    """Least part of a request that does not fit which a clear must free: less would not last a turn."""
+    full_keep: tuple[int, ...] = (20, 10, 5, 3, 1)
+    """How many of the newest results stay then: the first number that frees enough."""
+    full_share: float = 0.20
+    """Least part of a request that does not fit which a clear must free: less would soon be full again."""
     server_after: int = 20
     """So many results may come together before the provider is told to delete old ones from its cache."""
     server_keep: int = 5
