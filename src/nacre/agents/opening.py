@@ -85,8 +85,7 @@ async def open_agent(
     choice = None if provider else choose(settings.model, settings.environ)
     leaves = _leaves(choice, settings)
     async with AsyncExitStack() as stack:
-        if provider is None:
-            provider = _hired(choice, settings, stack)
+        provider = provider or _hired(choice, settings, stack)
         opened = None if session == UNKEPT else await _opened(settings, session, clock)
         keeper = opened.keeper if opened else None
         if keeper:
