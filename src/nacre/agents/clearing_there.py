@@ -92,11 +92,18 @@ class Editing:
         return results
 
 
+def clears_there(session: Session, settings: Settings) -> bool:
+    """Whether the provider clears anything at its end: switched on, and every model asked takes it."""
+    switches, named = settings.switches, settings.fallback_model
+    is_able = session.profile.server_edits and (named is None or profile(named).server_edits)
+    return is_able and (switches.clear_declared or switches.clear_server)
+
+
 def join_clearing_there(session: Session, settings: Settings) -> None:
     """Let the provider clear at its end, as far as that is switched on and every model asked takes it."""
-    switches, named = settings.switches, settings.fallback_model
-    if not session.profile.server_edits or (named and not profile(named).server_edits):
+    if not clears_there(session, settings):
         return
+    switches = settings.switches
     if switches.clear_declared:
         session.ladder.insert(0, Declaring(session, settings.microcompact))
         session.finishers.append(with_declaration)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from nacre import prompts
+from nacre.agents.clearing_there import clears_there
 from nacre.agents.hands import Hands
 from nacre.agents.riding import Extra
 from nacre.agents.session import Session
@@ -30,6 +32,8 @@ MOVED = "offload_moved"
 """The kind of note that says where files are now that the model was pointed to elsewhere: folder."""
 RESULTS_GONE = prompts.load(__package__, "results_gone")
 RESULTS_MOVED = prompts.load(__package__, "results_moved")
+NEVER = sys.maxsize
+"""So many bytes no result has."""
 NAMED_FILES = 5
 """So many of the missing files are named; who needs another one finds out by reading it."""
 
@@ -92,7 +96,11 @@ def join_offloading(
     can_read = any(one.name == READER for one in tools)
     shelf = Shelf(folder / FOLDER if folder and can_read else None)
     own = {one.name: one.max_result_chars for one in tools if one.max_result_chars is not None}
-    offloader = Offloader(session.transcript, shelf, settings.offload, own=own)
+    chosen = settings.offload
+    if clears_there(session, settings):
+        # What the provider took out of its cache cannot be pointed to, and it need not say what that was.
+        chosen = replace(chosen, min_duplicate_bytes=NEVER)
+    offloader = Offloader(session.transcript, shelf, chosen, own=own)
     session.filters.append(offloader)
     session.riders.append(offloader)
     folders = {*_pointed_to(session.view, settings.home), *([shelf.folder] if shelf.folder else [])}
