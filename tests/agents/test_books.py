@@ -106,6 +106,17 @@ async def test_reads_that_fall_for_no_reason_are_reported(clock: FrozenClock) ->
     assert lines(one) == []
 
 
+async def test_what_a_provider_may_clear_by_itself_is_no_loss(clock: FrozenClock) -> None:
+    """C11, C32: it was asked to; bytes of ours that moved are found even so."""
+    one = session(clock)
+    one.finishers.append(lambda request, view: replace(request, options={"context_management": {}}))
+    await talk(one, 50_000, 20_000)
+    assert lines(one) == []
+    await one.add_user("next")
+    one.send(rewritten(one.view))
+    assert len(lines(one)) == 1
+
+
 @pytest.mark.parametrize(("ttl", "lifetime"), [("5m", 300.0), ("1h", 3_600.0)])
 async def test_a_cache_that_had_time_to_go_cold_is_no_surprise(
     clock: FrozenClock, ttl: str, lifetime: float

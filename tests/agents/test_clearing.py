@@ -13,6 +13,7 @@ from nacre.agents.agent import Agent
 from nacre.agents.clearing import Clearing
 from nacre.agents.opening import open_agent
 from nacre.agents.session import Base, Session, SessionSettings
+from nacre.errors import ContextOverflow
 from nacre.layers.l2_microcompact.policy import NACRE, MicrocompactSettings
 from nacre.messages.events import Event, Notice
 from nacre.messages.records import Noted, Record
@@ -171,6 +172,20 @@ async def test_a_conversation_that_no_longer_fits_is_cleared_before_it_is_refuse
     told = notices(await played(agent, "go"))
     assert told and all("to make room" in line for line in told)
     assert agent.session.tokens < agent.session.thresholds.autocompact
+
+
+async def test_nobody_is_told_of_a_clear_that_was_not_enough_and_is_not_recorded(
+    provider: ScriptedProvider, clock: FrozenClock, tmp_path: Path
+) -> None:
+    """C26: what does not fit even so is refused, and everything stays as it was."""
+    agent = opened(provider, clock, tmp_path)
+    script_of(provider, 30)
+    await played(agent, "go")
+    agent.session.settings = SessionSettings(strict_prefix=True, window_ceiling=12_000)
+    with pytest.raises(ContextOverflow):
+        await played(agent, "and now?")
+    assert not clears(agent)
+    assert agent.session.notices() == []
 
 
 @MOVES

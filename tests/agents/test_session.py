@@ -7,15 +7,17 @@ from pathlib import Path
 
 import pytest
 
+from nacre.agents.fit import Pressure
 from nacre.agents.opening import open_agent
 from nacre.agents.session import Base, Session, SessionSettings
 from nacre.cache.rules import SHIPPED, profile, put_in_force
-from nacre.errors import ContextOverflow, InvalidRequest
+from nacre.errors import ContextOverflow, InvalidRequest, PromptTooLong
 from nacre.messages.blocks import Message, Text
 from nacre.messages.events import Reply
-from nacre.messages.records import Said
+from nacre.messages.records import Record, Said
 from nacre.messages.tokens import Calibration
 from nacre.messages.usage import Usage
+from nacre.messages.view import View
 from nacre.settings import load
 from nacre.testing import FrozenClock, ScriptedProvider
 from nacre.tools.base import tool
@@ -138,7 +140,10 @@ async def test_a_reply_may_be_as_long_as_asked_for_and_as_the_model_can(
 
 async def test_a_persons_own_rows_decide_about_prices_and_windows(tmp_path: Path) -> None:
     """P5: the table is overridable; what is not named stays as shipped."""
-    environ = {"NACRE_HOME": str(tmp_path / "home"), "NACRE_MODELS": '{"claude-opus-5-5": {"window": 70000}}'}
+    environ = {
+        "NACRE_HOME": str(tmp_path / "home"),
+        "NACRE_MODELS": '{"claude-opus-5-5": {"window": 70000}}',
+    }
     settings = load(tmp_path, environ, cli={"model": "claude-opus-5-5"})
     try:
         async with open_agent(settings, provider=ScriptedProvider(), session="unkept") as ready:
@@ -154,3 +159,33 @@ def test_what_a_session_learns_corrects_what_it_only_estimates() -> None:
     session = Session(Base.of("claude-opus-5-5", "x" * 400, []))
     session.calibration = Calibration(estimated=100, real=130)
     assert session.tokens == 130
+
+
+class Watches:
+    """A rung that only looks on."""
+
+    def __init__(self) -> None:
+        self.saw: list[bool] = []
+
+    def is_due(self, view: View, pressure: Pressure) -> bool:
+        self.saw.append(pressure.starts_turn)
+        return False
+
+    async def act(self, view: View, pressure: Pressure) -> list[Record]:
+        raise AssertionError
+
+
+async def test_a_turn_has_only_started_until_its_first_reply_is_heard(
+    clock: FrozenClock,
+) -> None:
+    """C12b, C27: what is refused as too long at the start of a turn may still be rewritten."""
+    rung = Watches()
+    one = Session(Base.of(UNKNOWN, "s", []), ladder=[rung], clock=clock)
+    await one.add_user("go")
+    await one.prepare()
+    await one.fit(one.view, PromptTooLong("prompt is too long"))
+    await one.record(answer("yes", Usage()))
+    await one.fit(one.view, None)
+    await one.add_user("and now?")
+    await one.fit(one.view, None)
+    assert rung.saw == [True, True, False, True]

@@ -35,14 +35,14 @@ class Books:
         self._ledger = self._ledger.after_request(now)
         self._epochs = len(view.epochs)
 
-    def heard(self, usage: Usage, model: str | None = None) -> None:
-        """Compare the provider's own figures with those of the request before."""
+    def heard(self, usage: Usage, model: str | None = None, *, may_clear: bool = False) -> None:
+        """Compare the provider's own figures with those of the request before, unless it may clear itself."""
         if model != self._heard_from and self._heard_from is not None:
             # Another model took over, or gave back: each has a cache of its own.
             self._ledger = self._ledger.after_compaction()
         self._heard_from = model
         drop = self._ledger.check_usage(usage, announced=self._announced)
-        if drop is not None:
+        if drop is not None and not may_clear:
             self._warnings.append(str(drop))
         self._ledger = self._ledger.after_usage(usage)
 

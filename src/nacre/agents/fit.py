@@ -24,7 +24,7 @@ class Pressure:
     profile: ModelProfile
     warmth: Warmth
     starts_turn: bool = True
-    """The person just spoke: nothing of this turn was sent yet."""
+    """The person just spoke: nothing of this turn was answered yet."""
     overflow: PromptTooLong | None = None
     """The provider's own refusal, when there was one."""
 

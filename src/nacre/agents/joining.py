@@ -25,7 +25,7 @@ from nacre.settings import Settings
 from nacre.tools.base import Tool
 
 RECALL_DRIFT_SECONDS = 0.010
-"""Of the 20 ms that recall may take of a turn: what is not reached in it is not spoken of."""
+"""Of the 20 ms that recall may take of a turn: of what is not reached in it is said that nobody checked."""
 
 
 def join(session: Session, known: Known, hands: Hands, *, leaves: bool) -> None:

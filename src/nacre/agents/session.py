@@ -26,7 +26,7 @@ from nacre.cache.warming import FIVE_MINUTES, Prefix
 from nacre.cache.warming_settings import WarmingSettings
 from nacre.cache.warmth import Warmth
 from nacre.clock import SYSTEM_CLOCK, Clock
-from nacre.errors import InvalidRequest, PromptTooLong
+from nacre.errors import ContextOverflow, InvalidRequest, PromptTooLong
 from nacre.loop.limits import Thresholds, thresholds, window
 from nacre.loop.round import heard, said
 from nacre.messages.blocks import Json, JsonObject, Text, ToolResult
@@ -259,7 +259,13 @@ class Session(Company):
             starts_turn=self._starts_turn,
             overflow=overflow,
         )
-        records = await fit(view, self.ladder, pressure, base=base, ratio=ratio)
+        told = len(self._untold)
+        try:
+            records = await fit(view, self.ladder, pressure, base=base, ratio=ratio)
+        except ContextOverflow:
+            # Nothing of what the rungs did is recorded then, so that there is nothing to tell of it.
+            del self._untold[told:]
+            raise
         is_written_anyway = pressure.warmth.touched_at is None or pressure.warmth.is_cold
         if self.settings.cache_ttl == "auto" and is_written_anyway:
             records += self._lifetime_choice(view.after(*records))
@@ -310,7 +316,6 @@ class Session(Company):
         self._books.sending(self.base.model, view, is_cold=self.warmth.is_cold)
         self.touched()
         self._sent, self.answered = request, None
-        self._starts_turn = False
         self._asked = self.base.tokens + view.estimate
         return request
 
@@ -343,9 +348,12 @@ class Session(Company):
 
     def heard(self, reply: Reply) -> None:
         """The loop's slot: keep the books on a reply."""
+        self._starts_turn = False
         self.pay(reply.usage, reply.model)
         self.calibration = self.calibration.after(estimated=self._asked, real=reply.usage.prompt)
-        self._books.heard(reply.usage, reply.model)
+        # What the provider may clear by itself is read no longer, and it need not say when it did (C11).
+        may_clear = self._sent is not None and "context_management" in self._sent.options
+        self._books.heard(reply.usage, reply.model, may_clear=may_clear)
         if self._sent is not None and self._touched_at is not None:
             self.answered = Answered(self._sent, reply.usage, self._touched_at)
         for begin in self.on_heard:
