@@ -34,13 +34,10 @@ def test_policies_stand_side_by_side_with_a_sentence_on_what_they_mean(
     """P7."""
     assert main(["replay", str(log(tmp_path))]) == 0
     said = capsys.readouterr().out
-    assert [line.split()[0] for line in said.splitlines()[:5]] == [
-        "policy",
-        "none",
-        "truncate",
-        "claude-code",
-        "nacre",
-    ]
+    policies = ["none", "truncate", "claude-code", "nacre"]
+    first = [line.split()[0] for line in said.splitlines()[2:12] if line]
+    assert first == ["policy", *policies, "still", *policies[:-1]]
+    assert max(map(len, said.splitlines())) <= 80
     assert "You would have paid $" in said
     assert "1 session, claude-opus-4-5-20251101, window 200,000" in said
 
@@ -82,6 +79,27 @@ def test_a_session_of_the_home_is_named_by_its_id(home: Path, capsys: Capture) -
     written(home / "projects" / slug("/srv/project") / f"{SESSION}.jsonl", conversation())
     assert main(["replay", SESSION[:8], "--policy", "none", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["sessions"] == 1
+
+
+def test_the_newest_session_of_the_directory_is_named_latest(home: Path, capsys: Capture) -> None:
+    assert main(["replay", "latest"]) == 1
+    assert "there is no session in" in capsys.readouterr().err
+    written(home / "projects" / slug(str(Path.cwd())) / f"{SESSION}.jsonl", conversation())
+    assert main(["replay", "latest", "--policy", "none", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["sessions"] == 1
+
+
+def test_a_window_that_the_system_prompt_fills_is_refused(
+    tmp_path: Path, home: Path, capsys: Capture
+) -> None:
+    """No policy can make room there, and what it would be charged for trying means nothing."""
+    lines = conversation()
+    lines[1]["message"]["usage"] = {"input_tokens": 30_000, "output_tokens": 5}  # type: ignore[index, call-overload]
+    path = written(tmp_path / "talk.jsonl", lines)
+    assert main(["replay", str(path), "--window", "20000"]) == 3
+    told = capsys.readouterr().err
+    assert "--no-base" in told and told.count("\n") == 1
+    assert main(["replay", str(path), "--window", "20000", "--no-base"]) == 0
 
 
 def test_in_a_folder_what_is_no_transcript_is_passed_over_and_counted(

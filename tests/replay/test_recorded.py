@@ -52,6 +52,20 @@ def test_results_that_came_while_a_reply_streamed_are_heard_after_it(tmp_path: P
     assert answers == ["t1", "t2"]
 
 
+def test_a_log_that_begins_with_a_reply_or_a_result_starts_with_the_first_message(tmp_path: Path) -> None:
+    """What answers nothing that stands in the log cannot be asked for."""
+    lines = [
+        assistant(1, [call("t1", "Read", path="a.py")]),
+        user(2, [result("t1", "one")]),
+        assistant(3, [text("One.")]),
+    ]
+    with pytest.raises(ForeignTranscript, match="nothing to replay"):
+        read_recorded(written(tmp_path / "a.jsonl", lines))
+    more = [user(4, "And now?"), assistant(5, [text("Nothing.")])]
+    (session,) = read_recorded(written(tmp_path / "b.jsonl", [*lines, *more]))
+    assert [step.reply.message.text for step in session.steps] == ["Nothing."]
+
+
 def test_what_no_model_was_sent_or_wrote_is_left_out(tmp_path: Path) -> None:
     """Sidechains, words of no model, boundaries and summaries of the recording's own compaction."""
     side = user(8, "Another agent's task.", isSidechain=True)

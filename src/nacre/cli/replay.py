@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -17,7 +17,7 @@ from nacre.cli.output import print_json, print_table, printable
 if TYPE_CHECKING:
     from nacre.replay.policies import Ladder
     from nacre.replay.run import Terms
-    from nacre.replay.schema import Recorded
+    from nacre.replay.schema import Recorded, Tally
     from nacre.settings import Settings
 
 NAMES = ("none", "truncate", "claude-code", "nacre")
@@ -27,6 +27,9 @@ FALLBACK_MODEL = "claude-sonnet-5-5"
 """Whose prices count where neither the recordings nor the settings name a model."""
 MIN_WINDOW = 8_000
 """Below this no agent's system prompt fits."""
+
+Progress = Callable[[int, int], None]
+"""Told how many of how many are done."""
 
 
 @click.command(short_help="Compare what recorded sessions cost under policies.")
@@ -71,7 +74,7 @@ def replay(
     """Show what recorded sessions would have cost under policies, and what would have stayed in view.
 
     Takes Claude Code logs and every other form that `nacre sessions import` takes, packed or not, folders of
-    them, and ids of nacre's own sessions. Nothing is asked of any model, and nothing is changed.
+    them, and nacre's own sessions by id or as `latest`. No model is asked, and nothing is changed.
 
     A policy that forgets is charged for fetching again what it hid: that is part of its cost, and stands in a
     column of its own, too.
@@ -82,19 +85,31 @@ def replay(
     settings = load_settings(options)
     if plot is not None:
         picture.check(plot)
-    sessions = _read(recordings, settings.home)
+    with progress_line("reading") as progress:
+        sessions = _read(recordings, settings, progress)
     wanted = _Wanted(**given)  # type: ignore[arg-type]  # click has checked every value
     terms, makers = _terms(wanted, sessions, settings), _makers(wanted)
     with progress_line("replaying") as progress:
         done = run.replay(sessions, makers, terms, progress=progress)
     sums = run.totals(done)
     if plot is not None:
-        picture.draw(done, plot, window=terms.window)
+        picture.draw(done, plot, terms)
     if as_json:
         print_json(report.as_json(sums, sessions, terms))
-        return
-    print_table(report.rows(sums, terms), header=report.COLUMNS, right=range(1, len(report.COLUMNS)))
-    print(f"\n{len(sessions):,} session{'s' * (len(sessions) != 1)}, {terms.model}, window {terms.window:,}")
+    else:
+        _print(sums, sessions, terms)
+
+
+def _print(sums: Mapping[str, Tally], sessions: Sequence[Recorded], terms: Terms) -> None:
+    from nacre.replay import report
+
+    print(f"{len(sessions):,} session{'s' * (len(sessions) != 1)}, {terms.model}, window {terms.window:,}\n")
+    for rows, header in (
+        (report.rows(sums, terms), report.columns(terms)),
+        (report.kept_rows(sums, terms), report.KEPT_COLUMNS),
+    ):
+        print_table(rows, header=header, right=range(1, len(header)))
+        print()
     for line in report.sentences(sums, sessions, terms):
         print(line)
 
@@ -116,7 +131,21 @@ def _terms(wanted: _Wanted, sessions: Sequence[Recorded], settings: Settings) ->
 
     model = wanted.model or _model_of(sessions, settings)
     window = min(wanted.window or DEFAULT_WINDOW, profile(model).window)
+    if not wanted.no_base:
+        _check_room(sessions, window)
     return Terms(model=model, window=window, with_base=not wanted.no_base)
+
+
+def _check_room(sessions: Sequence[Recorded], window: int) -> None:
+    """No policy can do anything about a system prompt that fills the window by itself."""
+    from nacre.errors import ConfigError
+
+    least = min(one.base_tokens for one in sessions)
+    if least >= window:
+        raise ConfigError(
+            f"system prompt and tools of these sessions take {least:,} tokens, more than a window of "
+            f"{window:,}; name a larger --window, or leave them out with --no-base"
+        )
 
 
 def _model_of(sessions: Sequence[Recorded], settings: Settings) -> str:
@@ -134,7 +163,7 @@ def _makers(wanted: _Wanted) -> list[Ladder]:
     return [policy(name, lifetime=wanted.ttl) for name in chosen]
 
 
-def _read(recordings: Sequence[str], home: Path) -> list[Recorded]:
+def _read(recordings: Sequence[str], settings: Settings, progress: Progress | None) -> list[Recorded]:
     """Every session that was named; in a folder, what is no transcript is passed over and counted."""
     from nacre.replay.recorded import files_in, read_recorded
 
@@ -142,19 +171,21 @@ def _read(recordings: Sequence[str], home: Path) -> list[Recorded]:
     for name in dict.fromkeys(recordings):
         path = Path(name)
         if path.is_dir():
-            found += _in_folder(path, files_in(path))
+            found += _in_folder(path, files_in(path), progress)
         else:
-            found += read_recorded(path if path.exists() else _kept(name, home))
+            found += read_recorded(path if path.exists() else _kept(name, settings))
     return found
 
 
-def _in_folder(folder: Path, files: Sequence[Path]) -> list[Recorded]:
+def _in_folder(folder: Path, files: Sequence[Path], progress: Progress | None) -> list[Recorded]:
     from nacre.errors import TranscriptError
     from nacre.replay.recorded import read_recorded
 
     found: list[Recorded] = []
     passed: list[str] = []
-    for path in files:
+    for number, path in enumerate(files):
+        if progress is not None:
+            progress(number, len(files))
         try:
             found += read_recorded(path)
         except TranscriptError as error:
@@ -169,11 +200,13 @@ def _in_folder(folder: Path, files: Sequence[Path]) -> list[Recorded]:
     return found
 
 
-def _kept(name: str, home: Path) -> Path:
+def _kept(name: str, settings: Settings) -> Path:
+    from nacre.cli.finding import LATEST, find_session
     from nacre.errors import SessionNotFound
-    from nacre.store.sessions import Sessions
 
     try:
-        return Sessions(home).find(name)
+        return find_session(settings, name)
     except SessionNotFound as error:
+        if name == LATEST:
+            raise
         raise SessionNotFound(f"there is no file {name}, and {error}") from None

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from itertools import pairwise
+from itertools import dropwhile, pairwise
 from pathlib import Path
 from statistics import median
 
@@ -22,6 +22,7 @@ from nacre.messages.records import Noted, Record, ReplyFacts, Said, Undone
 from nacre.messages.tokens import MAX_RATIO, MIN_RATIO, estimate_blocks, estimate_text
 from nacre.messages.usage import Usage
 from nacre.replay.schema import Recorded, Step
+from nacre.replay.whole import made_whole
 
 PACE = timedelta(seconds=20)
 """Between two requests of a recording without times: quick enough that its cache never goes cold."""
@@ -40,11 +41,17 @@ def read_recorded(path: Path) -> list[Recorded]:
     """Every session of a file; raises `TranscriptError` for what is not a transcript, with what to do."""
     with open_source(path) as source:
         sessions = read_foreign(source.lines, name=path.name.removesuffix(".gz"))
-    found = [recorded(one, name=_name(path, one, len(sessions))) for one in sessions]
-    kept = [replace(one, paths=(str(path),)) for one in found if one.steps]
+    found = [_from_file(one, path, name=_name(path, one, len(sessions))) for one in sessions]
+    kept = [one for one in found if one.steps]
     if not kept:
-        raise ForeignTranscript(f"{path} holds no reply of a model: there is nothing to replay")
+        raise ForeignTranscript(f"{path} holds no reply of a model to a message: there is nothing to replay")
     return kept
+
+
+def _from_file(session: ForeignSession, path: Path, *, name: str) -> Recorded:
+    read = recorded(session, name=name)
+    steps, lost = made_whole(read.steps, session.records, path)
+    return replace(read, steps=steps, lost_results=lost, paths=(str(path),))
 
 
 def files_in(folder: Path) -> list[Path]:
@@ -58,7 +65,8 @@ def files_in(folder: Path) -> list[Path]:
 
 def recorded(session: ForeignSession, *, name: str) -> Recorded:
     """A session that was read, as steps, with its base and the ratio of its estimates."""
-    steps = tuple(_steps(session.records))
+    # A log can begin in the middle: what answers nothing in it cannot be asked for.
+    steps = tuple(dropwhile(lambda step: not step.starts_turn, _steps(session.records)))
     has_times = session.started is not None
     if not has_times:
         steps = tuple(replace(step, at=steps[0].at + PACE * place) for place, step in enumerate(steps))

@@ -11,10 +11,10 @@ from nacre.replay.recorded import PACE
 from nacre.replay.run import Terms
 from nacre.replay.schema import Recorded, Tally
 
-COLUMNS = (
-    "policy", "cost", "change", "cached", "requests", "peak", "compacted", "too large", "pairs", "edits",
-    "names", "fetched again",
-)  # fmt: skip
+COLUMNS = ("policy", "cost", "change", "cached", "requests", "peak", "compacted", "too large")
+"""What a policy takes; fits a terminal of 80 characters."""
+KEPT_COLUMNS = ("still in view", "pairs", "edits", "names", "fetched again", "for")
+"""What of the things that later steps used was there when they used it."""
 THOUSAND = 1_000
 
 
@@ -64,32 +64,48 @@ def policy_json(name: str, tally: Tally, terms: Terms) -> JsonObject:
 
 
 def rows(sums: Mapping[str, Tally], terms: Terms) -> list[list[str]]:
-    """The table for people, one row a policy; the change is against the first."""
+    """What each policy takes, one row a policy; the change is against the first."""
     first = next(iter(sums.values()))
     return [[name, *_cells(tally, first, terms)] for name, tally in sums.items()]
 
 
+def columns(terms: Terms) -> Sequence[str]:
+    """The header of the rows: without a price, tokens stand where the money would."""
+    return COLUMNS if is_priced(terms.model) else (COLUMNS[0], "sent", *COLUMNS[2:])
+
+
 def _cells(tally: Tally, first: Tally, terms: Terms) -> list[str]:
-    used, has_price = tally.used, is_priced(terms.model)
-    change = tally.cost_usd / first.cost_usd - 1 if first.cost_usd else 0.0
+    has_price = is_priced(terms.model)
+    took, before = (each.cost_usd if has_price else each.usage.prompt for each in (tally, first))
     return [
-        f"${tally.cost_usd:,.2f}" if has_price else "-",
-        f"{change:+.1%}" if has_price and tally is not first else "-",
-        f"{tally.usage.hit_rate:.1%}",
+        f"${took:,.2f}" if has_price else f"{took:,}",
+        f"{took / before - 1:+.1%}" if before and tally is not first else "-",
+        f"{tally.usage.hit_rate:.1%}" if profile(terms.model).cache != "none" else "-",
         f"{tally.requests:,}",
         f"{tally.peak_tokens:,}",
         _count(tally.compactions),
         _count(tally.overflow),
-        _percent(used.pairs_kept, used.pairs),
-        _percent(used.edits_kept, used.edits),
-        _percent(used.identifiers_kept, used.identifiers),
-        f"${tally.refetch_usd:,.2f}" if has_price else _count(tally.refetches),
+    ]
+
+
+def kept_rows(sums: Mapping[str, Tally], terms: Terms) -> list[list[str]]:
+    """What each policy kept in view of what was used later, and what it took to get the rest again."""
+    return [
+        [
+            name,
+            _percent(tally.used.pairs_kept, tally.used.pairs),
+            _percent(tally.used.edits_kept, tally.used.edits),
+            _percent(tally.used.identifiers_kept, tally.used.identifiers),
+            _count(tally.refetches),
+            f"${tally.refetch_usd:,.2f}" if tally.refetches and is_priced(terms.model) else "-",
+        ]
+        for name, tally in sums.items()
     ]
 
 
 def sentences(sums: Mapping[str, Tally], sessions: Sequence[Recorded], terms: Terms) -> list[str]:
-    """What the table means, and what its figures rest on."""
-    return [*_verdict(sums, terms), *_grounds(sessions, terms)]
+    """What the tables mean, and what their figures rest on."""
+    return [*_verdict(sums, terms), *_misfits(sums), *_grounds(sessions, terms)]
 
 
 def _verdict(sums: Mapping[str, Tally], terms: Terms) -> list[str]:
@@ -104,12 +120,25 @@ def _verdict(sums: Mapping[str, Tally], terms: Terms) -> list[str]:
         f"You would have paid ${before.cost_usd:,.2f} with {names[0]!r}; ${after.cost_usd:,.2f}{change} with "
         f"{names[-1]!r}."
     ]
+    if beside := after.side_usd + after.refetch_usd:
+        lines.append(
+            f"Of that, ${beside:,.2f} went into {after.sides + after.refetches:,} requests beside the "
+            "conversation:\nsummaries, refreshes of the cache, and fetching again what was hidden."
+        )
     if after.used.pairs:
         kept = _percent(after.used.pairs_kept, after.used.pairs)
         lines.append(f"Of the pairs of names that later steps used, {names[-1]!r} still had {kept} in view.")
-    if before.overflow:
-        lines.append(f"{before.overflow:,} requests of {names[0]!r} would not have fitted the window.")
     return lines
+
+
+def _misfits(sums: Mapping[str, Tally]) -> list[str]:
+    """A request that does not fit is refused by the provider; its price is only what it would have been."""
+    return [
+        f"{_number(tally.overflow, 'request')} of {name!r} would not have fitted the window: what it says is "
+        "for a\nwindow without an end."
+        for name, tally in sums.items()
+        if tally.overflow
+    ]
 
 
 def _grounds(sessions: Sequence[Recorded], terms: Terms) -> list[str]:
@@ -125,6 +154,9 @@ def _grounds(sessions: Sequence[Recorded], terms: Terms) -> list[str]:
         lines.append(f"Token counts are estimates, off by {median(errors):.1%} in the median session.")
     else:
         lines.append("The recordings hold no usage, so that token counts are bare estimates by size.")
+    if lost := sum(one.lost_results for one in sessions):
+        which = "1 result is" if lost == 1 else f"{lost:,} results are"
+        lines.append(f"{which} no longer on disk; only how they began is counted.")
     timeless = sum(not one.has_times for one in sessions)
     if timeless:
         which = "1 recording holds" if timeless == 1 else f"{timeless:,} recordings hold"
@@ -153,6 +185,10 @@ def _percent(kept: int, of: int) -> str:
 
 def _count(number: int) -> str:
     return f"{number:,}" if number else "-"
+
+
+def _number(number: int, name: str) -> str:
+    return f"{number:,} {name}{'s' * (number != 1)}"
 
 
 def _milliseconds(seconds: Sequence[float], quantile: float) -> float | None:
