@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from nacre.memory.recall.base import Query
 from nacre.memory.recall.local_index import FILE, SAVE_FROM, LocalIndex
+from nacre.testing import FrozenClock
 
 NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
 
@@ -72,6 +73,21 @@ def test_a_new_process_takes_up_what_an_old_one_kept(place: tuple[Path, Path]) -
     assert found(second, "when do gulls nest?")[0] == "h.md"
     second.close()
     assert found(LocalIndex(directory, cache), "when do gulls nest?")[0] == "h.md"
+
+
+def test_a_file_that_is_read_again_keeps_its_place_among_equals(place: tuple[Path, Path]) -> None:
+    """R9: a ranking depends on what the files say, not on when each of them was looked at."""
+    directory, cache = place
+    for number in range(40):
+        write(directory, f"n{number}.md", f"Item {number} is about topic{number} and herons.", name="N")
+    clock = FrozenClock()  # for which no file was written just now
+    index = LocalIndex(directory, cache, clock=clock)
+    ranked = found(index, "what about herons?", limit=40)
+    for number in (5, 20, 31):
+        path = directory / f"n{number}.md"
+        os.utime(path, ns=(0, path.stat().st_mtime_ns + 1))
+    assert found(index, "what about herons?", limit=40) == ranked
+    assert found(LocalIndex(directory, cache, clock=clock), "what about herons?", limit=40) == ranked
 
 
 @pytest.mark.parametrize("damage", [b"", b"not a database", None])

@@ -85,9 +85,12 @@ class Ranker:
         return numbers, Evidence(self.index, question, match).vectors(numbers)
 
     def with_neighbours(self, best: list[int]) -> list[int]:
-        """The best files and those beside the foremost of them."""
+        """The best files and those beside the foremost of them, by name.
+
+        Among equals the order decides later on, and when a file was read must not.
+        """
         beside = (self.index.neighbour(number, step) for number in best[:NEIGHBOURS_OF] for step in NEAR)
-        return list(dict.fromkeys([*best, *(n for n in beside if n is not None)]))
+        return sorted({*best, *(n for n in beside if n is not None)}, key=self._id)
 
     def placed(self, number: int, match: Match, question: Question) -> Placed | None:
         """What ordering needs to know of a file."""
