@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from nacre.messages.blocks import ToolCall, ToolResult
@@ -10,6 +11,7 @@ from nacre.providers.embedded_calls import ToolShape, intent_of, plan_call, shap
 from nacre.providers.embedded_conversation import Conversation, find_earlier, read_conversation
 from nacre.providers.embedded_phrases import Intent, Language
 from nacre.providers.embedded_reading import SMALL_TALK, Meaning, understand
+from nacre.providers.embedded_results import as_shown
 from nacre.providers.embedded_sentences import say
 
 MAX_RESULT_CHARS = 4_000
@@ -42,17 +44,20 @@ def _tell_results(talk: Conversation) -> str:
     if not talk.answered:
         return ""
     asked = understand(talk.said[-1] if talk.said else "")
-    told = [_tell(call, result, asked.language) for call, result in talk.answered]
+    told = [_tell(call, result, asked.language, talk.results) for call, result in talk.answered]
     if asked.meanings and asked.has_rest:
         told.append(say(asked.language, "rest"))
     return "\n\n".join(told)
 
 
-def _tell(call: ToolCall, result: ToolResult, language: Language) -> str:
+def _tell(call: ToolCall, result: ToolResult, language: Language, earlier: Mapping[str, str]) -> str:
     intent = intent_of(call)
     topic = "other" if intent is Intent.UNKNOWN else intent.value
     outcome = "error" if result.is_error else "done"
-    quoted = _shorten(result.text.strip(), language) or say(language, "empty")
+    shown, path = as_shown(result.text, earlier)
+    quoted = _shorten(shown.lstrip("\n").rstrip(), language) or say(language, "empty")
+    if path:
+        quoted += "\n" + say(language, "kept", path=path)
     return say(language, f"{topic}.{outcome}", words=words_of(call), result=quoted)
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from nacre.messages.blocks import Block, JsonObject, Text, ToolCall, ToolResult
 from nacre.messages.wire import parse_content
@@ -52,17 +52,21 @@ class Conversation:
     """Calls of the last reply, each with its result."""
     recalled: tuple[tuple[str, str], ...] = ()
     """Memories that came with the message: each one's file and words."""
+    results: Mapping[str, str] = field(default_factory=dict)
+    """What tools answered, all of them, by the id of the call."""
 
 
 def read_conversation(messages: Sequence[JsonObject]) -> Conversation:
     """The user's words and the results that wait for an answer."""
     said: list[str] = []
     calls: dict[str, ToolCall] = {}
+    results: dict[str, str] = {}
     last: tuple[Block, ...] = ()
     for message in messages:
         blocks = parse_content(message.get("content"))
         if message.get("role") == "user":
             last = blocks
+            results |= {block.call_id: block.text for block in blocks if isinstance(block, ToolResult)}
             said.append(own_words(blocks))
         else:
             last = ()
@@ -74,7 +78,7 @@ def read_conversation(messages: Sequence[JsonObject]) -> Conversation:
         if isinstance(block, ToolResult)
     )
     recalled = tuple(one for block in last if isinstance(block, Text) for one in _recalled(block.text))
-    return Conversation(words, tuple(text for text in said if text), answered, recalled)
+    return Conversation(words, tuple(text for text in said if text), answered, recalled, results)
 
 
 def own_words(blocks: Sequence[Block]) -> str:

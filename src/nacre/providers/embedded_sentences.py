@@ -67,6 +67,7 @@ SENTENCES: dict[Language, dict[str, str]] = {
         "other.error": "{words} reported an error: {result}",
         "empty": "(nothing)",
         "cut": "… ({lines} more lines, {chars} more characters)",
+        "kept": "… (all of it is in {path})",
         "join": "; ",
     },
     "zh": {
@@ -116,6 +117,7 @@ SENTENCES: dict[Language, dict[str, str]] = {
         "other.error": "{words} 报告了错误：{result}",
         "empty": "（空）",
         "cut": "……（还有 {lines} 行、{chars} 个字符）",
+        "kept": "……（全部内容在 {path}）",
         "join": "；",
     },
 }
