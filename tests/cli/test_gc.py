@@ -58,7 +58,7 @@ def test_without_yes_it_only_shows_what_would_go(tmp_path: Path) -> None:
         assert ran.returncode == 0
         assert "aaaa" in ran.stdout and "tool results" in ran.stdout
         assert (
-            "Would remove 1 file, 1.0 MB; 0.5 MB stay. Nothing was changed: add --yes to do it." in ran.stdout
+            "Would remove 1 file, 1.0 MB; 500 kB stay. Nothing was changed: add --yes to do it." in ran.stdout
         )
     assert left(tmp_path) == ["new.txt", "old.txt"]
 
@@ -70,7 +70,7 @@ def test_with_yes_it_goes_and_the_log_stays(tmp_path: Path) -> None:
     assert left(tmp_path) == ["new.txt"] and log.exists()
     assert nacre(tmp_path, "gc", "--older-than", "0", "--yes").returncode == 0
     assert left(tmp_path) == [] and not log.with_suffix("").exists() and log.exists()
-    assert nacre(tmp_path, "gc").stdout == "Nothing to remove; 0.0 MB stay.\n"
+    assert nacre(tmp_path, "gc").stdout == "Nothing to remove; 0 kB stay.\n"
 
 
 def test_by_size_the_oldest_of_all_sessions_goes_first(tmp_path: Path) -> None:

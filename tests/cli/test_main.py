@@ -65,6 +65,14 @@ def test_a_traceback_is_shown_only_with_debug_wherever_it_stands(tmp_path: Path,
     [
         (["dotor"], "no command 'dotor'; did you mean `nacre doctor`? (see `nacre --help`)"),
         (["xyzzy"], "no command 'xyzzy' (see `nacre --help`)"),
+        (
+            ["-p", "--model", "x", "Hello?"],
+            "-p takes the prompt next, not --model: nacre -p TEXT --model … (see `nacre --help`)",
+        ),
+        (
+            ["-p", "--continue"],
+            "-p takes the prompt next, not --continue: nacre -p TEXT --continue … (see `nacre --help`)",
+        ),
         (["--modle", "x"], "No such option '--modle'. Did you mean '--model'? (see `nacre --help`)"),
         (["doctor", "--jsn"], "No such option '--jsn'. Did you mean '--json'? (see `nacre doctor --help`)"),
         (["-p"], "Option '-p' requires an argument (see `nacre --help`)"),

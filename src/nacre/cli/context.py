@@ -117,7 +117,7 @@ def _print_out_of_view(found: Contents) -> None:
     left = {name: tokens for name, tokens in found.out_of_view.items() if tokens}
     if left:
         ways = ", ".join(f"{tokens:,} {name}" for name, tokens in left.items())
-        print(f"Out of view, but on disk: about {sum(left.values()):,} tokens ({ways}).")
+        print(f"Kept out of the window: about {sum(left.values()):,} tokens ({ways}).")
 
 
 def print_layers(layers: Savings) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 DEFAULT_DAYS = 30
 """Sessions that old are seldom gone on with, and what a tool said then can be had again."""
-MEGABYTE = 1_000_000
+KILOBYTE, MEGABYTE = 1_000, 1_000_000
 SHORT_ID = 8
 
 
@@ -106,8 +106,8 @@ def _print(planned: Plan, done: Pruned | None, now: datetime) -> None:
         _print_sessions(pieces, now)
     if planned.in_use:
         print(f"{_count(len(planned.in_use), 'session')} in use: left alone.")
-    what = f"{_count(len(pieces), 'file')}, {_megabytes(sum(one.bytes for one in pieces))}"
-    left = f"{_megabytes(planned.kept_bytes)} stay"
+    what = f"{_count(len(pieces), 'file')}, {_size(sum(one.bytes for one in pieces))}"
+    left = f"{_size(planned.kept_bytes)} stay"
     if done is not None:
         print(f"Removed {what}; {left}.")
     elif pieces:
@@ -122,7 +122,7 @@ def _print_sessions(pieces: Sequence[Piece], now: datetime) -> None:
     rows = []
     for log, own in sessions_of(pieces).items():
         kind = "whole session" if any(one.kind == "transcript" for one in own) else "tool results"
-        size = _megabytes(sum(one.bytes for one in own))
+        size = _size(sum(one.bytes for one in own))
         age = human_age(min(one.modified for one in own), now)
         rows.append([log.stem[:SHORT_ID], kind, str(len(own)), size, age])
     print_table(rows, header=("session", "what", "files", "size", "oldest"), right=(2, 3))
@@ -132,5 +132,5 @@ def _count(number: int, name: str) -> str:
     return f"{number:,} {name}{'s' * (number != 1)}"
 
 
-def _megabytes(size: int) -> str:
-    return f"{size / MEGABYTE:,.1f} MB"
+def _size(size: int) -> str:
+    return f"{size / MEGABYTE:,.1f} MB" if size >= MEGABYTE else f"{size / KILOBYTE:,.0f} kB"

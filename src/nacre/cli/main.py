@@ -125,11 +125,25 @@ def _take_debug(command: click.Command) -> None:
             _take_debug(child)
 
 
+def _is_text(ctx: click.Context, _: click.Parameter, value: str | None) -> str | None:
+    """The prompt comes right after -p; whoever knows programs where it comes last is told."""
+    if any(value in param.opts for param in ctx.command.params):
+        raise click.UsageError(f"-p takes the prompt next, not {value}: nacre -p TEXT {value} …", ctx=ctx)
+    return value
+
+
 @click.group(
     cls=LazyGroup, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]}
 )
 @click.version_option(VERSION, prog_name="nacre", message="%(prog)s %(version)s")
-@click.option("-p", "--print", "prompt", metavar="TEXT", help="Answer one prompt (`-` reads stdin) and exit.")
+@click.option(
+    "-p",
+    "--print",
+    "prompt",
+    metavar="TEXT",
+    callback=_is_text,
+    help="Answer one prompt (`-` reads stdin) and exit.",
+)
 @click.option(
     "--output-format",
     type=click.Choice(["text", "json", "stream-json"]),

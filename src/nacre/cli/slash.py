@@ -264,9 +264,9 @@ COMMANDS = {
     "retry": Command(_retry, "ask again after a failure, without new words"),
     "tasks": Command(_tasks, "the task list"),
     "recall": Command(_recall, "which memories the last message got, and why; /recall TEXT tries words"),
-    "forget": Command(_forget, "forget a memory this conversation was given: /forget N; without N, the list"),
+    "forget": Command(_forget, "forget a memory given to this conversation: /forget N; without N lists"),
     "correct": Command(_correct, "let such a memory say something else: /correct N TEXT"),
-    "pin": Command(_pin, "keep a tool result whatever is cleared: /pin CALL or /pin last; without, the list"),
+    "pin": Command(_pin, "keep a tool result in view: /pin CALL or /pin last; without, the list"),
     "unpin": Command(_unpin, "let a pinned result go: /unpin CALL; without, the list"),
     "exit": Command(_exit, "leave (also Ctrl-D)"),
 }
