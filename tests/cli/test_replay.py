@@ -89,6 +89,19 @@ def test_the_newest_session_of_the_directory_is_named_latest(home: Path, capsys:
     assert json.loads(capsys.readouterr().out)["sessions"] == 1
 
 
+def test_sessions_of_a_model_that_costs_nothing_are_compared_by_another_ones_prices(
+    tmp_path: Path, home: Path, capsys: Capture
+) -> None:
+    lines = conversation()
+    for line in lines:
+        if line["type"] == "assistant":
+            line["message"]["model"] = "embedded"  # type: ignore[index, call-overload]
+    assert main(["replay", str(written(tmp_path / "talk.jsonl", lines))]) == 0
+    said = capsys.readouterr().out
+    assert "claude-sonnet-5-5" in said
+    assert "paid $0.00 with 'none'; $0.00 with" not in said
+
+
 def test_a_window_that_the_system_prompt_fills_is_refused(
     tmp_path: Path, home: Path, capsys: Capture
 ) -> None:

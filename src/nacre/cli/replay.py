@@ -149,10 +149,14 @@ def _check_room(sessions: Sequence[Recorded], window: int) -> None:
 
 
 def _model_of(sessions: Sequence[Recorded], settings: Settings) -> str:
-    """The model the sessions ran on, where its price is known; else the one that is set."""
+    """The model the sessions ran on, where it has a price; else the one that is set."""
     from nacre.cache.rules import profile
 
-    ran = Counter(one.model for one in sessions if one.model and profile(one.model).prices)
+    ran = Counter(
+        one.model
+        for one in sessions
+        if one.model and any(tier.input for tier in profile(one.model).prices)  # the embedded one is free
+    )
     return ran.most_common(1)[0][0] if ran else settings.model or FALLBACK_MODEL
 
 
