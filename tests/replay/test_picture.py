@@ -137,6 +137,22 @@ def test_the_json_holds_what_its_readers_were_promised() -> None:
     assert policy["pairs_per_1000_tokens"] == 3.0
 
 
+def test_the_figures_add_up() -> None:
+    """P7: requests and money are those of the conversation, beside it, and for what was fetched again."""
+    session = rounds(60, chars=9_000, pause=400)
+    sums = totals(replay([session], [NONE, NACRE], TERMS))
+    document = as_json(sums, [session], TERMS)
+    assert isinstance(document["policies"], list)
+    none, ours = document["policies"]
+    assert isinstance(none, dict) and isinstance(ours, dict)
+    assert none["requests"] == len(session.steps)
+    assert ours["side_requests"] and ours["refetches"] is not None
+    assert ours["requests"] == len(session.steps) + ours["side_requests"] + ours["refetches"]  # type: ignore[operator]
+    prompt = ours["input_tokens"] + ours["cache_read"] + ours["cache_write"]  # type: ignore[operator]
+    assert ours["hit_rate"] == round(ours["cache_read"] / prompt, 4)  # type: ignore[operator]
+    assert 0 < ours["side_usd"] + ours["refetch_usd"] < ours["cost_usd"]  # type: ignore[operator]
+
+
 def test_without_a_price_only_tokens_are_compared() -> None:
     terms = Terms(model="somebody-1")
     assert as_json({"none": made_tally()}, [], terms)["policies"][0]["cost_usd"] is None  # type: ignore[index, call-overload]

@@ -32,7 +32,7 @@ def as_json(sums: Mapping[str, Tally], sessions: Sequence[Recorded], terms: Term
 
 
 def policy_json(name: str, tally: Tally, terms: Terms) -> JsonObject:
-    """One policy's figures; `cost_usd` holds `refetch_usd` and `side_usd`."""
+    """One policy's figures; `cost_usd` holds `refetch_usd` and `side_usd`, `requests` what made them."""
     used, usage = tally.used, tally.usage
     has_price = is_priced(terms.model)
     return {
@@ -57,6 +57,7 @@ def policy_json(name: str, tally: Tally, terms: Terms) -> JsonObject:
         "pairs_per_1000_tokens": per_thousand(used.pairs_kept, tally.view_tokens),
         "refetches": tally.refetches,
         "refetch_usd": round(tally.refetch_usd, 4) if has_price else None,
+        "side_requests": tally.sides,
         "side_usd": round(tally.side_usd, 4) if has_price else None,
         "cpu_ms_p50": _milliseconds(tally.cpu_seconds, 0.50),
         "cpu_ms_p99": _milliseconds(tally.cpu_seconds, 0.99),
