@@ -27,7 +27,7 @@ def session(cwd: Path, name: str, *results: tuple[str, int, float], log_age: flo
     with SessionLog.create(home, cwd, session=name) as log:
         shelf = Shelf(log.folder / FOLDER, sync=False)
         for call, size, days in results:
-            path = shelf.put(call, "x" * size)
+            path = shelf.keep(call, "x" * size).path
             aged(path, days)
             log.append(json.dumps({"type": "note", "path": str(path)}).encode() + b"\n")
         path = log.path

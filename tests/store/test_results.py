@@ -6,7 +6,7 @@ import os
 import stat
 import subprocess
 import sys
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -23,25 +23,17 @@ def shelf(tmp_path: Path) -> Shelf:
 
 
 def test_a_plain_id_is_its_own_file_name_and_only_the_owner_may_look(shelf: Shelf) -> None:
-    path = shelf.put("toolu_01AbC-x", "out")
+    path = shelf.keep("toolu_01AbC-x", "out").path
     assert path.name == "toolu_01AbC-x.txt" and path.read_text() == "out"
-    assert shelf.put("toolu_2", "[]", structured=True).name == "toolu_2.json"
+    assert shelf.keep("toolu_2", "[]", structured=True).path.name == "toolu_2.json"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
     assert stat.S_IMODE(path.parent.parent.stat().st_mode) == 0o700
 
 
-def test_the_same_id_keeps_what_it_has(shelf: Shelf) -> None:
-    """C4: same id = same content; also for another process that looks at the folder."""
-    path = shelf.put("toolu_1", "first")
-    assert shelf.put("toolu_1", "second") == path
-    assert Shelf(shelf.folder).put("toolu_1", "third") == path
-    assert path.read_text() == "first"
-
-
 def test_an_id_that_comes_again_with_another_text_gets_a_file_of_its_own(shelf: Shelf) -> None:
     """C6: a pointer always leads to the very text it was made for."""
-    first, again = shelf.keep("call_1", "one"), shelf.keep("call_1", "one")
+    first, again = shelf.keep("call_1", "one"), Shelf(shelf.folder).keep("call_1", "one")
     other, other_again = shelf.keep("call_1", "two!"), shelf.keep("call_1", "two!")
     longer = shelf.keep("call_1", "one more")
     assert first == again and other == other_again
@@ -56,7 +48,7 @@ def test_an_id_that_comes_again_with_another_text_gets_a_file_of_its_own(shelf: 
      "a b", "id=0", "toolu_1\n", "~", "C:\\x", ".writing-x"],
 )  # fmt: skip
 def test_an_id_that_is_no_file_name_gets_a_safe_one(shelf: Shelf, hostile: str) -> None:
-    path = shelf.put(hostile, "out")
+    path = shelf.keep(hostile, "out").path
     assert path.parent == shelf.folder
     assert list(path.parent.iterdir()) == [path] == [shelf.path(hostile)]
     assert shelf.read(hostile) == "out"
@@ -70,7 +62,7 @@ def test_no_two_ids_share_a_file_even_where_case_is_ignored(ids: list[str]) -> N
     with tempfile.TemporaryDirectory() as folder:
         shelf = Shelf(Path(folder), sync=False)
         for one in ids:
-            shelf.put(one, f"text of {one!r}")
+            shelf.keep(one, f"text of {one!r}")
         again = Shelf(Path(folder))
         assert [again.read(one) for one in ids] == [f"text of {one!r}" for one in ids]
         names = [path.name.casefold() for path in Path(folder).iterdir()]
@@ -84,7 +76,7 @@ def test_every_text_is_read_back_as_it_was_put(text: str) -> None:
 
     with tempfile.TemporaryDirectory() as folder:
         shelf = Shelf(Path(folder), sync=False)
-        shelf.put("a", text + "\r\n\0\ud800")
+        shelf.keep("a", text + "\r\n\0\ud800")
         assert shelf.read("a") == text + "\r\n\0\ud800"
 
 
@@ -96,25 +88,20 @@ def test_a_text_is_cut_into_pieces_for_writing_and_comes_out_in_one(shelf: Shelf
     assert shelf.keep("long", text + "!").path != kept.path
 
 
-def test_many_who_keep_one_id_at_once_leave_one_whole_file(shelf: Shelf) -> None:
+def test_many_who_keep_one_id_at_once_are_each_pointed_to_their_own_text(shelf: Shelf) -> None:
+    """C6: whoever comes second gets a file of its own, also when nobody was first a moment ago."""
     texts = [str(n) * 300_000 for n in range(8)]
-    threads = [
-        threading.Thread(target=Shelf(shelf.folder, sync=False).put, args=("one", text)) for text in texts
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert shelf.read("one") in texts
-    assert [one.path.name for one in shelf.held()] == ["one.txt"] and not shelf.leavings()
+    with ThreadPoolExecutor(len(texts)) as pool:
+        kept = list(pool.map(lambda text: Shelf(shelf.folder, sync=False).keep("one", text), texts))
+    assert [one.path.read_text() for one in kept] == texts
+    assert len(shelf.held()) == len(texts) and not shelf.leavings()
 
 
 def test_a_session_that_leaves_nothing_on_disk_keeps_no_result() -> None:
     shelf = Shelf(None)
     assert shelf.path("a") is None and shelf.held() == [] and shelf.read("a") is None
-    for keep in (shelf.put, shelf.keep):
-        with pytest.raises(StoreError, match="leaves nothing on disk"):
-            keep("a", "text")
+    with pytest.raises(StoreError, match="leaves nothing on disk"):
+        shelf.keep("a", "text")
 
 
 def test_a_folder_that_cannot_be_written_is_said_in_one_line(shelf: Shelf) -> None:
@@ -122,7 +109,7 @@ def test_a_folder_that_cannot_be_written_is_said_in_one_line(shelf: Shelf) -> No
     shelf.folder.parent.mkdir(parents=True)
     shelf.folder.write_text("a file where the folder should be")
     with pytest.raises(StoreError) as refused:
-        shelf.put("a", "text")
+        shelf.keep("a", "text")
     assert "\n" not in str(refused.value) and "tool-results" in str(refused.value)
 
 
@@ -132,7 +119,7 @@ def test_a_read_only_folder_refuses_and_stays_empty(shelf: Shelf) -> None:
     shelf.folder.mkdir(parents=True)
     shelf.folder.chmod(0o500)
     with pytest.raises(StoreError, match="no permission"):
-        shelf.put("a", "text")
+        shelf.keep("a", "text")
     assert list(shelf.folder.iterdir()) == []
     shelf.folder.chmod(0o700)
 
@@ -145,9 +132,9 @@ from nacre.store.results import Shelf
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 shelf = Shelf(Path(sys.argv[1]))
-shelf.put("small", "fits")
+shelf.keep("small", "fits")
 try:
-    shelf.put("large", "x" * 3_000_000)
+    shelf.keep("large", "x" * 3_000_000)
 except StoreError as error:
     print(error)
 print(sorted(path.name for path in Path(sys.argv[1]).iterdir()))
@@ -166,7 +153,7 @@ def test_a_full_disk_refuses_and_leaves_no_half_file(tmp_path: Path) -> None:
 
 
 def test_what_a_killed_process_left_half_written_is_told_apart(shelf: Shelf) -> None:
-    path = shelf.put("a", "text")
+    path = shelf.keep("a", "text").path
     half = path.with_name(f"{TEMP_PREFIX}abc")
     half.write_text("ha")
     (path.parent / "link.txt").symlink_to(path)
@@ -177,9 +164,9 @@ def test_what_a_killed_process_left_half_written_is_told_apart(shelf: Shelf) -> 
 
 
 def test_a_file_somebody_removed_is_simply_not_there(shelf: Shelf) -> None:
-    shelf.put("a", "text").unlink()
+    shelf.keep("a", "text").path.unlink()
     assert shelf.read("a") is None
-    assert shelf.put("a", "text again").read_text() == "text again"
+    assert shelf.keep("a", "text again").path.read_text() == "text again"
 
 
 TWO_HUNDRED = """

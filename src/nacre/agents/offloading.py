@@ -64,7 +64,7 @@ class Offloader:
         if not any(isinstance(block, ToolResult) for block in said.blocks):
             return said, ()
         seen = self._seen.follow(self._transcript.view)
-        if is_large(said, self._settings):
+        if is_large(said, self._settings, self._own):
             done = await asyncio.to_thread(offload, said, seen, self._shelf, self._settings, own=self._own)
         else:
             done = offload(said, seen, self._shelf, self._settings, own=self._own)

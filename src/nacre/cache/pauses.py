@@ -46,10 +46,6 @@ class Pauses:
         """From pairs of when the last request of a turn began and when the next turn did."""
         return Pauses(tuple(max(0.0, (back - asked).total_seconds()) for asked, back in moments))
 
-    def after(self, seconds: float) -> Pauses:
-        """With one more pause that ended."""
-        return Pauses((*self.own, seconds)[-MAX_OWN:])
-
     def away(self, seconds: float) -> float:
         """The share of pauses longer than this, those that never end among them."""
         longer = sum(1 for one in self.own[-MAX_OWN:] if one > seconds)

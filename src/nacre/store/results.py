@@ -65,25 +65,19 @@ class Shelf:
             name = f"id={_digest(call_id)}{ending}"
         return self.folder / name
 
-    def put(self, call_id: str, text: str, *, structured: bool = False) -> Path:
-        """Keep a text whole; the same id keeps what it has. Raises `StoreError` when the disk refuses."""
-        path = self._place(call_id, structured=structured)
-        with _as_store_error(path):
-            if not path.exists():
-                self._create(path, text)
-        return path
-
     def keep(self, call_id: str, text: str, *, structured: bool = False) -> Kept:
         """Keep a text whole, in a file that holds this very text even where an id comes a second time.
 
         Some servers count their ids from one in every conversation or after every restart.
+        Raises `StoreError` when the disk refuses.
         """
         path = self._place(call_id, structured=structured)
         with _as_store_error(path):
-            if path.exists() and not _holds(path, text):
+            is_ours = not path.exists() and self._create(path, text)
+            if not is_ours and not _holds(path, text):
                 path = path.with_name(f"{path.stem}={_digest(text)}{path.suffix}")
-            if not path.exists():
-                self._create(path, text)
+                if not path.exists():
+                    self._create(path, text)
             return Kept(path, path.stat().st_size)
 
     def read(self, call_id: str, *, structured: bool = False) -> str | None:
@@ -111,8 +105,11 @@ class Shelf:
             raise StoreError("this session leaves nothing on disk, so its results cannot be kept there")
         return path
 
-    def _create(self, path: Path, text: str) -> None:
-        """Write aside, then give it its name: no reader ever sees half, and no file is written over."""
+    def _create(self, path: Path, text: str) -> bool:
+        """Write aside, then give it its name: no reader ever sees half, and no file is written over.
+
+        False when somebody else had the name first.
+        """
         disk.make_folder(path.parent)
         descriptor, name = tempfile.mkstemp(prefix=TEMP_PREFIX, dir=path.parent)
         try:
@@ -124,12 +121,13 @@ class Shelf:
                     os.fsync(descriptor)
             finally:
                 os.close(descriptor)
-            _name(Path(name), path)
+            is_first = _name(Path(name), path)
         finally:
             Path(name).unlink(missing_ok=True)
         if self._sync:
             disk.sync_folder(path.parent)
         self._names().setdefault(path.name.casefold(), set()).add(path.name)
+        return is_first
 
     def _is_taken_in_another_case(self, name: str) -> bool:
         """Whether a file system that ignores case would take this name for another one's."""
@@ -162,15 +160,17 @@ class Shelf:
         return sorted(found, key=lambda one: (one.modified, one.path.name))
 
 
-def _name(temp: Path, path: Path) -> None:
+def _name(temp: Path, path: Path) -> bool:
     """Give a file its name unless another has it; a file system without hard links gets a rename."""
     try:
         path.hardlink_to(temp)
     except FileExistsError:
-        return
+        return False
     except OSError:
-        if not path.exists():
-            temp.replace(path)
+        if path.exists():
+            return False
+        temp.replace(path)
+    return True
 
 
 def _holds(path: Path, text: str) -> bool:

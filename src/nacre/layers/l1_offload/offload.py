@@ -98,9 +98,9 @@ def offload(
     return Offloaded(replace(said, blocks=tuple(blocks)), tuple(work.acts), work.refused)
 
 
-def is_large(said: Said, settings: OffloadSettings) -> bool:
+def is_large(said: Said, settings: OffloadSettings, own: Mapping[str, float]) -> bool:
     """Whether anything of it may go to disk, which is better waited for beside the loop."""
-    least = min([settings.max_chars, settings.round_chars, *settings.per_tool.values()])
+    least = min([settings.max_chars, settings.round_chars, *settings.per_tool.values(), *own.values()])
     return sum(chars_of(one) for one in said.blocks if isinstance(one, ToolResult)) > least
 
 
