@@ -133,6 +133,9 @@ def test_in_a_folder_what_is_no_transcript_is_passed_over_and_counted(
 def test_a_picture_is_written_beside_the_table(tmp_path: Path, home: Path, capsys: Capture) -> None:
     assert main(["replay", str(log(tmp_path)), "--plot", str(tmp_path / "a.svg")]) == 0
     assert (tmp_path / "a.svg").read_text().startswith("<svg")
+    assert capsys.readouterr().out.endswith(f"The picture is in {tmp_path / 'a.svg'}.\n")
+    assert main(["replay", str(log(tmp_path)), "--plot", str(tmp_path / "no" / "a.svg")]) == 3
+    assert "there is no folder" in capsys.readouterr().err
 
 
 def test_without_a_price_the_tokens_are_compared_and_it_says_so(

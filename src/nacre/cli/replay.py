@@ -96,8 +96,10 @@ def replay(
         picture.draw(done, plot, terms)
     if as_json:
         print_json(report.as_json(sums, sessions, terms))
-    else:
-        _print(sums, sessions, terms)
+        return
+    _print(sums, sessions, terms)
+    if plot is not None:
+        print(f"The picture is in {printable(str(plot))}.")
 
 
 def _print(sums: Mapping[str, Tally], sessions: Sequence[Recorded], terms: Terms) -> None:
