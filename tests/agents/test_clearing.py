@@ -22,7 +22,7 @@ from nacre.settings import load
 from nacre.store.results import Shelf
 from nacre.testing import FrozenClock, ScriptedProvider, call, say, think, together
 from nacre.tools.base import tool
-from tests.layers.l2_microcompact.scenes import BINDING, FREE, words
+from tests.layers.l2_microcompact.scenes import BINDING, FREE, noted, words
 
 MOVES = pytest.mark.moves_prefix(reason="old results are cleared on a cold cache")
 
@@ -262,3 +262,19 @@ async def test_the_model_pins_only_where_that_is_asked_for(
         offered = [str(one["name"]) for one in provider.requests[0].tools]
         assert ("Pin" in offered) == (wanted == "true")
         assert (words(7)[:200] in json.dumps(provider.requests[-1].messages)) == (wanted == "true")
+
+
+async def test_a_log_from_elsewhere_opens_no_folder_outside_the_home(tmp_path: Path, home: Path) -> None:
+    """What a log names as the place of originals is read without a question only where ours are kept."""
+    ours = home / "projects" / "p" / "old" / "tool-results"
+    others = [tmp_path / "tool-results", ours / "../../../../tool-results", ours.parent / "subagents"]
+    settings = load(tmp_path, {"NACRE_HOME": str(home)}, cli={"model": FREE})
+    async with open_agent(settings, provider=ScriptedProvider([say("yes")])) as ready:
+        await played(ready.agent, "go")
+        await ready.agent.session.transcript.append(
+            *(noted("clear", n, folder=str(place)) for n, place in enumerate([ours, *others]))
+        )
+    async with open_agent(settings, provider=ScriptedProvider(), session="latest") as ready:
+        opened = set(ready.hands.guard.policy.directories)
+        assert ours.resolve() in opened
+        assert opened.isdisjoint(place.resolve() for place in others)

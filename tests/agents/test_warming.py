@@ -5,28 +5,31 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from nacre.agents.agent import Agent
-from nacre.agents.lifetimes import last_touched, pauses_of
+from nacre.agents.lifetimes import chosen, last_touched, pauses_of
 from nacre.agents.meter import KEEP_WARM, SIDE_QUERY, Meter
 from nacre.agents.opening import UNKEPT, open_agent
 from nacre.agents.session import Base, Session, SessionSettings
 from nacre.agents.warming import Warmer, can_refresh, kept_warm
-from nacre.cache.lifetime import LIFETIME
+from nacre.cache.lifetime import LIFETIME, TURN_TOKENS, Ahead, choose_lifetime
 from nacre.cache.rules import cost, profile
+from nacre.cache.warming import Prefix
 from nacre.cache.warming_settings import WarmingSettings
 from nacre.cli.loop_thread import LoopThread
 from nacre.errors import Overloaded
 from nacre.messages.blocks import Message, Text
-from nacre.messages.events import Event, Notice, Reply
-from nacre.messages.records import Compacted, Noted, Record
+from nacre.messages.events import Event, Notice, ProviderEvent, Reply
+from nacre.messages.records import Compacted, Noted, Record, Said
 from nacre.messages.usage import Usage
+from nacre.messages.view import View
 from nacre.providers.anthropic import AnthropicProvider
 from nacre.providers.base import Capabilities, Request
 from nacre.settings import load
@@ -501,3 +504,47 @@ async def test_pauses_run_from_the_last_request_of_a_turn_to_the_next_words(cloc
     records: list[Record] = list(session.transcript.records)
     assert pauses_of(records).own == (100.0, 700.0)
     assert cost(profile(MODEL), CACHED) is not None
+
+
+def _said(second: float, role: str, words: str) -> Said:
+    at = FrozenClock().now() + timedelta(seconds=second)
+    return Said(id=f"{role}-{second}", at=at, role=role, blocks=(Text(words),))  # type: ignore[arg-type]
+
+
+def test_words_that_follow_other_words_end_no_second_pause() -> None:
+    """C8b: a turn that was cancelled before its reply, or words that come in two messages."""
+    records = [_said(0, "user", "a"), _said(2, "assistant", "b"), _said(100, "user", "c")]
+    assert pauses_of([*records, _said(900, "user", "d")]).own == (100.0,)
+
+
+def test_a_lifetime_is_chosen_for_turns_as_large_as_they_were_so_far() -> None:
+    """C31c: after one turn nothing is known yet."""
+    rules = profile(MODEL)
+    prefix = Prefix(tokens=90_000, profile=rules, head_tokens=10_000)
+    turns = [_said(n, ("user", "assistant")[n % 2], "x") for n in range(8)]
+    for records, growth in ((turns[:1], TURN_TOKENS), (turns, 80_000 // 4)):
+        expected = choose_lifetime(pauses_of(records), prefix, ahead=Ahead(turn_tokens=growth, warming=None))
+        assert chosen(View.of(records), prefix, None) == expected
+
+
+async def test_a_refresh_counts_from_when_it_was_sent_and_one_at_a_time_is_under_way(
+    clock: FrozenClock,
+) -> None:
+    """C8b: an entry lives from the start of a request; a second reply in a turn begins no second task."""
+    one = alone(clock, READ)
+    one.warmer.settings = replace(one.warmer.settings, max_refreshes=1)
+    asked, stream = clock.now(), one.provider.stream
+
+    async def slow(request: Request) -> AsyncGenerator[ProviderEvent, None]:
+        clock.advance(20)
+        async for event in stream(request):
+            yield event
+
+    await one.say("hi")
+    one.provider.stream = slow  # type: ignore[method-assign]
+    task = one.warmer._task
+    one.warmer.begin()
+    assert one.warmer._task is task
+    await one.settle()
+    assert one.agent.session.warmth.touched_at == asked + timedelta(seconds=STEP)
+    await one.warmer.rest()

@@ -19,7 +19,7 @@ from nacre.layers.l2_microcompact.economics import Rewrite, pace, weigh
 from nacre.layers.l2_microcompact.microcompact import microcompact
 from nacre.layers.l2_microcompact.policy import NACRE, Decision, Moment, due
 from nacre.messages.blocks import Text, ToolCall, ToolResult
-from nacre.messages.records import Record, Said
+from nacre.messages.records import Record, ReplyFacts, Said
 from nacre.messages.view import View
 from nacre.store.results import Shelf
 from nacre.testing import FrozenClock
@@ -75,6 +75,15 @@ def test_as_many_requests_are_expected_as_there_were_between_pauses() -> None:
     later = [replace(record, at=record.at + timedelta(hours=1)) for record in rounds(7)]
     assert pace([*first, *later], 300.0).ahead == 20 // 2
     assert pace(rounds(80), 300.0).ahead == 50
+
+
+def test_a_reply_that_stands_in_several_records_was_one_request() -> None:
+    """C12: as Claude Code writes them."""
+    parts = [
+        Said(id=f"p{n}", at=START, role="assistant", blocks=(), reply=ReplyFacts(id="m")) for n in range(3)
+    ]
+    other = replace(parts[0], reply=ReplyFacts(id="other"))
+    assert [pace(records, 300.0).made for records in (parts, [*parts, other])] == [1, 2]
 
 
 def warm(view: View, model: str = "claude-opus-5", **given: object) -> Moment:
