@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nacre.agents.contents import contents, contents_of
+from nacre.agents.contents import calibrated, contents, contents_of
 from nacre.agents.instruction_places import instruction_paths
 from nacre.agents.opening import open_agent
 from nacre.agents.parts import KINDS, opening_parts, out_of_view, parts
@@ -19,8 +19,9 @@ from nacre.loop.round import heard
 from nacre.memory.instructions import load_instructions
 from nacre.memory.opening import MemoryFacts, memory_part, render_context, render_memory
 from nacre.messages.blocks import Json, Text, Thinking, ToolCall, ToolResult
-from nacre.messages.records import Change, Compacted, Noted, Record, Replaced, ResultOf, Said
-from nacre.messages.tokens import estimate_block, estimate_text
+from nacre.messages.records import Change, Compacted, Noted, Record, Replaced, ReplyFacts, ResultOf, Said
+from nacre.messages.tokens import Calibration, estimate_block, estimate_text
+from nacre.messages.usage import Usage
 from nacre.messages.view import View
 from nacre.settings import Settings, load
 from nacre.testing import FrozenClock
@@ -120,6 +121,33 @@ def test_words_and_results_are_filed_by_what_became_of_them() -> None:
     }
     assert sum(parts(view).values()) == view.estimate
     assert out_of_view(view) == {"offloaded": 9_050, "cleared": 980}
+
+
+def test_what_was_left_out_and_then_cleared_is_counted_once() -> None:
+    """C7, C34: a reference goes with the result it refers to."""
+    gone = tuple(Change(ResultOf(call), (ToolResult(call, (Text("cleared"),)),)) for call in "ad")
+    view = View.of(
+        [
+            *called("a", "old " * 1_000),
+            *called("d", "same"),
+            note("duplicate", call="d", tokens_kept_out=50),
+            Replaced(id="r", at=NOW, changes=gone, reason="clear"),
+            note("clear", calls=["a", "d"], tokens=980, reason="idle"),
+        ]
+    )
+    assert out_of_view(view) == {"offloaded": 0, "cleared": 980}
+
+
+@pytest.mark.parametrize("rewrite", [None, Replaced(id="x", at=NOW, changes=(), reason="clear")])
+def test_figures_on_two_sides_of_a_rewrite_say_nothing_about_estimates(rewrite: Record | None) -> None:
+    """C2: what was taken away between two requests is no error of the estimate of what was added."""
+    first, second = (
+        Said(id=name, at=NOW, role="assistant", blocks=(), reply=ReplyFacts(id=name, usage=Usage(input=size)))
+        for name, size in (("m1", 1_000), ("m2", 1_200))
+    )
+    between = [said("u", Text("x" * 400)), *([rewrite] if rewrite else [])]
+    found = calibrated([first, *between, second])
+    assert (found == Calibration()) == (rewrite is not None)
 
 
 def test_after_a_compaction_nothing_of_what_it_took_is_listed() -> None:

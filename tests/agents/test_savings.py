@@ -105,6 +105,23 @@ def test_a_clear_on_a_warm_cache_pays_for_what_stands_behind_it() -> None:
     assert found.saved_usd == pytest.approx(30_000 * 2 * R)
 
 
+def test_a_clear_before_a_long_pause_lost_nothing_that_was_still_cached() -> None:
+    """C12: decided on a warm cache, sent on a cold one: it costs nothing and saves the whole write."""
+    records: list[Record] = [
+        asked(1, 50_000, read=0),
+        note("n", "clear", tokens=30_000, reason="economic"),
+        asked(2, 21_000, read=0, minutes=60),
+    ]
+    found = savings(records)["microcompact"]
+    assert (found.spent_usd, found.saved_usd) == (0.0, pytest.approx(30_000 * W))
+
+
+def test_what_was_kept_warm_and_then_compacted_away_was_kept_for_nothing() -> None:
+    records = [asked(1, 50_000, read=0), refresh(50_000), Compacted(id="c", at=START, summary=(Text("s"),))]
+    found = savings([*records, asked(2, 51_000, read=50_000, minutes=8)])["keep_warm"]
+    assert (found.times, found.saved_usd) == (1, 0.0)
+
+
 def test_a_refresh_saves_only_where_the_cache_would_have_expired_and_did_not() -> None:
     """C8b: spent is what its requests cost."""
     spent = 50_000 * R
