@@ -93,6 +93,7 @@ class Clearing:
             tokens=pressure.tokens,
             starts_turn=pressure.starts_turn,
             fits=pressure.fits,
+            too_many=max(0, pressure.tokens - pressure.thresholds.autocompact),
             pointer_tokens=self._pointer_tokens,
             head_tokens=self._session.base.tokens,
             weighed=self._weighed,

@@ -21,6 +21,8 @@ LEFT_OUT = "[Earlier messages were left out.]"
 """Stands for rounds that were dropped without a summary."""
 TRUNCATE = "truncate"
 """The trigger of a compaction without a summary."""
+LEAST_SHARE = 0.1
+"""Of a request: a compaction that frees less is not asked for, because the next would come at once (C25)."""
 WORD = "and so on "
 """What a stand-in is made of: nothing in it counts as an identifier."""
 
@@ -66,10 +68,13 @@ class StandIn:
 
     async def act(self, view: View, pressure: Pressure) -> Sequence[Record]:
         settings = self._settings
-        if settings.summary_tokens:
-            self._asked(view)
         place = tail_from(view.items, self._tail(pressure))
         kept = view.items[place:]
+        freed = sum(item.tokens for item in view.items[:place]) * self._ratio() - settings.summary_tokens
+        if freed < LEAST_SHARE * pressure.tokens:
+            return ()
+        if settings.summary_tokens:
+            self._asked(view)
         text = filler(settings.summary_tokens, ratio=self._ratio()) if settings.summary_tokens else LEFT_OUT
         compacted = Compacted(
             id=self._clock.new_id(),

@@ -36,6 +36,8 @@ class Moment:
     """The person just spoke: nothing of this turn was answered yet."""
     fits: bool = True
     """False: something must go, or a dearer layer comes next."""
+    too_many: int = 0
+    """Tokens that must go before it fits, as far as that is known."""
     pointer_tokens: int = 40
     """What stays of a cleared result."""
     head_tokens: int = 0
@@ -77,10 +79,14 @@ def due(view: View, moment: Moment, settings: MicrocompactSettings = NACRE) -> D
 
 
 def _to_fit(view: View, moment: Moment, settings: MicrocompactSettings) -> Decision | None:
-    """As few results as free enough; if even the newest but one do not, a dearer layer has to help."""
+    """As few results as free enough; none where a dearer layer would have to come after it.
+
+    Two rewrites in a row would lose the cache twice, and the second one its chance to read the first's past.
+    """
+    needed = max(moment.too_many, settings.full_share * moment.tokens)
     for keep in settings.full_keep:
         choice = choose(view, tools=settings.tools, keep=keep, pointer_tokens=moment.pointer_tokens)
-        if choice.old and choice.tokens >= settings.full_share * moment.tokens:
+        if choice.old and choice.tokens * _scale(view, moment) >= needed:
             return _decided("full", choice, moment)
     return None
 
@@ -123,9 +129,7 @@ def _weighed(view: View, choice: Choice, moment: Moment, settings: MicrocompactS
 
 
 def _rewrite(view: View, choice: Choice, moment: Moment) -> Rewrite:
-    # An estimate that runs high must not make a clear look better than it is.
-    scale = min(1.0, moment.tokens / view.estimate) if view.estimate else 1.0
-    freed = round(choice.tokens * scale)
+    freed = round(choice.tokens * _scale(view, moment))
     so_far = pace(view.records, moment.warmth.lifetime_seconds)
     return Rewrite(
         prompt=moment.tokens,
@@ -134,6 +138,11 @@ def _rewrite(view: View, choice: Choice, moment: Moment) -> Rewrite:
         requests=so_far.ahead,
         growth=view.estimate // max(1, so_far.made),
     )
+
+
+def _scale(view: View, moment: Moment) -> float:
+    """An estimate that runs high must not make a clear look better than it is."""
+    return min(1.0, moment.tokens / view.estimate) if view.estimate else 1.0
 
 
 def _live_tokens(view: View, choice: Choice, moment: Moment) -> int:
