@@ -18,15 +18,18 @@ async def test_results_are_listed_pinned_and_let_go(
     session = Session(Base.of("m", "s", []), rounds(25), clock=clock)
     await pin_result(session, "")
     listed = capsys.readouterr().out
-    assert "c5" in listed and "c24" in listed and "c4 " not in listed and "/pin last" in listed
+    assert [line.split()[0] for line in listed.splitlines()[:20]] == [str(n) for n in range(20, 0, -1)]
+    assert '{"n":5}' in listed and '{"n":24}' in listed and '{"n":4}' not in listed and "/pin last" in listed
+    assert max(map(len, listed.splitlines())) <= 80
     await pin_result(session, "last")
-    await pin_result(session, "c7")
+    await pin_result(session, "18")
     assert pinned(session.view) == {"c24", "c7"}
-    assert 'pinned c7: Bash {"n":7}' in capsys.readouterr().out
+    assert 'pinned: Bash {"n":7}' in capsys.readouterr().out
     await unpin_result(session, "")
-    assert [line.split()[1] for line in capsys.readouterr().out.splitlines()[:2]] == ["c7", "c24"]
-    await unpin_result(session, "24")
-    assert pinned(session.view) == {"c7"}
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[:2]] == ["18", "1"]
+    await unpin_result(session, "1")
+    await pin_result(session, "c12")
+    assert pinned(session.view) == {"c7", "c12"}
 
 
 async def test_a_name_that_fits_none_or_several_is_explained(
@@ -35,10 +38,11 @@ async def test_a_name_that_fits_none_or_several_is_explained(
     session = Session(Base.of("m", "s", []), rounds(25), clock=clock)
     await unpin_result(session, "c1")
     assert "no result in view is pinned" in capsys.readouterr().out
-    await pin_result(session, "2")
-    assert "several results have an id with '2' in it" in capsys.readouterr().err
-    await pin_result(session, "zebra")
-    assert "no result in view has an id with 'zebra' in it" in capsys.readouterr().err
+    await pin_result(session, "c")
+    assert "several results go by 'c'" in capsys.readouterr().err
+    for wanted in ("zebra", "26", "0"):
+        await pin_result(session, wanted)
+        assert f"no result goes by {wanted!r}" in capsys.readouterr().err
     assert not pinned(session.view)
     await pin_result(Session(Base.of("m", "s", []), clock=clock), "last")
     assert "there is no tool result in view yet" in capsys.readouterr().out

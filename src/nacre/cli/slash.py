@@ -266,7 +266,7 @@ COMMANDS = {
     "recall": Command(_recall, "which memories the last message got, and why; /recall TEXT tries words"),
     "forget": Command(_forget, "forget a memory given to this conversation: /forget N; without N lists"),
     "correct": Command(_correct, "let such a memory say something else: /correct N TEXT"),
-    "pin": Command(_pin, "keep a tool result in view: /pin CALL or /pin last; without, the list"),
-    "unpin": Command(_unpin, "let a pinned result go: /unpin CALL; without, the list"),
+    "pin": Command(_pin, "keep a tool result in view: /pin N or /pin last; without, the list"),
+    "unpin": Command(_unpin, "let a pinned result go: /unpin N; without, the list"),
     "exit": Command(_exit, "leave (also Ctrl-D)"),
 }

@@ -15,61 +15,68 @@ if TYPE_CHECKING:
 
 LISTED = 20
 """So many of the newest results are listed: those before them go first when something is cleared."""
-SHOWN_CHARS = 60
-"""Of a call in a list: enough to recognise it."""
+SHOWN_CHARS = 50
+"""Of a call in a list: enough to recognise it, and the line stays within 80 characters."""
 LAST = "last"
 
 
 async def pin_result(session: Session, wanted: str) -> None:
-    """`/pin last` or `/pin CALL`: that result stays; without a word the list."""
-    results = answered(session.view.items)
+    """`/pin last` or `/pin N`: that result stays; without a word the list."""
+    results = _numbered(session)
     if not results:
         print("there is no tool result in view yet")
     elif not wanted:
-        _list(results[-LISTED:], pinned(session.view))
-        print("/pin CALL or /pin last keeps one whatever is cleared, /unpin CALL lets it go")
+        _list(dict(list(results.items())[-LISTED:]), pinned(session.view))
+        print("/pin N or /pin last keeps one whatever is cleared, /unpin N lets it go")
     elif (found := _meant(results, wanted)) is not None:
         await session.transcript.append(pin(found.id, session.clock))
-        print(printable(f"pinned {found.id}: {shorten(shown(found), SHOWN_CHARS)}"))
+        print(printable(f"pinned: {shorten(shown(found), SHOWN_CHARS)}"))
 
 
 async def unpin_result(session: Session, wanted: str) -> None:
-    """`/unpin CALL`: that result may be cleared again; without a word the list of what is pinned."""
+    """`/unpin N`: that result may be cleared again; without a word the list of what is pinned."""
     on = pinned(session.view)
-    results = [one for one in answered(session.view.items) if one.id in on]
+    results = {number: one for number, one in _numbered(session).items() if one.id in on}
     if not results:
         print("no result in view is pinned")
     elif not wanted:
         _list(results, on)
-        print("/unpin CALL lets one go")
+        print("/unpin N lets one go")
     elif (found := _meant(results, wanted)) is not None:
         await session.transcript.append(pin(found.id, session.clock, on=False))
-        print(printable(f"let go {found.id}: {shorten(shown(found), SHOWN_CHARS)}"))
+        print(printable(f"let go: {shorten(shown(found), SHOWN_CHARS)}"))
 
 
-def _list(results: list[Answered], on: frozenset[str]) -> None:
+def _numbered(session: Session) -> dict[int, Answered]:
+    """The results in view, oldest first, numbered from the newest: that is the one most often meant."""
+    results = answered(session.view.items)
+    return {len(results) - place: one for place, one in enumerate(results)}
+
+
+def _list(results: dict[int, Answered], on: frozenset[str]) -> None:
     print_table(
         [
             (
-                "pinned" if one.id in on else "",
-                printable(one.id),
+                str(number),
                 f"{human_count(one.tokens)} tokens",
+                "pinned" if one.id in on else "",
                 printable(shorten(shown(one), SHOWN_CHARS)),
             )
-            for one in results
+            for number, one in results.items()
         ],
-        right=(2,),
+        right=(0, 1),
     )
 
 
-def _meant(results: list[Answered], wanted: str) -> Answered | None:
-    """By its whole id, or by a part that only one has."""
+def _meant(results: dict[int, Answered], wanted: str) -> Answered | None:
+    """By its number in the list, by the id of its call, or by a part of that which only one has."""
     if wanted == LAST:
-        return results[-1]
-    exact = [one for one in results if one.id == wanted]
-    found = exact or [one for one in results if wanted in one.id]
+        return list(results.values())[-1]
+    if wanted.isdecimal() and int(wanted) in results:
+        return results[int(wanted)]
+    ids = [] if wanted.isdecimal() else list(results.values())
+    found = [one for one in ids if one.id == wanted] or [one for one in ids if wanted in one.id]
     if len(found) == 1:
         return found[0]
-    why = "several results have" if found else "no result in view has"
-    print_error(f"{why} an id with {wanted!r} in it; /pin lists them")
+    print_error(f"{'several results go' if found else 'no result goes'} by {wanted!r}; /pin lists them")
     return None
