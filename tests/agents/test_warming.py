@@ -548,3 +548,24 @@ async def test_a_refresh_counts_from_when_it_was_sent_and_one_at_a_time_is_under
     await one.settle()
     assert one.agent.session.warmth.touched_at == asked + timedelta(seconds=STEP)
     await one.warmer.rest()
+
+
+async def test_a_refresh_that_another_model_answered_costs_what_that_one_takes(clock: FrozenClock) -> None:
+    """C8b, Q5: a fallback may have taken over; a resumed session comes to the same sum."""
+    one = alone(clock, READ)
+    one.warmer.settings = replace(one.warmer.settings, max_refreshes=1)
+    other, stream = "claude-haiku-5-5", one.provider.stream
+
+    async def by_another(request: Request) -> AsyncGenerator[ProviderEvent, None]:
+        async for event in stream(request):
+            yield replace(event, model=other) if isinstance(event, Reply) else event
+
+    await one.say("hi")
+    one.provider.stream = by_another  # type: ignore[method-assign]
+    await one.settle()
+    await one.warmer.rest()
+    session = one.agent.session
+    price = cost(profile(other), Usage(cache_read=50_000, input=5))
+    assert price is not None and price != cost(profile(MODEL), Usage(cache_read=50_000, input=5))
+    assert session.meter.refresh_usd == pytest.approx(price)
+    assert Meter.of(session.transcript.records).refresh_usd == pytest.approx(price)

@@ -361,9 +361,11 @@ class Session(Company):
 
     def pay(self, usage: Usage, model: str | None = None, *, purpose: str = "") -> None:
         """Count what a request cost, whether or not its reply was of use; another model may have answered."""
-        is_known = model is not None and profile(model).known
-        priced = model if model and is_known else self.base.model
-        self.meter = self.meter.after(usage, priced, purpose=purpose)
+        self.meter = self.meter.after(usage, self.priced_as(model), purpose=purpose)
+
+    def priced_as(self, model: str | None) -> str:
+        """Whose prices count where this model answered."""
+        return model if model and profile(model).known else self.base.model
 
     async def _write(self, records: Sequence[Record]) -> None:
         await self.keeper.write(records)

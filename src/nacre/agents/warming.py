@@ -128,15 +128,16 @@ class Warmer:
 
     async def _refresh(self, request: Request) -> None:
         """The same bytes once more, with no reply asked for."""
-        began, model = self._session.clock.now(), self._session.base.model
+        began = self._session.clock.now()
         provider = self._session.telemetry.aside(self._provider, KEEP_WARM)
         async with asyncio.timeout(self.settings.margin_seconds):
             reply = await complete(provider, replace(request, max_tokens=0))
         before = self._session.meter.refresh_usd
         self._session.touched(began)
-        self._session.pay(reply.usage, purpose=KEEP_WARM)
+        self._session.pay(reply.usage, reply.model, purpose=KEEP_WARM)
         self._spent_usd += self._session.meter.refresh_usd - before
-        facts: JsonObject = {"purpose": KEEP_WARM, "model": model, "usage": reply.usage.as_json()}
+        model, usage = self._session.priced_as(reply.model), reply.usage.as_json()
+        facts: JsonObject = {"purpose": KEEP_WARM, "model": model, "usage": usage}
         self._notes.append(Noted(id=self._session.clock.new_id(), at=began, kind=SIDE_QUERY, facts=facts))
         self._is_vain = _is_vain(reply.usage)
 
