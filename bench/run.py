@@ -26,6 +26,7 @@ NAMES = (
     "recall",
     "recall.speed",
     "staleness",
+    "replay",
     "real_sessions",
 )
 TINY = "--tiny"

@@ -1,0 +1,88 @@
+"""The figures as a page of tables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nacre.messages.blocks import JsonObject
+
+COLUMNS = (
+    ("policy", "policy", "{}"),
+    ("cost", "cost_usd", "${:,.2f}"),
+    ("of append-only", "of_append_only", "{:.3f}"),
+    ("pairs", "usable_pairs", "{:.1f}"),
+    ("edits", "usable_edits", "{:.1f}"),
+    ("old", "usable_old", "{:.1f}"),
+    ("pairs, all", "pairs", "{:.1f}"),
+    ("edits, all", "edits", "{:.1f}"),
+    ("old, all", "old", "{:.1f}"),
+    ("too large", "overflow", "{:,}"),
+    ("refused", "refused", "{:,}"),
+    ("hit rate", "hit_rate", "{:.3f}"),
+    ("peak", "peak_tokens", "{:,}"),
+    ("mean", "mean_tokens", "{:,}"),
+    ("pairs/1,000 tokens", "pairs_per_1000_tokens", "{:.2f}"),
+    ("compactions", "compactions", "{:,}"),
+    ("breaks", "prefix_breaks", "{:,}"),
+    ("re-fetch", "refetch_usd", "${:,.2f}"),
+    ("beside", "side_usd", "${:,.2f}"),
+    ("CPU p50 / p99 ms", "cpu_ms_p50", "{:.2f}"),
+)
+HEAD = """# Recorded sessions, replayed
+
+`pairs`, `edits`, `old`: percent of what a later step used and had seen that was in view, in a request that
+fits the window; beside them (`all`) the same with requests counted that do not fit. `too large`: requests
+over the window. `refused`: requests the provider would not take for their form (tool calls without results,
+bound thinking behind a changed past). `re-fetch` (in the cost): what it takes to have hidden text again.
+`beside` (in the cost): summaries and refreshes. Summaries are 2,000 tokens that say nothing, for everybody.
+Settings of nacre were chosen on the other half of the recordings. Five-minute cache.
+"""
+
+
+def page(figures: JsonObject) -> str:
+    """All of it."""
+    found: Any = figures
+    parts = [HEAD, _sessions(found)]
+    for cell in found["cells"]:
+        parts.append(f"## {cell['title']}\n\n{_table(cell['policies'])}")
+    if "pauses" in found:
+        parts.append(_pauses(found["pauses"]))
+        parts.append(_bound(found["bound"]))
+    return "\n\n".join(part.strip() for part in parts) + "\n"
+
+
+def _sessions(found: Any) -> str:
+    sets = ", ".join(f"{count} {name}" for name, count in found["sessions"].items())
+    return f"Sessions: {sets}. Libraries: {', '.join(sorted(set(found['peers'].values()))) or 'none'}."
+
+
+def _table(rows: Any) -> str:
+    lines = [
+        "| " + " | ".join(title for title, _, _ in COLUMNS) + " |",
+        "|" + "---|" * len(COLUMNS),
+    ]
+    for row in rows:
+        cells = [_worded(row, key, form) for _, key, form in COLUMNS]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def _worded(row: Any, key: str, form: str) -> str:
+    if key == "cpu_ms_p50":
+        return f"{row['cpu_ms_p50']:.2f} / {row['cpu_ms_p99']:.2f}"
+    return "" if row[key] is None else form.format(row[key])
+
+
+def _pauses(pauses: Any) -> str:
+    none = pauses["cost_usd"]["none"]
+    lines = [f"| {name} | ${usd:,.2f} | {usd / none:.3f} |" for name, usd in pauses["cost_usd"].items()]
+    head = f"## Only the {pauses['sessions']} sessions with a pause of more than five minutes (200K)"
+    return "\n".join([head, "", "| policy | cost | of append-only |", "|---|---|---|", *lines])
+
+
+def _bound(bound: Any) -> str:
+    return (
+        "## A bound\n\nWith the whole session known beforehand the best clearing would have cost "
+        f"${bound['clairvoyant_usd']:,.2f} ({bound['of_append_only']:.3f} of append-only); nacre costs "
+        f"{bound['nacre_over_it']:.2f} times that. What the bound assumes stands in `bench/replay/bound.py`."
+    )

@@ -1,0 +1,62 @@
+"""The settings of nacre that are compared, from the cheapest to the one that forgets least.
+
+They were chosen on every other recording, by name, beginning with the first; the tables are about the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from bench.replay.agent_framework_peer import ContextWindow
+from bench.replay.langchain_peer import ClearToolUses, Summarization
+from bench.replay.openai_agents_peer import Trimmer
+from bench.replay.peer import Library, Peer, Room
+from bench.replay.pydantic_peer import Tiered
+from nacre.replay.policies import CLAUDE_CODE, NACRE, NONE, TRUNCATE, Ladder
+from nacre.replay.stand_in import CompactionSettings
+
+assert NACRE.clearing is not None
+LEAN = replace(NACRE, name="nacre, lean", compaction=CompactionSettings(tail_tokens=10_000, room_share=0.4))
+"""A short tail: cheapest."""
+ROOMY = replace(NACRE, name="nacre, roomy", compaction=CompactionSettings(tail_tokens=40_000, room_share=0.7))
+"""Twice the tail."""
+FULL = replace(
+    NACRE,
+    name="nacre, full",
+    clearing=replace(NACRE.clearing, full_share=0.1),
+    compaction=CompactionSettings(tail_tokens=60_000, room_share=0.95),
+)
+"""As much of the window as there is; it is rewritten more often."""
+PLAIN = replace(
+    NACRE,
+    name="nacre, plain",
+    offload=None,
+    clearing=None,
+    compaction=CompactionSettings(tail_tokens=100_000, room_share=0.85),
+)
+"""Nothing offloaded and nothing cleared; kept warm, and compacted with the longest tail."""
+OURS: tuple[Ladder, ...] = (LEAN, NACRE, ROOMY, FULL, PLAIN)
+REFERENCES: tuple[Ladder, ...] = (NONE, TRUNCATE, CLAUDE_CODE)
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A library and the package it comes in."""
+
+    name: str
+    package: str
+    make: Callable[[Room], Library]
+
+    @property
+    def peer(self) -> Peer:
+        return Peer(self.name, self.make)
+
+
+PEERS = (
+    Named("LangChain, summarization", "langchain", Summarization),
+    Named("LangChain, clear tool uses", "langchain", ClearToolUses),
+    Named("pydantic-ai-harness, tiered", "pydantic-ai-harness", Tiered),
+    Named("OpenAI Agents, output trimmer", "openai-agents", Trimmer),
+    Named("agent-framework, context window", "agent-framework-core", ContextWindow),
+)
