@@ -126,6 +126,26 @@ async def test_files_that_are_gone_are_told_once_at_the_tail(work: Path) -> None
         assert await said(ready, "again") == []
 
 
+@pytest.mark.moves_prefix(reason="old results are cleared on a cold cache")
+async def test_originals_of_cleared_results_that_are_gone_are_told_too(work: Path) -> None:
+    """C8, C9: a pointer is a pointer, whichever layer left it."""
+    provider = ScriptedProvider(
+        [*(call("Bash", command=f"seq {n} 2{n}0") for n in range(2, 5)), *["yes"] * 3]
+    )
+    clock, environ = FrozenClock(), {"NACRE_MICROCOMPACT_KEEP": "1"}
+    settings = load(work, environment(work, "default", environ), cli={"model": "claude-opus-5"})
+    async with open_agent(settings, provider=provider, clock=clock) as ready:
+        await said(ready)
+        clock.advance(4_000)
+        assert "Cleared 2 old tool results" in (await said(ready, "hello"))[0]
+    kept_files(work)[0].unlink()
+    async with open_agent(settings, provider=provider, session="latest", clock=clock) as ready:
+        told = [line for line in await said(ready, "again") if "gone" in line]
+        assert len(told) == 1 and told[0].startswith("1 file of earlier tool results is gone")
+        (note,) = ready.agent.session.view.noted(GONE)
+        assert note.fact("calls") == ["call_1"]
+
+
 async def test_files_that_came_along_to_another_place_are_pointed_to_there(work: Path) -> None:
     """C8: a home that is copied to another machine; what did not come along is gone."""
     provider = ScriptedProvider(

@@ -18,6 +18,7 @@ from nacre.layers.l1_offload.in_view import READER, InView
 from nacre.layers.l1_offload.offload import OFFLOAD, is_large, offload
 from nacre.layers.l1_offload.pointer import OPENING
 from nacre.layers.l1_offload.policy import OffloadSettings
+from nacre.layers.l2_microcompact.microcompact import CLEAR, pointed_to
 from nacre.messages.blocks import Text, ToolResult
 from nacre.messages.records import Said
 from nacre.messages.transcript import Transcript
@@ -56,7 +57,7 @@ class Offloader:
         self._own = own or {}
         self._seen = InView()
         self._has_refused = False
-        self._looks_for_files = bool(transcript.view.noted(OFFLOAD))
+        self._looks_for_files = any(transcript.view.last_noted(kind) for kind in (OFFLOAD, CLEAR))
         """Only a resumed session can have lost files without its own doing."""
 
     async def __call__(self, said: Said) -> tuple[Said, Sequence[Extra]]:
@@ -123,9 +124,14 @@ def _pointed_to(view: View, home: Path) -> set[Path]:
 def _amiss(view: View, shelf: Shelf) -> list[Extra]:
     """What there is to tell about files that are not where pointers in view say; each is told once."""
     told = {call for note in view.noted(GONE) for call in _calls(note.fact("calls"))}
-    standing = {result.call_id for result in _results(view) if _is_pointer(result)} - told
-    paths = {str(note.fact("call")): str(note.fact("path")) for note in view.noted(OFFLOAD)}
-    lost = {call: path for call, path in paths.items() if call in standing and not Path(path).is_file()}
+    noted = {str(note.fact("call")): str(note.fact("path")) for note in view.noted(OFFLOAD)}
+    cleared = {call for call, why in view.replaced.items() if why == CLEAR}
+    paths = {
+        result.call_id: pointed_to(result.text) if result.call_id in cleared else noted.get(result.call_id)
+        for result in _results(view)
+        if (result.call_id in cleared or _is_pointer(result)) and result.call_id not in told
+    }
+    lost = {call: path for call, path in paths.items() if path and not Path(path).is_file()}
     # A home that was copied to another place, or to another machine, brings them along.
     here = {path.path.name for path in shelf.held()} if lost else set()
     gone = {call: path for call, path in lost.items() if Path(path).name not in here}

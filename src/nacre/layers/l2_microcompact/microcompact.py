@@ -24,6 +24,7 @@ CLEAR = CLEARED
 """The kind of note, and the reason of the rewrite, by which a clear stands in the log."""
 KEPT = "[This old result was cleared to save room. Its full text is in {path}; read it there if you need it.]"
 GONE = "[This old result was cleared to save room and could not be kept; make the call again if you need it.]"
+_AHEAD, _, _BEHIND = KEPT.partition("{path}")
 USUAL_NAME = "toolu_0123456789abcdefghijklmn.txt"
 """As long as the file names of the providers' own ids are."""
 
@@ -45,6 +46,12 @@ def pointer_tokens(shelf: Shelf) -> int:
     if shelf.folder is None:
         return estimate_text(GONE)
     return estimate_text(KEPT.format(path=shelf.folder / USUAL_NAME))
+
+
+def pointed_to(text: str) -> str | None:
+    """The file that a cleared result names; none where its text could not be kept."""
+    is_pointer = text.startswith(_AHEAD) and text.endswith(_BEHIND)
+    return text[len(_AHEAD) : -len(_BEHIND)] if is_pointer else None
 
 
 async def microcompact(
