@@ -116,6 +116,17 @@ def test_a_clear_before_a_long_pause_lost_nothing_that_was_still_cached() -> Non
     assert (found.spent_usd, found.saved_usd) == (0.0, pytest.approx(30_000 * W))
 
 
+@pytest.mark.parametrize(("minutes", "is_warm"), [(30, True), (61, False)])
+def test_what_is_written_for_an_hour_is_warm_for_an_hour(minutes: float, is_warm: bool) -> None:
+    """C31c: a clear within it breaks what was still there."""
+    records: list[Record] = [
+        asked(1, 50_000, read=0, cache_write_1h=50_000),
+        note("n", "clear", tokens=30_000, reason="economic"),
+        asked(2, 21_000, read=5_000, minutes=minutes, cache_write_1h=16_000),
+    ]
+    assert (savings(records)["microcompact"].spent_usd > 0) == is_warm
+
+
 def test_what_was_kept_warm_and_then_compacted_away_was_kept_for_nothing() -> None:
     records = [asked(1, 50_000, read=0), refresh(50_000), Compacted(id="c", at=START, summary=(Text("s"),))]
     found = savings([*records, asked(2, 51_000, read=50_000, minutes=8)])["keep_warm"]

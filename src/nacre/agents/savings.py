@@ -15,6 +15,7 @@ from pathlib import Path
 from nacre.agents.checking import SlimReader
 from nacre.agents.meter import SIDE_QUERY
 from nacre.cache.rules import PER_MILLION, ModelProfile, PriceTier, cost, profile
+from nacre.cache.warming import HOUR
 from nacre.messages.records import Compacted, Noted, Record, Replaced, Said, Undone
 from nacre.messages.usage import Usage
 from nacre.store.lines import read_lines
@@ -116,6 +117,8 @@ class _Books:
     prompt: int = 0
     """Of the last request."""
     at: datetime | None = None
+    is_for_an_hour: bool = False
+    """All that was written last is kept so long."""
 
     def take(self, record: Record) -> None:
         match record:
@@ -177,6 +180,8 @@ class _Books:
             one.is_cold = False
         self.has_refreshed, self.cut = False, 0
         self.prompt, self.at = usage.prompt, at
+        if usage.cache_write:
+            self.is_for_an_hour = usage.cache_write_1h == usage.cache_write
 
     def _carry(self, usage: Usage, tier: PriceTier, *, is_warm: bool) -> None:
         """What this request would have paid for what it did not hold, and for what a cut made it write."""
@@ -197,7 +202,7 @@ class _Books:
 
     def _is_late(self, rules: ModelProfile, at: datetime) -> bool:
         """Whether the pause was longer than the cache lives by itself."""
-        lifetime = rules.ttl_seconds or LIFETIME_SECONDS
+        lifetime = HOUR if self.is_for_an_hour else rules.ttl_seconds or LIFETIME_SECONDS
         return self.at is not None and (at - self.at).total_seconds() > lifetime
 
     def _add(
