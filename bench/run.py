@@ -27,6 +27,7 @@ NAMES = (
     "recall.speed",
     "staleness",
     "replay",
+    "layers",
     "real_sessions",
 )
 TINY = "--tiny"

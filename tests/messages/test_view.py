@@ -120,6 +120,7 @@ def test_folding_the_whole_log_equals_folding_it_live(records: list[Record]) -> 
     live = View()
     for record in records:
         live = live.after(record)
+        assert list(live.links) == live.chain
     whole = View.of(records)
     assert whole == live
     assert json.dumps(whole.messages) == json.dumps(live.messages)

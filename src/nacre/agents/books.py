@@ -25,7 +25,7 @@ class Books:
     def sending(self, model: str, view: View, *, is_cold: bool) -> None:
         """Compare what is about to be sent with what was sent before; a cold cache explains few reads."""
         self._announced = self._reason(view, is_cold)
-        links = view.chain
+        links = view.links
         now = Sent(model, _Places(view, len(links)), links, len(links))
         moved = self._ledger.check(now, announced=self._announced)
         if moved is not None and moved.announced is None:

@@ -47,3 +47,31 @@ class Stretch(Sequence[T], Generic[T]):
 
     def __repr__(self) -> str:
         return repr(self[:])
+
+
+class Joined(Sequence[T]):
+    """The first so many of a list that only grows, then some more: two lists in one, without a copy."""
+
+    __slots__ = ("_count", "_first", "_rest")
+
+    def __init__(self, first: list[T], count: int, rest: list[T]) -> None:
+        self._first = first
+        self._count = count
+        self._rest = rest
+
+    def __len__(self) -> int:
+        return self._count + len(self._rest)
+
+    @overload
+    def __getitem__(self, index: int) -> T: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[T]: ...
+
+    def __getitem__(self, index: int | slice) -> T | Sequence[T]:
+        if isinstance(index, slice):
+            return [self[place] for place in range(*index.indices(len(self)))]
+        place = index + len(self) if index < 0 else index
+        if not 0 <= place < len(self):
+            raise IndexError(index)
+        return self._first[place] if place < self._count else self._rest[place - self._count]

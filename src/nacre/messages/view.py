@@ -26,7 +26,7 @@ from nacre.messages.records import (
     Undone,
 )
 from nacre.messages.rewrite import changed, gone_calls
-from nacre.messages.stretch import Stretch
+from nacre.messages.stretch import Joined, Stretch
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,6 @@ class View:
         "_epochs",
         "_exchange",
         "_length",
-        "_messages",
         "_replaced",
         "_since",
         "anchor",
@@ -56,7 +55,6 @@ class View:
         self._body = Body()
         self._length = Length()
         self._exchange = Exchange()
-        self._messages: list[JsonObject] | None = None
         self._epochs: tuple[str, ...] = ()
         self._replaced: dict[str, str] = {}
         self._since = 0
@@ -80,9 +78,9 @@ class View:
     @property
     def messages(self) -> list[JsonObject]:
         """The conversation as a request carries it; a fresh list of shared messages nobody may change."""
-        if self._messages is None:
-            self._messages = [*self._body.wires[: self._length.sealed], *(one.wire for one in self._tail())]
-        return list(self._messages)
+        messages = self._body.wires[: self._length.sealed]
+        messages.extend(one.wire for one in self._tail())
+        return messages
 
     @property
     def has_system_messages(self) -> bool:
@@ -97,6 +95,15 @@ class View:
         for one in self._tail():
             extend(chain, one)
         return chain
+
+    @property
+    def links(self) -> Sequence[bytes]:
+        """The chain without a copy of it, for whoever looks at a few places."""
+        seed = self._body.chain[self._length.chain - 1 : self._length.chain]
+        tail = list(seed)
+        for one in self._tail():
+            extend(tail, one)
+        return Joined(self._body.chain, self._length.chain, tail[len(seed) :])
 
     def message_start(self, blocks: int) -> tuple[int, int]:
         """The message in which the first so many blocks end, and how many stand before it."""
