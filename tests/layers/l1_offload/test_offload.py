@@ -45,6 +45,14 @@ def test_a_long_result_goes_to_disk_whole_and_a_pointer_stays(talk: Talk) -> Non
     assert len(words) < 2_600
 
 
+def test_an_error_is_shown_to_its_end_unless_it_is_very_long(talk: Talk) -> None:
+    """C4: what a failing command said last is what matters."""
+    failure = "x" * 9_900 + "\nError: no such file"
+    assert talk.call("Bash", failure, is_error=True) == failure
+    assert len(talk.call("Bash", failure.replace("x", "y"))) < 2_600
+    assert len(talk.call("Bash", "z" * 12_001, is_error=True)) < 2_600
+
+
 def test_an_error_is_no_reason_to_keep_a_long_result_in_view(talk: Talk) -> None:
     (call_id,) = talk.ask(("Bash", {}))
     done = talk.answer(ToolResult(call_id, (Text(LONG),), is_error=True))

@@ -184,8 +184,11 @@ def _chosen(blocks: Iterable[object], work: _Work) -> list[int]:
     for place, one in enumerate(blocks):
         if isinstance(one, ToolResult):
             places.append(place)
-            limit, chars = work.limit(work.call(one)), chars_of(one)
-            fresh.append(Fresh(chars=chars, limit=limit, may_go=one.call_id not in work.targets))
+            limit = work.limit(work.call(one))
+            if one.is_error:
+                limit = max(limit, work.settings.max_error_chars)
+            may_go = one.call_id not in work.targets
+            fresh.append(Fresh(chars=chars_of(one), limit=limit, may_go=may_go))
     chosen = choose(fresh, work.settings, recorded_chars=work.seen.round_chars)
     return [places[each] for each in sorted(chosen)]
 

@@ -15,6 +15,8 @@ class OffloadSettings:
 
     max_chars: int = 8_000
     """Above this a result costs more to carry through a session than to read again where it is needed."""
+    max_error_chars: int = 12_000
+    """The same for what failed: why is often said at its end, which a preview does not show."""
     round_chars: int = 200_000
     """All results of one round together: a dozen parallel calls must not fill the window at once."""
     per_tool: Mapping[str, int] = field(default_factory=dict)
