@@ -32,8 +32,11 @@ def as_json(sums: Mapping[str, Tally], sessions: Sequence[Recorded], terms: Term
 
 
 def policy_json(name: str, tally: Tally, terms: Terms) -> JsonObject:
-    """One policy's figures; `cost_usd` holds `refetch_usd` and `side_usd`, `requests` what made them."""
-    used, usage = tally.used, tally.usage
+    """One policy's figures; `cost_usd` holds `refetch_usd` and `side_usd`, `requests` what made them.
+
+    `usable_…` is what was kept in requests that fit: others are refused, and show the model nothing.
+    """
+    used, gone, usage = tally.used, tally.refused, tally.usage
     has_price = is_priced(terms.model)
     return {
         "policy": name,
@@ -54,6 +57,8 @@ def policy_json(name: str, tally: Tally, terms: Terms) -> JsonObject:
         "retention_edits": share(used.edits_kept, used.edits),
         "retention_identifiers": share(used.identifiers_kept, used.identifiers),
         "retention_old_identifiers": share(used.old_kept, used.old),
+        "usable_pairs": share(used.pairs_kept - gone.pairs_kept, used.pairs),
+        "usable_edits": share(used.edits_kept - gone.edits_kept, used.edits),
         "pairs_per_1000_tokens": per_thousand(used.pairs_kept, tally.view_tokens),
         "refetches": tally.refetches,
         "refetch_usd": round(tally.refetch_usd, 4) if has_price else None,
@@ -136,10 +141,14 @@ def _misfits(sums: Mapping[str, Tally]) -> list[str]:
     """A request that does not fit is refused by the provider; its price is only what it would have been."""
     return [
         f"{_number(tally.overflow, 'request')} of {name!r} would not have fitted the window: what it says is "
-        "for a\nwindow without an end."
+        f"for a\nwindow without an end. Without them it kept {_usable(tally)} of the pairs."
         for name, tally in sums.items()
         if tally.overflow
     ]
+
+
+def _usable(tally: Tally) -> str:
+    return _percent(tally.used.pairs_kept - tally.refused.pairs_kept, tally.used.pairs)
 
 
 def _grounds(sessions: Sequence[Recorded], terms: Terms) -> list[str]:
