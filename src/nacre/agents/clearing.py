@@ -63,8 +63,6 @@ class Clearing:
 
     def mark(self, view: View, messages: Sequence[JsonObject]) -> Sequence[int]:
         """How many messages stand before the oldest result the last clear kept: for a marker there (C31c)."""
-        if not self.settings.economic:
-            return ()
         if self._marked is None or self._marked.epoch != len(view.epochs):
             # Inside an epoch nothing that was sent moves, so that one look is enough.
             old, new = (_place_of(call, messages) for call in kept_from(view))

@@ -228,7 +228,7 @@ async def second_clear(*, is_marked: bool) -> float:
     """What the request after a second clear costs, longer after the first than an unused entry lives."""
     session = Session(Base.of("claude-opus-5", words(0, 16_000), []), clock=FrozenClock())
     if is_marked:
-        session.marks.append(Clearing(session, Shelf(None), ECONOMIC).mark)
+        session.marks.append(Clearing(session, Shelf(None), NACRE).mark)
     course, view = Course(session, Cache()), View.of([TASK, *rounds(30, chars=16_000)[1:-1]])
     cost = 0.0
     for n in range(36):
