@@ -16,18 +16,20 @@ from bench.replay.pydantic_peer import Tiered
 from nacre.replay.policies import CLAUDE_CODE, NACRE, NONE, TRUNCATE, Ladder
 from nacre.replay.stand_in import CompactionSettings
 
-assert NACRE.clearing is not None
 LEAN = replace(NACRE, name="nacre, lean", compaction=CompactionSettings(tail_tokens=10_000, room_share=0.4))
-"""A short tail: cheapest."""
-ROOMY = replace(NACRE, name="nacre, roomy", compaction=CompactionSettings(tail_tokens=40_000, room_share=0.7))
-"""Twice the tail."""
-FULL = replace(
-    NACRE,
-    name="nacre, full",
-    clearing=replace(NACRE.clearing, full_share=0.1),
-    compaction=CompactionSettings(tail_tokens=60_000, room_share=0.95),
+"""A short tail: cheapest of those that ask for a summary."""
+ROOMY = replace(
+    NACRE, name="nacre, roomy", compaction=CompactionSettings(tail_tokens=80_000, room_share=0.75)
 )
+"""A long tail, as far as three quarters of the room allow it."""
+FULL = replace(NACRE, name="nacre, full", compaction=CompactionSettings(tail_tokens=80_000, room_share=0.95))
 """As much of the window as there is; it is rewritten more often."""
+BARE = replace(
+    NACRE,
+    name="nacre, no summary",
+    compaction=CompactionSettings(summary_tokens=0, tail_tokens=80_000, room_share=0.95),
+)
+"""The same without asking any model: a line says that something was left out."""
 PLAIN = replace(
     NACRE,
     name="nacre, plain",
@@ -36,7 +38,7 @@ PLAIN = replace(
     compaction=CompactionSettings(tail_tokens=100_000, room_share=0.85),
 )
 """Nothing offloaded and nothing cleared; kept warm, and compacted with the longest tail."""
-OURS: tuple[Ladder, ...] = (LEAN, NACRE, ROOMY, FULL, PLAIN)
+OURS: tuple[Ladder, ...] = (LEAN, NACRE, ROOMY, FULL, BARE, PLAIN)
 REFERENCES: tuple[Ladder, ...] = (NONE, TRUNCATE, CLAUDE_CODE)
 
 
