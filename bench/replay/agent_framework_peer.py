@@ -6,14 +6,38 @@ Tool results go at half of the budget, the oldest groups at four fifths of it; n
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from typing import Any
 
 from bench.replay.peer import Blocks, Conversation, Room, other_text, parts, result_text
 from nacre.messages.blocks import JsonObject
 
-MAX_OUTPUT_SHARE = 10
-"""One part in so many of the window is left for the reply."""
+
+class Tokens:
+    """The tokenizer it is given: a message as it writes it down, counted by the books."""
+
+    def __init__(self, room: Room) -> None:
+        self._room = room
+
+    def count_tokens(self, text: str) -> int:
+        return sum(self._part(part) for part in json.loads(text)["contents"])
+
+    def _part(self, part: JsonObject) -> int:
+        match part["type"]:
+            case "function_call":
+                return self._room.tokens(
+                    {
+                        "type": "tool_use",
+                        "id": part["call_id"],
+                        "name": part["name"],
+                        "input": part["arguments"],
+                    }
+                )
+            case "function_result":
+                return self._room.tokens_of(str(part["result"]))
+            case _:
+                return self._room.tokens_of(str(part.get("text") or ""))
 
 
 class ContextWindow:
@@ -24,9 +48,11 @@ class ContextWindow:
 
         logging.getLogger("agent_framework").setLevel(logging.ERROR)
         self._apply = compaction.apply_compaction
-        self._tokenizer = compaction.CharacterEstimatorTokenizer()
+        self._tokenizer = Tokens(room)
         self._strategy = compaction.ContextWindowCompactionStrategy(
-            max_context_window_tokens=room.window, max_output_tokens=room.window // MAX_OUTPUT_SHARE
+            max_context_window_tokens=room.window,
+            max_output_tokens=room.max_output,
+            tokenizer=self._tokenizer,
         )
         self._blocks = Blocks()
         self.compactions = 0

@@ -6,7 +6,7 @@ tokens of what is cut (its default). The second is applied to every call anew an
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from bench.replay.peer import Blocks, Conversation, Room, other_text, parts, result_text
@@ -16,7 +16,8 @@ from nacre.messages.blocks import JsonObject
 class _Talk:
     """A conversation as LangChain's messages."""
 
-    def __init__(self) -> None:
+    def __init__(self, room: Room) -> None:
+        self.room = room
         self.blocks = Blocks()
         self.messages: list[Any] = []
         self.compactions = 0
@@ -47,6 +48,18 @@ class _Talk:
                 calls.append({"name": block["name"], "args": block["input"], "id": block["id"]})
         return AIMessage(content=parts(message), tool_calls=calls)
 
+    def count(self, messages: Iterable[Any]) -> int:
+        """Their tokens, by the books."""
+        return sum(self._size(one.content) for one in messages)
+
+    def _size(self, content: str | list[Any]) -> int:
+        if isinstance(content, str):
+            return self.room.tokens_of(content)
+        return sum(
+            self.room.tokens(part) if isinstance(part, dict) else self.room.tokens_of(part)
+            for part in content
+        )
+
     def wire(self, messages: Sequence[Any]) -> list[JsonObject]:
         talk = Conversation()
         for message in messages:
@@ -62,22 +75,25 @@ class _Talk:
 
 
 class Summarization(_Talk):
-    """`SummarizationMiddleware` at the size where nacre compacts; the newest 20 messages stay."""
+    """`SummarizationMiddleware` at the size where nacre compacts; 20 messages stay, its default."""
 
-    def __init__(self, room: Room) -> None:
-        super().__init__()
+    def __init__(self, room: Room, keep: tuple[str, int] = ("messages", 20)) -> None:
+        super().__init__(room)
         from langchain.agents.middleware import SummarizationMiddleware
         from langchain_core.language_models.fake_chat_models import FakeListChatModel
         from langchain_core.messages import get_buffer_string
 
         def summed_up(messages: Any) -> str:
-            room.asked(self._middle.summary_prompt.format(messages=get_buffer_string(messages)))
+            words = get_buffer_string(messages, format="xml")
+            room.asked(self._middle.summary_prompt.format(messages=words).rstrip())
             return room.summary
 
         self._middle: Any = SummarizationMiddleware(
             model=FakeListChatModel(responses=["x"]),
             summarizer=summed_up,
             trigger=("tokens", room.compact_at),
+            keep=keep,
+            token_counter=self.count,
         )
 
     def sends(self) -> list[JsonObject]:
@@ -90,16 +106,25 @@ class Summarization(_Talk):
         return self.wire(self.messages)
 
 
+class SummarizationWithTail(Summarization):
+    """The same with a tail counted in tokens: twenty messages can be more than a small window holds."""
+
+    def __init__(self, room: Room) -> None:
+        super().__init__(room, keep=("tokens", room.tail))
+
+
 class ClearToolUses(_Talk):
     """`ClearToolUsesEdit` from the size where nacre compacts; the newest three results stay."""
 
     def __init__(self, room: Room) -> None:
-        super().__init__()
+        super().__init__(room)
         from langchain.agents.middleware import ClearToolUsesEdit, ContextEditingMiddleware
         from langchain_core.language_models.fake_chat_models import FakeListChatModel
 
         self._model = FakeListChatModel(responses=["x"])
-        self._middle = ContextEditingMiddleware(edits=[ClearToolUsesEdit(trigger=room.compact_at)])
+        self._middle = ContextEditingMiddleware(
+            edits=[ClearToolUsesEdit(trigger=room.compact_at)], token_counter=self.count
+        )
 
     def sends(self) -> list[JsonObject]:
         from langchain.agents.middleware.types import ModelRequest, ModelResponse

@@ -3,6 +3,7 @@
 The library is given every message as it comes, in its own types, and says what it would send. What it leaves
 as it is keeps its very block, so that the bytes are the same; what it changed or wrote becomes a new block.
 Markers are placed as nacre places them, which none of these libraries does by itself: they get that for free.
+So they do exact counts: each is told sizes by the same books that charge it, where it takes a counter at all.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from nacre.cache.anthropic_render import estimate
 from nacre.cache.breakpoints import place
 from nacre.cache.rules import profile
-from nacre.loop.limits import Thresholds, thresholds
+from nacre.loop.limits import thresholds
 from nacre.messages.blocks import JsonObject
 from nacre.messages.tokens import estimate_text
 from nacre.messages.usage import Usage
@@ -25,6 +27,10 @@ from nacre.replay.stand_in import filler
 
 SUMMARY_TOKENS = 2_000
 """What a summary takes, for every library as for nacre."""
+TAIL_TOKENS = 20_000
+"""The newest words that stay where a library is told how many: as much as nacre keeps."""
+LEAST_ROOM = 1_000
+"""Tokens left for the conversation where the base alone fills the window: libraries refuse less than one."""
 
 
 class Library(Protocol):
@@ -44,16 +50,31 @@ class Library(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What a library is told about size, in its own way of counting."""
+    """What a library is told about size, in real tokens and less the base, which most do not count."""
 
-    thresholds: Thresholds
     compact_at: int
-    """Where nacre would compact, less the base, in estimated tokens: most libraries do not count the base."""
+    """Where nacre would compact."""
     window: int
-    """The window less the base, in estimated tokens."""
+    max_output: int
+    """What nacre leaves of the window for the reply."""
+    ratio: float
+    """Real tokens for each estimated one."""
     summary: str
     asked: Callable[[str], None]
     """Told the words of a request for a summary, which is charged as it was made."""
+
+    def tokens(self, block: JsonObject) -> int:
+        """What the books say about a block."""
+        return round(estimate(block) * self.ratio)
+
+    def tokens_of(self, text: str) -> int:
+        """The same for words alone."""
+        return round(estimate_text(text) * self.ratio)
+
+    @property
+    def tail(self) -> int:
+        """How many of the newest tokens stay, with room for as much again before the next time."""
+        return min(TAIL_TOKENS, self.compact_at // 4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +101,10 @@ class PeerPolicy:
         base = round(sum(estimate_text(str(block["text"])) for block in setting.base) * setting.ratio)
         self._library = make(
             Room(
-                thresholds=limits,
-                compact_at=max(1_000, round((limits.autocompact - base) / setting.ratio)),
-                window=max(2_000, round((limits.effective - base) / setting.ratio)),
+                compact_at=max(LEAST_ROOM, limits.autocompact - base),
+                window=max(LEAST_ROOM, limits.effective - base) + setting.window - limits.effective,
+                max_output=setting.window - limits.effective,
+                ratio=setting.ratio,
                 summary=filler(SUMMARY_TOKENS, ratio=setting.ratio),
                 asked=self._questions.append,
             )
@@ -91,10 +113,11 @@ class PeerPolicy:
     def ask(self, step: Step) -> Asked:
         self._view = self._view.after(*step.heard)
         before = self._library.compactions
-        began = time.perf_counter()
+        # Of the processor, as it is counted for nacre.
+        began = time.process_time()
         self._give()
         messages = self._library.sends()
-        seconds = time.perf_counter() - began
+        seconds = time.process_time() - began
         sent = self._sent(step, messages)
         sides = tuple(self._side(step, words) for words in self._questions)
         self._questions.clear()

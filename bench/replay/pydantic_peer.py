@@ -9,9 +9,6 @@ from typing import Any
 from bench.replay.peer import Blocks, Conversation, Room, other_text, parts, result_text
 from nacre.messages.blocks import JsonObject
 
-TAIL_TOKENS = 20_000
-"""As much as nacre keeps."""
-
 
 class Tiered:
     """Compacts at the size where nacre does, down to half of it; what it rewrites stays rewritten."""
@@ -27,13 +24,13 @@ class Tiered:
 
         self._room = room
         self._model = FunctionModel(summed_up)
-        tail = min(TAIL_TOKENS, room.compact_at // 4)
         self._strategy = TieredCompaction(
             tiers=[
                 ClearToolResults(max_tokens=1, keep_pairs=3),
-                SummarizingCompaction(max_messages=1, keep_tokens=tail),
+                SummarizingCompaction(max_messages=1, keep_tokens=room.tail, tokenizer=room.tokens_of),
             ],
             target_tokens=room.compact_at // 2,
+            tokenizer=room.tokens_of,
         )
         self._blocks = Blocks()
         self._messages: list[Any] = []
@@ -61,7 +58,7 @@ class Tiered:
                 self._blocks.keep("result", call, text, block)
                 made.append(ToolReturnPart(self._names.get(call, "tool"), text, call))
             elif kind == "tool_use":
-                call, text = str(block["id"]), str(block["input"])
+                call = str(block["id"])
                 self._names[call] = str(block["name"])
                 self._blocks.keep("call", call, "", block)
                 made.append(ToolCallPart(str(block["name"]), block["input"], call))
@@ -73,20 +70,20 @@ class Tiered:
                 text = str(block["text"]) if kind == "text" else other_text(block)
                 self._blocks.keep("text", "", text, block)
                 made.append(TextPart(text) if message["role"] == "assistant" else UserPromptPart(text))
-            self._size += len(text)
+            self._size += self._room.tokens(block)
         self._messages.append(ModelResponse(made) if message["role"] == "assistant" else ModelRequest(made))
 
     def sends(self) -> list[JsonObject]:
         from pydantic_ai_harness.compaction import compact_now
 
-        if self._size // 4 > self._room.compact_at:
+        if self._size > self._room.compact_at:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 self._messages = self._loop.run_until_complete(
                     compact_now(self._strategy, self._messages, model=self._model)
                 )
             self.compactions += 1
-            self._size = sum(_size(part) for message in self._messages for part in message.parts)
+            self._size = sum(self._room.tokens(block) for message in self._wire() for block in parts(message))
         return self._wire()
 
     def _wire(self) -> list[JsonObject]:
@@ -109,10 +106,6 @@ class Tiered:
                 return self._blocks.thinking(part.content)
             case _:
                 return self._blocks.text(str(part.content))
-
-
-def _size(part: Any) -> int:
-    return len(str(part.args if part.part_kind == "tool-call" else part.content))
 
 
 def _words(messages: Any) -> str:

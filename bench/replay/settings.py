@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from bench.replay.agent_framework_peer import ContextWindow
-from bench.replay.langchain_peer import ClearToolUses, Summarization
+from bench.replay.langchain_peer import ClearToolUses, Summarization, SummarizationWithTail
 from bench.replay.openai_agents_peer import Trimmer
 from bench.replay.peer import Library, Peer, Room
 from bench.replay.pydantic_peer import Tiered
@@ -57,6 +57,7 @@ class Named:
 
 PEERS = (
     Named("LangChain, summarization", "langchain", Summarization),
+    Named("LangChain, summarization with tail", "langchain", SummarizationWithTail),
     Named("LangChain, clear tool uses", "langchain", ClearToolUses),
     Named("pydantic-ai-harness, tiered", "pydantic-ai-harness", Tiered),
     Named("OpenAI Agents, output trimmer", "openai-agents", Trimmer),
