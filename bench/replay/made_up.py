@@ -29,6 +29,7 @@ def _session(number: int) -> Recorded:
     steps: list[Step] = []
     at = START
     waiting: tuple[Said, ...] = ()
+    log: list[str] = []
     for turn in range(TURNS):
         at += timedelta(seconds=chance.choice(PAUSES))
         words = f"Find out why build_{number}_{turn} of service_{turn % 3} fails."
@@ -36,16 +37,25 @@ def _session(number: int) -> Recorded:
         for round_ in range(ROUNDS):
             call = f"call-{number}-{turn}-{round_}"
             is_last = round_ == ROUNDS - 1
-            reply = _reply(call, at, chance, is_last=is_last)
+            reply = _reply(call, at, _quoted(log, chance), is_last=is_last)
             steps.append(Step(at=at, heard=waiting, reply=reply, output_tokens=200, starts_turn=round_ == 0))
             at += timedelta(seconds=chance.uniform(3, 40))
-            result = ToolResult(call, (Text(_log(chance)),))
+            log = list(_lines(chance, chance.choice(SIZES)))
+            result = ToolResult(call, (Text("\n".join(log)),))
             waiting = () if is_last else (_said(f"r-{call}", at, result),)
     return Recorded(name=f"large-{number}", steps=tuple(steps), base_tokens=BASE_TOKENS)
 
 
-def _reply(call: str, at: datetime, chance: random.Random, *, is_last: bool) -> Said:
-    words = Text(f"It says {next(_lines(chance, 1))}.")
+def _quoted(log: list[str], chance: random.Random) -> str:
+    """A line of what was seen last: mostly from where it begins or ends, as people and models quote."""
+    if not log:
+        return "nothing yet"
+    where = chance.choices((log[:15], log[-10:], log), (5, 3, 2))[0]
+    return chance.choice(where)
+
+
+def _reply(call: str, at: datetime, quoted: str, *, is_last: bool) -> Said:
+    words = Text(f"It says {quoted}.")
     blocks = (words,) if is_last else (words, ToolCall(call, "Bash", {"command": f"tail logs/{call}.log"}))
     facts = ReplyFacts(id=f"msg-{call}")
     return Said(id=f"a-{call}", at=at, role="assistant", blocks=blocks, reply=facts)
@@ -53,11 +63,6 @@ def _reply(call: str, at: datetime, chance: random.Random, *, is_last: bool) -> 
 
 def _said(record: str, at: datetime, block: Text | ToolResult) -> Said:
     return Said(id=record, at=at, role="user", blocks=(block,))
-
-
-def _log(chance: random.Random) -> str:
-    """Lines of a log, as many as make one of the sizes."""
-    return "\n".join(_lines(chance, chance.choice(SIZES)))
 
 
 def _lines(chance: random.Random, size: int) -> Iterator[str]:
