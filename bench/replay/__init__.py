@@ -122,7 +122,7 @@ def _pauses(found: dict[str, Row], sessions: Sequence[Recorded]) -> JsonObject:
 
 
 def _bound(found: dict[str, Row], sessions: Sequence[Recorded]) -> JsonObject:
-    """How far above the best that could be had."""
+    """How far above the best clearing, though nacre also leaves out what clearing does not."""
     least = sum(least_usd(one, OPUS) for one in sessions)
     none, ours = found["none"].tally.cost_usd, found["nacre"].tally.cost_usd
     return {

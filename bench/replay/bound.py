@@ -1,15 +1,20 @@
 """What the best clearing could have cost, with the whole session known beforehand: a bound, not a policy.
 
 Every result is dropped after the last step that needs it; between two needs it is kept or fetched again,
-whichever is cheaper; a drop breaks no cache; in each pause the prefix is refreshed or written anew, whichever
-is cheaper, however long it lasts. What is not a tool result stays. A need is met by the newest result that
-says it, and needs nothing where words or calls say it, too. There is no window and no summary.
+whichever is cheaper, and what is not kept is never written to the cache; a drop breaks no cache; in each
+pause the prefix is refreshed at the last moment or written anew, whichever is cheaper, however long it lasts.
+What is not a tool result stays. A need is met by the newest result that says it, and needs nothing where
+words or calls say it, too. There is no window, no summary, and a five-minute cache.
+
+So it bounds what clears results once they were sent. What leaves out more than that (a result that never
+comes whole, words and calls that are summed up, thinking that is dropped) or forgets for good can cost less.
 """
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
@@ -20,8 +25,8 @@ from nacre.messages.wire import render_block
 from nacre.replay.needs import Need, Pair, facts_of, needs
 from nacre.replay.schema import Recorded
 
-LIFETIME, MARGIN = 300.0, 30.0
-"""Seconds an entry lives, and how long before its end it is refreshed."""
+LIFETIME = 300.0
+"""Seconds an entry lives; a bound refreshes it at its very end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,22 +54,34 @@ def least_usd(session: Recorded, model: str, *, with_base: bool = True) -> float
 def _carried(session: Recorded, tier: PriceTier) -> list[float]:
     """For one token that stays: what it costs from the first request up to each."""
     gaps = [(after.at - before.at).total_seconds() for before, after in pairwise(session.steps)]
-    return list(accumulate((_gap(gap, tier) for gap in gaps), initial=0.0))
+    prices = [gap_price(gap, tier) for gap in gaps]
+    if prices:
+        # Behind the last request nothing is read any more: there it need not be written.
+        prices[-1] = min(prices[-1], tier.input)
+    return list(accumulate(prices, initial=0.0))
 
 
-def _gap(seconds: float, tier: PriceTier) -> float:
-    if seconds < LIFETIME:
-        return tier.read
-    refreshes = math.ceil((seconds - LIFETIME) / (LIFETIME - MARGIN)) + 1
+def gap_price(seconds: float, tier: PriceTier) -> float:
+    """For one token: refreshed until the next request reads it, or written again by that."""
+    refreshes = math.floor(seconds / LIFETIME)
     return min(tier.write_5m, (refreshes + 1) * tier.read)
 
 
 def _cost(part: Part, carried: list[float], tier: PriceTier, *, last: int) -> float:
-    if not part.is_result:
-        return part.tokens * (tier.write_5m + carried[last] - carried[part.sent])
-    steps = (part.sent, *part.needed)
-    kept = sum(min(tier.write_5m, carried[after] - carried[before]) for before, after in pairwise(steps))
-    return part.tokens * (tier.write_5m + kept)
+    if part.is_result:
+        return part.tokens * result_price((part.sent, *part.needed), carried, tier)
+    first = tier.write_5m if part.sent < last else min(tier.input, tier.write_5m)
+    return part.tokens * (first + carried[last] - carried[part.sent])
+
+
+def result_price(steps: Sequence[int], carried: Sequence[float], tier: PriceTier) -> float:
+    """For one token of a result that must be there at these steps: the best choice of when to keep it."""
+    plain, cached = tier.input, tier.write_5m
+    for before, after in pairwise(steps):
+        kept = cached + carried[after] - carried[before]
+        away = min(plain, cached)
+        plain, cached = min(away + tier.input, kept), min(away + tier.write_5m, kept)
+    return min(plain, cached)
 
 
 def _parts(session: Recorded) -> list[Part]:

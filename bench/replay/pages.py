@@ -83,6 +83,7 @@ def _pauses(pauses: Any) -> str:
 def _bound(bound: Any) -> str:
     return (
         "## A bound\n\nWith the whole session known beforehand the best clearing would have cost "
-        f"${bound['clairvoyant_usd']:,.2f} ({bound['of_append_only']:.3f} of append-only); nacre costs "
-        f"{bound['nacre_over_it']:.2f} times that. What the bound assumes stands in `bench/replay/bound.py`."
+        f"${bound['clairvoyant_usd']:,.2f} ({bound['of_append_only']:.3f} of append-only) with no window; "
+        f"nacre, which also offloads and compacts, costs {bound['nacre_over_it']:.2f} times that. What the "
+        "bound assumes stands in `bench/replay/bound.py`."
     )
