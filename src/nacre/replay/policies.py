@@ -85,7 +85,7 @@ CLAUDE_CODE = Ladder(
     clearing=PUBLISHED_CLEARING,
     compaction=CompactionSettings(tail_tokens=0),
 )
-"""The published numbers."""
+"""The published numbers; the files it reads again after a compaction are left out, as they are for ours."""
 NACRE = Ladder(
     name="nacre",
     offload=OffloadSettings(),
