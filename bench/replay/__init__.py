@@ -71,10 +71,9 @@ def measure(size: Size) -> JsonObject:
         "sessions": {name: len(found) for name, found in sessions.items()},
         "cells": [_cell(cell, found) for cell, found in table.items()],
     }
-    if not size.is_tiny:
-        main = table[CELLS[0]]
-        figures["pauses"] = _pauses(main, sessions["recorded"])
-        figures["bound"] = _bound(main, sessions["recorded"])
+    main = cells[0]
+    figures["pauses"] = _pauses(table[main], sessions[main.sessions])
+    figures["bound"] = _bound(table[main], sessions[main.sessions])
     figures["bars"] = _bars(table, figures)
     return figures
 
@@ -146,13 +145,12 @@ def _bars(table: dict[Cell, dict[str, Row]], figures: JsonObject) -> list[Json]:
                 found.append(bar(what, beaten, at_least=1))
     nacre = table[next(iter(table))]["nacre"].figures(0.0)
     found.append(bar("own time of a request, p50 ms", float(str(nacre["cpu_ms_p50"])), at_most=1.0))
-    pauses = figures.get("pauses")
-    if isinstance(pauses, dict) and isinstance(pauses["cost_usd"], dict):
-        cost = pauses["cost_usd"]
-        share = round(float(str(cost["nacre"])) / float(str(cost["none"])), 4)
-        found.append(bar("of the append-only bill, sessions with pauses", share, at_most=0.9))
-        found += _wishes(table)
-    return found
+    pauses = figures["pauses"]
+    assert isinstance(pauses, dict) and isinstance(pauses["cost_usd"], dict)
+    cost = pauses["cost_usd"]
+    share = round(float(str(cost["nacre"])) / float(str(cost["none"])), 4)
+    found.append(bar("of the append-only bill, sessions with pauses", share, at_most=0.9))
+    return [*found, *_wishes(table)]
 
 
 def _beaten(peer: Row, ours: Sequence[Row]) -> int:
@@ -171,7 +169,9 @@ def _wishes(table: dict[Cell, dict[str, Row]]) -> list[Json]:
     """Where it should end: one setting that is this cheap and keeps this much of what is old."""
     found: list[Json] = []
     for cell, share, old in ((CELLS[0], 0.60, 95.0), (CELLS[3], 0.45, 75.0)):
-        rows_ = table[cell]
+        rows_ = table.get(cell)
+        if rows_ is None:
+            continue
         none = rows_["none"].tally.cost_usd
         kept = [
             float(str(mine["usable_old"]))

@@ -24,6 +24,8 @@ from nacre.messages.usage import Usage
 from nacre.replay.schema import Recorded, Step
 from nacre.replay.whole import made_whole
 
+ODD_SHARE = 0.1
+"""So many at either end do not count when estimates are corrected: sums follow outliers, medians small talk."""
 PACE = timedelta(seconds=20)
 """Between two requests of a recording without times: quick enough that its cache never goes cold."""
 MIN_INCREMENT = 200
@@ -178,9 +180,13 @@ def _estimate(*said: Said) -> int:
 
 
 def _ratio(steps: Sequence[Step]) -> float:
-    """Median over the requests: a result that was shortened before it was recorded must not decide."""
-    ratios = [grown / estimated for estimated, grown in _increments(steps) if estimated >= MIN_INCREMENT]
-    return min(max(median(ratios), MIN_RATIO), MAX_RATIO) if ratios else 1.0
+    """Of all requests but the oddest: a result that was shortened before it was recorded must not decide."""
+    found = [one for one in _increments(steps) if one[0] >= MIN_INCREMENT]
+    found.sort(key=lambda one: one[1] / one[0])
+    odd = round(len(found) * ODD_SHARE)
+    usual = found[odd : len(found) - odd]
+    estimated, grown = (sum(column) for column in zip(*usual, strict=True)) if usual else (1, 1)
+    return min(max(grown / estimated, MIN_RATIO), MAX_RATIO)
 
 
 def _base(steps: Sequence[Step], ratio: float) -> int:
