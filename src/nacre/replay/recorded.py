@@ -25,7 +25,7 @@ from nacre.replay.schema import Recorded, Step
 from nacre.replay.whole import made_whole
 
 ODD_SHARE = 0.1
-"""So many at either end do not count when estimates are corrected: sums follow outliers, medians small talk."""
+"""At either end so many do not count for the ratio: a sum follows outliers, a median small talk."""
 PACE = timedelta(seconds=20)
 """Between two requests of a recording without times: quick enough that its cache never goes cold."""
 MIN_INCREMENT = 200
