@@ -36,7 +36,8 @@ over the window. `refused`: requests the provider would not take for their form 
 bound thinking behind a changed past). `re-fetch` (in the cost): what it takes to have hidden text again.
 `beside` (in the cost): summaries and refreshes. Summaries are 2,000 tokens that say nothing, for everybody.
 Settings of nacre were chosen on the other half of the recordings; how long people usually stay away and the
-defaults of offloading and clearing were taken from all of them. Real summaries are about twice as long, which
+defaults of offloading and clearing were taken from all of them; `no summary` and `kept` were tried on the
+other half only after these tables had been seen once. Real summaries are about twice as long, which
 everybody who asks for one would pay. What is read again after a compaction without being asked for (five
 files, by the published profile and by nacre) is left out for both. Five-minute cache.
 """
