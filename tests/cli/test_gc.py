@@ -173,7 +173,17 @@ def test_links_lead_nowhere_out_of_the_session(tmp_path: Path) -> None:
     assert (precious / "file.txt").read_text() == "mine" and not log.exists()
 
 
-@pytest.mark.parametrize("args", [("--older-than", "-1"), ("--max-size", "much"), ("--older-than",)])
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("--older-than", "-1"),
+        ("--older-than", "1e12"),
+        ("--older-than", "nan"),
+        ("--max-size", "inf"),
+        ("--max-size", "much"),
+        ("--older-than",),
+    ],
+)
 def test_odd_wishes_are_refused_in_one_line(tmp_path: Path, args: tuple[str, ...]) -> None:
     ran = nacre(tmp_path, "gc", *args)
     assert ran.returncode == 2 and ran.stderr.count("\n") == 1

@@ -98,6 +98,13 @@ def test_a_usage_error_is_one_line_and_exit_2(tmp_path: Path, args: list[str], s
     assert (ended.returncode, ended.stdout, ended.stderr) == (2, "", f"nacre: {says}\n")
 
 
+@pytest.mark.parametrize("group", ["memory", "sessions", "instructions"])
+def test_a_group_without_its_command_shows_its_help_line_by_line(tmp_path: Path, group: str) -> None:
+    ended = nacre(tmp_path, group)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr.startswith(f"Usage: nacre {group} ") and "\nCommands:\n" in ended.stderr
+
+
 def test_a_settings_file_that_is_not_json_is_exit_3_with_its_place(tmp_path: Path) -> None:
     (tmp_path / "home").mkdir()
     (tmp_path / "home/settings.json").write_text('{"model": \n oops}')

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -19,20 +20,31 @@ if TYPE_CHECKING:
 
 DEFAULT_DAYS = 30
 """Sessions that old are seldom gone on with, and what a tool said then can be had again."""
+MAX_DAYS = 36_500
+"""A century: no session is older, and dates that far back can still be told."""
 KILOBYTE, MEGABYTE = 1_000, 1_000_000
 SHORT_ID = 8
+
+
+def _finite(_: click.Context, __: click.Parameter, value: float | None) -> float | None:
+    """A number that can be counted with: `nan` and `inf` pass every range."""
+    if value is not None and not math.isfinite(value):
+        raise click.BadParameter(f"{value} is no number of days or megabytes; write one such as 30")
+    return value
 
 
 @click.command(short_help="Take away what old sessions left on disk.")
 @click.option(
     "--older-than",
-    type=click.FloatRange(min=0),
+    type=click.FloatRange(min=0, max=MAX_DAYS),
+    callback=_finite,
     metavar="DAYS",
     help=f"What was written longer ago goes; {DEFAULT_DAYS} unless --max-size is given.",
 )
 @click.option(
     "--max-size",
     type=click.FloatRange(min=0),
+    callback=_finite,
     metavar="MB",
     help="The oldest goes until no more than this is left.",
 )

@@ -213,6 +213,9 @@ def _ending(error: Exception, *, debug: bool) -> int:
         import traceback
 
         traceback.print_exception(error)
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        error.show()  # a page of help, which one line could not hold
+        return USAGE
     if isinstance(error, click.UsageError):
         where = error.ctx.command_path if error.ctx else "nacre"
         print_error(f"{error.format_message().rstrip('.')} (see `{where} --help`)")
