@@ -189,3 +189,10 @@ async def test_a_turn_has_only_started_until_its_first_reply_is_heard(
     await one.add_user("and now?")
     await one.fit(one.view, None)
     assert rung.saw == [True, True, False, True]
+
+
+def test_two_sessions_are_two_however_alike_they_are() -> None:
+    """Who takes part is no part of what a session is: it can stand in a set, and prints no list of them."""
+    one, other = (Session(Base(model=UNKNOWN), clock=FrozenClock()) for _ in range(2))
+    assert one != other and len({one, other, one}) == 2
+    assert "riders" not in repr(one)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 from nacre.agents.fit import Pressure
 from nacre.agents.hands import Hands
 from nacre.agents.session import Session
+from nacre.agents.shelving import shelf_in, shelves_named
 from nacre.layers.l2_microcompact.microcompact import CLEAR, Outcome, microcompact, pointer_tokens
 from nacre.layers.l2_microcompact.policy import (
     NACRE,
@@ -24,7 +24,7 @@ from nacre.messages.blocks import JsonObject
 from nacre.messages.records import Noted, Record, Said
 from nacre.messages.view import View
 from nacre.settings import Settings
-from nacre.store.results import FOLDER, Shelf
+from nacre.store.results import Shelf
 from nacre.tools.base import Tool
 
 MINUTE, HOUR, DAY = 60.0, 3_600.0, 86_400.0
@@ -112,22 +112,12 @@ def join_clearing(
         economic=switches.clear_economic,
         tools=usual.tools | {one.name for one in tools if one.clearable},
     )
-    shelf = Shelf(folder / FOLDER if folder else None)
+    shelf = shelf_in(folder)
     rung = Clearing(session, shelf, chosen)
     session.ladder.append(rung)
     session.marks.append(rung.mark)
-    # Part of the session's business, so that what was cleared is read back without a question.
-    policy = hands.guard.policy
-    places = {place.resolve() for place in _folders(session.view, shelf, settings.home)}
-    more = sorted(places - set(policy.directories))
-    hands.guard.policy = replace(policy, directories=(*policy.directories, *more))
-
-
-def _folders(view: View, shelf: Shelf, home: Path) -> set[Path]:
-    """Where originals lie; a branch goes on with what its origin kept, as far as it is of this home."""
-    named = {Path(os.path.normpath(str(note.fact("folder")))) for note in view.noted(CLEAR)}
-    ours = {place for place in named if place.name == FOLDER and place.is_relative_to(home / "projects")}
-    return ours | ({shelf.folder} if shelf.folder else set())
+    named = shelves_named((note.fact("folder") for note in session.view.noted(CLEAR)), settings.home)
+    hands.open_to(named | ({shelf.folder} if shelf.folder else set()))
 
 
 def _is_fresh(view: View) -> bool:

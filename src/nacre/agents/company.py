@@ -12,7 +12,7 @@ from nacre.messages.view import View
 from nacre.providers.base import Request
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, eq=False, repr=False)
 class Company:
     """Lists of those who take part; empty ones change nothing."""
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from nacre.agents.knowing import Known
@@ -51,6 +51,13 @@ class Hands:
             rules = [Rule("allow", "Read", pattern, "memory"), Rule("allow", "Edit", pattern, "memory")]
             self.guard.policy = self.guard.policy.with_rules(rules)
         return [*self.tools, *self.guard.stand_before(known.tools)]
+
+    def open_to(self, folders: Iterable[Path]) -> None:
+        """Let tools work in these folders without a question, as part of the session's own business."""
+        policy = self.guard.policy
+        # Where they really are, because that is what the guard compares.
+        new = sorted({folder.resolve() for folder in folders} - set(policy.directories))
+        self.guard.policy = replace(policy, directories=(*policy.directories, *new))
 
     def belong_to(self, session: Session, folder: Path | None) -> Rewind:
         """Tie the task list and the files before a change to a session, whose log then holds them."""

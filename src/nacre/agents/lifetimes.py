@@ -5,7 +5,7 @@ Everything is read off the records, so that a resumed or replayed session decide
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import get_args
 
@@ -16,6 +16,7 @@ from nacre.cache.pauses import Pauses
 from nacre.cache.warming import Prefix
 from nacre.cache.warming_settings import WarmingSettings
 from nacre.clock import Clock
+from nacre.messages.asking import asked_at
 from nacre.messages.blocks import JsonObject, Text, ToolResult
 from nacre.messages.records import Noted, Record, Said
 from nacre.messages.view import View
@@ -25,20 +26,11 @@ CENTS = 6
 """Decimals of a dollar that a note keeps."""
 
 
-def last_touched(records: Iterable[Record]) -> datetime | None:
-    """When the last request or refresh of a resumed log began: with what stands before the reply."""
-    before: datetime | None = None
-    asked: datetime | None = None
-    for record in records:
-        if isinstance(record, Noted) and record.kind == SIDE_QUERY and record.fact("purpose") == KEEP_WARM:
-            asked = record.at
-        if not isinstance(record, Said) or record.aside is not None:
-            continue
-        if record.role == "assistant":
-            asked = before or record.at
-        else:
-            before = record.at
-    return asked
+def last_touched(records: Sequence[Record]) -> datetime | None:
+    """When the last request or refresh of a resumed log began."""
+    asked = [at for _, at in asked_at(records)]
+    # A refresh of the pause that goes on is later than any request; earlier ones are not asked about.
+    return max([*asked[-1:], *(note.at for note in records if _is_refresh(note))], default=None)
 
 
 def pauses_of(records: Iterable[Record]) -> Pauses:
@@ -80,6 +72,10 @@ def lifetime_note(choice: Choice, clock: Clock) -> Noted:
     costs: JsonObject = {name: round(usd, CENTS) for name, usd in choice.costs_usd.items()}
     facts: JsonObject = {"lifetime": choice.lifetime, "costs_usd": costs}
     return Noted(id=clock.new_id(), at=clock.now(), kind=LIFETIME, facts=facts)
+
+
+def _is_refresh(record: Record) -> bool:
+    return isinstance(record, Noted) and record.kind == SIDE_QUERY and record.fact("purpose") == KEEP_WARM
 
 
 def _is_persons(said: Said) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -14,6 +13,7 @@ from nacre.agents.clearing_there import clears_there
 from nacre.agents.hands import Hands
 from nacre.agents.riding import Extra
 from nacre.agents.session import Session
+from nacre.agents.shelving import shelf_in, shelves_named
 from nacre.layers.l1_offload.in_view import READER, InView
 from nacre.layers.l1_offload.offload import OFFLOAD, is_large, offload
 from nacre.layers.l1_offload.pointer import OPENING
@@ -24,7 +24,7 @@ from nacre.messages.records import Said
 from nacre.messages.transcript import Transcript
 from nacre.messages.view import View
 from nacre.settings import Settings
-from nacre.store.results import FOLDER, Shelf
+from nacre.store.results import Shelf
 from nacre.tools.base import Tool
 
 GONE = "offload_gone"
@@ -95,7 +95,7 @@ def join_offloading(
         return
     tools = tuple(tools)
     can_read = any(one.name == READER for one in tools)
-    shelf = Shelf(folder / FOLDER if folder and can_read else None)
+    shelf = shelf_in(folder if can_read else None)
     own = {one.name: one.max_result_chars for one in tools if one.max_result_chars is not None}
     chosen = settings.offload
     if clears_there(session, settings):
@@ -104,21 +104,8 @@ def join_offloading(
     offloader = Offloader(session.transcript, shelf, chosen, own=own)
     session.filters.append(offloader)
     session.riders.append(offloader)
-    folders = {*_pointed_to(session.view, settings.home), *([shelf.folder] if shelf.folder else [])}
-    # Part of the session's business, so that they are read back without a question; where they really are,
-    # because that is what the guard compares.
-    policy = hands.guard.policy
-    places = sorted(place.resolve() for place in folders)
-    hands.guard.policy = replace(policy, directories=(*policy.directories, *places))
-
-
-def _pointed_to(view: View, home: Path) -> set[Path]:
-    """Folders of other sessions that the log points to: a branch goes on with what its origin kept.
-
-    A log can come from anywhere, so only where sessions of this home keep their results.
-    """
-    named = {Path(os.path.normpath(str(note.fact("path")))).parent for note in view.noted(OFFLOAD)}
-    return {place for place in named if place.name == FOLDER and place.is_relative_to(home / "projects")}
+    named = (str(Path(str(note.fact("path"))).parent) for note in session.view.noted(OFFLOAD))
+    hands.open_to(shelves_named(named, settings.home) | ({shelf.folder} if shelf.folder else set()))
 
 
 def _amiss(view: View, shelf: Shelf) -> list[Extra]:

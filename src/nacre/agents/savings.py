@@ -15,7 +15,7 @@ from pathlib import Path
 from nacre.agents.checking import SlimReader
 from nacre.agents.meter import SIDE_QUERY
 from nacre.cache.rules import PER_MILLION, ModelProfile, PriceTier, cost, profile
-from nacre.cache.warming import HOUR
+from nacre.cache.warmth import FIVE_MINUTES, HOUR
 from nacre.messages.records import Compacted, Noted, Record, Replaced, Said, Undone
 from nacre.messages.usage import Usage
 from nacre.store.lines import read_lines
@@ -28,8 +28,6 @@ _SIDE_LAYER = {"keep_warm": KEEP_WARM, "memdir_relevance": RECALL}
 """By the purpose of a question beside the conversation."""
 WARM_SHARE = 0.5
 """A request that reads less than this of what the one before it sent found its cache cold, or nearly so."""
-LIFETIME_SECONDS = 300.0
-"""Of a cached prefix where the table does not say."""
 _BOOKED = (b'"usage"', b'"nacre"', b"content-replacement", b"compact_boundary", b"isCompactSummary")
 """What a line holds that may matter here; the others, nearly all of a log's bytes, are not parsed."""
 
@@ -202,7 +200,7 @@ class _Books:
 
     def _is_late(self, rules: ModelProfile, at: datetime) -> bool:
         """Whether the pause was longer than the cache lives by itself."""
-        lifetime = HOUR if self.is_for_an_hour else rules.ttl_seconds or LIFETIME_SECONDS
+        lifetime = HOUR if self.is_for_an_hour else rules.ttl_seconds or FIVE_MINUTES
         return self.at is not None and (at - self.at).total_seconds() > lifetime
 
     def _add(

@@ -22,9 +22,9 @@ from nacre.agents.telemetry import Telemetry
 from nacre.cache.breakpoints import Lifetime, place
 from nacre.cache.lifetime import lifetime_seconds
 from nacre.cache.rules import ModelProfile, profile
-from nacre.cache.warming import FIVE_MINUTES, Prefix
+from nacre.cache.warming import Prefix
 from nacre.cache.warming_settings import WarmingSettings
-from nacre.cache.warmth import Warmth
+from nacre.cache.warmth import FIVE_MINUTES, Warmth
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import ContextOverflow, InvalidRequest, PromptTooLong
 from nacre.loop.limits import Thresholds, thresholds, window
@@ -131,7 +131,7 @@ class Session(Company):
     """One conversation."""
 
     warming: WarmingSettings | None = None
-    """How the cache is kept warm between turns; none while nobody does."""
+    """How the cache is kept warm between requests; none while nobody does."""
     answered: Answered | None = None
     """What the provider keeps; none while a request is under way."""
     _sent: Request | None = None

@@ -9,11 +9,12 @@ from typing import NamedTuple
 
 from nacre.cache.anthropic_state import Call, Entry, Rendered, Switches
 from nacre.cache.rules import ModelProfile
+from nacre.cache.warmth import FIVE_MINUTES, HOUR
 from nacre.messages.usage import Usage
 
 Chance = Callable[[], float]
 
-TTL_SECONDS: dict[str, float] = {"5m": 300.0, "1h": 3600.0}
+TTL_SECONDS: dict[str, float] = {"5m": FIVE_MINUTES, "1h": HOUR}
 """The two lifetimes a marker can ask for, counted from the start of the request."""
 RUNS = frozenset({"tool_use", "tool_result"})
 """Kinds of which a run is one position where the model collapses runs."""

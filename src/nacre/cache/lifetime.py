@@ -14,14 +14,13 @@ from nacre.cache.pauses import Pauses
 from nacre.cache.rules import PER_MILLION, PriceTier
 from nacre.cache.warming import (
     DEFAULT_WARMING,
-    FIVE_MINUTES,
-    HOUR,
     Pause,
     Prefix,
     Spent,
     is_worth,
 )
 from nacre.cache.warming_settings import WarmingSettings
+from nacre.cache.warmth import FIVE_MINUTES, HOUR
 
 LIFETIME = "lifetime"
 """The kind of note that says which lifetime a session's requests ask for from here on."""

@@ -1,7 +1,8 @@
 """How long a person stays away: a session's own pauses, blended with what is usual (C8b, C31c).
 
 A pause runs from the start of the last request to the person's next message, because an entry of the
-provider's cache lives from the start of a request.
+provider's cache lives from the start of a request. Where a tool or an answer is waited for inside a turn, the
+same odds are taken: what lasts for minutes there is mostly a person who is away, too.
 """
 
 from __future__ import annotations

@@ -12,9 +12,8 @@ from nacre.cache.breakpoints import Lifetime
 from nacre.cache.pauses import Pauses
 from nacre.cache.rules import PER_MILLION, ModelProfile, PriceTier
 from nacre.cache.warming_settings import WarmingSettings
+from nacre.cache.warmth import FIVE_MINUTES
 
-FIVE_MINUTES, HOUR = 300.0, 3_600.0
-"""What the two lifetimes of an entry are, in seconds."""
 ROUNDING = 1e-9
 """Prices are decimal, floats are not: so much is no difference."""
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+FIVE_MINUTES, HOUR = 300.0, 3_600.0
+"""The two lifetimes a prefix can be asked to have, in seconds."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Warmth:
@@ -13,7 +16,7 @@ class Warmth:
     now: datetime
     touched_at: datetime | None = None
     """When the last request or refresh of the session began; none means that there was none."""
-    lifetime_seconds: float = 300.0
+    lifetime_seconds: float = FIVE_MINUTES
     """How long an entry lives after it was last used."""
 
     @property

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from datetime import datetime
 from itertools import pairwise
 
 from nacre.cache.rules import PER_MILLION, ModelProfile, PriceTier
+from nacre.cache.warmth import HOUR
+from nacre.messages.asking import asked_at
 from nacre.messages.blocks import JsonObject
-from nacre.messages.records import Record, Said
+from nacre.messages.records import Record
 
-HOUR = 3_600.0
 MAX_AHEAD = 50
 """Further requests counted at most: what lies beyond is a guess, and a pause clears for nothing anyway."""
 
@@ -87,25 +87,9 @@ def pace(records: Iterable[Record], lifetime_seconds: float) -> Pace:
     Each request is taken to be as likely as any other to be the last before a pause, so that how many are
     to come does not depend on how many there were since the last one.
     """
-    asked = list(_asked(records))
+    asked = [at for _, at in asked_at(records)]
     pauses = sum((later - earlier).total_seconds() >= lifetime_seconds for earlier, later in pairwise(asked))
     return Pace(made=len(asked), ahead=min(MAX_AHEAD, len(asked) // (pauses + 1)))
-
-
-def _asked(records: Iterable[Record]) -> Iterable[datetime]:
-    """When each request began, as far as a log tells: with what stands before its reply."""
-    before: datetime | None = None
-    reply_id: str | None = None
-    for record in records:
-        if not isinstance(record, Said) or record.aside is not None:
-            continue
-        if record.role != "assistant":
-            before = record.at
-            continue
-        new_id = record.reply.id if record.reply else None
-        if new_id is None or new_id != reply_id:
-            yield before or record.at
-        reply_id = new_id
 
 
 def _course(rewrite: Rewrite, profile: ModelProfile, lifetime_seconds: float, *, rewritten: int) -> float:

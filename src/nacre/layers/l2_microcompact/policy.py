@@ -84,11 +84,14 @@ def _to_fit(view: View, moment: Moment, settings: MicrocompactSettings) -> Decis
     Two rewrites in a row would lose the cache twice, and the second one its chance to read the first's past.
     """
     needed = max(moment.too_many, settings.full_share * moment.tokens)
-    for keep in settings.full_keep:
+    found: Choice | None = None
+    # From the most to the least that could go: where the most is not enough, one look says so.
+    for keep in sorted(settings.full_keep):
         choice = choose(view, tools=settings.tools, keep=keep, pointer_tokens=moment.pointer_tokens)
-        if choice.old and choice.tokens * _scale(view, moment) >= needed:
-            return _decided("full", choice, moment)
-    return None
+        if not choice.old or choice.tokens * _scale(view, moment) < needed:
+            break
+        found = choice
+    return _decided("full", found, moment) if found else None
 
 
 def is_idle(warmth: Warmth, settings: MicrocompactSettings) -> bool:
