@@ -11,10 +11,14 @@ import pytest
 
 from nacre.agents.agent import Agent
 from nacre.agents.clearing import Clearing
+from nacre.agents.fit import Pressure
 from nacre.agents.opening import open_agent
 from nacre.agents.session import Base, Session, SessionSettings
+from nacre.cache.warmth import Warmth
 from nacre.errors import ContextOverflow
+from nacre.layers.l2_microcompact.microcompact import pointer_tokens
 from nacre.layers.l2_microcompact.policy import NACRE, MicrocompactSettings
+from nacre.loop.limits import thresholds
 from nacre.messages.events import Event, Notice
 from nacre.messages.records import Noted, Record
 from nacre.messages.view import View
@@ -22,7 +26,7 @@ from nacre.settings import load
 from nacre.store.results import Shelf
 from nacre.testing import FrozenClock, ScriptedProvider, call, say, think, together
 from nacre.tools.base import tool
-from tests.layers.l2_microcompact.scenes import BINDING, FREE, noted, words
+from tests.layers.l2_microcompact.scenes import BINDING, FREE, START, noted, view_of, words
 
 MOVES = pytest.mark.moves_prefix(reason="old results are cleared on a cold cache")
 
@@ -172,6 +176,72 @@ async def test_a_conversation_that_no_longer_fits_is_cleared_before_it_is_refuse
     told = notices(await played(agent, "go"))
     assert told and all("to make room" in line for line in told)
     assert agent.session.tokens < agent.session.thresholds.autocompact
+
+
+@MOVES
+async def test_after_a_clear_that_made_room_a_marker_stands_before_the_oldest_result_kept(
+    provider: ScriptedProvider, clock: FrozenClock, tmp_path: Path
+) -> None:
+    """C31c: what was cleared on a warm cache stays readable from it."""
+    agent = opened(provider, clock, tmp_path)
+    agent.session.settings = SessionSettings(strict_prefix=True, window_ceiling=100_000)
+    script_of(provider, 70)
+    await played(agent, "go")
+    first = clears(agent)[0]
+    assert first.fact("reason") == "full"
+    after = next(one for one in provider.requests if "was cleared to save room" in json.dumps(one.messages))
+    answered = next(
+        place
+        for place, message in enumerate(after.messages)
+        if f'"{first.fact("keeps_from")}"' in results_in(message)
+    )
+    assert "cache_control" in json.dumps(after.messages[answered - 1])
+    assert "cache_control" not in json.dumps(after.messages[answered])
+
+
+def results_in(message: object) -> str:
+    """The results of a message, without the calls that have the same ids."""
+    content = message["content"] if isinstance(message, dict) else []
+    return json.dumps([one for one in content if one.get("type") == "tool_result"])
+
+
+async def test_a_clear_that_could_not_bring_it_below_the_threshold_is_left_to_a_dearer_layer(
+    clock: FrozenClock, tmp_path: Path
+) -> None:
+    """C12: two rewrites in a row would lose the cache twice."""
+    session = Session(Base.of(FREE, "s", [bash]), clock=clock)
+    rung, view = Clearing(session, Shelf(tmp_path)), view_of(45)
+    limits = thresholds(100_000, max_output=8_000)
+    warmth = Warmth(now=START, touched_at=START)
+
+    def is_due(tokens: int) -> bool:
+        given = Pressure(tokens=tokens, thresholds=limits, profile=session.profile, warmth=warmth)
+        return rung.is_due(view, given)
+
+    # What 44 of the 45 results take, less what stands in their place.
+    most = 44 * (1_000 - pointer_tokens(Shelf(tmp_path)))
+    assert is_due(limits.autocompact + most)
+    assert not is_due(limits.autocompact + most + 1)
+
+
+async def test_a_conversation_that_became_shorter_is_weighed_anew(clock: FrozenClock) -> None:
+    """C12: what was weighed and left be in a long view says nothing about the one after a compaction."""
+    session = Session(Base.of("claude-opus-5", "s", [bash]), clock=clock)
+    rung = Clearing(session, Shelf(None), replace(NACRE, economic=True, keep=5, min_gain_usd=100.0))
+    warmth = Warmth(now=START, touched_at=START)
+
+    def is_due(view: View) -> bool:
+        limits = session.thresholds
+        tokens = view.estimate
+        given = Pressure(tokens=tokens, thresholds=limits, profile=session.profile, warmth=warmth)
+        return rung.is_due(view, given)
+
+    long, short = view_of(42, chars=12_000), view_of(40, chars=12_000)
+    assert not is_due(long)
+    rung.settings = replace(rung.settings, min_gain_usd=0.01)
+    assert not is_due(long)
+    assert not is_due(short)
+    assert is_due(short)
 
 
 async def test_nobody_is_told_of_a_clear_that_was_not_enough_and_is_not_recorded(

@@ -328,6 +328,42 @@ async def test_the_cache_is_kept_warm_while_a_tool_takes_long(clock: FrozenClock
     await one.warmer.rest()
 
 
+async def test_whoever_keeps_an_agent_warm_is_stopped_by_its_next_request_in_the_same_turn(
+    clock: FrozenClock, tmp_path: Path
+) -> None:
+    """C8b: what a refresh cost stands before the reply that ended the pause; nothing goes on behind it."""
+    under_way: list[bool] = []
+
+    def ended(_: object) -> object:
+        names = {task.get_name() for task in asyncio.all_tasks() if not task.done()}
+        under_way.append("keep the cache warm" in names)
+        return say("done")
+
+    provider = ScriptedProvider(
+        [together(call("wait"), usage=CACHED), READ, ended],  # type: ignore[list-item]
+        capabilities=Capabilities(refreshes=True, cache_markers=True),
+    )
+    agent = Agent(Session(Base.of(MODEL, "system", []), clock=clock), provider, [slow_tool(provider)])
+    switched = {"NACRE_KEEP_WARM_MAX_SHARE": "1.0", "NACRE_KEEP_WARM_MAX_REFRESHES": "1"}
+    settings = load(tmp_path, {**environment(tmp_path), **switched}, cli={"model": MODEL})
+
+    async def sleep(seconds: float) -> None:
+        clock.advance(seconds)
+        # Behind the one refresh it is still waited for, as long as nobody asks.
+        await (asyncio.sleep(0) if provider.calls < 2 else asyncio.Event().wait())
+
+    async with kept_warm(agent, settings, sleep=sleep):
+        _ = [event async for event in agent.run("hi")]
+        records = agent.session.transcript.records
+        kinds = [
+            one.kind if isinstance(one, Noted) else one.role
+            for one in records
+            if isinstance(one, Noted | Said)
+        ]
+    assert kinds[-2:] == [SIDE_QUERY, "assistant"]
+    assert under_way == [False]
+
+
 async def test_a_failure_ends_it_for_the_pause_and_nobody_is_told(
     clock: FrozenClock, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -62,7 +62,7 @@ async def fit(
 
 
 def _what_fills_it(view: View, base: int, pressure: Pressure) -> str:
-    shares = {"system prompt and tools": base, **breakdown(view)}
+    shares = {"system prompt and tools": base, **_by_kind(view)}
     largest = sorted(shares.items(), key=lambda share: -share[1])[:3]
     parts = ", ".join(f"{name} about {tokens:,}" for name, tokens in largest if tokens)
     return (
@@ -72,7 +72,7 @@ def _what_fills_it(view: View, base: int, pressure: Pressure) -> str:
     )
 
 
-def breakdown(view: View) -> dict[str, int]:
+def _by_kind(view: View) -> dict[str, int]:
     """Estimated tokens in view by kind, in a fixed order."""
     kinds = {
         "user text": 0,

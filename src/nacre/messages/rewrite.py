@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
 
-from nacre.messages.blocks import Block, ToolCall, ToolResult
+from nacre.messages.blocks import Block, Opaque, Thinking, ToolCall, ToolResult
 from nacre.messages.pairing import Item, Part, part
-from nacre.messages.records import Address, BlockOf, ResultOf
+from nacre.messages.records import Address, BlockOf, Change, ResultOf
 
 Stands: TypeAlias = "dict[Address, tuple[Block, ...]]"
 """What stands at each address from now on."""
@@ -54,3 +54,14 @@ def _standing(one: Part, stands: Stands, gone: set[str]) -> list[Part]:
     if blocks is None and isinstance(one.block, ToolResult):
         blocks = stands.get(ResultOf(one.block.call_id))
     return [one] if blocks is None else [part(one.record_id, one.index, block) for block in blocks]
+
+
+def without_thinking(items: Iterable[Item]) -> Iterator[Change]:
+    """What takes all thinking out: where it is bound to the bytes before it, it cannot outlive them (C12b)."""
+    for item in items:
+        for one in item.parts:
+            match one.block:
+                case Thinking() | Opaque(kind="redacted_thinking"):
+                    yield Change(BlockOf(one.record_id, one.index), ())
+                case _:
+                    pass

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 from nacre.agents.fit import Pressure
 from nacre.clock import Clock
-from nacre.messages.blocks import Text, Thinking, ToolResult
+from nacre.messages.blocks import Text, ToolResult
 from nacre.messages.pairing import Item
-from nacre.messages.records import BlockOf, Change, Compacted, Record, Replaced
+from nacre.messages.records import Compacted, Record, Replaced
+from nacre.messages.rewrite import without_thinking
 from nacre.messages.tokens import BYTES_PER_TOKEN
 from nacre.messages.view import View
 
@@ -96,12 +97,7 @@ class StandIn:
         return max(0, round(min(settings.tail_tokens, room) / ratio))
 
     def _without_thinking(self, items: Sequence[Item]) -> Sequence[Record]:
-        changes = tuple(
-            Change(BlockOf(part.record_id, part.index), ())
-            for item in items
-            for part in item.parts
-            if isinstance(part.block, Thinking)
-        )
+        changes = tuple(without_thinking(items))
         if not changes:
             return ()
         return [Replaced(id=self._clock.new_id(), at=self._clock.now(), changes=changes, reason="thinking")]

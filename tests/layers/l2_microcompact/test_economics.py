@@ -23,7 +23,7 @@ from nacre.messages.records import Record, ReplyFacts, Said
 from nacre.messages.view import View
 from nacre.store.results import Shelf
 from nacre.testing import FrozenClock
-from tests.layers.l2_microcompact.scenes import START, rounds, view_of, words
+from tests.layers.l2_microcompact.scenes import START, noted, rounds, view_of, words
 
 TASK = Said(id="task", at=START, role="user", blocks=(Text(words(0, 160_000)),))
 ECONOMIC = replace(NACRE, economic=True, keep=5)
@@ -123,6 +123,21 @@ def test_what_did_not_pay_is_not_weighed_again_at_once() -> None:
     view = view_of(40, chars=16_000)
     assert due(view, warm(view, weighed=view.estimate - 4_999), ECONOMIC) is None
     assert due(view, warm(view, weighed=view.estimate - 5_000), ECONOMIC) is not None
+
+
+def test_a_marker_behind_the_edit_is_of_no_use() -> None:
+    """C12: T runs from the last live entry before the edit, here of a result that was pinned until now."""
+    marked = noted("clear", 1, keeps_from="c10")
+    view = view_of(40, marked, chars=16_000)
+    decision = due(view, warm(view), ECONOMIC)
+    assert decision is not None and decision.calls[0] == "c0"
+    assert decision.arithmetic["behind"] == warm(view).tokens - 3_000 - decision.tokens
+    held = [noted("pin", n, call=f"c{n}", on=True) for n in range(10)]
+    view = view_of(40, marked, *held, chars=16_000)
+    decision = due(view, warm(view), ECONOMIC)
+    assert decision is not None and decision.calls[0] == "c10"
+    before = sum(item.tokens for item in view.items[: 2 + 2 * 10])
+    assert decision.arithmetic["behind"] == warm(view).tokens - 3_000 - before - decision.tokens
 
 
 def test_a_price_cliff_is_named_as_the_reason() -> None:

@@ -128,6 +128,13 @@ def test_when_nothing_fits_a_clear_comes_before_a_dearer_layer() -> None:
     assert due(view_of(45), full, CLAUDE_CODE) is None
 
 
+@pytest.mark.parametrize(("too_many", "cleared"), [(24_000, 25), (24_001, 35), (42_240, 44), (42_241, 0)])
+def test_a_clear_that_would_not_be_enough_is_not_done(too_many: int, cleared: int) -> None:
+    """C12, C31c: the dearer layer that had to come after it would lose the cache once more."""
+    full = moment(10.0, fits=False, tokens=100_000, too_many=too_many)
+    assert len(calls(view_of(45), full)) == cleared
+
+
 def test_what_does_not_fit_cannot_wait_for_the_next_turn() -> None:
     """C12b: the thinking goes with the results, as it would with a dearer layer."""
     full = moment(10.0, fits=False, tokens=100_000, model=BINDING, starts_turn=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,9 +12,10 @@ from nacre.clock import Clock
 from nacre.errors import StoreError
 from nacre.layers.l2_microcompact.choice import CLEARED, targets
 from nacre.layers.l2_microcompact.policy import Decision
-from nacre.messages.blocks import JsonObject, Opaque, Text, Thinking, ToolResult
-from nacre.messages.records import BlockOf, Change, Noted, Record, Replaced, ResultOf
+from nacre.messages.blocks import JsonObject, Text, ToolResult
+from nacre.messages.records import Change, Noted, Record, Replaced, ResultOf
 from nacre.messages.results import Answered, answered
+from nacre.messages.rewrite import without_thinking
 from nacre.messages.tokens import estimate_text
 from nacre.messages.view import View
 from nacre.messages.wire import canonical, render_block
@@ -65,7 +66,7 @@ async def microcompact(
     paths = await asyncio.to_thread(_put_away, old, shelf, targets(view))
     changes = [_cleared(one.result, paths[one.id]) for one in old]
     if decision.drops_thinking:
-        changes += _without_thinking(view)
+        changes += without_thinking(view.items)
     replaced = Replaced(id=clock.new_id(), at=clock.now(), changes=tuple(changes), reason=CLEAR)
     freed = view.estimate - view.after(replaced).estimate
     facts: JsonObject = {
@@ -106,13 +107,3 @@ def _cleared(result: ToolResult, path: Path | None) -> Change:
     words = KEPT.format(path=path) if path else GONE
     standing = ToolResult(result.call_id, (Text(words),), result.is_error, result.extra)
     return Change(ResultOf(result.call_id), (standing,))
-
-
-def _without_thinking(view: View) -> Iterator[Change]:
-    for item in view.items:
-        for part in item.parts:
-            match part.block:
-                case Thinking() | Opaque(kind="redacted_thinking"):
-                    yield Change(BlockOf(part.record_id, part.index), ())
-                case _:
-                    pass
