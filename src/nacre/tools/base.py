@@ -38,7 +38,7 @@ class Tool:
     max_seconds: float | None = MAX_SECONDS
     """A call that takes longer is cancelled; None for a tool that guards its own time."""
     max_result_chars: float | None = None
-    """Longer results go to disk, a preview stays; None: as the settings say, infinite: it bounds itself."""
+    """Longer results go to disk; never more than the settings say, unless infinite: it bounds itself."""
     clearable: bool = False
     """Its results can be had again, so that old ones may be cleared; nacre's own tools need not say so."""
 
