@@ -57,7 +57,7 @@ def _standing(one: Part, stands: Stands, gone: set[str]) -> list[Part]:
 
 
 def without_thinking(items: Iterable[Item]) -> Iterator[Change]:
-    """What takes all thinking out: where it is bound to the bytes before it, it cannot outlive them (C12b)."""
+    """What takes all thinking out: bound to the bytes before it, it cannot outlive them (C12b)."""
     for item in items:
         for one in item.parts:
             match one.block:
