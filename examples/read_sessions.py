@@ -12,8 +12,8 @@ from collections import Counter
 from pathlib import Path
 
 from nacre import View
-from nacre.agents.fit import breakdown
 from nacre.agents.meter import Meter
+from nacre.agents.parts import parts
 from nacre.messages.foreign import ForeignSession, read_foreign
 
 
@@ -39,9 +39,9 @@ def describe(session: ForeignSession) -> None:
     print(f"session   {session.session_id}")
     print(f"records   {', '.join(f'{count} {kind}' for kind, count in sorted(kinds.items()))}")
     print(f"in view   {len(view.messages)} messages, about {view.count():,} tokens")
-    for kind, tokens in breakdown(view).items():
+    for kind, tokens in parts(view).items():
         if tokens:
-            print(f"          {tokens:>9,} {kind}")
+            print(f"          {tokens:>9,} {kind.replace('_', ' ')}")
     print(f"paid for  {meter.requests} requests, {meter.usage.hit_rate:.0%} read, ${meter.cost_usd:.4f}")
     for problem in (*session.problems, *view.problems):
         print(f"odd       {problem.kind} at {problem.where or 'the whole file'}: {problem.message}")
