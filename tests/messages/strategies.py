@@ -79,8 +79,15 @@ def _record(draw: st.DrawFn, kind: str, n: int) -> Record:
             keeps = draw(st.none() | earlier)
             first = draw(st.none() | earlier)
             summary = (Text(f"summary {n}"),)
+            carried = (Noted(id=f"c{n}", at=at, kind="title", facts={"n": n}),) * draw(st.integers(0, 1))
             return Compacted(
-                id=name, at=at, summary=summary, first=first, keeps_from=keeps, summary_id=f"s{n}"
+                id=name,
+                at=at,
+                summary=summary,
+                first=first,
+                keeps_from=keeps,
+                summary_id=f"s{n}",
+                carries=carried,
             )
         case _:
             return Undone(id=name, at=at, target=draw(earlier))

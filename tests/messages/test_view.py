@@ -304,6 +304,18 @@ def test_undoing_a_compaction_brings_the_old_view_back() -> None:
     assert again.messages == View.of([*records, boundary]).messages
 
 
+def test_what_a_compaction_carries_is_noted_with_it_and_gone_when_it_is_undone() -> None:
+    """C21: whoever reads from the boundary on finds the bookkeeping there."""
+    carried = Noted(id="n2", at=moment(1), kind="tasks", facts={"n": 2})
+    records: list[Record] = [user("u1", "one"), Noted(id="n1", at=moment(0), kind="tasks", facts={"n": 1})]
+    boundary = Compacted(id="b", at=moment(1), summary=(Text("so far"),), carries=(carried,))
+    view = View.of([*records, boundary])
+    assert view.last_noted("tasks") == carried == View.of([boundary]).last_noted("tasks")
+    undone = view.after(Undone(id="x", at=moment(2), target="b")).last_noted("tasks")
+    assert undone is not None
+    assert undone.fact("n") == 1
+
+
 def test_notes_move_no_byte() -> None:
     """T2: Noted is bookkeeping."""
     plain = View.of([user("u1", "go")])

@@ -262,6 +262,7 @@ def _boundary_and_summary(record: Compacted, envelope: Envelope, parent: str | N
         "keepsFrom": record.keeps_from,
         "summaryId": record.summary_id,
         "extra": record.extra,
+        **_carried(record),
     }
     boundary = _message_line("system", record.id, record.at, envelope=envelope, parent=None)
     boundary |= {
@@ -299,5 +300,14 @@ def _span(record: Compacted, envelope: Envelope) -> JsonObject:
             "preTokens": record.pre_tokens,
             "postTokens": record.post_tokens,
             "extra": record.extra,
+            **_carried(record),
         },
     }
+
+
+def _carried(record: Compacted) -> JsonObject:
+    notes: list[Json] = [
+        {"id": note.id, "timestamp": timestamp(note.at), "kind": note.kind, "facts": note.facts}
+        for note in record.carries
+    ]
+    return {"carries": notes} if notes else {}

@@ -184,6 +184,7 @@ def parse_compacted(boundary: JsonObject | None, summary: JsonObject, at: dateti
         kind=_compaction_kind(exact.get("kind")) if exact is not None else _foreign_kind(metadata),
         pre_tokens=_first_count(metadata, "preTokens", "pre_tokens", "preCompactTokenCount"),
         post_tokens=_count(metadata.get("postTokens")),
+        carries=_carried(exact.get("carries"), at) if exact is not None else (),
         extra=_object(exact.get("extra"))
         if exact is not None
         else _boundary_rest(boundary, metadata) | aside,
@@ -266,10 +267,24 @@ def parse_nacre(line: JsonObject, record_id: str, at: datetime) -> Undone | Note
                 kind=_compaction_kind(span.get("kind")),
                 pre_tokens=_count(span.get("preTokens")),
                 post_tokens=_count(span.get("postTokens")),
+                carries=_carried(span.get("carries"), at),
                 extra=_object(span.get("extra")),
             )
         case _:
             return None
+
+
+def _carried(notes: Json, at: datetime) -> tuple[Noted, ...]:
+    """The notes a compaction holds; what is none is left out."""
+    found = []
+    for note in notes if isinstance(notes, list) else []:
+        match note:
+            case {"id": str(note_id), "kind": str(kind), "facts": dict(facts)}:
+                when = parse_time(note.get("timestamp")) or at
+                found.append(Noted(id=note_id, at=when, kind=kind, facts=facts))
+            case _:
+                pass
+    return tuple(found)
 
 
 def removed_ids(line: JsonObject) -> list[str]:

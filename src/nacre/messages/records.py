@@ -102,6 +102,8 @@ class Compacted:
     kind: Literal["full", "partial", "notes", "span", "provider"] = "full"
     pre_tokens: int | None = None
     post_tokens: int | None = None
+    carries: tuple[Noted, ...] = ()
+    """Bookkeeping that must outlive the span: whoever reads from here on finds it (C21)."""
     extra: JsonObject = field(default_factory=dict)
 
 

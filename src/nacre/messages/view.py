@@ -310,6 +310,8 @@ class _Fold:
         self._restart([*items[:start], summary, *items[max(start, end) :]], "compact")
         self.replaced = {call: why for call, why in self.replaced.items() if call in self.body.calls}
         self._lose_anchor()
+        for note in record.carries:
+            self.body.note(note)
 
     def _fold_again(self) -> None:
         """Fold what still counts from the start; once for all that was undone in a row."""
