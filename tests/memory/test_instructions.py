@@ -228,7 +228,8 @@ def test_real_projects_load_whole(tmp_path):
     for packed in sorted(REAL.glob("*.tar.gz")):
         top = tmp_path / packed.name
         with tarfile.open(packed) as archive:
-            archive.extractall(top, filter="data")
+            archive.extraction_filter = getattr(tarfile, "data_filter", None)  # early 3.11 has none
+            archive.extractall(top)
         project = top / "project"
         if not project.is_dir():
             continue

@@ -40,7 +40,8 @@ def row(request: pytest.FixtureRequest) -> dict[str, Any]:
 @pytest.fixture
 def memory(row: dict[str, Any], tmp_path: Path) -> Path:
     with tarfile.open(DATA / row["file"]) as packed:
-        packed.extractall(tmp_path, filter="data")
+        packed.extraction_filter = getattr(tarfile, "data_filter", None)  # early 3.11 has none
+        packed.extractall(tmp_path)
     return tmp_path / "memory"
 
 

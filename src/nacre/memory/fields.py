@@ -22,8 +22,9 @@ KNOWN_KEYS = (
 MAX_DEPTH = 4
 """Maps deeper than this are taken as text: no memory has them, and a hostile file must not fill the stack."""
 
+# Looked ahead before a step is taken: early releases of Python 3.11 do not step back in a possessive group.
 _KEY = re.compile(
-    r"""([ \t]*+)([A-Za-z_][\w-]*+(?=:)|"[^"]*+"|'[^']*+'|[^\s#'"\[\]{}&*!|>%@`,-](?:[^:]++|:(?=\S))*+)"""
+    r"""([ \t]*+)([A-Za-z_][\w-]*+(?=:)|"[^"]*+"|'[^']*+'|[^\s#'"\[\]{}&*!|>%@`,-](?:[^:]++|(?=:\S):)*+)"""
     r"""[ \t]*+:(?:[ \t]++|$)"""
 )
 _LOOKS_LIKE_KEY = re.compile(r"[ \t]*[A-Za-z_][\w-]*:(?:[ \t]|$)")

@@ -17,7 +17,7 @@ from importlib import resources
 from nacre.memory.secret_checks import CHECKS, is_placeholder
 from nacre.messages.blocks import JsonObject
 
-_KEY_BODY = re.compile(r"(?:[A-Za-z0-9+/=\s]|\\[nr])*+(?:-----END [A-Z0-9 ]{0,60}-----)?")
+_KEY_BODY = re.compile(r"(?:[A-Za-z0-9+/=\s]|(?=\\[nr])\\.)*+(?:-----END [A-Z0-9 ]{0,60}-----)?")
 """What follows the first characters of a key file."""
 
 
