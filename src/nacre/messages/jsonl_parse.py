@@ -279,8 +279,8 @@ def _carried(notes: Json, at: datetime) -> tuple[Noted, ...]:
     found = []
     for note in notes if isinstance(notes, list) else []:
         match note:
-            case {"id": str(note_id), "kind": str(kind), "facts": dict(facts)}:
-                when = parse_time(note.get("timestamp")) or at
+            case {"id": str(note_id), "kind": str(kind), "facts": dict(facts), **rest}:
+                when = parse_time(rest.get("timestamp")) or at
                 found.append(Noted(id=note_id, at=when, kind=kind, facts=facts))
             case _:
                 pass

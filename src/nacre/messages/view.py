@@ -12,9 +12,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
-from nacre.messages.blocks import JsonObject, Message, Opaque, Role, ToolCall
+from nacre.messages.blocks import Block, JsonObject, Message, Opaque, Role, ToolCall
 from nacre.messages.body import Body, Length, extend
-from nacre.messages.pairing import Exchange, Item, Report, Sealed, part
+from nacre.messages.pairing import Exchange, Item, Part, Report, Sealed, part
 from nacre.messages.records import (
     Compacted,
     Noted,
@@ -302,12 +302,8 @@ class _Fold:
         items = self.body.items
         start = _position(items, record.first, default=0)
         end = _position(items, record.keeps_from, default=len(items))
-        role: Role = "assistant" if _is_provider_block(record) else "user"
-        record_id = record.summary_id or record.id
-        summary = Item(
-            record_id, role, None, tuple(part(record_id, i, block) for i, block in enumerate(record.summary))
-        )
-        self._restart([*items[:start], summary, *items[max(start, end) :]], "compact")
+        summary = _summary_items(record)
+        self._restart([*items[:start], *summary, *items[max(start, end) :]], "compact")
         self.replaced = {call: why for call, why in self.replaced.items() if call in self.body.calls}
         self._lose_anchor()
         for note in record.carries:
@@ -361,8 +357,20 @@ def _position(items: Sequence[Item], record_id: str | None, *, default: int) -> 
     return next((i for i, item in enumerate(items) if item.record_id == record_id), default)
 
 
-def _is_provider_block(record: Compacted) -> bool:
-    return any(isinstance(block, Opaque) and block.kind == "compaction" for block in record.summary)
+def _summary_items(record: Compacted) -> list[Item]:
+    """What stands for the span: the user's words, behind a provider's own block, which is a reply (C23b)."""
+    record_id = record.summary_id or record.id
+    parts = tuple(part(record_id, i, block) for i, block in enumerate(record.summary))
+    replies = tuple(one for one in parts if _is_provider_block(one.block))
+    said = tuple(one for one in parts if not _is_provider_block(one.block))
+    roles: tuple[tuple[Role, tuple[Part, ...]], ...] = (("assistant", replies), ("user", said))
+    return [Item(record_id, role, None, some) for role, some in roles if some] or [
+        Item(record_id, "user", None, ())
+    ]
+
+
+def _is_provider_block(block: Block) -> bool:
+    return isinstance(block, Opaque) and block.kind == "compaction"
 
 
 def _ignore(kind: str, where: str, message: str) -> None:

@@ -1,0 +1,35 @@
+"""What is to stand for a part of a conversation, before it is installed; layers make it, agents install it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from nacre.messages.blocks import JsonObject, Opaque
+
+DraftKind: TypeAlias = Literal["full", "notes", "rules", "provider"]
+"""A model's summary, the session's notes, facts alone, or the provider's own block."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """A summary as it was made: without a person's words, deeds and files, which are added from the log."""
+
+    kind: DraftKind
+    text: str = ""
+    """Empty where facts alone stand for the conversation."""
+    covers: str | None = None
+    """The last record it knows of; none: all of the view it was made from."""
+    block: Opaque | None = None
+    """A provider's own, signed."""
+    told: JsonObject = field(default_factory=dict)
+    """For the log: how often it was asked for, what was dropped from it, and why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fragment:
+    """Something a compaction gets back, re-read now and rendered (C21)."""
+
+    kind: Literal["opening", "rules", "file", "skill", "plan", "agents", "other"]
+    name: str
+    text: str
