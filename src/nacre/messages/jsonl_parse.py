@@ -279,9 +279,8 @@ def _carried(notes: Json, at: datetime) -> tuple[Noted, ...]:
     found = []
     for note in notes if isinstance(notes, list) else []:
         match note:
-            case {"id": str(note_id), "kind": str(kind), "facts": dict(facts), **rest}:
-                when = parse_time(rest.get("timestamp")) or at
-                found.append(Noted(id=note_id, at=when, kind=kind, facts=facts))
+            case {"id": str(note_id), "kind": str(kind), "facts": dict(facts), "timestamp": str(when)}:
+                found.append(Noted(id=note_id, at=parse_time(when) or at, kind=kind, facts=facts))
             case _:
                 pass
     return tuple(found)
