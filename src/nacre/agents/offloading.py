@@ -60,6 +60,10 @@ class Offloader:
         self._looks_for_files = any(transcript.view.last_noted(kind) for kind in (OFFLOAD, CLEAR))
         """Only a resumed session can have lost files without its own doing."""
 
+    def apart(self, transcript: Transcript) -> Offloader:
+        """The same for a fork: it is pointed only to what it sees itself (F2)."""
+        return Offloader(transcript, self._shelf, self._settings, own=self._own)
+
     async def __call__(self, said: Said) -> tuple[Said, Sequence[Extra]]:
         """The filter: the same record with results as they will stand from now on, and what was done."""
         if not any(isinstance(block, ToolResult) for block in said.blocks):

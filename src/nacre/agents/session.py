@@ -319,14 +319,15 @@ class Session(Company):
         self._asked = self.base.tokens + view.estimate
         return request
 
-    def request(self, view: View, max_output: int | None = None) -> Request:
-        """A view as a request; asking for one changes nothing."""
+    def request(self, view: View, max_output: int | None = None, *, branch_at: int | None = None) -> Request:
+        """A view as a request; asking for one changes nothing. A fork says how many messages it shares."""
         messages = view.messages
         if view.has_system_messages and not self.profile.system_messages:
             messages = _without_system(messages)
         if not messages:
             raise InvalidRequest("there is nothing to send yet: add a user's message first")
-        ends = [end for mark in self.marks for end in mark(view, messages)]
+        marked_ends = (end for mark in self.marks for end in mark(view, messages))
+        ends = list(marked_ends) if branch_at is None else [branch_at]
         system, tools, marked = place(
             list(self.base.system),
             list(self.base.tools),

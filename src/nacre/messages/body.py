@@ -65,8 +65,10 @@ class Body:
 
     def up_to(self, length: Length) -> Body:
         """What a view that sees so much may append to: this one, or a copy if another has gone further."""
-        if len(self.records) == length.records:
-            return self
+        return self if len(self.records) == length.records else self.copy(length)
+
+    def copy(self, length: Length) -> Body:
+        """So much of it, for somebody who goes another way."""
         return Body(
             records=self.records[: length.records],
             items=self.items[: length.items],

@@ -22,6 +22,13 @@ class Transcript:
         self._view = View.of(records)
         self._write = write
 
+    @staticmethod
+    def apart(view: View, *, write: Write = nowhere) -> Transcript:
+        """A transcript of its own that goes on from a view, without folding it again; for forks (F2)."""
+        transcript = Transcript(write=write)
+        transcript._view = view.apart()
+        return transcript
+
     @property
     def view(self) -> View:
         return self._view

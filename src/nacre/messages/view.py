@@ -75,6 +75,12 @@ class View:
             fold.add(record)
         return fold.done()
 
+    def apart(self) -> View:
+        """The same for a fork, which pays for the copy: whoever it left behind appends as before."""
+        fold = _Fold(self)
+        fold.body = self._body.copy(self._length)
+        return fold.done()
+
     @property
     def messages(self) -> list[JsonObject]:
         """The conversation as a request carries it; a fresh list of shared messages nobody may change."""
