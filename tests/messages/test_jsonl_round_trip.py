@@ -108,7 +108,7 @@ compacted = st.builds(
 ).filter(lambda record: record.summary_id != record.id)  # fmt: skip
 records: st.SearchStrategy[Record] = st.one_of(
     said,
-    st.builds(Replaced, **common, changes=changes, reason=texts),
+    st.builds(Replaced, **common, changes=changes, reason=texts | st.just("snip")),
     compacted,
     st.builds(Undone, **common, target=texts),
     st.builds(Noted, **common, kind=texts | st.sampled_from(["undone", "compacted"]), facts=objects),
@@ -239,6 +239,16 @@ def test_a_compaction_is_a_boundary_and_a_summary_that_hangs_on_it() -> None:
     assert summary["isCompactSummary"] is True
     assert summary["message"] == {"role": "user", "content": "so far"}
     assert chained_id(record) == "s"
+
+
+def test_a_snip_is_a_boundary_that_names_the_messages_it_took_out() -> None:
+    """T2, C29: a reader that knows only the names takes the same messages out; we read what stands exactly."""
+    gone = tuple(Change(BlockOf(name, place), ()) for name, place in (("u3", 0), ("u3", 1), ("u4", 0)))
+    record = Replaced(id="x", at=AT, changes=gone, reason="snip")
+    (line,) = _lines(record, "u9")
+    assert (line["type"], line["subtype"], line["uuid"]) == ("system", "snip_boundary", "x")
+    assert (line["parentUuid"], line["snipMetadata"]) == ("u9", {"removedUuids": ["u3", "u4"]})
+    assert chained_id(record) == "x"
 
 
 def test_decisions_stay_out_of_the_chain() -> None:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 
 from nacre.messages.blocks import Json, JsonObject, Text, ToolResult
 from nacre.messages.chain import Link, left_behind
-from nacre.messages.jsonl_encode import Envelope, chained_id, derived_id, encode
+from nacre.messages.jsonl_encode import SNIP, Envelope, chained_id, derived_id, encode
 from nacre.messages.jsonl_parse import (
     METADATA_TYPES,
     parse_compacted,
@@ -244,8 +244,8 @@ class Reader:
         elif subtype == "compact_boundary" and not self._is_aside(line):
             self.boundaries[record_id] = (len(self.records), line)
             self._noted(line, "system/compact_boundary", record_id, at=at, is_main=True)
-        elif subtype == "snip_boundary" and (changes := self._removals(line)):
-            self._add(Replaced(id=record_id, at=at, changes=changes, reason="snip"), line, is_main=True)
+        elif subtype == "snip_boundary" and (snipped := self._snip(line, record_id, at)):
+            self._add(snipped, line, is_main=True)
         else:
             self._noted(line, f"system/{subtype}", record_id, at=at, is_main=not self._is_aside(line))
 
@@ -312,6 +312,13 @@ class Reader:
                 session=session if isinstance(session, str) else None,
             )
         )
+
+    def _snip(self, line: JsonObject, record_id: str, at: datetime) -> Replaced | None:
+        """What a snip took out: exactly, where we wrote it; else every block of the messages it names."""
+        ours = line.get("nacre")
+        exact = parse_replaced(ours, record_id, at) if isinstance(ours, dict) else None
+        changes = self._removals(line) if exact is None else ()
+        return exact or (Replaced(id=record_id, at=at, changes=changes, reason=SNIP) if changes else None)
 
     def _removals(self, line: JsonObject) -> tuple[Change, ...]:
         removed = [self.records[self.places[one]] for one in removed_ids(line) if one in self.places]

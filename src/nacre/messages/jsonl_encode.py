@@ -1,7 +1,8 @@
 """Records to lines of a session log, in the field names that Claude Code transcripts use (T2, T2b).
 
-Messages and boundaries hang together by `parentUuid`. Decisions (`content-replacement`, `nacre`) carry an
-`id` and no parent, so that other readers pass over them: with a `uuid` they would look like a leaf.
+Messages and boundaries (of compactions and snips) hang together by `parentUuid`. Decisions
+(`content-replacement`, `nacre`) carry an `id` and no parent, so that other readers pass over them: with a
+`uuid` they would look like a leaf.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from uuid import NAMESPACE_URL, uuid5
 from nacre.messages.blocks import Block, Json, JsonObject, Text, ToolResult
 from nacre.messages.records import (
     Aside,
+    BlockOf,
     Change,
     Compacted,
     Noted,
@@ -45,6 +47,8 @@ MESSAGE_FIELDS = frozenset(
 )
 REPLY_FIELDS = frozenset({"id", "model", "stop_reason", "usage"})
 USER_TYPE = "external"
+SNIP = "snip"
+"""The reason of a rewrite that takes whole messages out, which Claude Code writes as a boundary (C29)."""
 SYNTHETIC_MODEL = "<synthetic>"
 """The model name Claude Code gives to replies it wrote itself: API errors, interruptions."""
 
@@ -64,6 +68,8 @@ def encode(record: Record, *, envelope: Envelope, parent: str | None) -> bytes:
     match record:
         case Said():
             lines = [_said(record, envelope, parent)]
+        case Replaced(reason=reason) if reason == SNIP:
+            lines = [_snip(record, envelope, parent)]
         case Replaced():
             lines = [_replaced(record, envelope)]
         case Compacted(first=None):
@@ -88,6 +94,8 @@ def chained_id(record: Record) -> str | None:
             return record_id
         case Compacted(first=None):
             return summary_id(record)
+        case Replaced(id=record_id, reason=reason) if reason == SNIP:
+            return record_id
         case _:
             return None
 
@@ -229,6 +237,22 @@ def _replaced(record: Replaced, envelope: Envelope) -> JsonObject:
         **_decision(record, "content-replacement", envelope),
         "reason": record.reason,
         "replacements": [_replacement(change) for change in record.changes],
+    }
+
+
+def _snip(record: Replaced, envelope: Envelope, parent: str | None) -> JsonObject:
+    """A boundary that names the messages it took out; beside them what stands exactly, for us."""
+    line = _message_line("system", record.id, record.at, envelope=envelope, parent=parent)
+    gone = [change.at.record_id for change in record.changes if isinstance(change.at, BlockOf)]
+    removed: list[Json] = [*dict.fromkeys(gone)]
+    return {
+        **line,
+        "subtype": "snip_boundary",
+        "content": "Messages snipped",
+        "isMeta": False,
+        "level": "info",
+        "snipMetadata": {"removedUuids": removed},
+        "nacre": {"reason": record.reason, "replacements": [_replacement(one) for one in record.changes]},
     }
 
 

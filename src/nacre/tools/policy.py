@@ -21,7 +21,7 @@ from nacre.tools.shell import EXTRACTION, Allowed, SimpleCommand, explain, objec
 from nacre.tools.workspace import Workspace
 
 Mode: TypeAlias = Literal["default", "acceptEdits", "bypassPermissions"]
-HARMLESS = frozenset({"Pin", "TaskList", "remember", "recall", "forget", "correct"})
+HARMLESS = frozenset({"Pin", "Snip", "TaskList", "remember", "recall", "forget", "correct"})
 """Tools that touch nothing but the session itself and memory, where every change can be taken back."""
 GUARDED_FOLDERS = frozenset({".git", ".nacre", ".claude"})
 """What lies in here decides what programs run later: changing it is always asked for."""
