@@ -32,3 +32,8 @@ class Company:
     """What begins once a reply is there, and somebody or some tool is waited for."""
     before_asking: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
     """What must come to rest before the next request."""
+    before_stopping: list[Callable[[str, bool], Awaitable[Extra | None]]] = field(default_factory=list)
+    """Others that may have a turn go on although its last reply calls no tool: what the model is told then.
+
+    They get the reply's words, and whether the turn was made to go on before.
+    """

@@ -11,6 +11,7 @@ from pathlib import Path
 from nacre import prompts
 from nacre.agents.agent import Agent
 from nacre.agents.hands import Hands, take_up
+from nacre.agents.hooks import Hooks, join_hooks
 from nacre.agents.joining import join, join_layers, join_recall
 from nacre.agents.kept import Opened, mend, start
 from nacre.agents.kept import resume as resume_log
@@ -59,6 +60,8 @@ class Ready:
     recaller: Recaller | None = None
     memories: tuple[Memory, ...] = ()
     """The project's, the team's and the person's, as far as there are any."""
+    hooks: Hooks | None = None
+    """The person's own commands at fixed points."""
 
     def recalled(self) -> Recalled | None:
         """What the last message got from memory, and why."""
@@ -102,10 +105,13 @@ async def open_agent(
         join(talk, known, hands, leaves=leaves)
         join_layers(talk, hands, settings, tools=tools, folder=keeper.folder if keeper else None)
         recaller = await join_recall(talk, known, hands, settings, stack, leaves=leaves)
+        hooks = join_hooks(talk, settings, hands)
         rewind = hands.belong_to(talk, keeper.folder if keeper else None)
         agent = Agent(talk, provider, tools, limits=_limits(settings))
         stack.push_async_callback(agent.cancel)
-        yield Ready(agent, choice, hands, rewind, _told(opened, hands, known), recaller, known.memories)
+        yield Ready(
+            agent, choice, hands, rewind, _told(opened, hands, known), recaller, known.memories, hooks
+        )
 
 
 def _hired(choice: Choice | None, settings: Settings, stack: AsyncExitStack) -> Provider:

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
+from dataclasses import replace
 
+from nacre.agents.riding import RECORD
 from nacre.agents.session import Session
 from nacre.loop.limits import Limits
 from nacre.loop.loop import Slots, run
+from nacre.loop.round import heard
+from nacre.messages.blocks import JsonObject, Text
 from nacre.messages.events import Event, Outcome, ProviderEvent, Reply, StartedOver, TurnDone
+from nacre.messages.records import Noted
 from nacre.messages.usage import Usage
 from nacre.messages.view import View
 from nacre.providers.base import Provider
 from nacre.tools.base import Tool
+
+MAX_GO_ONS = 3
+"""So often a turn is made to go on after its last reply: who is never content must not hold it for ever."""
+NO_FURTHER = "The turn ends here, although a command of yours wants it to go on: {why}."
 
 
 async def turn(
@@ -23,33 +32,93 @@ async def turn(
         await session.add_user(text)
     for notice in session.notices():
         yield notice
-    spent, rounds, last = Usage(), 0, None
-    paid_before = session.meter.cost_usd
+    tally, paid_before, is_over = _Tally(limits), session.meter.cost_usd, False
+    try:
+        while not is_over:
+            async with aclosing(_rounds(session, provider, tools, tally.limits_left)) as events:
+                async for event in events:
+                    tally.count(event, session)
+                    yield event
+                    for notice in session.notices():
+                        yield notice
+            is_over = not await _goes_on(session, tally)
+            for notice in session.notices():
+                yield notice
+    except BaseException:
+        session.cancelled()
+        raise
+    finally:
+        await session.keeper.sync()
+    outcome: Outcome = "turn_limit" if tally.answer is None else "answered"
+    cost = session.meter.cost_usd - paid_before
+    yield TurnDone(outcome, rounds=tally.rounds, usage=tally.spent, cost_usd=cost)
+
+
+class _Tally:
+    """What a turn has come to so far."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._last: Reply | None = None
+        self.spent = Usage()
+        self.rounds = 0
+        self.go_ons = 0
+
+    def count(self, event: Event, session: Session) -> None:
+        match event:
+            case Reply():
+                self.spent, self.rounds, self._last = self.spent + event.usage, self.rounds + 1, event
+            case StartedOver(usage=Usage() as wasted):
+                session.pay(wasted)
+                self.spent += wasted
+            case _:
+                pass
+
+    @property
+    def answer(self) -> str | None:
+        """The words of the last reply, unless it still calls tools."""
+        return None if self._last is None or self._last.message.tool_calls else self._last.message.text
+
+    @property
+    def limits_left(self) -> Limits:
+        return replace(self._limits, max_rounds=self._limits.max_rounds - self.rounds)
+
+    @property
+    def may_go_on(self) -> bool:
+        return self.go_ons < MAX_GO_ONS and self.limits_left.max_rounds > 0
+
+
+def _rounds(
+    session: Session, provider: Provider, tools: Mapping[str, Tool], limits: Limits
+) -> AsyncGenerator[Event, None]:
+    """The loop, with this session in its slots."""
 
     def ask(view: View, max_output: int) -> AsyncGenerator[ProviderEvent, None]:
         return session.telemetry.ask(provider, session.send(view, max_output))
 
     slots = Slots(fit=session.fit, keep=session.keep, heard=session.heard, sift=session.sift)
     hands = session.telemetry.tools(tools)
-    loop = run(session.transcript, ask, hands, slots=slots, limits=limits, clock=session.clock)
-    try:
-        async with aclosing(loop) as events:
-            async for event in events:
-                match event:
-                    case Reply():
-                        spent, rounds, last = spent + event.usage, rounds + 1, event
-                    case StartedOver(usage=Usage() as wasted):
-                        session.pay(wasted)
-                        spent += wasted
-                    case _:
-                        pass
-                yield event
-                for notice in session.notices():
-                    yield notice
-    except BaseException:
-        session.cancelled()
-        raise
-    finally:
-        await session.keeper.sync()
-    outcome: Outcome = "answered" if last and not last.message.tool_calls else "turn_limit"
-    yield TurnDone(outcome, rounds=rounds, usage=spent, cost_usd=session.meter.cost_usd - paid_before)
+    return run(session.transcript, ask, hands, slots=slots, limits=limits, clock=session.clock)
+
+
+async def _goes_on(session: Session, tally: _Tally) -> bool:
+    """Whether somebody has an answered turn go on; the model is told why."""
+    if tally.answer is None:
+        return False
+    asked = [await ask(tally.answer, tally.go_ons > 0) for ask in session.before_stopping]
+    wanted = [extra for extra in asked if extra is not None]
+    if not wanted:
+        return False
+    if not tally.may_go_on:
+        why = f"it did {MAX_GO_ONS} times" if tally.go_ons == MAX_GO_ONS else "no round is left"
+        session.tell(NO_FURTHER.format(why=why))
+        return False
+    tally.go_ons += 1
+    for extra in wanted:
+        said = heard("user", (Text(extra.text),), session.clock, meta=True)
+        facts: JsonObject = {**extra.facts, RECORD: said.id}
+        note = Noted(id=session.clock.new_id(), at=session.clock.now(), kind=extra.kind, facts=facts)
+        await session.transcript.append(said, note)
+        if extra.notice:
+            session.tell(extra.notice)
+    return True

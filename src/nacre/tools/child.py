@@ -37,6 +37,8 @@ class Child:
     max_bytes: int
     """Past this much output the command prints without end and is killed."""
     pass_fds: tuple[int, ...] = ()
+    stdin: IO[bytes] | None = None
+    """What it reads; nothing by default."""
     stderr: IO[bytes] | None = None
     """Where errors go; into the output, in order, by default."""
     environ: Mapping[str, str] | None = None
@@ -130,7 +132,7 @@ async def _spawn(child: Child, write_end: int) -> asyncio.subprocess.Process:
         asyncio.create_subprocess_exec(
             *child.argv,
             cwd=child.cwd,
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL if child.stdin is None else child.stdin,
             stdout=write_end,
             stderr=write_end if child.stderr is None else child.stderr,
             start_new_session=True,

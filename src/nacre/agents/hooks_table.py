@@ -1,0 +1,160 @@
+"""Which commands a person wants run at which points: the setting `hooks`, read once and checked.
+
+The shape is Claude Code's: by event, a list of groups; a group has a matcher and the commands it stands for.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from nacre.errors import ConfigError
+from nacre.messages.blocks import Json, JsonObject
+
+DEFAULT_SECONDS = 60.0
+"""How long a command may take unless its entry says otherwise; what Claude Code waits."""
+MAX_SECONDS = 86_400.0
+"""Longer than a day is a slip, not a wish."""
+EVERYTHING = frozenset({"", "*"})
+"""Matchers that match whatever there is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HookEvent:
+    """A point at which commands run."""
+
+    matches_on: str = ""
+    """The field of what the command is told that a matcher looks at; none: a matcher is not heeded."""
+    can_block: bool = False
+    """Whether exit code 2 or `decision: block` keeps from happening what was about to happen."""
+    hears_text: bool = False
+    """Whether plain words on stdout count as context."""
+    is_run: bool = True
+    """Whether nacre runs commands here yet."""
+
+
+EVENTS: Mapping[str, HookEvent] = {
+    "SessionStart": HookEvent(matches_on="source", hears_text=True),
+    "UserPromptSubmit": HookEvent(can_block=True, hears_text=True, is_run=False),
+    "PreToolUse": HookEvent(matches_on="tool_name", can_block=True, is_run=False),
+    "PostToolUse": HookEvent(matches_on="tool_name", can_block=True, is_run=False),
+    "PreCompact": HookEvent(matches_on="trigger", can_block=True, hears_text=True),
+    "PostCompact": HookEvent(matches_on="trigger"),
+    "Stop": HookEvent(can_block=True),
+    "SubagentStop": HookEvent(can_block=True, is_run=False),
+    "SessionEnd": HookEvent(matches_on="reason", is_run=False),
+    "InstructionsLoaded": HookEvent(matches_on="load_reason", is_run=False),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Hook:
+    """One command of the person's."""
+
+    command: str
+    seconds: float = DEFAULT_SECONDS
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Commands that run together, and when."""
+
+    matcher: re.Pattern[str] | None
+    """None matches everything."""
+    hooks: tuple[Hook, ...]
+
+    def matches(self, value: str) -> bool:
+        return self.matcher is None or self.matcher.fullmatch(value) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class HookTable:
+    """All commands by event, and what of the setting goes unheeded."""
+
+    groups: Mapping[str, tuple[Group, ...]] = field(default_factory=dict)
+    notices: tuple[str, ...] = ()
+
+    def due(self, event: str, told: JsonObject) -> tuple[Hook, ...]:
+        """The commands that run now, in the order they are written; one that is named twice runs once."""
+        groups = self.groups.get(event)
+        if not groups:
+            return ()
+        subject = str(told.get(EVENTS[event].matches_on, ""))
+        is_matched = bool(EVENTS[event].matches_on)
+        chosen = (
+            hook for group in groups if not is_matched or group.matches(subject) for hook in group.hooks
+        )
+        return tuple(dict.fromkeys(chosen))
+
+
+NO_HOOKS = HookTable()
+
+
+def parse_hooks(setting: JsonObject) -> HookTable:
+    """The commands a setting names; what cannot be read is a `ConfigError` that says where."""
+    groups: dict[str, tuple[Group, ...]] = {}
+    notices: list[str] = []
+    for name, entry in setting.items():
+        place = f"hooks.{name}"
+        if not isinstance(entry, list):
+            raise _wrong(place, 'expected a list such as [{"hooks": [{"type": "command", "command": "…"}]}]')
+        if name not in EVENTS:
+            notices.append(f"{place}: no such event here; nacre knows {', '.join(EVENTS)}")
+            continue
+        parsed = tuple(_group(f"{place}[{n}]", each, notices) for n, each in enumerate(entry))
+        if parsed and not EVENTS[name].is_run:
+            notices.append(f"{place}: commands for this event are not run yet")
+            continue
+        groups[name] = tuple(group for group in parsed if group.hooks)
+    return HookTable({name: found for name, found in groups.items() if found}, tuple(notices))
+
+
+def _group(place: str, entry: Json, notices: list[str]) -> Group:
+    if not isinstance(entry, dict):
+        raise _wrong(place, "expected an object with a list `hooks`")
+    commands = entry.get("hooks")
+    if not isinstance(commands, list):
+        raise _wrong(f"{place}.hooks", "expected a list of commands")
+    parsed = [_hook(f"{place}.hooks[{n}]", each, notices) for n, each in enumerate(commands)]
+    return Group(_matcher(place, entry.get("matcher")), tuple(hook for hook in parsed if hook))
+
+
+def _matcher(place: str, written: Json) -> re.Pattern[str] | None:
+    if written is None:
+        return None
+    if not isinstance(written, str):
+        raise _wrong(f"{place}.matcher", "expected a regular expression as a string")
+    if written in EVERYTHING:
+        return None
+    try:
+        return re.compile(written)
+    except re.error as error:
+        raise _wrong(f"{place}.matcher", f"{written!r} is no regular expression: {error}") from error
+
+
+def _hook(place: str, entry: Json, notices: list[str]) -> Hook | None:
+    if not isinstance(entry, dict):
+        raise _wrong(place, 'expected an object such as {"type": "command", "command": "…"}')
+    kind = entry.get("type", "command")
+    if not isinstance(kind, str):
+        raise _wrong(f"{place}.type", "expected `command`")
+    if kind != "command":
+        notices.append(f"{place}: nacre runs hooks of type command only; this one of type {kind} is left out")
+        return None
+    command = entry.get("command")
+    if not isinstance(command, str) or not command.strip() or "\0" in command:
+        raise _wrong(f"{place}.command", "expected the command to run, as a string")
+    return Hook(command, _seconds(f"{place}.timeout", entry.get("timeout", DEFAULT_SECONDS)))
+
+
+def _seconds(place: str, written: Json) -> float:
+    is_number = isinstance(written, int | float) and not isinstance(written, bool)
+    if not (is_number and math.isfinite(seconds := float(str(written))) and 0 < seconds <= MAX_SECONDS):
+        raise _wrong(place, f"expected seconds, more than 0 and at most {MAX_SECONDS:,.0f}")
+    return seconds
+
+
+def _wrong(place: str, expected: str) -> ConfigError:
+    return ConfigError(f"{place}: {expected}")
