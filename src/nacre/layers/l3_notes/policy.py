@@ -1,0 +1,74 @@
+"""When session notes are due: pure, no clock, no disk (C14)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotesSettings:
+    """How notes are kept."""
+
+    always: bool = False
+    """Keep them even where nothing is compacted by itself, and nothing will ever stand on them."""
+    first_tokens: int = 10_000
+    """A shorter conversation needs no notes: it fits many times over."""
+    growth_tokens: int = 5_000
+    """What must have been added since the last update for another to say anything new."""
+    min_calls: int = 3
+    """Calls since the last update; a reply without any is a pause just as good."""
+    section_tokens: int = 2_000
+    """A section beyond this is a log, not a note."""
+    total_tokens: int = 12_000
+    """All sections together: what a compaction can afford to carry."""
+    deeds_tokens: int = 1_500
+    """What an update is reminded of, line by line: it is paid for at the full price each time."""
+    min_tail_tokens: int = 10_000
+    """Kept word for word behind what the notes cover (C16)."""
+    min_tail_texts: int = 5
+    """Messages with text kept behind it."""
+    max_tail_tokens: int = 40_000
+    wait_seconds: float = 15.0
+    """How long a turn past the blocking limit waits for an update that is under way."""
+    stale_seconds: float = 60.0
+    """An update older than this hangs; nobody waits for it."""
+    max_rounds: int = 5
+    """Model calls of one update: read, edit in parallel, mend."""
+    max_failures: int = 3
+    """In a row; then notes rest for the session, with one notice (F5)."""
+
+
+NACRE = NotesSettings()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """What is known once a reply is there."""
+
+    tokens: int
+    """The whole context."""
+    since_tokens: int | None = None
+    """The context when notes were last asked for, or what a compaction left of it; none: not asked yet."""
+    calls: int = 0
+    """Tool calls made since then."""
+    is_pause: bool = True
+    """The last reply called no tool."""
+    is_running: bool = False
+    """An update is under way: this is asked again when it has ended."""
+    failures: int = 0
+    """In a row."""
+
+
+def due(moment: Moment, settings: NotesSettings = NACRE) -> bool:
+    """Whether a model should bring the notes up to date now."""
+    if moment.is_running or moment.failures >= settings.max_failures:
+        return False
+    if moment.since_tokens is None:
+        return moment.tokens >= settings.first_tokens
+    has_grown = moment.tokens - moment.since_tokens >= settings.growth_tokens
+    return has_grown and (moment.is_pause or moment.calls >= settings.min_calls)
+
+
+def is_wanted(*, switch: bool, compacts: bool, settings: NotesSettings = NACRE) -> bool:
+    """Whether a session keeps notes at all: nobody needs them where nothing is compacted by itself."""
+    return switch and (compacts or settings.always)

@@ -1,0 +1,203 @@
+"""The form of the notes: headings and their descriptions stay as they are, whatever an edit did (C13)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from nacre import prompts
+
+_HEADING = re.compile(r"(#{1,6})[ \t]+(.*\S)")
+_FENCE = re.compile(r"\s{0,3}(```+|~~~+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One heading, the line that says what belongs under it, and what stands there."""
+
+    heading: str
+    description: str = ""
+    body: str = ""
+
+    @property
+    def name(self) -> str:
+        return _plain(self.heading)
+
+    def __str__(self) -> str:
+        head = "\n".join(line for line in (self.heading, self.description) if line)
+        return f"{head}\n\n{self.body}" if self.body else head
+
+
+@dataclass(frozen=True)
+class Template:
+    """The sections of notes, in order, with what they hold before anybody wrote."""
+
+    sections: tuple[Section, ...]
+
+    @staticmethod
+    def of(text: str) -> Template | None:
+        """A template as somebody wrote it: `# Heading` and `_description_`; none if it has no such headings.
+
+        Two sections of one name could not be told apart, so that such a text is none, either.
+        """
+        found: list[tuple[str, list[str]]] = []
+        for line in _lines(text):
+            if (heading := _HEADING.fullmatch(line.rstrip())) and len(heading[1]) == 1:
+                found.append((line.rstrip(), []))
+            elif found:
+                found[-1][1].append(line.rstrip())
+        made = tuple(_templated(heading, lines) for heading, lines in found)
+        is_told_apart = len({one.name for one in made}) == len(made)
+        return Template(made) if made and is_told_apart else None
+
+    @property
+    def text(self) -> str:
+        """The notes nobody has written yet."""
+        return written(self.sections)
+
+    @cached_property
+    def headings(self) -> Mapping[str, int]:
+        """The place of each section by its plain name."""
+        return {one.name: place for place, one in enumerate(self.sections)}
+
+    @cached_property
+    def descriptions(self) -> Mapping[str, int]:
+        """The place of each section by its description, where no other section has the same."""
+        lines = [one.description for one in self.sections]
+        return {line: place for place, line in enumerate(lines) if line and lines.count(line) == 1}
+
+
+def sections(text: str, template: Template) -> list[Section]:
+    """The template's sections with what a text says in each; what belongs nowhere goes to the nearest."""
+    bodies: list[list[str]] = [[] for _ in template.sections]
+    for place, line in _placed(_lines(text), template):
+        bodies[place].append(line)
+    return [
+        Section(one.heading, one.description, _trimmed(lines))
+        for one, lines in zip(template.sections, bodies, strict=True)
+    ]
+
+
+def mended(old: str, new: str, template: Template) -> str:
+    """The new text in the template's form; what stood in a section that was cut out whole comes back."""
+    parsed = sections(new, template)
+    lines = set(_lines(new))
+    named = {place for place, _, _ in _markers(_lines(new), template)}
+    before = sections(old, template)
+    for place, section in enumerate(parsed):
+        # An edit may not remove a section. If its lines live on elsewhere, only the heading was lost.
+        lost = before[place].body
+        if place not in named and not section.body and lines.isdisjoint(_said(lost)):
+            parsed[place] = Section(section.heading, section.description, lost)
+    return written(parsed)
+
+
+def written(parsed: Sequence[Section]) -> str:
+    """Sections as a file."""
+    return "\n\n".join(map(str, parsed)) + "\n"
+
+
+def is_bare(text: str, template: Template) -> bool:
+    """Whether nobody has written anything but what the template says itself."""
+    own = [one.body for one in template.sections]
+    said = [one.body for one in sections(text, template)]
+    return all(not body or body == default for body, default in zip(said, own, strict=True))
+
+
+def _templated(heading: str, lines: list[str]) -> Section:
+    body = _trimmed(lines)
+    first, _, rest = body.partition("\n")
+    is_italic = len(first) > 2 and first[0] in "_*" and first[-1] == first[0] and first[1] != first[0]
+    return Section(heading, first, rest.strip("\n")) if is_italic else Section(heading, "", body)
+
+
+def _placed(lines: Sequence[str], template: Template) -> Iterator[tuple[int, str]]:
+    """Every line but headings and descriptions, with the section it stands in."""
+    starts = {line: (place, is_name) for place, line, is_name in _markers(lines, template)}
+    current = 0
+    for n, line in enumerate(lines):
+        if n in starts:
+            current, is_whole = starts[n]
+            if not is_whole:
+                yield current, line
+        else:
+            yield current, line
+
+
+def _markers(lines: Sequence[str], template: Template) -> list[tuple[int, int, bool]]:
+    """Where a section begins: its place, the line, and whether the line is the template's own.
+
+    A heading counts if it has the right name at the first level, outside of code or above its description;
+    at another level, if the right one is nowhere; under another name, if it stands above the description.
+    """
+    found: list[tuple[int, int, bool]] = []
+    fence = ""
+    for n, (line, following) in enumerate(zip(lines, _following(lines), strict=True)):
+        place = template.descriptions.get(line.strip())
+        below = template.descriptions.get(following)
+        heading = _HEADING.fullmatch(line.strip())
+        named = template.headings.get(_plain(line)) if heading and len(heading[1]) == 1 else None
+        if place is not None:
+            found.append((place, n, True))
+            fence = ""
+        elif named is not None and (not fence or below == named):
+            found.append((named, n, True))
+            fence = ""
+        elif heading and below is not None and not fence:
+            found.append((below, n, _plain(line) in template.headings))
+        elif opened := _FENCE.match(line):
+            fence = opened[1] if not fence else "" if opened[1].startswith(fence) else fence
+    return found + _at_other_levels(lines, template, found)
+
+
+def _at_other_levels(
+    lines: Sequence[str], template: Template, found: Sequence[tuple[int, int, bool]]
+) -> list[tuple[int, int, bool]]:
+    known, taken = {place for place, _, _ in found}, {n for _, n, _ in found}
+    more: list[tuple[int, int, bool]] = []
+    for n, line in enumerate(lines):
+        place = template.headings.get(_plain(line)) if _HEADING.fullmatch(line.strip()) else None
+        if place is not None and place not in known and n not in taken:
+            known.add(place)
+            more.append((place, n, True))
+    return more
+
+
+def _following(lines: Sequence[str]) -> list[str]:
+    """For each line the next one that is not blank."""
+    following, found = "", []
+    for line in reversed(lines):
+        found.append(following)
+        following = line.strip() or following
+    return found[::-1]
+
+
+def _plain(heading: str) -> str:
+    """A heading's name, however it is spelt."""
+    return " ".join(heading.strip().lstrip("#").strip().strip("*:").split()).casefold()
+
+
+def _lines(text: str) -> list[str]:
+    return text.replace("\r\n", "\n").split("\n")
+
+
+def _said(body: str) -> set[str]:
+    return {line for line in _lines(body) if line.strip()}
+
+
+def _trimmed(lines: Sequence[str]) -> str:
+    """The lines without blank ones at both ends."""
+    said = [n for n, line in enumerate(lines) if line.strip()]
+    return "\n".join(lines[said[0] : said[-1] + 1]) if said else ""
+
+
+def _usual() -> Template:
+    template = Template.of(prompts.load("nacre.layers.l3_notes", "template"))
+    assert template is not None, "the template beside this file has sections"
+    return template
+
+
+TEMPLATE = _usual()
+"""The ten sections that notes have unless somebody wants others."""
