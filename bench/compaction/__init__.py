@@ -1,0 +1,1 @@
+"""What compactions keep, how long they take, and whether anybody waits for them."""

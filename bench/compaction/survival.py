@@ -1,0 +1,171 @@
+"""How many of a person's rules and of the task states outlive one, two and three compactions, word for word.
+
+Everybody is given the same sessions, the same windows and the same summary, which loses everything and
+invents quotations (`lossy.py`). Every way is looked at twice more, after a fixed amount was said, because some
+never ask for a summary.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from bench.compaction.judge import Verdict, judge
+from bench.compaction.lossy import INVENTED
+from bench.compaction.sessions import Scripted, sessions
+from bench.compaction.steps import VOLUMES, Moment, Seen, by_library
+from bench.replay.settings import PEERS
+from nacre.messages.blocks import Json, JsonObject
+
+TITLE = """# What outlives a compaction
+
+How many of a person's rules are in the next request word for word; how many of the others stand behind a
+path in it that really leads to them; how many task states are in it as they stand; `misled`: rules in view that
+were taken back, without what replaced them; `invented`: quotations in it that the person never said, and how
+many were dropped from summaries. Everybody was given the same sessions, windows and summary, which loses
+everything and invents three quotations (`bench/compaction/lossy.py`). The instructions file stands in the
+libraries' system prompt, where it cannot be lost. A request over the window keeps nothing: it is refused.
+"""
+HEADINGS = {
+    "compactions": "after so many summaries of its own",
+    "windows said": "after so many times as much was said as makes nacre compact",
+}
+COLUMNS = (
+    "| policy | after | sessions | too large | rules kept | by pointer | lost | states kept | misled |"
+    " invented | dropped |",
+    "|" + "---|" * 11,
+)
+Way = Callable[[Scripted, int], Iterable[Seen]]
+"""Plays a session in a window."""
+TOKENS_PER_TURN = 3_000
+"""What a turn of a made-up session holds at least, on average."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How much is played."""
+
+    sessions: int = 3
+    windows: tuple[int, ...] = (60_000, 100_000, 200_000)
+    libraries: bool = True
+
+
+FULL = Sizes()
+TINY = Sizes(sessions=1, windows=(20_000,), libraries=False)
+
+
+def measure(sizes: Sizes) -> JsonObject:
+    """The whole table."""
+    cells: list[JsonObject] = []
+    for window in sizes.windows:
+        scripts = sessions(sizes.sessions, window * (VOLUMES[-1] + 1) // TOKENS_PER_TURN)
+        for name, way in ways(libraries=sizes.libraries).items():
+            sums: dict[Moment, _Sum] = {}
+            for script in scripts:
+                for seen in way(script, window):
+                    verdict = judge(seen.request, seen.known, script.file_rules, window=window)
+                    sums.setdefault(seen.moment, _Sum()).add(verdict, seen)
+            cells += [
+                {
+                    "policy": name,
+                    "window": window,
+                    "after": moment.number,
+                    "what": moment.what,
+                    **sum_.figures(),
+                }
+                for moment, sum_ in sums.items()
+            ]
+            print(f"{window // 1000}K: {name}", file=sys.stderr)
+    return {"peers": _peers(), "quotations": list(INVENTED), "cells": [*cells], "bars": _bars(cells)}
+
+
+def ways(*, libraries: bool) -> dict[str, Way]:
+    """Every way to keep a session small, by name; a library that is not installed is left out."""
+    there = _peers() if libraries else {}
+    return {one.name: partial(by_library, make=one.make) for one in PEERS if one.name in there}
+
+
+class _Sum:
+    """Verdicts added up."""
+
+    def __init__(self) -> None:
+        self.requests = self.dropped = 0
+        self.verdicts: list[Verdict] = []
+
+    def add(self, verdict: Verdict, seen: Seen) -> None:
+        self.requests += 1
+        self.dropped += seen.dropped
+        self.verdicts.append(verdict)
+
+    def figures(self) -> dict[str, Json]:
+        def total(name: str) -> int:
+            return sum(getattr(one, name) for one in self.verdicts)
+
+        return {
+            "sessions": self.requests,
+            "too_large": sum(not one.fits for one in self.verdicts),
+            "rules": total("said"),
+            "rules_kept": total("kept"),
+            "rules_by_pointer": total("pointed"),
+            "states": total("states"),
+            "states_kept": total("states_kept"),
+            "misled": total("misled"),
+            "invented": total("invented"),
+            "invented_dropped": self.dropped,
+            "lost": [*(words for one in self.verdicts for words in one.lost)][:5],
+        }
+
+
+def _peers() -> dict[str, str]:
+    return dict(_installed())
+
+
+def _installed() -> Iterator[tuple[str, str]]:
+    for one in PEERS:
+        try:
+            yield one.name, f"{one.package} {importlib.metadata.version(one.package)}"
+        except importlib.metadata.PackageNotFoundError:
+            continue
+
+
+def _bars(cells: Iterable[JsonObject]) -> list[Json]:
+    return []
+
+
+def pages(figures: JsonObject) -> dict[str, str]:
+    return {"compaction_survival.md": page(figures)}
+
+
+def page(figures: JsonObject) -> str:
+    """The figures: a table for each window, after compactions and after so much was said."""
+    found: Any = figures
+    parts = [TITLE]
+    for window in sorted({cell["window"] for cell in found["cells"]}):
+        for what, heading in HEADINGS.items():
+            rows = [
+                _row(cell) for cell in found["cells"] if cell["window"] == window and cell["what"] == what
+            ]
+            parts.append("\n".join([f"## {window // 1000}K, {heading}", "", *COLUMNS, *rows]))
+    return "\n\n".join(part.strip() for part in parts) + "\n"
+
+
+def _row(cell: Any) -> str:
+    rules, kept, pointed = cell["rules"], cell["rules_kept"], cell["rules_by_pointer"]
+    cells = (
+        cell["policy"],
+        cell["after"],
+        cell["sessions"],
+        cell["too_large"],
+        f"{kept} of {rules} ({100 * kept / rules:.1f} %)",
+        pointed,
+        rules - kept - pointed,
+        f"{cell['states_kept']} of {cell['states']}",
+        cell["misled"],
+        cell["invented"],
+        cell["invented_dropped"],
+    )
+    return "| " + " | ".join(str(one) for one in cells) + " |"
