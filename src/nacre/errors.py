@@ -17,6 +17,7 @@ NacreError
 │   ├── VersionConflict      someone else wrote the key meanwhile
 │   └── OutsideStore         the key leaves the store
 ├── ToolError            a tool cannot do what was asked; becomes an error result
+├── SpendCapReached      what background work may cost is used up
 └── PrefixMoved          bytes already sent changed without being announced (raised in tests)
 """
 
@@ -102,6 +103,10 @@ class OutsideStore(StoreError):
 
 class ToolError(NacreError):
     """A tool cannot do what was asked; the model reads this as an error result."""
+
+
+class SpendCapReached(NacreError):
+    """What background work may cost is used up; the work ends, the conversation goes on."""
 
 
 class PrefixMoved(NacreError):

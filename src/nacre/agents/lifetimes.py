@@ -22,6 +22,8 @@ from nacre.messages.records import Noted, Record, Said
 from nacre.messages.view import View
 
 _LIFETIMES: Mapping[str, Lifetime] = {name: name for name in get_args(Lifetime)}
+TOUCHED = "touched"
+"""The fact of a note that says that a fork read the session's own prefix, which lives on from there."""
 CENTS = 6
 """Decimals of a dollar that a note keeps."""
 
@@ -75,7 +77,9 @@ def lifetime_note(choice: Choice, clock: Clock) -> Noted:
 
 
 def _is_refresh(record: Record) -> bool:
-    return isinstance(record, Noted) and record.kind == SIDE_QUERY and record.fact("purpose") == KEEP_WARM
+    if not isinstance(record, Noted) or record.kind != SIDE_QUERY:
+        return False
+    return record.fact("purpose") == KEEP_WARM or record.fact(TOUCHED) is True
 
 
 def _is_persons(said: Said) -> bool:

@@ -67,6 +67,9 @@ def _snake(name: str) -> str:
 
 SECONDS = Number(low=0.1, high=86_400, is_whole=False)
 """Up to a day: longer than that is a slip, not a wish."""
+DOLLARS = Number(low=0, high=1_000_000, is_whole=False)
+PAID_TOKENS = Number(low=0, high=1_000_000_000_000)
+"""What a cap can be: a day of many sessions pays for far more tokens than any window holds."""
 MODES = ("default", "acceptEdits", "bypassPermissions")
 _AUTO = {"keep_warm", "recall_selector", "extract", "dream"}
 
@@ -90,6 +93,14 @@ _KEYS = (
     Key("keepWarm.maxShare", Number(low=0, high=1, is_whole=False), reach=Reach.TRUSTED),
     Key("keepWarm.maxRefreshes", Number(high=4), reach=Reach.TRUSTED),
     Key("keepWarm.marginSeconds", Number(low=1, high=299, is_whole=False)),
+    *(
+        key
+        for scope in ("turn", "session", "day")
+        for key in (
+            Key(f"spend.{scope}Usd", DOLLARS, reach=Reach.TRUSTED),
+            Key(f"spend.{scope}Tokens", PAID_TOKENS, reach=Reach.TRUSTED),
+        )
+    ),
     Key("tools.timeoutSeconds", SECONDS),
     Key("tools.maxTimeoutSeconds", SECONDS),
     Key("offload.maxChars", Number(low=1_000)),

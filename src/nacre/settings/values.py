@@ -105,6 +105,23 @@ class Retry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SpendSettings:
+    """What a session may have cost when background work stops (F5); None: no cap.
+
+    All that was paid counts, the conversation included; the conversation itself is never stopped.
+    """
+
+    turn_usd: float | None = None
+    turn_tokens: int | None = None
+    """Tokens sent and received, cached ones included."""
+    session_usd: float | None = None
+    session_tokens: int | None = None
+    day_usd: float | None = None
+    """Of all sessions together that have a cap by the day."""
+    day_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolLimits:
     """How long a tool may run; None leaves the choice to `nacre.tools`."""
 
@@ -228,6 +245,7 @@ class Settings:
     autocompact: Autocompact = field(default_factory=Autocompact)
     retry: Retry = field(default_factory=Retry)
     keep_warm: WarmingSettings = field(default_factory=WarmingSettings)
+    spend: SpendSettings = field(default_factory=SpendSettings)
     tools: ToolLimits = field(default_factory=ToolLimits)
     offload: OffloadSettings = field(default_factory=OffloadSettings)
     microcompact: MicrocompactSettings = field(default_factory=MicrocompactSettings)

@@ -1,0 +1,212 @@
+"""Owns every task that outlives a turn: named, cancellable, with an outcome; nothing it meets is lost (F5).
+
+What such work wants recorded is handed over with `record` and appended at the next boundary, never between.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter, deque
+from collections.abc import Callable, Coroutine, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
+from math import ceil
+from typing import Any, Literal, TypeAlias
+
+from nacre.agents.session import Session
+from nacre.errors import SpendCapReached
+from nacre.messages.records import Record
+
+Ending: TypeAlias = Literal["done", "failed", "cancelled"]
+IN_BACKGROUND: ContextVar[bool] = ContextVar("in_background", default=False)
+"""Whether this task belongs to a supervisor: the end of a turn does not end it, a spend cap does."""
+
+GRACE_SECONDS = 5.0
+"""How long work may go on when the session ends: enough to finish writing, short enough to be waited for."""
+EXTRACTION_GRACE_SECONDS = 60.0
+"""For what a person would miss: memories of what was said last."""
+STEP_SECONDS = 1.0
+"""Between two lines of the countdown."""
+STOP_SECONDS = 5.0
+"""How long a cancelled task may take to clean up, before it is left to itself."""
+LEAVE_SECONDS = 0.5
+"""The same for somebody who asked twice to leave."""
+KEPT_OUTCOMES = 100
+"""So many are remembered: a long session has thousands, and nobody asks about the oldest."""
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How a piece of background work ended."""
+
+    name: str
+    ending: Ending
+    error: str = ""
+    """In one line; for a cancelled one the reason, where there is one."""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Work:
+    task: asyncio.Task[object]
+    grace: float
+    told: str
+
+
+def _unlimited(purpose: str) -> str | None:
+    return None
+
+
+def _silent(line: str) -> None:
+    return None
+
+
+class Background:
+    """The supervisor of one session."""
+
+    def __init__(self, session: Session) -> None:
+        self.allows: Callable[[str], str | None] = _unlimited
+        """Says why work of a purpose may not be paid for any more; nothing while it may."""
+        self.tell: Callable[[str], None] = _silent
+        """Where the countdown at the end goes."""
+        self.outcomes: deque[Outcome] = deque(maxlen=KEPT_OUTCOMES)
+        self._session = session
+        self._working: dict[str, _Work] = {}
+        self._failures: Counter[str] = Counter()
+        self._records: list[Record] = []
+        self._refused: set[str] = set()
+
+    def start(
+        self, name: str, work: Coroutine[Any, Any, object], *, grace: float = GRACE_SECONDS, told: str = ""
+    ) -> bool:
+        """Begin a piece of work; false where one of this name is under way, or a spend cap is reached.
+
+        `grace` is how long it may go on when the session ends, `told` what the person is told meanwhile.
+        """
+        why = self.allows(name)
+        if why is not None:
+            self._tell_once(why)
+        if why is not None or name in self._working:
+            work.close()
+            return False
+        token = IN_BACKGROUND.set(True)
+        try:
+            task: asyncio.Task[object] = asyncio.create_task(work, name=f"background {name}")
+        finally:
+            IN_BACKGROUND.reset(token)
+        self._working[name] = _Work(task=task, grace=grace, told=told)
+        clock = self._session.clock
+        begun = clock.seconds()
+        task.add_done_callback(lambda done: self._ended(name, clock.seconds() - begun, done))
+        return True
+
+    def is_running(self, name: str) -> bool:
+        return name in self._working
+
+    def running(self) -> tuple[str, ...]:
+        """What is under way, by name, the oldest first."""
+        return tuple(self._working)
+
+    async def wait(self, name: str, seconds: float | None = None) -> bool:
+        """Whether this work has ended, after waiting for it at most so long; it goes on either way."""
+        work = self._working.get(name)
+        if work is None:
+            return True
+        done, _ = await asyncio.wait({work.task}, timeout=seconds)
+        return bool(done)
+
+    async def cancel(self, name: str) -> bool:
+        """Stop one piece of work and wait until it has ended; false where there is none of this name."""
+        work = self._working.get(name)
+        if work is None:
+            return False
+        await _stopped([work], STOP_SECONDS)
+        return True
+
+    def failures(self, name: str) -> int:
+        """How often it has failed in a row."""
+        return self._failures[name]
+
+    def record(self, *records: Record) -> None:
+        """Hand over what is to be in the log; it is appended at the next boundary."""
+        self._records += records
+
+    def take(self) -> list[Record]:
+        """What was handed over, for whoever is about to append records of their own behind it."""
+        records, self._records = self._records, []
+        return records
+
+    async def flush(self) -> None:
+        """A boundary: append what was handed over."""
+        await self._session.transcript.append(*self.take())
+
+    async def drain(
+        self, deadline: float | None = None, *, tell: Callable[[str], None] | None = None
+    ) -> None:
+        """Wait for each piece as long as its grace allows, and for none past the deadline; then cancel.
+
+        Being cancelled oneself, as by a second Ctrl-C, cancels what is left and leaves at once.
+        """
+        patience = STOP_SECONDS
+        try:
+            await self._wait_out(deadline, tell or self.tell)
+        except asyncio.CancelledError:
+            patience = LEAVE_SECONDS
+            raise
+        finally:
+            await _stopped(list(self._working.values()), patience)
+            await self.flush()
+
+    async def _wait_out(self, deadline: float | None, tell: Callable[[str], None]) -> None:
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
+        while self._working:
+            gone = loop.time() - begun
+            left = {name: _left(work, deadline) - gone for name, work in self._working.items()}
+            over = [self._working[name] for name, seconds in left.items() if seconds <= 0]
+            if over:
+                await _stopped(over, STOP_SECONDS)
+                continue
+            longest = max(left, key=lambda name: left[name])
+            work = self._working[longest]
+            tell(f"{work.told or f'finishing {longest}'}: {ceil(left[longest])} s at most")
+            tasks = [one.task for one in self._working.values()]
+            await asyncio.wait(tasks, timeout=min(STEP_SECONDS, *left.values()))
+
+    def _ended(self, name: str, seconds: float, task: asyncio.Task[object]) -> None:
+        del self._working[name]
+        error = None if task.cancelled() else task.exception()
+        ending: Ending = "failed" if error else "cancelled" if task.cancelled() else "done"
+        if isinstance(error, SpendCapReached):
+            ending = "cancelled"
+            self._tell_once(str(error))
+        elif error is not None:
+            _LOG.warning("%s failed in the background", name, exc_info=error)
+        # Being stopped says nothing about whether the next one would fail.
+        if ending != "cancelled":
+            self._failures[name] = self._failures[name] + 1 if ending == "failed" else 0
+        why = f"{type(error).__name__}: {error}" if ending == "failed" else str(error or "")
+        self.outcomes.append(Outcome(name=name, ending=ending, error=why, seconds=seconds))
+
+    def _tell_once(self, why: str) -> None:
+        if why not in self._refused:
+            self._refused.add(why)
+            self._session.tell(why)
+
+
+def _left(work: _Work, deadline: float | None) -> float:
+    return work.grace if deadline is None else min(work.grace, deadline)
+
+
+async def _stopped(works: Sequence[_Work], seconds: float) -> None:
+    """Cancel and wait until they have ended, but not for ever."""
+    tasks = [work.task for work in works]
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        _, late = await asyncio.wait(tasks, timeout=seconds)
+        for task in late:
+            _LOG.warning("%s does not stop and is left to itself", task.get_name())
