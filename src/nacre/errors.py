@@ -9,6 +9,8 @@ NacreError
 │   ├── Overloaded           still busy, rate-limited or broken after all retries
 │   └── StreamBroken         the connection dropped or sent something unreadable in mid-reply
 ├── ContextOverflow      even the smallest view does not fit the window     (exit 1)
+├── NothingToCompact     a compaction would gain nothing, or is forbidden   (exit 1)
+├── SummaryRejected      what came back is no summary and is not installed
 ├── TranscriptError      a session log cannot be read or written
 │   ├── SessionNotFound      no session has this id
 │   ├── SessionBusy          another process holds the session's lease
@@ -71,6 +73,14 @@ class StreamBroken(ProviderError):
 
 class ContextOverflow(NacreError):
     """Even the smallest view does not fit the model's window."""
+
+
+class NothingToCompact(NacreError):
+    """A compaction would not make the conversation smaller, or somebody forbids it."""
+
+
+class SummaryRejected(NacreError):
+    """What was to stand for the conversation is no summary of it; the reason is the message."""
 
 
 class TranscriptError(NacreError):

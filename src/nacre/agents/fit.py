@@ -61,13 +61,17 @@ async def fit(
     return records
 
 
-def _what_fills_it(view: View, base: int, pressure: Pressure) -> str:
+def largest(view: View, base: int) -> str:
+    """What fills the window most, in words."""
     shares = {"system prompt and tools": base, **_by_kind(view)}
-    largest = sorted(shares.items(), key=lambda share: -share[1])[:3]
-    parts = ", ".join(f"{name} about {tokens:,}" for name, tokens in largest if tokens)
+    first = sorted(shares.items(), key=lambda share: -share[1])[:3]
+    return ", ".join(f"{name} about {tokens:,}" for name, tokens in first if tokens)
+
+
+def _what_fills_it(view: View, base: int, pressure: Pressure) -> str:
     return (
         f"the conversation holds about {pressure.tokens:,} tokens and the model's window ends at "
-        f"{pressure.thresholds.blocking:,} ({parts}); "
+        f"{pressure.thresholds.blocking:,} ({largest(view, base)}); "
         "start a new session with /clear or use a model with a larger window"
     )
 

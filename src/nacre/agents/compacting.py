@@ -1,0 +1,259 @@
+"""Layers 3 and 4 in a session: what makes a conversation that no longer fits small enough, and says so.
+
+The cheapest draft wins: one that is ready, the session's notes, a model's summary, rules. Rules need nothing
+and always work, so that a session can always go on (C16, C25, C26).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from nacre.agents.compacting_crew import AUTOMATIC, Compaction, Crew, Wish
+from nacre.agents.compacting_disk import Desk
+from nacre.agents.fit import Pressure, largest
+from nacre.agents.session import Session
+from nacre.errors import NacreError, NothingToCompact
+from nacre.layers.l4_compact.install import Material, Shares, Terms, install, share_out
+from nacre.layers.l4_compact.policy import COMPACTION, CompactSettings, Past, past, room
+from nacre.messages.blocks import JsonObject
+from nacre.messages.facts import FACTS, Facts
+from nacre.messages.records import Compacted, Noted, Record, Undone
+from nacre.messages.summary import Draft, Fragment
+from nacre.messages.tokens import estimate_text
+from nacre.messages.view import View, live_records
+
+BY_RULE = Draft(kind="rules")
+MANUAL_TAIL_SHARE = 0.25
+"""Of the view: a person who asks for it in a short conversation wants that shorter, too."""
+ROUND_SHARE = 0.25
+"""Of the room: a last round that takes more has its largest results moved to disk."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Case:
+    """One compaction while it is worked on."""
+
+    view: View
+    wish: Wish
+    facts: Facts
+    tokens: int
+    began: float
+
+
+@dataclass(eq=False)
+class Compacting:
+    """The rung of layers 3 and 4; a person can ask for it, too."""
+
+    session: Session
+    settings: CompactSettings = field(default_factory=CompactSettings)
+    crew: Crew = field(default_factory=Crew)
+    desk: Desk = field(default_factory=Desk)
+    is_automatic: bool = True
+
+    def is_due(self, view: View, pressure: Pressure) -> bool:
+        if not self.is_automatic or pressure.fits or len(view.items) < 2:
+            return False
+        # C12b: on models that bind thinking, between two rounds of a turn only when there is no other way.
+        is_bound = pressure.profile.binds_thinking and not pressure.starts_turn
+        return not (is_bound and _can_wait(pressure))
+
+    async def act(self, view: View, pressure: Pressure) -> Sequence[Record]:
+        """The records of a compaction; none while one is being prepared and there is room until it is."""
+        if _can_wait(pressure) and self._is_better_later(view):
+            return ()
+        done = await self._compacted(view, AUTOMATIC, tokens=pressure.tokens)
+        if done is None:
+            return ()
+        self.session.tell(done.line)
+        self.crew.after(done)
+        return done.records
+
+    async def compact(self, wish: Wish) -> Compaction:
+        """Do it now because a person asks; raises `NothingToCompact` where that would gain nothing."""
+        view = self.session.view
+        wish = replace(wish, trigger="manual")
+        done = await self._compacted(view, wish, tokens=self.session.tokens) if len(view.items) > 1 else None
+        if done is None:
+            raise NothingToCompact("nothing was compacted: it would not make the conversation smaller")
+        await self.session.transcript.append(*done.records)
+        self.crew.after(done)
+        return done
+
+    def prepare(self) -> None:
+        """Asked after every reply: begin a summary where one will be needed soon (C28)."""
+        ahead, session = self.crew.preparation, self.session
+        is_soon = session.tokens >= session.thresholds.warning
+        if ahead is not None and is_soon and self.is_automatic and self._wants_summary(session.view):
+            ahead.begin(session.view)
+
+    def _is_better_later(self, view: View) -> bool:
+        """Whether a summary is under way or can be begun, and none is ready: the turn goes on without it."""
+        ahead = self.crew.preparation
+        if ahead is None or ahead.is_ready or not self._wants_summary(view):
+            return False
+        ahead.begin(view)
+        return ahead.is_under_way
+
+    def _wants_summary(self, view: View) -> bool:
+        is_barred = past(view).is_barred(self.settings)
+        return self.crew.summarise is not None and not is_barred and self.crew.notes(view) is None
+
+    async def _compacted(self, view: View, wish: Wish, *, tokens: int) -> Compaction | None:
+        began = self.session.clock.seconds()
+        focus = await self.crew.before(wish)
+        if focus is None:
+            return None
+        case = _Case(
+            view=view,
+            wish=replace(wish, focus=focus),
+            facts=Facts.of(view.records),
+            tokens=tokens,
+            began=began,
+        )
+        done: Compaction | None = None
+        async for draft, then in self._drafts(case):
+            done = await self._put(case, draft, then) or done
+            if done is not None and done.after < self.session.thresholds.autocompact:
+                break
+        return done
+
+    async def _drafts(self, case: _Case) -> AsyncIterator[tuple[Draft, Past]]:
+        """What may stand for the conversation, cheapest first; rules come last and always."""
+        settings, wish, then = self.settings, case.wish, past(case.view)
+        is_plain = not (wish.focus or wish.span.is_partial or wish.by_rule)
+        if is_plain and (at_hand := await self._at_hand(case)) is not None:
+            yield at_hand, then.compacted_now(settings, by_model=True)
+        is_barred = wish.trigger == "auto" and then.is_barred(settings)
+        if self.crew.summarise is not None and not (is_barred or wish.by_rule):
+            wish.on_progress("asking for a summary")
+            try:
+                async with asyncio.timeout(settings.summary_seconds):
+                    draft = await self.crew.summarise(case.view, wish, case.facts)
+            except (NacreError, TimeoutError) as error:
+                then = replace(then, failures=then.failures + 1)
+                self.session.tell(_failed(error, then, settings))
+            else:
+                yield draft, then.compacted_now(settings, by_model=True)
+        last = then.compacted_now(settings, by_model=False)
+        if last.refills == settings.thrash_turns and wish.trigger == "auto":
+            self.session.tell(self._thrashing(case.view))
+        yield BY_RULE, last
+
+    async def _at_hand(self, case: _Case) -> Draft | None:
+        """A draft that costs nothing now: made ahead, or the notes; waited for where nothing else is left."""
+        crew, is_full = self.crew, case.tokens >= self.session.thresholds.blocking
+        if crew.preparation is not None:
+            if is_full:
+                await crew.preparation.wait(self.settings.wait_seconds)
+            if (draft := crew.preparation.take(case.view)) is not None:
+                return draft
+        if is_full:
+            await crew.wait_for_notes()
+        return crew.notes(case.view)
+
+    async def _put(self, case: _Case, draft: Draft, then: Past) -> Compaction | None:
+        """The draft in its place, if that makes the conversation smaller."""
+        session, clock, terms = self.session, self.session.clock, self._terms(case)
+        case.wish.on_progress("putting together what stays")
+        moved = await self.desk.shrink(case.view, int(terms.room * ROUND_SHARE), clock)
+        view = case.view.after(*moved)
+        shares = share_out(view, draft, case.facts, terms)
+        fragments = await self._restored(view, shares)
+        await self.desk.keep_left(case.facts, shares.facts, view.items[shares.place :])
+        summary_id, seconds = clock.new_id(), clock.seconds() - case.began
+        own = [self._note(COMPACTION, then.as_json()), self._note(FACTS, shares.facts.as_json())]
+        material = Material(
+            fragments=fragments,
+            tasks=self.crew.tasks(),
+            where=terms.where,
+            carries=self.crew.carry(view, summary_id, own),
+            trigger=case.wish.trigger,
+            pre_tokens=case.tokens,
+            extra={"by": draft.kind, "durationMs": round(seconds * 1000), **draft.told},
+            binds_thinking=session.profile.binds_thinking,
+        )
+        records = install(view, draft, shares, material, summary_id=summary_id, clock=clock)
+        after = view.after(*records)
+        if after.estimate > (1 - self.settings.least_share) * case.view.estimate:
+            return None
+        tokens = after.count(session.base.tokens, ratio=session.calibration.ratio)
+        compacted = replace(_compacted_in(records), post_tokens=tokens)
+        return Compaction(
+            record=compacted,
+            records=(*moved, *records[:-1], compacted),
+            kind=draft.kind,
+            before=case.tokens,
+            after=tokens,
+            kept_messages=len(view.items) - shares.place,
+            words_kept=len(shares.facts.words),
+            words_left=shares.facts.left_words,
+            files=tuple(one.name for one in fragments if one.kind == "file"),
+            dropped=_dropped(draft),
+            seconds=seconds,
+        )
+
+    def _terms(self, case: _Case) -> Terms:
+        session, settings = self.session, self.settings
+        ratio, threshold = session.calibration.ratio, session.thresholds.autocompact
+        space = room(threshold=threshold, base=session.base.tokens, ratio=ratio, settings=settings)
+        if case.wish.trigger == "manual":
+            tail = int(case.view.estimate * MANUAL_TAIL_SHARE)
+            settings = replace(settings, tail_tokens=min(settings.tail_tokens, tail))
+        opening = estimate_text(session.base.opening)
+        return Terms(
+            room=max(0, space - opening), settings=settings, span=case.wish.span, where=self.desk.where
+        )
+
+    async def _restored(self, view: View, shares: Shares) -> list[Fragment]:
+        tokens = shares.left + estimate_text(self.session.base.opening)
+        fragments = list(await self.crew.restore(view.items[shares.place :], tokens))
+        words = await self.crew.begun()
+        return [*fragments, Fragment(kind="other", name="hooks", text=words)] if words else fragments
+
+    def _note(self, kind: str, facts: JsonObject) -> Noted:
+        clock = self.session.clock
+        return Noted(id=clock.new_id(), at=clock.now(), kind=kind, facts=facts)
+
+    def _thrashing(self, view: View) -> str:
+        parts = largest(view, self.session.base.tokens)
+        return (
+            f"The window fills up again right after every compaction ({parts}); from now on it is made "
+            "smaller by rule, without asking a model. A model with a larger window or /clear would help."
+        )
+
+
+async def undo_compaction(session: Session) -> Compacted | None:
+    """Let the newest compaction count no longer (C23); a session resumed behind it must be opened again."""
+    standing = [record for record in live_records(session.view.records) if isinstance(record, Compacted)]
+    if not standing:
+        return None
+    clock = session.clock
+    await session.transcript.append(Undone(id=clock.new_id(), at=clock.now(), target=standing[-1].id))
+    return standing[-1]
+
+
+def _can_wait(pressure: Pressure) -> bool:
+    return pressure.overflow is None and pressure.tokens < pressure.thresholds.blocking
+
+
+def _compacted_in(records: Sequence[Record]) -> Compacted:
+    record = records[-1]
+    assert isinstance(record, Compacted), "the boundary is installed last"
+    return record
+
+
+def _dropped(draft: Draft) -> int:
+    count = draft.told.get("dropped")
+    return count if isinstance(count, int) else 0
+
+
+def _failed(error: Exception, then: Past, settings: CompactSettings) -> str:
+    why = (
+        f"no summary within {settings.summary_seconds:.0f} s"
+        if isinstance(error, TimeoutError)
+        else str(error)
+    )
+    rests = " No other is asked for by itself in this session." if then.has_broken(settings) else ""
+    return f"The summary failed ({why}); the conversation is compacted by rule instead.{rests}"

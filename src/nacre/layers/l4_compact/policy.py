@@ -1,0 +1,103 @@
+"""When and how far a conversation is compacted: settings and pure decisions (C17b, C20 to C28)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nacre.messages.blocks import Json, JsonObject
+from nacre.messages.records import Compacted, Said
+from nacre.messages.view import View
+
+COMPACTION = "compaction"
+"""The kind of note that counts what became of compactions: failures, refills, reason."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactSettings:
+    """How a conversation that is too long is cut down."""
+
+    tail_tokens: int = 20_000
+    """The newest rounds that stay word for word: on recorded sessions they kept most of what was needed."""
+    words_tokens: int = 8_000
+    """A person's words, verbatim."""
+    deeds_tokens: int = 8_000
+    """One line for each call."""
+    summary_tokens: int = 20_000
+    """Output of the request for a summary."""
+    room_share: float = 0.5
+    """Of threshold minus base: all that stands after a compaction fits into it (C21)."""
+    max_files: int = 5
+    """Files read lately that are read again from disk."""
+    file_tokens: int = 5_000
+    files_tokens: int = 50_000
+    max_retries: int = 3
+    """Shorter and shorter requests for a summary, where the whole was too long (C24)."""
+    drop_share: float = 0.2
+    """Of the rounds, dropped before a retry when the provider does not say how much was too much."""
+    max_failures: int = 3
+    """Failed summaries in a row; then none is asked for by itself any more (C25)."""
+    thrash_turns: int = 3
+    """Full again within so many turns of a compaction is thrashing, so many times running (C25)."""
+    wait_seconds: float = 15.0
+    """How long a turn past the blocking limit waits for a summary that is being prepared."""
+    summary_seconds: float = 180.0
+    """A summary that takes longer hangs."""
+    least_share: float = 0.1
+    """Of the view: a compaction that frees less is not worth the prefix it moves."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Past:
+    """What became of earlier compactions, as far as the log tells."""
+
+    failures: int = 0
+    """Summaries that failed in a row."""
+    refills: int = 0
+    """How often in a row the view was full again within a few turns."""
+    turns: int | None = None
+    """Turns since the last compaction; none before the first."""
+
+    def has_broken(self, settings: CompactSettings) -> bool:
+        """Whether no further summary is asked for by itself (C25)."""
+        return self.failures >= settings.max_failures
+
+    def thrashes(self, settings: CompactSettings) -> bool:
+        """Whether compactions come so fast that asking a model for them is money burnt (C25)."""
+        return self.refills >= settings.thrash_turns
+
+    def is_barred(self, settings: CompactSettings) -> bool:
+        """Whether a model is not asked by itself any more, for one reason or the other."""
+        return self.has_broken(settings) or self.thrashes(settings)
+
+    def compacted_now(self, settings: CompactSettings, *, by_model: bool) -> Past:
+        """What there will be to say once the view was compacted again by itself."""
+        is_quick = self.turns is not None and self.turns <= settings.thrash_turns
+        return Past(
+            failures=0 if by_model else self.failures, refills=self.refills + 1 if is_quick else 0, turns=0
+        )
+
+    def as_json(self) -> JsonObject:
+        return {"failures": self.failures, "refills": self.refills}
+
+
+def past(view: View) -> Past:
+    """Read off the newest note, which every compaction carries along."""
+    note = view.last_noted(COMPACTION)
+    failures = _count(note.fact("failures")) if note else 0
+    refills = _count(note.fact("refills")) if note else 0
+    turns = 0
+    for record in reversed(view.records):
+        if isinstance(record, Compacted):
+            return Past(failures=failures, refills=refills, turns=turns)
+        is_persons = isinstance(record, Said) and record.role == "user" and not record.meta
+        turns += is_persons and isinstance(record, Said) and bool(record.message.text.strip())
+    return Past(failures=failures, refills=refills)
+
+
+def room(*, threshold: int, base: int, ratio: float, settings: CompactSettings) -> int:
+    """How many estimated tokens may stand after a compaction (C21)."""
+    return max(0, int((threshold - base * ratio) * settings.room_share / ratio))
+
+
+def _count(value: Json) -> int:
+    return value if isinstance(value, int) else 0
