@@ -14,6 +14,7 @@ from nacre.agents.rewind import Rewind
 from nacre.agents.session import Session
 from nacre.errors import ConfigError
 from nacre.layers.l2_microcompact.tools import Pinboard, pin_tool
+from nacre.layers.l4_compact.tools import Scissors, snip_tool
 from nacre.mcp_client import Servers, parse_servers
 from nacre.messages.records import Noted
 from nacre.settings import Settings
@@ -41,6 +42,7 @@ class Hands:
     notices: Callable[[], tuple[str, ...]] = tuple
     """What there is to tell about the tools, told once."""
     pins: Pinboard = field(default_factory=Pinboard)
+    scissors: Scissors = field(default_factory=Scissors)
 
     def with_memory(self, known: Known) -> list[Tool]:
         """The tools with those of memory, whose directory may be read and changed without a question."""
@@ -87,23 +89,29 @@ async def take_up(
     notices = _Notices()
     learn = notices.of_failing(learned.add) if keeps else None
     guard = Guard(policy_of(settings, learned), workspace, ask=ask, learn=learn)
-    board, pins = TaskBoard(), Pinboard()
-    tools = own_tools(settings, workspace, board, pins)
+    board, pins, scissors = TaskBoard(), Pinboard(), Scissors()
+    tools = own_tools(settings, workspace, board, pins, scissors)
     if settings.mcp_servers:
         servers = Servers(parse_servers(settings.mcp_servers, environ=settings.environ))
         await stack.enter_async_context(servers)
         tools += mcp_tools(servers)
         notices.others = servers.take_notices
-    return Hands(workspace, guard, board, guard.stand_before(tools), notices.take, pins)
+    return Hands(workspace, guard, board, guard.stand_before(tools), notices.take, pins, scissors)
 
 
 def own_tools(
-    settings: Settings, workspace: Workspace, board: TaskBoard, pins: Pinboard | None = None
+    settings: Settings,
+    workspace: Workspace,
+    board: TaskBoard,
+    pins: Pinboard | None = None,
+    scissors: Scissors | None = None,
 ) -> list[Tool]:
     """The tools every session has, without those of MCP servers."""
     tools = [*default_tools(workspace, bash=_bash(settings)), task_list_tool(board)]
     if settings.microcompact.pin_tool:
         tools.append(pin_tool(pins or Pinboard()))
+    if settings.switches.snip:
+        tools.append(snip_tool(scissors or Scissors()))
     return [*tools, web_fetch_tool()] if settings.switches.web_fetch else tools
 
 

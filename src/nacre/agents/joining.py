@@ -17,6 +17,7 @@ from nacre.agents.offloading import join_offloading
 from nacre.agents.recall_once import drift_of
 from nacre.agents.recalling import PURPOSE, Aid, Recaller, Selector
 from nacre.agents.session import Session
+from nacre.agents.snipping import join_snipping
 from nacre.memory.recall.local_index import LocalIndex
 from nacre.memory.recall.semantic.meaning import meaning
 from nacre.memory.recall.word_cache import WordCache
@@ -45,6 +46,7 @@ def join_layers(
 ) -> None:
     """Let the layers that are switched on make the view smaller, cheapest first, with files in `folder`."""
     join_offloading(session, settings, hands, tools=tools, folder=folder)
+    join_snipping(session, settings, hands)
     join_clearing(session, settings, hands, tools=tools, folder=folder)
     join_clearing_there(session, settings)
 
