@@ -32,6 +32,8 @@ class Agent:
         self.limits = limits
         self.before_turn: list[Callable[[], Awaitable[None]]] = []
         """What must come to rest before a turn begins."""
+        self.after_turn: list[Callable[[], Awaitable[None]]] = []
+        """What is done once a turn has ended by itself, and before the next can begin."""
         self._turn: AsyncGenerator[Event, None] | None = None
 
     async def run(self, text: str | None) -> AsyncGenerator[Event, None]:
@@ -50,6 +52,8 @@ class Agent:
             async for event in events:
                 yield event
         self._turn = None
+        for done in self.after_turn:
+            await done()
 
     async def cancel(self) -> None:
         """Stop a turn that somebody began and did not read to its end."""

@@ -9,14 +9,18 @@ import asyncio
 import logging
 from collections import Counter, deque
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import AsyncExitStack
 from contextvars import ContextVar
 from dataclasses import dataclass
 from math import ceil
 from typing import Any, Literal, TypeAlias
 
-from nacre.agents.session import Session
+from nacre.agents.agent import Agent
+from nacre.agents.session import InMemory, Session
+from nacre.agents.spending import Spending
 from nacre.errors import SpendCapReached
 from nacre.messages.records import Record
+from nacre.settings import Settings
 
 Ending: TypeAlias = Literal["done", "failed", "cancelled"]
 IN_BACKGROUND: ContextVar[bool] = ContextVar("in_background", default=False)
@@ -54,6 +58,29 @@ class _Work:
     task: asyncio.Task[object]
     grace: float
     told: str
+
+
+async def supervised(agent: Agent, settings: Settings, stack: AsyncExitStack) -> Background:
+    """A supervisor for an agent's session: it records at its boundaries and is drained with the stack."""
+    session, background = agent.session, Background(agent.session)
+    is_kept = not isinstance(session.keeper, InMemory)
+    spending = Spending(session, settings.spend, home=settings.home if is_kept else None)
+    await spending.settle()
+
+    async def boundary() -> None:
+        await background.flush()
+        await spending.settle()
+
+    async def begin() -> None:
+        spending.begin_turn()
+
+    background.allows = spending.allows
+    agent.before_turn.append(begin)
+    agent.after_turn.append(boundary)
+    session.before_asking.append(boundary)
+    stack.push_async_callback(spending.settle)
+    stack.push_async_callback(background.drain)
+    return background
 
 
 def _unlimited(purpose: str) -> str | None:

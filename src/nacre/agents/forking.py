@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from nacre.agents.background import IN_BACKGROUND, Background
-from nacre.agents.hands import Hands
+from nacre.agents.agent import Agent
+from nacre.agents.background import IN_BACKGROUND, Background, supervised
+from nacre.agents.hands import Hands, own_tools
 from nacre.agents.lifetimes import TOUCHED
 from nacre.agents.meter import SIDE_QUERY
 from nacre.agents.offloading import Offloader
@@ -30,9 +31,11 @@ from nacre.messages.transcript import Transcript
 from nacre.messages.usage import Usage
 from nacre.messages.view import View
 from nacre.providers.base import Provider
+from nacre.settings import Settings
 from nacre.tools.base import Tool
 from nacre.tools.guard import Guard
 from nacre.tools.policy import Narrowing
+from nacre.tools.tasks import TaskBoard
 from nacre.tools.workspace import Workspace
 
 Make = Callable[[Workspace], Sequence[Tool]]
@@ -40,6 +43,23 @@ Make = Callable[[Workspace], Sequence[Tool]]
 TOUCHED_SHARE = 0.5
 """Of a fork's request: where it read this much, the provider's cache lives on from there."""
 SHARE_DECIMALS = 4
+
+
+async def join_forks(
+    agent: Agent, hands: Hands, settings: Settings, stack: AsyncExitStack, *, shared: Sequence[Tool] = ()
+) -> Forker:
+    """Let work go on beside an agent's turns: forks of it, under one supervisor, within what it may cost.
+
+    `shared` are tools that forks use as they are, because they belong to no workspace. Leaving the stack
+    waits for the work that goes on.
+    """
+    background = await supervised(agent, settings, stack)
+
+    def make(workspace: Workspace) -> Sequence[Tool]:
+        return [*own_tools(settings, workspace, TaskBoard(hands.board.tasks)), *shared]
+
+    tools = tuple(agent.tools.values())
+    return Forker(agent.session, agent.provider, tools, hands=hands, background=background, make=make)
 
 
 def no_tools(workspace: Workspace) -> Sequence[Tool]:
@@ -64,7 +84,7 @@ class Forker:
         self._provider = provider
         self._tools = {one.name: one for one in tools}
         self._hands = hands
-        self._background = background
+        self.background = background
         self._make = make
         self._foreground: set[asyncio.Task[Forked]] = set()
         session.on_cancel.append(self.stop)
@@ -111,7 +131,7 @@ class Forker:
         session = self._session
         inside = session.profile.strips_old_thinking
         transcript = await branch(view, errand, clock=session.clock, inside_results=inside)
-        asking = _Asking(session, self._provider, self._background, errand, began)
+        asking = _Asking(session, self._provider, self.background, errand, began)
         async with self._apart(errand.may) as (tools, guard):
             done = await run_fork(
                 transcript,

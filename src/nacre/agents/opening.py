@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from nacre import prompts
 from nacre.agents.agent import Agent
+from nacre.agents.background import Background
+from nacre.agents.forking import Forker, join_forks
 from nacre.agents.hands import Hands, take_up
 from nacre.agents.hooks import Hooks, join_hooks
 from nacre.agents.joining import join, join_layers, join_recall
@@ -62,6 +64,13 @@ class Ready:
     """The project's, the team's and the person's, as far as there are any."""
     hooks: Hooks | None = None
     """The person's own commands at fixed points."""
+    forker: Forker = field(kw_only=True)
+    """Sends forks out from the session."""
+
+    @property
+    def background(self) -> Background:
+        """Owns what outlives a turn."""
+        return self.forker.background
 
     def recalled(self) -> Recalled | None:
         """What the last message got from memory, and why."""
@@ -108,10 +117,10 @@ async def open_agent(
         hooks = join_hooks(talk, settings, hands)
         rewind = hands.belong_to(talk, keeper.folder if keeper else None)
         agent = Agent(talk, provider, tools, limits=_limits(settings))
+        forker = await join_forks(agent, hands, settings, stack, shared=known.tools)
         stack.push_async_callback(agent.cancel)
-        yield Ready(
-            agent, choice, hands, rewind, _told(opened, hands, known), recaller, known.memories, hooks
-        )
+        told = _told(opened, hands, known)
+        yield Ready(agent, choice, hands, rewind, told, recaller, known.memories, hooks, forker=forker)
 
 
 def _hired(choice: Choice | None, settings: Settings, stack: AsyncExitStack) -> Provider:
