@@ -11,6 +11,7 @@ from nacre.cache.warming_settings import WarmingSettings
 from nacre.errors import ConfigError
 from nacre.layers.l1_offload.policy import OffloadSettings
 from nacre.layers.l2_microcompact.tuning import MicrocompactSettings
+from nacre.layers.l3_notes.policy import NotesSettings
 from nacre.messages.blocks import JsonObject
 
 Switch: TypeAlias = "bool | Literal['auto']"
@@ -249,6 +250,7 @@ class Settings:
     tools: ToolLimits = field(default_factory=ToolLimits)
     offload: OffloadSettings = field(default_factory=OffloadSettings)
     microcompact: MicrocompactSettings = field(default_factory=MicrocompactSettings)
+    notes: NotesSettings = field(default_factory=NotesSettings)
     permissions: Permissions = field(default_factory=Permissions)
     switches: Switches = field(default_factory=Switches)
     memory: MemorySettings = field(default_factory=MemorySettings)
