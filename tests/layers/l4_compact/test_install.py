@@ -1,0 +1,229 @@
+"""Any log, any draft, any room: what stands after a compaction is a valid request with the person's words."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nacre.layers.l4_compact.install import Material, Shares, Span, Terms, install, share_out
+from nacre.layers.l4_compact.policy import CompactSettings
+from nacre.messages.blocks import Image, JsonObject, Opaque, Text, Thinking, ToolCall, ToolResult
+from nacre.messages.facts import FACTS, Facts
+from nacre.messages.records import Compacted, Noted, Record, ReplyFacts, Said
+from nacre.messages.rounds import cuts
+from nacre.messages.summary import Draft, Fragment
+from nacre.messages.view import View
+from nacre.testing import FrozenClock
+from tests.messages.strategies import logs
+
+CLOCK = FrozenClock()
+SMALL = CompactSettings(tail_tokens=300, words_tokens=200, deeds_tokens=200)
+RULES = Draft(kind="rules")
+
+
+def user(name: str, text: str) -> Said:
+    return Said(id=name, at=CLOCK.now(), role="user", blocks=(Text(text),))
+
+
+def called(name: str, call_id: str, *, path: str = "src/a.py") -> Said:
+    blocks = (ToolCall(call_id, "Read", {"file_path": path}),)
+    return Said(id=name, at=CLOCK.now(), role="assistant", blocks=blocks, reply=ReplyFacts(id=name))
+
+
+def results(name: str, call_id: str, text: str) -> Said:
+    return Said(id=name, at=CLOCK.now(), role="user", blocks=(ToolResult(call_id, (Text(text),)),))
+
+
+def conversation(turns: int, *, size: int = 400) -> list[Record]:
+    records: list[Record] = []
+    for n in range(turns):
+        records += [
+            user(f"u{n}", f"rule {n}: never touch generated/{n}"),
+            called(f"a{n}", f"c{n}", path=f"src/part_{n}.py"),
+            results(f"r{n}", f"c{n}", "x = 1\n" * (size // 6)),
+        ]
+    return records
+
+
+def compacted(
+    records: list[Record], draft: Draft = RULES, *, room: int = 1_000, span: Span | None = None
+) -> tuple[View, Shares, Compacted]:
+    view = View.of(records)
+    facts = Facts.of(view.records)
+    terms = Terms(room=room, settings=SMALL, span=span or Span())
+    shares = share_out(view, draft, facts, terms)
+    note = Noted(id=CLOCK.new_id(), at=CLOCK.now(), kind=FACTS, facts=shares.facts.as_json())
+    made = install(view, draft, shares, Material(carries=[note]), summary_id=CLOCK.new_id(), clock=CLOCK)
+    record = made[-1]
+    assert isinstance(record, Compacted)
+    return view.after(*made), shares, record
+
+
+def words_of(view: View) -> str:
+    return "\n".join(
+        str(block.get("text", ""))
+        for message in view.messages
+        for block in message["content"]  # type: ignore[union-attr]
+        if isinstance(block, dict)
+    )
+
+
+def ids(message: JsonObject, kind: str, name: str) -> list[str]:
+    content = message["content"]
+    assert isinstance(content, list)
+    return sorted(str(one[name]) for one in content if isinstance(one, dict) and one["type"] == kind)
+
+
+def is_valid(view: View) -> bool:
+    """T6: roles alternate, the user is first and last, every call has its result in the next message."""
+    messages = view.messages
+    roles = [message["role"] for message in messages if message["role"] != "system"]
+    if not messages:
+        return True
+    if roles[0] != "user" or any(a == b for a, b in pairwise(roles)):
+        return False
+    for message, answer in zip(messages, [*messages[1:], None], strict=True):
+        calls = ids(message, "tool_use", "id")
+        if message["role"] == "assistant" and calls != (
+            ids(answer, "tool_result", "tool_use_id") if answer else []
+        ):
+            return False
+    return True
+
+
+@given(records=logs(), room=st.integers(0, 2_000), covers=st.integers(0, 30), kind=st.booleans())
+@settings(max_examples=300)
+def test_any_log_and_any_room_give_a_valid_request(
+    records: list[Record], room: int, covers: int, kind: bool
+) -> None:
+    """C16, C20, C21, T6: pairs stay whole, roles alternate, and replaying the log gives the same view."""
+    before = View.of(records)
+    known = before.items[covers % len(before.items)].record_id if before.items else None
+    draft = Draft(kind="full", text="A summary.", covers=known) if kind else RULES
+    after, shares, record = compacted(records, draft, room=room)
+    assert is_valid(after)
+    assert View.of(after.records) == after
+    assert shares.place in cuts(before.items)
+    facts = Facts.of(before.records)
+    if facts.words:
+        assert all(piece in words_of(after) for piece in facts.words[-1].text.split("\n\n"))
+    if kind and known is not None:
+        later = [item.record_id for item in before.items]
+        place = max(n for n, one in enumerate(later) if one == known)
+        kept = set(later[shares.place :])
+        assert set(later[place + 1 :]) <= kept
+    assert Facts.of(after.records).words[-1:] == facts.words[-1:]
+    assert isinstance(record.carries[0], Noted)
+
+
+@given(records=logs(), first=st.integers(1, 20), room=st.integers(0, 2_000))
+@settings(max_examples=150)
+def test_what_stands_before_the_span_stays_byte_for_byte(
+    records: list[Record], first: int, room: int
+) -> None:
+    """C23: the prefix of a partial compaction, and with it the cache, is left alone."""
+    before = View.of(records)
+    places = [cut for cut in cuts(before.items) if 0 < cut < len(before.items)]
+    if not places:
+        return
+    place = places[first % len(places)]
+    after, _, _ = compacted(records, room=room, span=Span(first=place))
+    assert is_valid(after)
+    ahead = [item.record_id for item in before.items[:place]]
+    assert [item.record_id for item in after.items[:place]] == ahead
+
+
+@pytest.mark.parametrize("room", [400, 800, 1_600])
+def test_what_stands_fits_its_room(room: int) -> None:
+    """C21: summary, words, deeds and tail together."""
+    after, shares, _ = compacted(conversation(60), room=room)
+    assert after.estimate <= room * 1.25
+    assert shares.words
+    assert shares.deeds
+
+
+def test_words_outlive_three_compactions_in_a_row() -> None:
+    """C20: copied from the log each time, never through what a model made of them."""
+    records = conversation(6)
+    for n in range(3):
+        after, _, _ = compacted(records, Draft(kind="full", text="Nothing of note."), room=2_000)
+        records = [*after.records, *conversation(3)] if n == 0 else list(after.records)
+    text = words_of(View.of(records))
+    assert all(f"never touch generated/{n}" in text for n in range(6))
+
+
+def test_the_last_message_is_raw_also_when_its_turn_is_longer_than_the_tail() -> None:
+    """C20: with its pictures; and again when that turn is compacted a second time."""
+    picture = Image({"type": "base64", "media_type": "image/png", "data": "aaaa"})
+    last = Said(id="last", at=CLOCK.now(), role="user", blocks=(Text("do as this shows"), picture))
+    records = [*conversation(5), last]
+    for n in range(20):
+        records += [called(f"x{n}", f"y{n}"), results(f"z{n}", f"y{n}", "a line\n" * 60)]
+    after, shares, _ = compacted(records, room=800)
+    assert shares.last[-2:] == (Text("do as this shows"), picture)
+    again, more, _ = compacted([*after.records, called("q", "w"), results("e", "w", "b" * 900)], room=400)
+    assert Text("do as this shows") in more.last
+    assert is_valid(again)
+
+
+def test_a_draft_made_ahead_leaves_all_that_it_does_not_know() -> None:
+    """C28: what was said while it was made stays, whatever room it takes."""
+    records = conversation(30)
+    after, shares, _ = compacted(records, Draft(kind="full", text="So far.", covers="r20"), room=400)
+    assert [item.record_id for item in after.items[1:]][:3] == ["u21", "a21", "r21"]
+    assert len(View.of(records).items) - shares.place == 27
+
+
+def test_thinking_that_is_bound_to_what_stood_before_goes_with_it() -> None:
+    """C12b: no block of it may outlive the change of bytes ahead of it."""
+    records = conversation(4)
+    thought = Said(
+        id="t",
+        at=CLOCK.now(),
+        role="assistant",
+        blocks=(Thinking("hm", "sig"), Text("so")),
+        reply=ReplyFacts(id="t"),
+    )
+    view = View.of([*records, user("u", "and?"), thought, user("v", "go on")])
+    shares = share_out(view, RULES, Facts.of(view.records), Terms(room=600, settings=SMALL))
+    made = install(view, RULES, shares, Material(binds_thinking=True), summary_id="s", clock=CLOCK)
+    assert "thinking" not in str(view.after(*made).messages)
+
+
+def test_a_provider_s_block_comes_first_and_the_words_ride_in_the_message_behind_it() -> None:
+    """C23b, C20."""
+    block = Opaque("compaction", {"type": "compaction", "content": "…", "signature": "s"})
+    after, _, _ = compacted(conversation(10), Draft(kind="provider", block=block), room=900)
+    first, second = after.messages[:2]
+    assert first == {"role": "assistant", "content": [block.wire]}
+    assert second["role"] == "user"
+    assert "never touch generated/0" in str(second["content"])
+    assert is_valid(replace_first(after))
+
+
+def replace_first(view: View) -> View:
+    """The same without the block, which alone may come before the user."""
+    last = [record for record in view.records if isinstance(record, Compacted)][-1]
+    return view.after(replace(last, id="again", summary=last.summary[1:], first=last.summary_id))
+
+
+def test_what_is_restored_stands_in_the_same_record() -> None:
+    """C21: opening ahead of the summary, files behind it."""
+    view = View.of(conversation(10))
+    shares = share_out(view, RULES, Facts.of(view.records), Terms(room=900, settings=SMALL))
+    fragments = [
+        Fragment(kind="file", name="a.py", text="file a.py"),
+        Fragment(kind="opening", name="opening", text="be brief"),
+    ]
+    made = install(
+        view, RULES, shares, Material(fragments=fragments, tasks="1. [ ] a"), summary_id="s", clock=CLOCK
+    )
+    record = made[-1]
+    assert isinstance(record, Compacted)
+    texts = [one.text for one in record.summary if isinstance(one, Text)]
+    assert (texts[0], texts[2]) == ("be brief", "file a.py")
+    assert "## Task list\n\n1. [ ] a" in texts[1]
