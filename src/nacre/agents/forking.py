@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
+from pathlib import Path
 
 from nacre.agents.agent import Agent
 from nacre.agents.background import IN_BACKGROUND, Background, supervised
@@ -36,7 +37,7 @@ from nacre.tools.base import Tool
 from nacre.tools.guard import Guard
 from nacre.tools.policy import Narrowing
 from nacre.tools.tasks import TaskBoard
-from nacre.tools.workspace import Workspace
+from nacre.tools.workspace import Version, Workspace, version_of
 
 Make = Callable[[Workspace], Sequence[Tool]]
 """Builds tools that work in a workspace."""
@@ -132,7 +133,7 @@ class Forker:
         inside = session.profile.strips_old_thinking
         transcript = await branch(view, errand, clock=session.clock, inside_results=inside)
         asking = _Asking(session, self._provider, self.background, errand, began)
-        async with self._apart(errand.may) as (tools, guard):
+        async with self._apart(errand.may, errand.knows) as (tools, guard):
             done = await run_fork(
                 transcript,
                 asking.ask,
@@ -144,10 +145,14 @@ class Forker:
         return replace(done, denials=done.denials + guard.denials)
 
     @asynccontextmanager
-    async def _apart(self, may: Narrowing | None) -> AsyncGenerator[tuple[Mapping[str, Tool], Guard], None]:
+    async def _apart(
+        self, may: Narrowing | None, knows: Sequence[Path]
+    ) -> AsyncGenerator[tuple[Mapping[str, Tool], Guard], None]:
         """The parent's tools by name, on a workspace of the fork's own, behind a guard that asks nobody."""
         workspace = self._hands.workspace.clone()
         workspace.owned = dict(self._hands.workspace.owned)
+        for path in knows:
+            workspace.saw(path, await asyncio.to_thread(_version, path))
         policy = self._hands.guard.policy
         guard = Guard(policy.narrowed(may or Narrowing(tools=frozenset())), workspace)
         built = {one.name: one for one in self._make(workspace)} if may is not None else {}
@@ -236,6 +241,10 @@ def _slots(session: Session, transcript: Transcript) -> Slots:
         return with_extras(said, extras, session.clock, inside_results=session.profile.strips_old_thinking)
 
     return Slots(keep=keep, sift=keep)
+
+
+def _version(path: Path) -> Version:
+    return version_of(path.read_bytes(), path.stat())
 
 
 def _same(tool: Tool, built: Tool | None) -> Tool:

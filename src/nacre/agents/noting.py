@@ -88,11 +88,10 @@ class Noting:
         """How long it has been; 0 if none is, or it has not begun."""
         return 0.0 if self._begun is None else self._session.clock.seconds() - self._begun
 
-    async def wait(self, seconds: float | None = None) -> bool:
-        """Whether no update is under way, after waiting for one at most so long; never for one that hangs."""
-        if self.under_way_seconds >= self.settings.stale_seconds:
-            return False
-        return await self._background.wait(WORK, self.settings.wait_seconds if seconds is None else seconds)
+    async def wait(self, seconds: float | None = None) -> None:
+        """Wait for an update that is under way or about to be, at most so long; never for one that hangs."""
+        if self.under_way_seconds < self.settings.stale_seconds:
+            await self._background.wait(WORK, self.settings.wait_seconds if seconds is None else seconds)
 
     def draft(self, view: View) -> Draft | None:
         """Model-written notes as what can stand for this view; none where it does not hold what they cover.

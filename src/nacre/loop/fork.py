@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Literal, Protocol, TypeAlias
 
 from nacre.clock import SYSTEM_CLOCK, Clock
@@ -55,6 +56,8 @@ class Errand:
     max_output: int = 20_000
     view: View | None = None
     """Another view than the parent's as it stands now: an older one, or a shorter."""
+    knows: tuple[Path, ...] = ()
+    """Files whose text the directive shows: to edit them, nobody need read them once more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

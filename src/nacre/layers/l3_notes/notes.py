@@ -21,7 +21,7 @@ from nacre.tools.policy import Narrowing
 SOURCE: Source = "session_memory"
 """Under this name the fork is booked."""
 TOOLS = frozenset({"Edit", "Read"})
-"""Read, because Edit wants a file to have been read."""
+"""Read, for an edit that did not go as it was meant to."""
 CONDENSE = prompts.load("nacre.layers.l3_notes", "condense")
 DONE = prompts.load("nacre.layers.l3_notes", "done")
 
@@ -88,6 +88,7 @@ def _errand(
         may=Narrowing(tools=TOOLS, writes_in=(file.path,)),
         max_rounds=settings.max_rounds,
         view=view,
+        knows=(file.path,),
     )
 
 
