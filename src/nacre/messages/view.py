@@ -321,7 +321,7 @@ class _Fold:
             return
         self.is_undoing = False
         again = _Fold(View())
-        for live in _live(self.body.records):
+        for live in live_records(self.body.records):
             again.add(live)
         # What was odd in the log stays odd, and what happened stays recorded: only the standing changes.
         again.body.records, again.body.problems = self.body.records, self.body.problems
@@ -348,7 +348,7 @@ class _Fold:
         self.body.problems.append(Problem(kind, where, message))
 
 
-def _live(records: Sequence[Record]) -> list[Record]:
+def live_records(records: Sequence[Record]) -> list[Record]:
     """The records that still count, without the undoing itself; an undoing can be undone."""
     dead: set[str] = set()
     for record in reversed(records):

@@ -1,0 +1,210 @@
+"""One call in a line, with the names that may be needed later, and how it ended (C17).
+
+Read off the arguments and not the tool's name, so that other programs' tools are understood as well.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Literal, NamedTuple, TypeAlias
+
+from nacre.messages.blocks import Json, JsonObject, ToolCall, ToolResult
+
+DeedKind: TypeAlias = Literal["read", "edit", "command", "search", "web", "other", "reply"]
+
+PATHS = ("file_path", "path", "notebook_path", "filePath", "filename", "file")
+OLD_TEXTS = ("old_string", "old_str", "old_source")
+NEW_TEXTS = ("new_string", "new_str", "new_source", "content", "file_text", "insert_text")
+COMMANDS = ("command", "cmd")
+PATTERNS = ("pattern", "regex")
+ADDRESSES = ("url",)
+QUERIES = ("query",)
+PLACES = ("path", "glob", "type")
+"""Where a search looked."""
+TITLES = ("title", "content", "subject")
+STATES = ("state", "status")
+QUESTIONS = ("questions", "question")
+FILE_ACTS = frozenset({"view", "create", "str_replace", "insert", "undo_edit"})
+"""A tool for files may take what it shall do as its `command`."""
+
+MAX_COMMAND = 240
+"""Characters: a longer command is a script, and its beginning says what it is."""
+MAX_QUOTE = 100
+"""Of a line of a file: enough to find it again."""
+MAX_VALUE = 60
+"""Of an argument nobody here knows."""
+MAX_VALUES = 4
+MAX_ERROR = 200
+MAX_REFUSAL = 400
+"""A person's words about why something was not to be done weigh more than a program's."""
+MAX_ANSWER = 300
+MAX_LOOKED_AT = 20_000
+"""Characters of a failed command's output in which the line that says why is looked for."""
+
+EXIT_CODE = re.compile(r"\s*Exit code (-?\d+)\b")
+TELLS_WHY = re.compile(
+    r"\b(?:error|errors|fatal|panic|exception|fail|failed|failure|denied|not found|no such)\b|Error\b", re.I
+)
+REFUSED = re.compile(r"\s*The user doesn't want to (?:proceed|take this action)")
+SAID = "the user said:"
+
+
+class Line(NamedTuple):
+    """A call in words."""
+
+    kind: DeedKind
+    about: str
+    """The file, the command, the pattern or the address; empty if there is no such thing."""
+    text: str
+
+
+def line_of(call: ToolCall) -> Line:
+    """What a call does."""
+    arguments = call.input
+    path, command = _first(arguments, PATHS), _first(arguments, COMMANDS)
+    pattern, url = _first(arguments, PATTERNS), _first(arguments, ADDRESSES)
+    if path and _changes(arguments):
+        return Line("edit", path, f"{call.name} {path}: {_change(arguments)}")
+    if pattern:
+        where = " ".join(text for name in PLACES if (text := _first(arguments, (name,))))
+        return Line(
+            "search", pattern, f'{call.name} "{one_line(pattern, MAX_COMMAND)}"{where and f" in {where}"}'
+        )
+    if path and (not command or command in FILE_ACTS):
+        return Line("read", path, f"{call.name} {path}{_range(arguments)}")
+    if command:
+        return Line(
+            "command", one_line(command, MAX_COMMAND), f"{call.name}: {one_line(command, MAX_COMMAND)}"
+        )
+    if url:
+        return Line("web", url, f"{call.name} {url}")
+    return Line("other", _first(arguments, QUERIES), _plain(call))
+
+
+def outcome_of(result: ToolResult) -> str:
+    """Empty when all went well; else the exit code and the line that says why."""
+    text = result.text
+    found = EXIT_CODE.match(text)
+    if found is not None and found[1] != "0":
+        why = _telling_error(text[found.end() :])
+        return f"exit {found[1]}: {why}" if why else f"exit {found[1]}"
+    if not result.is_error:
+        return ""
+    if REFUSED.match(text):
+        said = text.partition(SAID)[2]
+        return (
+            f'refused by the person: "{one_line(said, MAX_REFUSAL)}"'
+            if said.strip()
+            else "refused by the person"
+        )
+    return _telling_error(text.replace("<tool_use_error>", "").replace("</tool_use_error>", "")) or "failed"
+
+
+def answer_of(call: ToolCall, result: ToolResult) -> str:
+    """What a person answered to a question; empty for every other call."""
+    if result.is_error or not any(name in call.input for name in QUESTIONS):
+        return ""
+    return one_line(result.text, MAX_ANSWER)
+
+
+def one_line(text: str, limit: int) -> str:
+    """The text on one line, cut where it is too long."""
+    line = " ".join(text[: 4 * limit].split())
+    return line if len(line) <= limit and len(text) <= 4 * limit else line[: limit - 1] + "…"
+
+
+def _first(arguments: JsonObject, names: tuple[str, ...]) -> str:
+    """The first argument with one of these names that is a text."""
+    for name in names:
+        value = arguments.get(name)
+        if isinstance(value, str) and value.strip():
+            return value
+    return ""
+
+
+def _range(arguments: JsonObject) -> str:
+    match arguments.get("offset"), arguments.get("limit"), arguments.get("view_range"):
+        case _, _, [int(first), int(last)]:
+            return f" {first}-{last}"
+        case int(first), int(count), _:
+            return f" {first}-{first + count - 1}"
+        case int(first), _, _:
+            return f" from {first}"
+        case _, int(count), _:
+            return f" 1-{count}"
+        case _:
+            return ""
+
+
+def _changes(arguments: JsonObject) -> list[tuple[str, str]]:
+    """Old and new text of everything a call changes in its file."""
+    edits = arguments.get("edits")
+    several = [one for one in edits if isinstance(one, dict)] if isinstance(edits, list) else []
+    found = [(_first(one, OLD_TEXTS), _first(one, NEW_TEXTS)) for one in [arguments, *several]]
+    is_edit = any(name in arguments for name in (*OLD_TEXTS, *NEW_TEXTS))
+    return [one for one in found if any(one)] or ([("", "")] if is_edit else [])
+
+
+def _change(arguments: JsonObject) -> str:
+    changes = _changes(arguments)
+    old, new = changes[0]
+    more = f" (and {len(changes) - 1} more)" if len(changes) > 1 else ""
+    if not old:
+        lines = new.count("\n") + 1 if new else 0
+        return f"{_quote(_telling(iter(new.splitlines())))} ({lines} lines){more}"
+    return f"{_difference(old, new)}{more}"
+
+
+def _difference(old: str, new: str) -> str:
+    """The first lines in which two texts differ."""
+    before, after = old.splitlines(), new.splitlines()
+    same = 0
+    while same < min(len(before), len(after)) and before[same] == after[same]:
+        same += 1
+    gone, came = _telling(iter(before[same:])), _telling(iter(after[same:]))
+    if not gone:
+        return f"after {_quote(_telling(iter(reversed(before[:same]))))} added {_quote(came)}"
+    return f"{_quote(gone)} -> {_quote(came)}" if came else f"{_quote(gone)} removed"
+
+
+def _telling(lines: Iterator[str]) -> str:
+    """The first line in which something is said: braces and blanks are everywhere."""
+    return next((line for line in lines if any(char.isalnum() for char in line)), "")
+
+
+def _quote(line: str) -> str:
+    return f'"{one_line(line, MAX_QUOTE)}"'
+
+
+def _plain(call: ToolCall) -> str:
+    """The name and what of the arguments fits a line."""
+    if tasks := _tasks(call.input):
+        return f"{call.name}: {tasks}"
+    shown = [f"{name}={_short(value)}" for name, value in call.input.items() if _is_short(value)]
+    return f"{call.name} {', '.join(shown[:MAX_VALUES])}".rstrip()
+
+
+def _tasks(arguments: JsonObject) -> str:
+    """How far a list of tasks is, and what is being done."""
+    rows = next((value for value in arguments.values() if isinstance(value, list)), [])
+    tasks = [(_first(row, TITLES), _first(row, STATES)) for row in rows if isinstance(row, dict)]
+    if not tasks or not all(title and state for title, state in tasks):
+        return ""
+    done = sum(state in {"done", "completed"} for _, state in tasks)
+    now = "; ".join(one_line(title, MAX_QUOTE) for title, state in tasks if state == "in_progress")
+    return f"{done} of {len(tasks)} done{now and f', now: {now}'}"
+
+
+def _is_short(value: Json) -> bool:
+    return isinstance(value, (str, int, float)) and value is not False and value != ""
+
+
+def _short(value: Json) -> str:
+    return one_line(str(value), MAX_VALUE)
+
+
+def _telling_error(text: str) -> str:
+    lines = [line for line in text[:MAX_LOOKED_AT].splitlines() if line.strip()]
+    telling = next((line for line in lines if TELLS_WHY.search(line)), lines[0] if lines else "")
+    return one_line(telling.strip(), MAX_ERROR)
