@@ -123,8 +123,13 @@ class Hooks:
             **more,
         }
         written = json.dumps(told, ensure_ascii=False).encode(errors="replace")
-        running = (run_hook(hook, written, cwd=place.cwd, environ=place.environ) for hook in due)
-        return [await self._heeded(event, answer(event, ran)) for ran in await asyncio.gather(*running)]
+        # A group, because it comes back only when every command has ended, also when it is cancelled.
+        async with asyncio.TaskGroup() as group:
+            running = [
+                group.create_task(run_hook(hook, written, cwd=place.cwd, environ=place.environ))
+                for hook in due
+            ]
+        return [await self._heeded(event, answer(event, task.result())) for task in running]
 
     async def _heeded(self, event: str, said: Answer) -> Answer:
         """Tell the person; what goes on to the model is made safe and short enough."""

@@ -112,6 +112,8 @@ class _Conversation:
         except NacreError as error:
             print_error(str(error))
             return here
+        if to.is_clear and there.ready.hooks:
+            there.ready.hooks.source = "clear"
         self._loop.call(here.held.aclose())
         return there
 

@@ -33,6 +33,8 @@ class Reopen:
     """Go on with another session, or with a new one."""
 
     session: str = NEW
+    is_clear: bool = False
+    """The new session stands in for the one that is left."""
 
 
 Ending: TypeAlias = Leave | Reopen | None
@@ -122,7 +124,7 @@ def _clear(_: str, scene: Scene) -> Ending:
     session = scene.session
     stays = bool(session.view.items) and not isinstance(session.keeper, InMemory)
     print(f"new session; the old one stays: /resume {session.id[:8]}" if stays else "new session")
-    return Reopen(UNKEPT if isinstance(session.keeper, InMemory) else NEW)
+    return Reopen(UNKEPT if isinstance(session.keeper, InMemory) else NEW, is_clear=True)
 
 
 def _resume(wanted: str, scene: Scene) -> Ending:
