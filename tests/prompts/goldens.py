@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from nacre.layers.l4_compact.summarise import directive
 from nacre.memory.entry import Entry
 from nacre.memory.instructions import Changes, InstructionFile, InstructionPaths, Instructions
 from nacre.memory.manual import ManualMode, manual
@@ -38,7 +39,10 @@ MODES = {
 def current() -> dict[str, str]:
     """What each golden file should say now."""
     rendered = {f"memory_manual_{name}": manual(mode) for name, mode in MODES.items()}
-    return {f"{name}.md": text + "\n" for name, text in (rendered | _messages() | _recalled()).items()}
+    return {
+        f"{name}.md": text + "\n"
+        for name, text in (rendered | _messages() | _recalled() | _summaries()).items()
+    }
 
 
 def _messages() -> dict[str, str]:
@@ -92,6 +96,16 @@ def _recalled() -> dict[str, str]:
         "recall_attachment": attachment(picks),
         "recall_select": _spoken(ask(used, listed, "small", has_schema=True)),
         "recall_select_without_schema": _spoken(ask(query, listed, "small", has_schema=False)),
+    }
+
+
+def _summaries() -> dict[str, str]:
+    pivot = "The person: Now the report, please."
+    return {
+        "compact_all": directive(),
+        "compact_focus": directive(focus="the parser, and why it was changed"),
+        "compact_from": directive("from", pivot=pivot),
+        "compact_up_to": directive("up_to"),
     }
 
 

@@ -1,0 +1,179 @@
+"""Which quotations a text puts into the person's mouth: by who is said to speak, before or behind them.
+
+In doubt a quotation is theirs: to look one up too many costs a sentence at most, one too few may cost trust.
+"""
+
+from __future__ import annotations
+
+import re
+
+from nacre.layers.l4_compact.pieces import Quotation, blanked, sentences
+
+PROSE_WORDS = 3
+"""Fewer words in backticks, or behind an article, merely name something."""
+
+_WHO = r"(?:\b(?:the |this |our )?(?:user|human|person|customer)s?(?:['’]s)?\b(?![-_/]|\.\w))"
+_ELSEWHERE = (
+    r"(?:用户|使用者|用戶|ユーザー?|사용자"
+    r"|\b(?:der |die )?(?:be)?nutzer(?:in)?s?\b|\butilisateur\b|\busuari[oa]\b)"
+)
+_SPEAKS = (
+    r"\b(?:sa(?:id|ys?|ying)|ask(?:s|ed|ing)?|t(?:old|ells?|elling)|want(?:s|ed)?|wr(?:ote|ites?|iting|itten)"
+    r"|typed|request(?:s|ed|ing)?|repl(?:y|ies|ied|ying)|answer(?:s|ed|ing)?|respon(?:d|ds|ded|ding|se)"
+    r"|confirm(?:s|ed|ing)?|clarif(?:y|ies|ied|ying|ication)|stat(?:es?|ed|ing)|insist(?:s|ed|ing)?"
+    r"|instruct(?:s|ed|ing|ions?)?|order(?:s|ed)|demand(?:s|ed|ing)?|mention(?:s|ed|ing)?|not(?:es?|ed|ing)"
+    r"|expla(?:ins?|ined|ining)|report(?:s|ed|ing)?|complain(?:s|ed|t|ing)?|suggest(?:s|ed|ing|ion)?"
+    r"|point(?:s|ed|ing)? out|prefer(?:s|red|ence)?|specif(?:y|ies|ied|ying)|object(?:s|ed)"
+    r"|reject(?:s|ed|ing)?|correct(?:s|ed|ing|ion)|remind(?:s|ed|er)?|emphasi[sz](?:es?|ed|ing)"
+    r"|warn(?:s|ed|ing)?|agree[sd]?|approv(?:es?|ed|al)|permi(?:ts?|tted|ssion)|allow(?:s|ed)|decid(?:es?|ed)"
+    r"|decision|question(?:s|ed|ing)?|quot(?:es?|ed|ing)|words?|messages?|feedback|requirements?|concerns?"
+    r"|comment(?:s|ed)?|interrupt(?:s|ed)|redirect(?:s|ed)|push(?:es|ed) back|challeng(?:es?|ed|ing)|thinks?"
+    r"|call(?:s|ed) for|add(?:s|ed)|verbatim|according to|per|prompt(?:s|ed)?|announc(?:es?|ed)"
+    r"|admit(?:s|ted)|promis(?:es?|ed)|urg(?:es?|ed)|needs?|expects?|likes?|hopes?|wish(?:es|ed)?)\b"
+)
+_PUTS_IT = (
+    r"(?:说|說|要求|问|問|表示|提出|写|寫|希望|指出|强调|強調|回复|回覆|确认|確認|想|提到|称|稱"
+    r"|原话|消息|指示|说明|反馈|答)"
+)
+_AIM = r"(?:\s+(?:that|to|for|me|us|it|as|with|about|whether|if|why|how|explicitly|specifically|just|again))*"
+_GAP = r"[\s,:：;—–*_(\[-]*"
+
+_BEFORE = (
+    re.compile(rf"{_WHO}[^\x00]*?{_SPEAKS}", re.IGNORECASE),
+    re.compile(rf"{_SPEAKS}[^.\x00]{{0,30}}\b(?:by|from|of)\s+{_WHO}", re.IGNORECASE),
+    re.compile(rf"\b(?:according to|per|in|as) {_WHO}", re.IGNORECASE),
+    re.compile(rf"{_ELSEWHERE}", re.IGNORECASE),
+)
+"""Somebody speaks, and what they say follows in the same sentence."""
+_LABEL = re.compile(rf"{_WHO}[^.\x00]{{0,80}}[:：]{_GAP}$", re.IGNORECASE)
+_DIRECT = re.compile(rf"(?:{_SPEAKS}|{_PUTS_IT}){_AIM}{_GAP}$|[:：]{_GAP}$", re.IGNORECASE)
+_SPOKEN = re.compile(
+    rf"(?:\b(?:said|says|saying|wrote|replied|answered|typed)\b|说){_AIM}{_GAP}$", re.IGNORECASE
+)
+_THEY = re.compile(
+    rf"\b(?:they|he|she)(?:['’](?:d|ve))?\s+(?:\w+\s+)?{_SPEAKS}{_AIM}{_GAP}$"
+    rf"|\btheir (?:exact |own )?words{_GAP}$"
+    rf"|(?:他|她)们?[^。\x00]{{0,6}}{_PUTS_IT}{_GAP}$",
+    re.IGNORECASE,
+)
+_UNNAMED = re.compile(
+    r"\b(?:i|we|was|were|been|being|am) (?:was |were )?(?:explicitly |then )?"
+    rf"(?:asked|told|instructed|requested){_AIM}{_GAP}$"
+    r"|\b(?:original|initial|first|last|latest|final|most recent|exact|explicit|verbatim|direct|new)"
+    r"[\s*_]+(?:\w+[\s*_]+)?(?:requests?|instructions?|prompts?|asks?|questions?|feedback|quotes?|wording|words"
+    rf"|directions?)(?:\s+(?:was|is|were))?{_AIM}{_GAP}$"
+    rf"|\b(?:verbatim|quote|as (?:requested|instructed|asked)){_GAP}$"
+    rf"|(?:原话|原始要求|指示)(?:是|为)?{_GAP}$",
+    re.IGNORECASE,
+)
+_BEHIND = re.compile(
+    rf"^[\s,，.;*_)]*[(（\[—–-]*\s*(?:as |was |is |per |from |by |-- ?)?(?:{_SPEAKS}\s+(?:by\s+)?)?{_WHO}"
+    rf"(?!\s+(?:clicks|opens|sees|runs|enters|types|presses|selects))"
+    rf"|^[\s,，*_)]*[(（\[—–-]*\s*(?:是)?{_ELSEWHERE}"
+    rf"|^[\s,，*_)]*(?:they|he|she)\s+{_SPEAKS}",
+    re.IGNORECASE,
+)
+_NAMES = re.compile(
+    r"\b(?:named|called|titled|label(?:led|ed)?|renamed|error|errors|file|folder|branch|function|section|button"
+    r"|tab|column|tag|string|text|value|constant|test|method|class|command|key|flag|field|option|status|state"
+    r"|setting|heading|header|badge|variable|type|skill|hook|commit|log|logs|line|lines|output|show(?:s|ed|n|ing)?"
+    r"|display(?:s|ed|ing)?|print(?:s|ed|ing)?|return(?:s|ed|ing)?|log(?:ged|ging)|contain(?:s|ed|ing)?"
+    r"|found|see(?:s|ing)?|saw|from|of|in|on|under|into|the|a|an|this|that|these|mode|phase|role|scenario|case"
+    rf"|option|feature|plan|page|tool|title|name)\s*(?:\(\s*)?{_GAP}$"
+    rf"|\b(?:rename[sd]?|change[sd]?|set|switch(?:ed)?|convert(?:ed)?|move[sd]?)\b[^.]*\bto{_GAP}$",
+    re.IGNORECASE,
+)
+_OUTPUT = re.compile(
+    r"\b(?:error|errors|show(?:s|ed|n|ing)?|display(?:s|ed|ing)?|print(?:s|ed|ing)?|return(?:s|ed|ing)?"
+    rf"|log(?:s|ged|ging)?|output|fail(?:s|ed|ing)? with|crash(?:es|ed) with)\s*(?:message\s*)?{_GAP}$",
+    re.IGNORECASE,
+)
+_ITS_OWN = re.compile(
+    r"[:：—–-][\s*_]*(?:I|we)\s+(?!(?:can|may|should|must|could|was|am)\b).*$|\band my\b.*$", re.DOTALL
+)
+"""The assistant tells of itself, after a label or beside what the person said."""
+_QUOTED_LABEL = re.compile(r"\x00[\s*_)]*[:：]")
+"""A quotation that is itself the label: what comes behind it is a clause of its own."""
+_INTRODUCES = re.compile(
+    rf"{_WHO}[^\x00]*{_SPEAKS}|{_WHO}[\s*_]*[:：]|{_ELSEWHERE}"
+    r"|\b(?:all|exact|direct|verbatim) (?:messages|quotes|words)\b",
+    re.IGNORECASE,
+)
+_WORDS_FOLLOW = re.compile(
+    rf"{_WHO}[^.\x00]*\b(?:said|says|wrote|writes|words|messages?|asked|replied|answered|typed|request(?:ed)?"
+    rf"|quotes?|instructions?|told)\b[^.\x00]{{0,30}}$|{_ELSEWHERE}[^。\x00]{{0,20}}$",
+    re.IGNORECASE,
+)
+_TURN = re.compile(r"\W*(?:user|human|用户)[\s*_]*[:：][\s*_]*", re.IGNORECASE)
+_TOLD_OF = re.compile(
+    r"(?:\w+(?:s|ed)\b|(?:is|was|has|had|can|did|do|not|no|in|on|at|the|a|an|their|his|her|told|said|wrote|"
+    r"gave|chose|made|sent)\b)",
+    re.IGNORECASE,
+)
+
+
+def attributed(text: str, marks: list[Quotation]) -> list[Quotation]:
+    """Those of the quotations in a piece that are said to be the person's."""
+    return [
+        one
+        for start, end in sentences(text, marks)
+        for one in marks
+        if start <= one.start < end and _is_theirs(text, one, marks, (start, end))
+    ]
+
+
+def introduces(text: str, *, is_heading: bool) -> bool:
+    """Whether what follows this piece is said to be the person's words."""
+    said = text.rstrip().rstrip("*_ ")
+    if not (is_heading or said.endswith((":", "："))):
+        return False
+    return _INTRODUCES.search(_last_sentence(said)) is not None
+
+
+def introduces_words(text: str) -> bool:
+    """The same, said so plainly that even code below it is meant to be what they wrote."""
+    said = text.rstrip().rstrip("*_ :：")
+    return _WORDS_FOLLOW.search(_last_sentence(said)) is not None
+
+
+def turn_words(text: str) -> str:
+    """What a line lets them say that is written like their turn, `User: do it`; not what it tells of them."""
+    found = _TURN.match(text)
+    if found is None:
+        return ""
+    said = text[found.end() :].strip()
+    return "" if _TOLD_OF.match(said) else said
+
+
+def _is_theirs(text: str, one: Quotation, marks: list[Quotation], within: tuple[int, int]) -> bool:
+    start, end = within
+    masked = blanked(text, [other for other in marks if other is not one])
+    before, behind = masked[start : one.start], masked[one.end : end]
+    before = _QUOTED_LABEL.split(before)[-1]
+    is_direct = _DIRECT.search(before) is not None
+    if one.is_code and not (is_direct and _is_spoken(before, one)):
+        return False
+    if _BEHIND.search(behind) or _THEY.search(before) or _UNNAMED.search(before):
+        return True
+    if _LABEL.search(before):
+        return True
+    if not any(pattern.search(before) for pattern in _BEFORE):
+        return False
+    return is_direct or not (_only_names(before, one) or _ITS_OWN.search(before))
+
+
+def _is_spoken(before: str, one: Quotation) -> bool:
+    return _SPOKEN.search(before) is not None or len(one.words.split()) >= PROSE_WORDS
+
+
+def _only_names(before: str, one: Quotation) -> bool:
+    """Whether the quotation stands for a thing that is talked about, or for what a program printed."""
+    if _OUTPUT.search(before):
+        return True
+    is_short = len(one.words.split()) <= PROSE_WORDS
+    is_code = " " not in one.words and re.search(r"[/_.()<>=\-]|[a-z][A-Z]", one.words) is not None
+    return is_code or (is_short and _NAMES.search(before) is not None)
+
+
+def _last_sentence(text: str) -> str:
+    return re.split(r"[.!?]\s+(?=\S)|[。！？]|\n", text)[-1]

@@ -1,0 +1,154 @@
+"""Written text as pieces that can be dropped whole: paragraphs, items, block quotes, code; and sentences."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["blank", "heading", "item", "paragraph", "quote", "code"]
+
+_ITEM = re.compile(r"(\s*)(?:[-*+•‣]|\d{1,3}[.)、])(?:\s+|$)")
+_HEADING = re.compile(r"\s{0,3}#{1,6}\s")
+_QUOTE = re.compile(r"\s*>")
+_FENCE = re.compile(r"\s*(```|~~~)")
+_MARKS = re.compile(
+    r"""
+      (?P<code>`+)(?P<in_code>[^`]+)(?P=code)
+    | (?<![A-Za-z0-9_"])"(?=\S)(?P<straight>[^"]*?(?:"(?=\w)[^"]*?)*?)(?<=\S)"(?![A-Za-z0-9_])
+    | “(?P<curly>[^”]*)”
+    | „(?P<low>[^“”]*)[“”]
+    | «(?P<guillemets>[^»]*)»
+    | 「(?P<corner>[^」]*)」
+    | 『(?P<white_corner>[^』]*)』
+    | (?<!\w)‘(?P<single_curly>(?:[^’]|’(?=\w))*)’(?!\w)
+    | (?<!\w)'(?=\S)(?P<single>(?:[^'\n]|'(?=\w))*)(?<=\S)'(?!\w)
+    """,
+    re.VERBOSE,
+)
+_LONE = re.compile(r'(?<![A-Za-z0-9_"])["“「](?=\S)')
+_STOP = re.compile(r"[.!?][\"”’'」』)*_\]]*(?=\s+[^\sa-z])|[。！？][”’」』）]*|\n(?=\n)")
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Some lines that belong together."""
+
+    kind: Kind
+    lines: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.lines)
+
+    @property
+    def indent(self) -> int:
+        line = self.lines[0]
+        return len(line) - len(line.lstrip())
+
+    @property
+    def start(self) -> int:
+        """Where its words begin, behind a list item's mark."""
+        mark = _ITEM.match(self.lines[0]) if self.kind == "item" else None
+        return mark.end() if mark else self.indent
+
+
+@dataclass(frozen=True, slots=True)
+class Quotation:
+    """Words in quotation marks, and where they stand in a piece's text."""
+
+    start: int
+    end: int
+    words: str
+    is_code: bool = False
+    """In backticks."""
+
+
+def pieces(text: str) -> list[Piece]:
+    """All of a text, line by line."""
+    found: list[Piece] = []
+    lines = text.split("\n")
+    place = 0
+    while place < len(lines):
+        end = _end_of_code(lines, place)
+        if end is not None:
+            found.append(Piece("code", tuple(lines[place:end])))
+            place = end
+            continue
+        line = lines[place]
+        kind = _kind(line)
+        joins = found and _joins(found[-1].kind, kind)
+        if joins:
+            found[-1] = Piece(found[-1].kind, (*found[-1].lines, line))
+        else:
+            found.append(Piece(kind, (line,)))
+        place += 1
+    return found
+
+
+def quotations(text: str) -> list[Quotation]:
+    """What stands in quotation marks, outermost, in order; one that is never closed runs to the end."""
+    found = [
+        Quotation(match.start(), match.end(), _inside(match), is_code=match["code"] is not None)
+        for match in _MARKS.finditer(text)
+    ]
+    masked = blanked(text, found)
+    if lone := _LONE.search(masked):
+        behind = [one for one in found if one.start < lone.start()]
+        found = [*behind, Quotation(lone.start(), len(text), text[lone.end() :])]
+    return found
+
+
+def blanked(text: str, marks: Sequence[Quotation]) -> str:
+    """The text with every quotation made unreadable, in the same length."""
+    for one in marks:
+        text = text[: one.start] + "\x00" * (one.end - one.start) + text[one.end :]
+    return text
+
+
+def sentences(text: str, marks: Sequence[Quotation]) -> Iterator[tuple[int, int]]:
+    """Where each sentence begins and ends; a stop inside quotation marks ends one only at their end."""
+    start = 0
+    for stop in _stops(text, marks):
+        if stop > start and text[start:stop].strip():
+            yield start, stop
+            start = stop
+    if start < len(text):
+        yield start, len(text)
+
+
+def _stops(text: str, marks: Sequence[Quotation]) -> list[int]:
+    masked = blanked(text, marks)
+    ends = {match.end() for match in _STOP.finditer(masked)}
+    for one in marks:
+        closes = text[one.start : one.end].rstrip("\"”’'」』»`")[-1:]
+        behind = re.match(r"[)*_]*(?=\s+[^\sa-z(\[—–-]|$)", text[one.end :])
+        if closes and closes in ".!?。！？" and behind:
+            ends.add(one.end + behind.end())
+    return sorted(ends)
+
+
+def _inside(match: re.Match[str]) -> str:
+    return next(text for name, text in match.groupdict().items() if name != "code" and text is not None)
+
+
+def _kind(line: str) -> Kind:
+    if not line.strip():
+        return "blank"
+    for kind, pattern in (("heading", _HEADING), ("quote", _QUOTE), ("item", _ITEM)):
+        if pattern.match(line):
+            return kind  # type: ignore[return-value]
+    return "paragraph"
+
+
+def _joins(before: Kind, kind: Kind) -> bool:
+    return (kind == "paragraph" and before in {"paragraph", "item", "quote"}) or (kind == before == "quote")
+
+
+def _end_of_code(lines: Sequence[str], place: int) -> int | None:
+    fence = _FENCE.match(lines[place])
+    if fence is None:
+        return None
+    closing = (i for i in range(place + 1, len(lines)) if lines[i].strip().startswith(fence[1]))
+    return next(closing, len(lines) - 1) + 1
