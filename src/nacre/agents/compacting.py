@@ -19,6 +19,7 @@ from nacre.layers.l4_compact.install import Material, Shares, Terms, install, sh
 from nacre.layers.l4_compact.policy import COMPACTION, CompactSettings, Past, past, room
 from nacre.messages.blocks import JsonObject
 from nacre.messages.facts import FACTS, Facts
+from nacre.messages.pairing import Item
 from nacre.messages.records import Compacted, Noted, Record, Undone
 from nacre.messages.summary import Draft, Fragment
 from nacre.messages.tokens import estimate_text
@@ -160,8 +161,9 @@ class Compacting:
         moved = await self.desk.shrink(case.view, int(terms.room * ROUND_SHARE), clock)
         view = case.view.after(*moved)
         shares = share_out(view, draft, case.facts, terms)
-        fragments = await self._restored(view, shares)
-        await self.desk.keep_left(case.facts, shares.facts, view.items[shares.place :])
+        stays = [*view.items[: shares.span.first], *view.items[shares.place :]]
+        fragments = await self._restored(stays, shares)
+        await self.desk.keep_left(case.facts, shares.facts, stays)
         summary_id, seconds = clock.new_id(), clock.seconds() - case.began
         own = [self._note(COMPACTION, then.as_json()), self._note(FACTS, shares.facts.as_json())]
         material = Material(
@@ -184,6 +186,7 @@ class Compacting:
             record=compacted,
             records=(*moved, *records[:-1], compacted),
             kind=draft.kind,
+            trigger=case.wish.trigger,
             before=case.tokens,
             after=tokens,
             kept_messages=len(view.items) - shares.place,
@@ -206,9 +209,9 @@ class Compacting:
             room=max(0, space - opening), settings=settings, span=case.wish.span, where=self.desk.where
         )
 
-    async def _restored(self, view: View, shares: Shares) -> list[Fragment]:
+    async def _restored(self, stays: Sequence[Item], shares: Shares) -> list[Fragment]:
         tokens = shares.left + estimate_text(self.session.base.opening)
-        fragments = list(await self.crew.restore(view.items[shares.place :], tokens))
+        fragments = list(await self.crew.restore(stays, tokens))
         words = await self.crew.begun()
         return [*fragments, Fragment(kind="other", name="hooks", text=words)] if words else fragments
 
@@ -245,8 +248,8 @@ def _compacted_in(records: Sequence[Record]) -> Compacted:
 
 
 def _dropped(draft: Draft) -> int:
-    count = draft.told.get("dropped")
-    return count if isinstance(count, int) else 0
+    dropped = draft.told.get("dropped")
+    return len(dropped) if isinstance(dropped, list) else 0
 
 
 def _failed(error: Exception, then: Past, settings: CompactSettings) -> str:

@@ -51,6 +51,7 @@ class Compaction:
     records: tuple[Record, ...]
     """All of it, in order; the record above among them."""
     kind: DraftKind
+    trigger: Trigger
     before: int
     after: int
     kept_messages: int

@@ -11,6 +11,8 @@ from pathlib import Path
 from nacre import prompts
 from nacre.agents.agent import Agent
 from nacre.agents.background import Background
+from nacre.agents.compacting import Compacting
+from nacre.agents.compacting_join import Helpers, join_compacting
 from nacre.agents.forking import Forker, join_forks
 from nacre.agents.hands import Hands, take_up
 from nacre.agents.hooks import Hooks, join_hooks
@@ -19,6 +21,7 @@ from nacre.agents.kept import Opened, mend, start
 from nacre.agents.kept import resume as resume_log
 from nacre.agents.knowing import Known, recollect
 from nacre.agents.recalling import Recaller
+from nacre.agents.restore import join_restoring
 from nacre.agents.rewind import Rewind
 from nacre.agents.session import Base, Session, SessionSettings
 from nacre.agents.workplace import environment, git_branch
@@ -44,6 +47,8 @@ NEW = "new"
 """Stands for a session that begins now."""
 UNKEPT = "unkept"
 """Stands for a session that leaves nothing on disk."""
+EMBEDDED = "embedded"
+"""The provider that is no model: with it, rules write notes and summaries."""
 UNNAMED = "unnamed"
 """The model's name when a caller brings a provider and does not say."""
 Chooser = Callable[[list[Tool]], Sequence[Tool]]
@@ -66,6 +71,8 @@ class Ready:
     """The person's own commands at fixed points."""
     forker: Forker = field(kw_only=True)
     """Sends forks out from the session."""
+    compacting: Compacting = field(kw_only=True)
+    """Makes the conversation shorter, by itself and when asked."""
 
     @property
     def background(self) -> Background:
@@ -118,9 +125,28 @@ async def open_agent(
         rewind = hands.belong_to(talk, keeper.folder if keeper else None)
         agent = Agent(talk, provider, tools, limits=_limits(settings))
         forker = await join_forks(agent, hands, settings, stack, shared=known.tools)
+        helpers = Helpers(
+            hands=hands,
+            background=forker.background,
+            restorer=join_restoring(talk, known, hands, settings, leaves=leaves),
+            hooks=hooks,
+            fork=None if provider.name == EMBEDDED else forker,
+        )
+        compacting = join_compacting(talk, settings, helpers)
         stack.push_async_callback(agent.cancel)
         told = _told(opened, hands, known)
-        yield Ready(agent, choice, hands, rewind, told, recaller, known.memories, hooks, forker=forker)
+        yield Ready(
+            agent,
+            choice,
+            hands,
+            rewind,
+            told,
+            recaller,
+            known.memories,
+            hooks,
+            forker=forker,
+            compacting=compacting,
+        )
 
 
 def _hired(choice: Choice | None, settings: Settings, stack: AsyncExitStack) -> Provider:

@@ -17,13 +17,19 @@ NAME = "compact"
 class Preparation:
     """One draft at a time, for the view as it was when it was begun."""
 
-    def __init__(self, background: Background, make: Callable[[View], Awaitable[Draft]]) -> None:
+    def __init__(
+        self,
+        background: Background,
+        make: Callable[[View], Awaitable[Draft]],
+        *,
+        failed: Callable[[Exception], None],
+    ) -> None:
+        """`failed` is told why one came to nothing, so that somebody counts (C25)."""
         self._background = background
         self._make = make
+        self._failed = failed
         self._ready: Draft | None = None
         self._done = asyncio.Event()
-        self.error: Exception | None = None
-        """Why the last one came to nothing."""
 
     @property
     def is_under_way(self) -> bool:
@@ -38,7 +44,6 @@ class Preparation:
         if self._ready is not None or self.is_under_way or not view.items:
             return
         self._done.clear()
-        self.error = None
         self._background.start(NAME, self._prepare(view))
 
     def take(self, view: View) -> Draft | None:
@@ -57,7 +62,7 @@ class Preparation:
         try:
             self._ready = await self._make(view)
         except Exception as error:
-            self.error = error
+            self._failed(error)
             raise
         finally:
             self._done.set()

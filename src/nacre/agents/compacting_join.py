@@ -1,0 +1,146 @@
+"""Tie layers 3 and 4 to a session: who writes summaries and notes, what is read again, who is told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from nacre.agents.background import Background
+from nacre.agents.carrying import listed_again
+from nacre.agents.compacting import Compacting
+from nacre.agents.compacting_crew import AUTOMATIC, Compaction, Crew, Wish
+from nacre.agents.compacting_disk import FOLDER, Desk
+from nacre.agents.hands import Hands
+from nacre.agents.hooks import Hooks
+from nacre.agents.kept import LogKeeper
+from nacre.agents.noting import Noting, join_noting
+from nacre.agents.preparing import Preparation
+from nacre.agents.restore import Restorer
+from nacre.agents.session import Session
+from nacre.agents.shelving import shelf_in
+from nacre.layers.l4_compact.policy import COMPACTION, CompactSettings, past
+from nacre.layers.l4_compact.summarise import Part, summarise
+from nacre.loop.fork import Fork
+from nacre.messages.blocks import Text
+from nacre.messages.facts import Facts
+from nacre.messages.pairing import Item
+from nacre.messages.records import Noted
+from nacre.messages.summary import Draft, Fragment
+from nacre.messages.view import View
+from nacre.settings import Settings
+from nacre.tools.rules import Rule
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Helpers:
+    """Everybody a session has that a compaction can make use of."""
+
+    hands: Hands
+    background: Background
+    restorer: Restorer
+    hooks: Hooks | None = None
+    fork: Fork | None = None
+    """None without a model: rules do."""
+
+
+def join_compacting(session: Session, settings: Settings, helpers: Helpers) -> Compacting:
+    """Keep notes of a session and let it be compacted: by itself where that is wanted, by hand always."""
+    keeper = session.keeper if isinstance(session.keeper, LogKeeper) else None
+    folder = keeper.folder if keeper else None
+    desk = Desk(folder=folder, log=keeper.path if keeper else None, shelf=shelf_in(folder))
+    if folder is not None and keeper is not None:
+        helpers.hands.open_to([folder / FOLDER])
+        # What a summary points to may be read without a question.
+        rule = Rule("allow", "Read", f"//{str(keeper.path.resolve()).lstrip('/')}", "this session's log")
+        helpers.hands.guard.policy = helpers.hands.guard.policy.with_rules([rule])
+    noting = join_noting(session, settings, folder=folder, background=helpers.background, fork=helpers.fork)
+    compacting = Compacting(
+        session,
+        settings=settings.compaction,
+        crew=_crew(session, settings, helpers, noting),
+        desk=desk,
+        is_automatic=settings.switches.compact,
+    )
+    session.ladder.append(compacting)
+    session.on_heard.append(compacting.prepare)
+    return compacting
+
+
+def _crew(session: Session, settings: Settings, helpers: Helpers, noting: Noting | None) -> Crew:
+    fork, restorer, given = helpers.fork, helpers.restorer, settings.compaction
+    ask = partial(_summary, fork, given) if fork else None
+    ahead = (
+        _preparation(session, fork, helpers.background, given) if settings.switches.compact_prepare else None
+    )
+    crew = Crew(
+        summarise=ask,
+        preparation=ahead,
+        restore=partial(_restored, restorer, given),
+        carry=restorer.carry,
+        tasks=lambda: str(helpers.hands.board) if helpers.hands.board.tasks else "",
+        after=partial(_settle, session, helpers),
+    )
+    if noting is not None and settings.switches.notes_compact:
+        crew = replace(crew, notes=noting.draft, wait_for_notes=noting.wait)
+    if helpers.hooks is not None:
+        crew = replace(
+            crew,
+            before=partial(_allowed, session, helpers.hooks),
+            begun=partial(helpers.hooks.session_start, "compact"),
+        )
+    return crew
+
+
+async def _summary(fork: Fork, settings: CompactSettings, view: View, wish: Wish, facts: Facts) -> Draft:
+    part, span = Part(), wish.span
+    if span.first:
+        part = Part("from", view.items[span.first].record_id)
+    elif span.keeps_from is not None:
+        part = Part("up_to", view.items[span.keeps_from].record_id)
+    words = [one.text for one in facts.words]
+    return await summarise(view, fork, focus=wish.focus, words=words, settings=settings, part=part)
+
+
+def _preparation(
+    session: Session, fork: Fork | None, background: Background, settings: CompactSettings
+) -> Preparation | None:
+    if fork is None:
+        return None
+
+    async def make(view: View) -> Draft:
+        async with asyncio.timeout(settings.summary_seconds):
+            draft = await _summary(fork, settings, view, AUTOMATIC, Facts.of(view.records))
+        return replace(draft, covers=view.items[-1].record_id)
+
+    def failed(error: Exception) -> None:
+        then = past(session.view)
+        facts = replace(then, failures=then.failures + 1).as_json() | {"reason": str(error)}
+        clock = session.clock
+        background.record(Noted(id=clock.new_id(), at=clock.now(), kind=COMPACTION, facts=facts))
+
+    return Preparation(background, make, failed=failed)
+
+
+async def _restored(
+    restorer: Restorer, settings: CompactSettings, kept: Sequence[Item], tokens: int
+) -> Sequence[Fragment]:
+    return await restorer.fragments(kept, tokens=tokens, settings=settings)
+
+
+async def _allowed(session: Session, hooks: Hooks, wish: Wish) -> str | None:
+    said = await hooks.pre_compact(wish.trigger, wish.focus)
+    if said.blocked is not None:
+        session.tell(f"A PreCompact hook does not allow a compaction: {said.blocked}")
+        return None
+    return said.focus
+
+
+def _settle(session: Session, helpers: Helpers, done: Compaction) -> None:
+    """What no longer stands in view is unseen, the title stands behind the boundary again, hooks are told."""
+    helpers.restorer.settle()
+    helpers.background.record(*listed_again(session.view, session.clock))
+    if helpers.hooks is not None:
+        summary = "\n\n".join(block.text for block in done.record.summary if isinstance(block, Text))
+        helpers.background.start("hooks", helpers.hooks.post_compact(done.trigger, summary))
