@@ -1,0 +1,150 @@
+"""The update: what the fork is asked and allowed, and that the old notes outlive everything it does."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from nacre.errors import ProviderError, StoreError
+from nacre.layers.l3_notes.by_rule import by_rule
+from nacre.layers.l3_notes.configured import Form
+from nacre.layers.l3_notes.file import NotesFile, is_by_rule, marked, unmarked
+from nacre.layers.l3_notes.notes import NotesUnchangedError, directive, update
+from nacre.layers.l3_notes.policy import NotesSettings
+from nacre.layers.l3_notes.template import TEMPLATE, sections
+from nacre.loop.fork import Errand, Forked
+from nacre.messages.facts import Facts
+from nacre.messages.view import View
+from tests.layers.l3_notes.scenes import EditingFork, work
+
+VIEW = View.of(work(2))
+OLD = TEMPLATE.text + "\n- old step\n"
+Edit = Callable[[str], str]
+
+
+def added(line: str) -> Edit:
+    return lambda text: text + line + "\n"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> NotesFile:
+    return NotesFile.of(tmp_path)
+
+
+async def test_an_update_says_what_it_covers_and_leaves_the_form_intact(file: NotesFile) -> None:
+    """C13, C14: headings a model dropped come back; the file is whole and for the owner only."""
+    file.write(OLD)
+    fork = EditingFork(file, lambda text: text.replace("# Learnings\n", "") + "- new step\n")
+    done = await update(VIEW, file, fork=fork, form=Form())
+    assert done.covers == "e1"
+    assert file.read() == done.text
+    assert sections(done.text, TEMPLATE)[9].body == "- old step\n- new step"
+    assert "# Learnings\n" in done.text
+    assert file.path.stat().st_mode & 0o777 == 0o600
+    assert [one.name for one in file.path.parent.iterdir()] == ["summary.md"]
+
+
+async def test_the_fork_may_edit_that_one_file_and_knows_its_text(file: NotesFile) -> None:
+    """C14, F1: under its own name, on the view as it was, within its rounds."""
+    fork = EditingFork(file, added("- x"))
+    await update(VIEW, file, fork=fork, form=Form(), settings=NotesSettings(max_rounds=4))
+    (errand,) = fork.errands
+    assert errand.source == "session_memory"
+    assert errand.may is not None
+    assert (errand.may.tools, errand.may.writes_in) == ({"Edit", "Read"}, (file.path,))
+    assert (errand.max_rounds, errand.view, errand.knows) == (4, VIEW, (file.path,))
+    assert TEMPLATE.text.strip() in errand.directive
+    assert str(file.path) in errand.directive
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [lambda text: text, lambda text: "", lambda text: TEMPLATE.text, lambda text: "\n" + text],
+    ids=["nothing", "emptied", "bare", "blank lines only"],
+)
+@pytest.mark.parametrize("old", [OLD, "", marked(by_rule(Facts.of(work(1))))], ids=["model", "none", "rules"])
+async def test_a_fork_that_did_nothing_or_emptied_the_notes_leaves_the_old_ones(
+    file: NotesFile, edit: Edit, old: str
+) -> None:
+    file.write(old)
+    with pytest.raises(NotesUnchangedError):
+        await update(VIEW, file, fork=EditingFork(file, edit), form=Form())
+    assert file.read() == old
+
+
+async def test_a_fork_that_fails_half_way_leaves_the_old_notes(file: NotesFile) -> None:
+    file.write(OLD)
+
+    async def fork(errand: Errand) -> Forked:
+        file.write("half an edit")
+        raise ProviderError("gone")
+
+    with pytest.raises(ProviderError):
+        await update(VIEW, file, fork=fork, form=Form())
+    assert file.read() == OLD
+
+
+async def test_a_fork_that_is_cancelled_leaves_the_old_notes(file: NotesFile) -> None:
+    file.write(OLD)
+    began = asyncio.Event()
+
+    async def fork(errand: Errand) -> Forked:
+        file.write("half an edit")
+        began.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    running = asyncio.create_task(update(VIEW, file, fork=fork, form=Form()))
+    await began.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert file.read() == OLD
+
+
+async def test_what_rules_wrote_is_not_edited_but_written_anew(file: NotesFile) -> None:
+    """C17: it would cost more to quote it than to leave it; what was done rides in the directive."""
+    facts = Facts.of(work(2))
+    file.write(marked(by_rule(facts)))
+    fork = EditingFork(file, added("- x"))
+    done = await update(VIEW, file, fork=fork, form=Form(), since=facts)
+    assert [one.body for one in sections(done.text, TEMPLATE) if one.body] == ["- x"]
+    assert "make step1" in fork.errands[0].directive
+    assert not is_by_rule(file.read())
+
+
+def test_long_sections_are_to_be_condensed_and_short_ones_are_not_mentioned(file: NotesFile) -> None:
+    """C15."""
+    long = TEMPLATE.text + "x" * 9_000
+    asked = directive(file, long, form=Form())
+    assert "- # Worklog: about 2,250 tokens" in asked
+    assert "condensed" not in directive(file, OLD, form=Form())
+
+
+def test_a_persons_prompt_gets_what_it_asks_for_and_is_told_what_to_condense(file: NotesFile) -> None:
+    """C13: one pass; both spellings; what it does not ask for it does not get, but for budgets."""
+    form = Form(prompt="Edit {{notesPath}}:\n{{currentNotes}}\n{{other}}")
+    notes = TEMPLATE.text + "{{path}} $1\n"
+    assert directive(file, notes, form=form) == f"Edit {file.path}:\n{notes.strip()}\n{{{{other}}}}"
+    assert "# Worklog: about" in directive(file, TEMPLATE.text + "x" * 9_000, form=form)
+
+
+def test_what_rules_wrote_is_known_until_somebody_changes_it() -> None:
+    text = marked("a\n\nb\n")
+    assert is_by_rule(text)
+    assert not is_by_rule(text.replace("b", "c"))
+    assert not is_by_rule("a\n\nb\n")
+    assert unmarked(text).strip() == "a\n\nb"
+
+
+def test_a_link_in_the_place_of_the_notes_is_not_followed(tmp_path: Path) -> None:
+    """F3: whoever may write one file must not reach another through it."""
+    file = NotesFile.of(tmp_path)
+    file.path.parent.mkdir()
+    (tmp_path / "other.md").write_text("secret", encoding="utf-8")
+    file.path.symlink_to(tmp_path / "other.md")
+    with pytest.raises(StoreError):
+        file.read()

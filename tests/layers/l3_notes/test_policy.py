@@ -1,0 +1,95 @@
+"""When notes are due, and how long they may be."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nacre.layers.l3_notes.budget import injected, sizes, too_long
+from nacre.layers.l3_notes.policy import Moment, NotesSettings, due, is_wanted
+from nacre.layers.l3_notes.template import TEMPLATE, Section, written
+from nacre.messages.tokens import estimate_text
+
+SMALL = NotesSettings(section_tokens=200, total_tokens=1_000)
+
+
+@pytest.mark.parametrize(
+    ("moment", "is_due"),
+    [
+        (Moment(tokens=9_999), False),
+        (Moment(tokens=10_000), True),
+        (Moment(tokens=10_000, is_pause=False), True),
+        (Moment(tokens=14_999, since_tokens=10_000, calls=9), False),
+        (Moment(tokens=15_000, since_tokens=10_000), True),
+        (Moment(tokens=15_000, since_tokens=10_000, calls=2, is_pause=False), False),
+        (Moment(tokens=15_000, since_tokens=10_000, calls=3, is_pause=False), True),
+        (Moment(tokens=90_000, since_tokens=10_000, calls=9, is_running=True), False),
+        (Moment(tokens=90_000, since_tokens=10_000, calls=9, failures=2), True),
+        (Moment(tokens=90_000, since_tokens=10_000, calls=9, failures=3), False),
+        (Moment(tokens=90_000, failures=3), False),
+        (Moment(tokens=8_000, since_tokens=3_000), True),
+    ],
+)
+def test_notes_are_due_by_growth_and_a_pause_or_enough_calls(moment: Moment, is_due: bool) -> None:
+    """C14, F5: at 10,000; then 5,000 more and (3 calls or a reply without); never two; 3 failures."""
+    assert due(moment) is is_due
+
+
+def test_nobody_keeps_notes_where_nothing_is_compacted_unless_told_to() -> None:
+    """C14."""
+    assert is_wanted(switch=True, compacts=True)
+    assert not is_wanted(switch=False, compacts=True)
+    assert not is_wanted(switch=True, compacts=False)
+    assert is_wanted(switch=True, compacts=False, settings=NotesSettings(always=True))
+
+
+def notes_with(**lines: int) -> str:
+    """Notes whose named sections have so many lines of ten tokens."""
+    bodies = {name.replace("_", " "): "\n".join(["x" * 39] * count) for name, count in lines.items()}
+    return written(
+        [Section(one.heading, one.description, bodies.get(one.name, "")) for one in TEMPLATE.sections]
+    )
+
+
+def test_sections_over_their_budget_are_named_largest_first() -> None:
+    """C15."""
+    text = notes_with(worklog=25, learnings=30, workflow=20)
+    assert sizes(text, TEMPLATE)["# Worklog"] == 250
+    assert too_long(text, TEMPLATE, SMALL) == {"# Learnings": 300, "# Worklog": 250}
+    assert too_long(notes_with(worklog=20), TEMPLATE, SMALL) == {}
+
+
+def test_where_only_all_together_are_too_long_the_larger_ones_give() -> None:
+    """C15."""
+    names = ("worklog", "learnings", "workflow", "current_state", "key_results", "task_specification")
+    text = notes_with(**dict.fromkeys(names, 18), session_title=1)
+    assert sorted(too_long(text, TEMPLATE, SMALL).values()) == [180] * 6
+
+
+def test_what_is_shown_is_cut_at_a_line_and_says_where_the_rest_is() -> None:
+    """C15: empty sections and descriptions say nothing to who reads on."""
+    shown = injected(notes_with(worklog=25, session_title=1), TEMPLATE, SMALL, where="/s/summary.md")
+    title, _, log = shown.partition("\n\n")
+    assert title == "# Session Title\n" + "x" * 39
+    assert log.split("\n") == ["# Worklog", *["x" * 39] * 16, "[Cut here: 9 more lines in /s/summary.md.]"]
+
+
+def test_one_line_longer_than_the_budget_is_cut_inside() -> None:
+    shown = injected(TEMPLATE.text + "é" * 5_000, TEMPLATE, SMALL)
+    assert estimate_text(shown) <= 210
+    assert shown.startswith("# Worklog\néééé")
+    assert shown.endswith("é\n[Cut here: 1 more line.]")
+
+
+@given(counts=st.lists(st.integers(0, 120), min_size=10, max_size=10))
+def test_what_is_shown_always_fits(counts: list[int]) -> None:
+    """C15: each section, and all of them; short ones are not cut for the long ones' sake."""
+    names = [one.name.replace(" ", "_") for one in TEMPLATE.sections]
+    text = notes_with(**dict(zip(names, counts, strict=True)))
+    shown = injected(text, TEMPLATE, SMALL)
+    assert estimate_text(shown) <= SMALL.total_tokens
+    for part in shown.split("\n\n") if shown else []:
+        assert estimate_text(part) <= SMALL.section_tokens + 12
+    if sum(counts) * 10 <= 900:
+        assert all(("[Cut" in shown) == (max(counts) > 20) for _ in counts)
