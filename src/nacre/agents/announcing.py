@@ -10,15 +10,25 @@ from pathlib import Path
 
 from nacre.agents.riding import Extra
 from nacre.agents.session import OPENING
-from nacre.memory.instructions import InstructionFile, Instructions, changed_since, digests, touched
+from nacre.memory.instructions import (
+    InstructionFile,
+    Instructions,
+    changed_since,
+    digests,
+    reload,
+    taken_up,
+    touched,
+)
 from nacre.memory.opening import render_changes, render_later
 from nacre.messages.blocks import JsonObject, ToolResult
-from nacre.messages.records import Said
+from nacre.messages.records import Noted, Said
 from nacre.messages.view import View
 from nacre.tools.workspace import Workspace
 
 INSTRUCTIONS = "instructions"
 """The kind of note that says which instructions the model was told, in which version."""
+WHOLE = "whole"
+"""The fact of such a note that says that nothing told before it is seen any more (C21)."""
 
 
 class Announcer:
@@ -28,18 +38,24 @@ class Announcer:
         self._opening = self._now = instructions
         self._workspace = workspace
         self._looked_at: set[Path] = set()
-        self._told = _told_in(view)
+        self._told = told_in(view.noted(INSTRUCTIONS))
         """Digests by path."""
 
     async def beside(self, said: Said, view: View) -> Sequence[Extra]:
         """What touched files bring along goes with results; what changed on disk with a person's words."""
-        self._told = _told_in(view)
+        self._told = told_in(view.noted(INSTRUCTIONS))
         if any(isinstance(block, ToolResult) for block in said.blocks):
             return await self._arrived()
         if view.last_noted(OPENING) is None:
             files = self._opening.all_files
             return [self._noted(files)] if files else []
         return await self._changed()
+
+    async def again(self, view: View) -> Instructions:
+        """All that counts by now, read again from disk, also what an earlier process told (C21)."""
+        told = [Path(path) for path, digest in told_in(view.noted(INSTRUCTIONS)).items() if digest]
+        self._now = await asyncio.to_thread(lambda: reload(taken_up(self._now, told)))
+        return self._now
 
     async def _arrived(self) -> list[Extra]:
         paths = [path for path in self._workspace.recently_seen() if path not in self._looked_at]
@@ -87,10 +103,12 @@ class Announcer:
         return Extra(kind=INSTRUCTIONS, text=text, facts=facts, notice=notice)
 
 
-def _told_in(view: View) -> dict[str, str]:
+def told_in(notes: Iterable[Noted]) -> dict[str, str]:
+    """Digests by path of what such notes say was told."""
     told: dict[str, str] = {}
-    for note in view.noted(INSTRUCTIONS):
-        told |= _as_told(note.fact("files"))
+    for note in notes:
+        now = _as_told(note.fact("files"))
+        told = now if note.fact(WHOLE) is True else told | now
     return told
 
 

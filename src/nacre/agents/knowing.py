@@ -165,7 +165,7 @@ async def _with_memories(
 
 async def _told(known: Known, settings: Settings, clock: Clock, *, leaves: bool) -> Known:
     """What the model is told of the memories, and what it may do with them."""
-    memory, team, users, given = known.memory, known.team, known.users, settings.memory
+    memory, team, given = known.memory, known.team, settings.memory
     assert memory is not None, "there is a memory to tell about"
     is_read_only = not known.session
     mode = ManualMode(
@@ -174,15 +174,6 @@ async def _told(known: Known, settings: Settings, clock: Clock, *, leaves: bool)
         is_read_only=is_read_only,
         extra_guidelines=given.extra_guidelines or "",
     )
-    facts = MemoryFacts(
-        directory=memory.location.directory,
-        is_read_only=is_read_only,
-        has_index=given.index,
-        user_directory=users.location.directory if users else None,
-        team_directory=team.location.directory if team else None,
-    )
-    stays = known.stays if leaves else StaysHere()
-    indexes = [await _index(one, stays) for one in (memory, team, users)]
     tools = (
         daily_tools(memory, session=known.session, clock=clock, origin_of=known.witness.origin_of)
         if mode.form == "daily"
@@ -192,8 +183,25 @@ async def _told(known: Known, settings: Settings, clock: Clock, *, leaves: bool)
         known,
         tools=[one for one in tools if one.read_only or not is_read_only],
         manual=manual(mode),
-        context=render_context(known.instructions, indexes[0], indexes[1], facts, user_index_text=indexes[2]),
+        context=await context_of(known, settings, leaves=leaves),
     )
+
+
+async def context_of(known: Known, settings: Settings, *, leaves: bool) -> str:
+    """What the model is told of instructions and memory, with the indexes as they are now (M25, C21)."""
+    memory, team, users = known.memory, known.team, known.users
+    if memory is None:
+        return render_context(known.instructions)
+    facts = MemoryFacts(
+        directory=memory.location.directory,
+        is_read_only=not known.session,
+        has_index=settings.memory.index,
+        user_directory=users.location.directory if users else None,
+        team_directory=team.location.directory if team else None,
+    )
+    stays = known.stays if leaves else StaysHere()
+    indexes = [await _index(one, stays) for one in (memory, team, users)]
+    return render_context(known.instructions, indexes[0], indexes[1], facts, user_index_text=indexes[2])
 
 
 async def _index(memory: Memory | None, stays: StaysHere) -> str:

@@ -6,12 +6,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from nacre.cache.rules import cost, profile
-from nacre.messages.records import Noted, Record, Said
+from nacre.messages.blocks import Json, JsonObject
+from nacre.messages.records import Compacted, Noted, Record, Said
 from nacre.messages.usage import Usage
 
 NO_USAGE = Usage()
 SIDE_QUERY = "side_query"
 """The kind of note that says what a question beside the conversation cost."""
+METER = "meter"
+"""The kind of note that says what all before a compaction cost, for whoever reads only from there on (T9)."""
 KEEP_WARM = "keep_warm"
 """The purpose of such a question that asks nothing: it keeps the provider's cache from expiring (C8b)."""
 
@@ -31,15 +34,23 @@ class Meter:
 
     @staticmethod
     def of(records: Iterable[Record]) -> Meter:
-        """What a loaded transcript has cost; a reply split over several records counts once, by its last."""
+        """What a loaded transcript has cost; a reply split over several records counts once, by its last.
+
+        What a compaction carries counts in place of everything before it, so that it makes no difference how
+        much of that was read.
+        """
+        meter = Meter()
         replies: dict[str, Said] = {}
         aside: list[Noted] = []
         for record in records:
-            if isinstance(record, Said) and record.reply and record.reply.usage:
+            if isinstance(record, Compacted) and (carried := _carried(record)) is not None:
+                meter = carried
+                replies.clear()
+                aside.clear()
+            elif isinstance(record, Said) and record.reply and record.reply.usage:
                 replies[record.reply.id or record.id] = record
             elif isinstance(record, Noted) and record.kind == SIDE_QUERY:
                 aside.append(record)
-        meter = Meter()
         for said in replies.values():
             if said.reply and said.reply.usage:
                 meter = meter.after(said.reply.usage, said.reply.model or "")
@@ -58,3 +69,39 @@ class Meter:
             refreshes=self.refreshes + (purpose == KEEP_WARM),
             refresh_usd=self.refresh_usd + (price or 0.0) * (purpose == KEEP_WARM),
         )
+
+    def as_json(self) -> JsonObject:
+        """For a note in the log."""
+        return {
+            "requests": self.requests,
+            "usage": {**self.usage.as_json()},
+            "cost_usd": self.cost_usd,
+            "unpriced": self.unpriced,
+            "refreshes": self.refreshes,
+            "refresh_usd": self.refresh_usd,
+        }
+
+    @staticmethod
+    def of_json(written: JsonObject) -> Meter:
+        """From such a note; what is no number counts as none."""
+        return Meter(
+            requests=_count(written.get("requests")),
+            usage=Usage.of_json(written.get("usage")),
+            cost_usd=_money(written.get("cost_usd")),
+            unpriced=_count(written.get("unpriced")),
+            refreshes=_count(written.get("refreshes")),
+            refresh_usd=_money(written.get("refresh_usd")),
+        )
+
+
+def _carried(record: Compacted) -> Meter | None:
+    found = [note for note in record.carries if note.kind == METER]
+    return Meter.of_json(found[-1].facts) if found else None
+
+
+def _count(value: Json) -> int:
+    return value if type(value) is int else 0
+
+
+def _money(value: Json) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from nacre import prompts
 from nacre.agents.announcing import INSTRUCTIONS
 from nacre.agents.dating import DAY
 from nacre.agents.recalled import RECALLED
@@ -13,7 +14,7 @@ from nacre.agents.riding import INSIDE, RECORD, digest
 from nacre.agents.savings import kept_out
 from nacre.agents.session import OPENING
 from nacre.agents.workplace import ENVIRONMENT
-from nacre.memory.opening import memory_part
+from nacre.memory.opening import AGAIN_BEGINS, memory_part
 from nacre.messages.blocks import Text, Thinking, ToolCall, ToolResult
 from nacre.messages.pairing import Item, Part
 from nacre.messages.records import Compacted, Noted, Said
@@ -38,6 +39,7 @@ KINDS = (
 """In the order people read them; `notes` is there for the layer that will fill it."""
 _RIDING = {INSTRUCTIONS: "instructions", RECALLED: "memory", DAY: "surroundings"}
 """By the kind of note about words that ride with a message."""
+RESTORED_OPENING = prompts.load(__package__, "restored_opening")
 _OFFLOADED = ("offload", "duplicate", "reread")
 _SURROUNDINGS = ENVIRONMENT.partition("{{")[0]
 """How what is said about the surroundings begins."""
@@ -114,10 +116,10 @@ class _Filing:
 def _filed(item: Item, part: Part, filing: _Filing) -> Iterator[tuple[str, int]]:
     """A part's tokens under what it is; some hold more than one kind."""
     match part.block:
-        case Text(text) if item.record_id in filing.openings:
+        case Text(text) if _is_opening(item, text, filing):
             yield from opening_parts(text).items()
-        case Text():
-            yield _words(item, filing), part.tokens
+        case Text(text):
+            yield _words(item, text, filing), part.tokens
         case Thinking():
             yield "thinking", part.tokens
         case ToolCall():
@@ -130,9 +132,16 @@ def _filed(item: Item, part: Part, filing: _Filing) -> Iterator[tuple[str, int]]
             yield "other", part.tokens
 
 
-def _words(item: Item, filing: _Filing) -> str:
+def _is_opening(item: Item, text: str, filing: _Filing) -> bool:
+    """What stands ahead of the conversation; a summary holds it beside other things (C21)."""
     if item.record_id in filing.summaries:
-        return "summary"
+        return text.startswith(RESTORED_OPENING)
+    return item.record_id in filing.openings
+
+
+def _words(item: Item, text: str, filing: _Filing) -> str:
+    if item.record_id in filing.summaries:
+        return "instructions" if text.startswith(AGAIN_BEGINS) else "summary"
     usual = "assistant_text" if item.role == "assistant" else "user_text"
     return filing.riding.get(item.record_id, usual)
 

@@ -23,6 +23,8 @@ from nacre.memory.instruction_files import (
     rule_files,
 )
 
+NAMES = frozenset({"CLAUDE.md", "AGENTS.md", "CLAUDE.local.md"})
+"""What instructions files of a folder are called."""
 OTHER_PEOPLES = frozenset({".git", ".venv", "node_modules", "site-packages", "venv"})
 """Folders of installed code: its authors' instructions are not the person's and never load by themselves."""
 
@@ -41,6 +43,7 @@ __all__ = [
     "nested_for",
     "reload",
     "scoped_for",
+    "taken_up",
     "touched",
 ]
 
@@ -136,6 +139,17 @@ def scoped_for(instructions: Instructions, paths: Iterable[Path]) -> Arrival:
     return _activate(instructions, active) if active else Arrival((), instructions)
 
 
+def taken_up(instructions: Instructions, told: Iterable[Path]) -> Instructions:
+    """With what else was told in an earlier process: files of folders, and rules in force since (C21)."""
+    known = {file.path for file in instructions.all_files}
+    missing = [path for path in told if path not in known]
+    for path in missing:
+        if (folder := _folder_of(path)) is not None:
+            instructions = nested_for(instructions, folder / path.name).instructions
+    active = {rule: None for rule in instructions.waiting if rule.path in missing}
+    return _activate(instructions, active).instructions if active else instructions
+
+
 def reload(instructions: Instructions) -> Instructions:
     """The same instructions read again from disk, with the rules and folders that had come in since (C21)."""
     fresh = load_instructions(instructions.paths)
@@ -217,7 +231,8 @@ def _open_folders(instructions: Instructions, folders: tuple[Path, ...], *, beca
 
 
 def _activate(
-    instructions: Instructions, active: dict[ScopedRule, Path | None] | dict[ScopedRule, Path]
+    instructions: Instructions,
+    active: dict[ScopedRule, Path | None] | dict[ScopedRule, Path] | dict[ScopedRule, None],
 ) -> Arrival:
     gathering = Gathering(instructions.paths, instructions.all_files)
     for rule, path in active.items():
@@ -249,6 +264,14 @@ def _settled(
         outside=tuple(dict.fromkeys((*instructions.outside, *gathering.outside))),
         skipped=tuple(Skipped(path, why) for path, why in skipped.items()),
     )
+
+
+def _folder_of(path: Path) -> Path | None:
+    """The folder that an instructions file belongs to; none for one that another file includes."""
+    place = next((up for up in path.parents if up.name == ".claude"), None)
+    if place is not None:
+        return place.parent
+    return path.parent if path.name in NAMES else None
 
 
 def _as_before(file: InstructionFile, because: dict[Path, Path | None]) -> InstructionFile:

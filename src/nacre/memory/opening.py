@@ -25,6 +25,7 @@ EMPTY_INDEX = "(empty: nothing has been saved yet)"
 
 _CONTEXT = prompts.load(__package__, "context")
 _LATER = prompts.load(__package__, "context_later")
+_AGAIN = prompts.load(__package__, "context_again")
 _CHANGED = prompts.load(__package__, "context_changed")
 _FILE = prompts.load(__package__, "context_file")
 _LEFT_OUT = prompts.load(__package__, "context_left_out")
@@ -36,6 +37,8 @@ _TEAM = prompts.load(__package__, "memory_team")
 _TRANSCRIPTS = prompts.load(__package__, "memory_transcripts")
 _INDEX = prompts.load(__package__, "memory_index")
 
+AGAIN_BEGINS = _AGAIN.partition("{{")[0]
+"""How the block begins that a compaction gets back."""
 _MEMORY_BEGINS = _WRITABLE.partition("{{")[0]
 _FILE_ENDS, _CONTEXT_ENDS = _FILE.rpartition("}}")[2], _CONTEXT.rpartition("}}")[2]
 """By which the parts of the block are told apart again."""
@@ -117,6 +120,12 @@ def render_later(files: Sequence[InstructionFile]) -> str:
     """What touched files brought along, for the tail of the conversation; empty when nothing did."""
     parts = _instructions(files, MAX_LATER_CHARS)
     return prompts.render(_LATER, body="\n\n".join(parts)) if parts else ""
+
+
+def render_again(files: Sequence[InstructionFile]) -> str:
+    """What touched files had brought along before a compaction; empty when nothing had (C21)."""
+    parts = _instructions(files, MAX_LATER_CHARS)
+    return prompts.render(_AGAIN, body="\n\n".join(parts)) if parts else ""
 
 
 def render_changes(changes: Changes) -> str:

@@ -53,6 +53,13 @@ SYNTHETIC_MODEL = "<synthetic>"
 """The model name Claude Code gives to replies it wrote itself: API errors, interruptions."""
 
 
+FOREIGN = "foreign/"
+"""How the kind of a note begins that holds a line of another program; its type follows."""
+OUR_TYPES = frozenset({"user", "assistant", "system", "attachment", "content-replacement", "nacre"})
+TOLD_OTHERS = ("durationMs", "preCompactDiscoveredTools", "lastSummarizedUuid")
+"""What of a compaction's `extra` other readers look for in its metadata, too (C22)."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Envelope:
     """What every message line of a session repeats."""
@@ -78,6 +85,8 @@ def encode(record: Record, *, envelope: Envelope, parent: str | None) -> bytes:
             lines = [_span(record, envelope)]
         case Undone(target=target):
             lines = [{**_decision(record, "nacre", envelope), "kind": "undone", "target": target}]
+        case Noted(kind=kind, facts=facts) if _is_as_it_came(kind, facts):
+            lines = [facts]
         case Noted(kind=kind, facts=facts):
             lines = [{**_decision(record, "nacre", envelope), "kind": kind, "facts": facts}]
         case _:
@@ -120,6 +129,12 @@ def aside_of(line: JsonObject) -> Aside | None:
     ):
         return "display"
     return None
+
+
+def _is_as_it_came(kind: str, facts: JsonObject) -> bool:
+    """Whether a note is a line of another program, such as a title, which that one must find again."""
+    name = kind.removeprefix(FOREIGN)
+    return name != kind and facts.get("type") == name and name not in OUR_TYPES and "uuid" not in facts
 
 
 def _said(said: Said, envelope: Envelope, parent: str | None) -> JsonObject:
@@ -275,6 +290,7 @@ def _boundary_and_summary(record: Compacted, envelope: Envelope, parent: str | N
     metadata: JsonObject = {"trigger": record.trigger, "preTokens": record.pre_tokens}
     if record.post_tokens is not None:
         metadata["postTokens"] = record.post_tokens
+    metadata |= {name: record.extra[name] for name in TOLD_OTHERS if name in record.extra}
     if record.keeps_from is not None:
         metadata["preservedSegment"] = {
             "headUuid": record.keeps_from,

@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import os
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -87,6 +87,11 @@ class Workspace:
     def recently_seen(self) -> list[Path]:
         """Files the model has read or written, newest first."""
         return list(reversed(self._seen))
+
+    def forget(self, paths: Iterable[Path]) -> None:
+        """The model no longer sees what it knew of these files: they must be read again before a change."""
+        for path in paths:
+            self._seen.pop(path, None)
 
     def clone(self) -> Workspace:
         """The same knowledge for a fork; what one of the two learns later the other does not know."""
