@@ -2,77 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from nacre.clock import Clock
 from nacre.errors import ToolError
-from nacre.layers.l4_compact.snip import NUMBERED, TAG, Choice, choose, last_snip, next_number, snip
+from nacre.layers.l4_compact.snip import Choice, choose, last_snip, next_number, snip
 from nacre.layers.l4_compact.tools import Scissors, snip_tool
-from nacre.messages.blocks import Block, JsonObject, Text, Thinking, ToolCall, ToolResult
-from nacre.messages.jsonl import Envelope, chained_id, decode, encode
-from nacre.messages.records import Compacted, Noted, Record, ReplyFacts, Said, Undone
+from nacre.messages.blocks import JsonObject, Text, ToolCall, ToolResult
+from nacre.messages.records import Compacted, Noted, Undone
 from nacre.messages.transcript import Transcript
 from nacre.messages.view import View
 from nacre.testing import FrozenClock
-
-START = datetime(2026, 1, 1, tzinfo=UTC)
-
-
-def said(name: str, role: str, *blocks: Block, meta: bool = False) -> Said:
-    reply = ReplyFacts(id=f"m-{name}") if role == "assistant" else None
-    at = START + timedelta(seconds=1)
-    return Said(id=name, at=at, role=role, blocks=blocks, meta=meta, reply=reply)  # type: ignore[arg-type]
-
-
-def numbered(one: Said, number: int) -> list[Record]:
-    tag = said(f"{one.id}-tag", "user", Text(TAG.format(number=number)), meta=True)
-    facts: JsonObject = {"number": number, "message": one.id, "record": tag.id}
-    return [one, tag, Noted(id=f"{one.id}-n", at=START, kind=NUMBERED, facts=facts)]
-
-
-def turn(n: int, first: int, *, rounds: int = 2, thinking: bool = False) -> list[Record]:
-    """A person's words, so many calls with results, a closing reply; numbered from `first` on."""
-    records = numbered(said(f"u{n}", "user", Text(f"question {n}")), first)
-    for i in range(rounds):
-        thought: tuple[Block, ...] = (Thinking("hm", "signed"),) if thinking else ()
-        call = ToolCall(f"c{n}.{i}", "Bash", {"n": i})
-        result = ToolResult(call.id, (Text(f"result {n}.{i} " * 100),))
-        records.append(said(f"a{n}.{i}", "assistant", *thought, Text("let me see"), call))
-        records += numbered(said(f"r{n}.{i}", "user", result), first + 1 + i)
-    return [*records, said(f"end{n}", "assistant", Text(f"answer {n}"))]
-
-
-def talk(turns: int, **given: bool) -> list[Record]:
-    """So many whole turns of two rounds, numbered 1 to 3, 4 to 6 …, and a question at the end."""
-    records = [record for n in range(turns) for record in turn(n, 3 * n + 1, **given)]
-    return [*records, *numbered(said("now", "user", Text("and now?")), 3 * turns + 1)]
+from tests.layers.l4_compact.turns import START, is_valid, numbered, on_disk, said, talk
 
 
 def snipped(view: View, *numbers: int, clock: Clock | None = None) -> View:
     return view.after(*snip(view, choose(view, numbers), clock or FrozenClock()).records)
-
-
-def is_valid(messages: Sequence[JsonObject]) -> bool:
-    """T6: roles alternate from the user's on, and every call has its result in the next message."""
-    roles = [message["role"] for message in messages]
-    in_turn = roles == ["user", "assistant"] * (len(roles) // 2) + ["user"] * (len(roles) % 2)
-    paired = all(
-        _ids(one, "id") == _ids(after, "tool_use_id")
-        for one, after in zip(messages, [*messages[1:], {}], strict=True)
-        if one["role"] == "assistant"
-    )
-    return in_turn and roles[-1] == "user" and paired
-
-
-def _ids(message: JsonObject, name: str) -> list[object]:
-    content = message.get("content")
-    blocks = content if isinstance(content, list) else []
-    return sorted(str(one[name]) for one in blocks if isinstance(one, dict) and name in one)
 
 
 def test_a_named_result_goes_with_the_reply_that_asked_for_it_and_with_its_number() -> None:
@@ -180,15 +127,6 @@ async def test_the_tool_without_a_session_says_so() -> None:
         await snip_tool(Scissors()).call({"messages": [1], "reason": "old"})
 
 
-def _on_disk(records: Sequence[Record]) -> list[Record]:
-    envelope = Envelope(session_id="s", cwd="/w")
-    parent, written = None, b""
-    for record in records:
-        written += encode(record, envelope=envelope, parent=parent)
-        parent = chained_id(record) or parent
-    return decode(written.splitlines(keepends=True), session_id="s").records
-
-
 @given(st.lists(st.lists(st.integers(0, 17), max_size=5), max_size=5), st.booleans(), st.data())
 def test_any_snips_leave_a_valid_conversation_that_replays(
     snips: list[list[int]], thinking: bool, data: st.DataObject
@@ -210,4 +148,4 @@ def test_any_snips_leave_a_valid_conversation_that_replays(
         {"type": "text", "text": "[message 16]"},
     ]
     assert Transcript(view.records).view == view
-    assert View.of(_on_disk(view.records)) == view
+    assert View.of(on_disk(view.records)) == view
