@@ -26,8 +26,8 @@ from nacre.messages.tokens import estimate_text
 from nacre.messages.view import View, live_records
 
 BY_RULE = Draft(kind="rules")
-MANUAL_TAIL_SHARE = 0.25
-"""Of the view: a person who asks for it in a short conversation wants that shorter, too."""
+SHRUNK_TAIL_SHARE = 0.25
+"""Of a view that must get smaller although it seems to fit."""
 ROUND_SHARE = 0.25
 """Of the room: a last round that takes more has its largest results moved to disk."""
 
@@ -41,6 +41,8 @@ class _Case:
     facts: Facts
     tokens: int
     began: float
+    must_shrink: bool = False
+    """Whatever the window says: a person asked for it, or the provider found it too long."""
 
 
 @dataclass(eq=False)
@@ -64,7 +66,8 @@ class Compacting:
         """The records of a compaction; none while one is being prepared and there is room until it is."""
         if _can_wait(pressure) and self._is_better_later(view):
             return ()
-        done = await self._compacted(view, AUTOMATIC, tokens=pressure.tokens)
+        is_refused = pressure.overflow is not None
+        done = await self._compacted(view, AUTOMATIC, tokens=pressure.tokens, must_shrink=is_refused)
         if done is None:
             return ()
         self.session.tell(done.line)
@@ -73,12 +76,13 @@ class Compacting:
 
     async def compact(self, wish: Wish) -> Compaction:
         """Do it now because a person asks; raises `NothingToCompact` where that would gain nothing."""
-        view = self.session.view
-        wish = replace(wish, trigger="manual")
-        done = await self._compacted(view, wish, tokens=self.session.tokens) if len(view.items) > 1 else None
+        session, wish = self.session, replace(wish, trigger="manual")
+        done = None
+        if len(session.view.items) > 1:
+            done = await self._compacted(session.view, wish, tokens=session.tokens, must_shrink=True)
         if done is None:
             raise NothingToCompact("nothing was compacted: it would not make the conversation smaller")
-        await self.session.transcript.append(*done.records)
+        await session.transcript.append(*done.records)
         self.crew.after(done)
         return done
 
@@ -101,7 +105,9 @@ class Compacting:
         is_barred = past(view).is_barred(self.settings)
         return self.crew.summarise is not None and not is_barred and self.crew.notes(view) is None
 
-    async def _compacted(self, view: View, wish: Wish, *, tokens: int) -> Compaction | None:
+    async def _compacted(
+        self, view: View, wish: Wish, *, tokens: int, must_shrink: bool
+    ) -> Compaction | None:
         began = self.session.clock.seconds()
         focus = await self.crew.before(wish)
         if focus is None:
@@ -112,11 +118,14 @@ class Compacting:
             facts=Facts.of(view.records),
             tokens=tokens,
             began=began,
+            must_shrink=must_shrink,
         )
         done: Compaction | None = None
         async for draft, then in self._drafts(case):
             done = await self._put(case, draft, then) or done
             if done is not None and done.after < self.session.thresholds.autocompact:
+                if wish.trigger == "auto" and then.refills == self.settings.thrash_turns:
+                    self.session.tell(self._thrashing(view))
                 break
         return done
 
@@ -137,10 +146,7 @@ class Compacting:
                 self.session.tell(_failed(error, then, settings))
             else:
                 yield draft, then.compacted_now(settings, by_model=True)
-        last = then.compacted_now(settings, by_model=False)
-        if last.refills == settings.thrash_turns and wish.trigger == "auto":
-            self.session.tell(self._thrashing(case.view))
-        yield BY_RULE, last
+        yield BY_RULE, then.compacted_now(settings, by_model=False)
 
     async def _at_hand(self, case: _Case) -> Draft | None:
         """A draft that costs nothing now: made ahead, or the notes; waited for where nothing else is left."""
@@ -201,9 +207,10 @@ class Compacting:
         session, settings = self.session, self.settings
         ratio, threshold = session.calibration.ratio, session.thresholds.autocompact
         space = room(threshold=threshold, base=session.base.tokens, ratio=ratio, settings=settings)
-        if case.wish.trigger == "manual":
-            tail = int(case.view.estimate * MANUAL_TAIL_SHARE)
+        if case.must_shrink:
+            tail = int(case.view.estimate * SHRUNK_TAIL_SHARE)
             settings = replace(settings, tail_tokens=min(settings.tail_tokens, tail))
+            space = min(space, int(case.view.estimate * settings.room_share))
         opening = estimate_text(session.base.opening)
         return Terms(
             room=max(0, space - opening), settings=settings, span=case.wish.span, where=self.desk.where
