@@ -149,9 +149,7 @@ class Collapsing:
         except (SummaryRejected, ProviderError) as error:
             self._failures += 1
             if not self._asks_model:
-                session.tell(
-                    f"Summaries of finished work failed {self._failures} times ({error}); rules do it now."
-                )
+                session.tell(_gave_up(self._failures, error))
             return self._told_by_rule(view, span)
         self._failures = 0
         return Staged(id=session.clock.new_id(), span=span, text=text)
@@ -229,6 +227,10 @@ def join_collapsing(
 
 def _may_rewrite(pressure: Pressure) -> bool:
     return pressure.starts_turn or not pressure.profile.binds_thinking
+
+
+def _gave_up(times: int, error: Exception) -> str:
+    return f"Summaries of finished work failed {times} times ({error}); rules do it from now on."
 
 
 def _told(chosen: Sequence[Staged]) -> str:

@@ -12,6 +12,7 @@ from nacre import prompts
 from nacre.agents.agent import Agent
 from nacre.agents.background import Background
 from nacre.agents.compacting import Compacting
+from nacre.agents.collapsing import join_collapsing
 from nacre.agents.compacting_join import Helpers, join_compacting
 from nacre.agents.forking import Forker, join_forks
 from nacre.agents.hands import Hands, take_up
@@ -132,6 +133,7 @@ async def open_agent(
             hooks=hooks,
             fork=None if provider.name == EMBEDDED else forker,
         )
+        join_collapsing(talk, settings, helpers.background, helpers.fork)
         compacting = join_compacting(talk, settings, helpers)
         stack.push_async_callback(agent.cancel)
         told = _told(opened, hands, known)
