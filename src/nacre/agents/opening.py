@@ -11,8 +11,8 @@ from pathlib import Path
 from nacre import prompts
 from nacre.agents.agent import Agent
 from nacre.agents.background import Background
-from nacre.agents.compacting import Compacting
 from nacre.agents.collapsing import join_collapsing
+from nacre.agents.compacting import Compacting
 from nacre.agents.compacting_join import Helpers, join_compacting
 from nacre.agents.forking import Forker, join_forks
 from nacre.agents.hands import Hands, take_up
