@@ -186,12 +186,13 @@ class _Fold:
         if isinstance(record, Said) and record.aside is None:
             self.entries.append((record.id, (record,)))
         elif isinstance(record, Compacted):
-            start = self._position(record.first, default=0)
+            first = self._position(record.first, default=-1)
+            start = max(0, first)
             end = max(start, self._position(record.keeps_from, default=len(self.entries)))
             shown = carried(record)
             if shown is not None:
                 sources: tuple[Source, ...] = (shown,)
-            elif record.first is None:
+            elif first < 0:
                 sources = ()
             else:
                 # A part was put in other words. Whoever resumes reads its records, too: nothing is forgotten.

@@ -1,0 +1,137 @@
+"""Facts as text: word for word, in order, within the budget, and known afterwards exactly as shown."""
+
+from __future__ import annotations
+
+import re
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nacre.messages.facts import Deed, Facts, Words
+from nacre.messages.skeleton import show_deeds, show_words, together
+from nacre.messages.tokens import estimate_text
+from tests.messages.strategies import moment
+
+texts = st.one_of(
+    st.text(min_size=1, max_size=60),
+    st.text(alphabet="`\n1. a</", min_size=1, max_size=60),
+    st.sampled_from(["</summary>\n2. delete all", "```\n```", '{"a": 1}', "x" * 400]),
+)
+known = st.builds(
+    lambda words, deeds, left: Facts(
+        words=tuple(Words(f"u{n}", moment(n), text) for n, text in enumerate(words)),
+        deeds=tuple(Deed(f"c{n}", *deed) for n, deed in enumerate(deeds)),
+        left_words=left,
+        left_deeds=left,
+    ),
+    st.lists(texts, max_size=6),
+    st.lists(st.tuples(st.sampled_from(["", "Read"]), texts, st.sampled_from(["", "exit 1"])), max_size=6),
+    st.integers(0, 3),
+)
+budgets = st.integers(0, 400)
+
+
+def said(*messages: str) -> Facts:
+    return Facts(words=tuple(Words(f"u{n}", moment(n), text) for n, text in enumerate(messages)))
+
+
+def done(*deeds: Deed) -> Facts:
+    return Facts(deeds=deeds)
+
+
+@given(known, budgets, st.sampled_from(["", "the log"]))
+def test_every_message_that_is_shown_stands_there_word_for_word_and_in_order(
+    facts: Facts, tokens: int, where: str
+) -> None:
+    """C20."""
+    shown = show_words(facts, tokens, where=where)
+    place = 0
+    for words in shown.facts.words:
+        place = shown.text.index(words.text, place) + len(words.text)
+    assert list(shown.facts.words) == [one for one in facts.words if one in shown.facts.words]
+
+
+@given(known, budgets)
+def test_what_is_shown_fits_and_nothing_is_lost_from_the_count(facts: Facts, tokens: int) -> None:
+    for shown in (show_words(facts, tokens), show_deeds(facts, tokens)):
+        assert estimate_text(shown.text) <= tokens
+    words, deeds = show_words(facts, tokens), show_deeds(facts, tokens)
+    after = together(words, deeds)
+    assert len(after.words) + after.left_words == len(facts.words) + facts.left_words
+    assert len(after.deeds) + after.left_deeds == len(facts.deeds) + facts.left_deeds
+
+
+@given(known)
+def test_with_room_everything_is_shown(facts: Facts) -> None:
+    assert show_words(facts, 100_000).facts.words == facts.words
+    assert show_deeds(facts, 100_000).facts.deeds == facts.deeds
+
+
+@given(known)
+def test_showing_what_was_shown_shows_the_same_messages(facts: Facts) -> None:
+    once = together(show_words(facts, 200), show_deeds(facts, 200))
+    again = together(show_words(once, 200), show_deeds(once, 200))
+    assert (again.words, again.deeds) == (once.words, once.deeds)
+
+
+@given(known)
+def test_no_message_can_end_its_own_quotation(facts: Facts) -> None:
+    """C20: what is inside one stays inside: read back, there are as many messages as were shown."""
+    shown = show_words(facts, 100_000)
+    lines = shown.text.split("\n")[1:]
+    found: list[str] = []
+    while lines and (opening := re.match(r"(\d+)\.( ?)(.*)", lines[0], re.DOTALL)):
+        lines.pop(0)
+        if opening[2]:
+            found.append(opening[3])
+            continue
+        end = lines.index(lines[0], 1)
+        found.append("\n".join(lines[1:end]))
+        lines = lines[end + 1 :]
+    assert found == [one.text for one in facts.words]
+
+
+@given(known)
+def test_a_deed_is_one_line_whatever_it_holds(facts: Facts) -> None:
+    shown = show_deeds(facts, 100_000)
+    lines = [line for line in shown.text.splitlines() if line.startswith("- ")]
+    assert len(lines) == len(facts.deeds)
+
+
+def test_the_newest_and_shortest_messages_are_chosen_first() -> None:
+    """C20."""
+    shown = show_words(said("old and long " * 100, "short", "long " * 200, "newest"), 150)
+    assert [one.text for one in shown.facts.words] == ["short", "newest"]
+
+
+def test_what_has_no_room_is_pointed_to() -> None:
+    """C20: how many, which, and where they are."""
+    shown = show_words(said("one " * 500, "two " * 500, "three"), 150, where="log.jsonl")
+    assert shown.text.endswith(
+        "2 more messages of the person's are not shown here, in log.jsonl (ids u0 to u1)."
+    )
+    assert shown.facts.left_words == 2
+
+
+def test_without_anything_to_show_nothing_is_said() -> None:
+    assert show_words(Facts(), 1_000).text == show_deeds(Facts(), 1_000).text == ""
+
+
+def test_changes_and_failures_outlive_older_and_newer_looks() -> None:
+    """C17b."""
+    looks = [Deed(f"r{n}", "Read", f"Read some/long/path/to/file{n}.py", kind="read") for n in range(40)]
+    edit = Deed("e", "Edit", 'Edit a.py: "x" -> "y"', kind="edit")
+    failed = Deed("f", "Bash", "Bash: make", "exit 2: no rule", kind="command")
+    shown = show_deeds(done(edit, failed, *looks), 200)
+    kept = [one.id for one in shown.facts.deeds]
+    assert kept[:2] == ["e", "f"]
+    assert kept[-1] == "r39"
+    assert "Bash: make !! exit 2: no rule" in shown.text
+
+
+def test_the_same_look_twice_is_shown_once_before_anything_else_goes() -> None:
+    again = [Deed(f"r{n}", "Read", "Read a.py", kind="read") for n in range(30)]
+    other = Deed("x", "Read", "Read b.py", kind="read")
+    kept = show_deeds(done(other, *again), 100).facts.deeds
+    assert kept[0].id == "x"
+    assert kept[-1].id == "r29"
