@@ -23,13 +23,13 @@ from nacre.agents.session import OPENING, Base, Session
 from nacre.cache.lifetime import LIFETIME
 from nacre.layers.l2_microcompact.declarative import DECLARED, declared
 from nacre.layers.l2_microcompact.pins import PIN, pin, pinned
-from nacre.layers.l2_microcompact.server_edits import EDIT, edits
+from nacre.layers.l2_microcompact.server_edits import EDIT, Edit, edits
 from nacre.loop.round import heard
 from nacre.messages.blocks import JsonObject, Text, ToolCall, ToolResult
 from nacre.messages.facts import FACTS
 from nacre.messages.jsonl import Envelope, decode, encode
 from nacre.messages.pairing import Item
-from nacre.messages.records import Compacted, Noted, ReplyFacts, Said, Undone
+from nacre.messages.records import Change, Compacted, Noted, Replaced, ReplyFacts, ResultOf, Said, Undone
 from nacre.messages.usage import Usage
 from nacre.messages.view import View
 from nacre.store.summaries import summarise
@@ -181,14 +181,24 @@ def test_a_meter_survives_its_note() -> None:
     assert Meter.of_json({"requests": "x", "usage": 3, "cost_usd": None}) == Meter()
 
 
-async def test_an_edit_of_the_providers_cache_ends_with_the_bytes_it_was_sent_with(life: Life) -> None:
-    """C10."""
+async def test_an_edit_of_the_providers_cache_ends_with_the_bytes_it_was_sent_with(
+    life: Life, home: Path
+) -> None:
+    """C10: also one that is read again with the kept tail; a later one stands in both."""
     await life.turn("one")
-    await life.note(EDIT, {"calls": ["call-1"], "after": 1, "epoch": len(life.session.view.epochs)})
+    await life.turn("two")
+    change = Change(ResultOf("call-1"), (ToolResult("call-1", (Text("gone"),)),))
+    await life.session.transcript.append(
+        Replaced(id=life.clock.new_id(), at=life.clock.now(), changes=(change,), reason="clear")
+    )
+    await life.note(EDIT, {"calls": ["call-2"], "after": 1})
     assert edits(life.session.view)
     record = await life.compacts(3)
-    assert not edits(life.session.view)
     assert EDIT not in {note.kind for note in record.carries}
+    assert not edits(life.session.view)
+    await life.note(EDIT, {"calls": ["call-2"], "after": 2})
+    after = await resumed(life, home)
+    assert edits(after.view) == edits(life.session.view) == [Edit(calls=("call-2",), after=2)]
 
 
 async def test_a_given_note_stands_for_the_one_that_would_be_carried(life: Life) -> None:

@@ -72,7 +72,7 @@ class Editing:
         )
         self._session.expect_fewer_reads()
         self._looked = (-1, 0, 0)
-        return (queue(edit, view, self._session.clock),)
+        return (queue(edit, self._session.clock),)
 
     def _edit(self, view: View) -> Edit | None:
         found = edit_due(view, self._settings)

@@ -27,7 +27,7 @@ FEW = replace(NACRE, server_after=4, server_keep=2)
 def queued(view: View, clock: FrozenClock) -> View:
     edit = edit_due(view, FEW)
     assert edit is not None
-    return view.after(queue(edit, view, clock))
+    return view.after(queue(edit, clock))
 
 
 def contents(view: View) -> list[Json]:

@@ -13,7 +13,7 @@ from nacre.clock import Clock
 from nacre.layers.l2_microcompact.choice import choose
 from nacre.layers.l2_microcompact.policy import MicrocompactSettings
 from nacre.messages.blocks import Json, JsonObject
-from nacre.messages.records import Noted
+from nacre.messages.records import Compacted, Noted, Replaced, Undone
 from nacre.messages.results import Answered
 from nacre.messages.view import View
 from nacre.providers.base import Request
@@ -45,21 +45,25 @@ def edit_due(view: View, settings: MicrocompactSettings) -> Edit | None:
     return Edit(calls=calls, after=len(view.chain), tokens=sum(one.tokens for one in old))
 
 
-def queue(edit: Edit, view: View, clock: Clock) -> Noted:
+def queue(edit: Edit, clock: Clock) -> Noted:
     """The note from which on every request carries the edit."""
     facts: JsonObject = {
         "calls": [*edit.calls],
         "after": edit.after,
         "tokens": edit.tokens,
-        "epoch": len(view.epochs),
     }
     return Noted(id=clock.new_id(), at=clock.now(), kind=EDIT, facts=facts)
 
 
 def edits(view: View) -> list[Edit]:
-    """The edits that still stand, oldest first."""
-    epoch = len(view.epochs)
-    return [_edit(note) for note in view.noted(EDIT) if note.fact("epoch") == epoch]
+    """The edits that still stand, oldest first: no rewrite came after them, in what was read of the log."""
+    found: list[Edit] = []
+    for record in reversed(view.records) if view.last_noted(EDIT) else ():
+        if isinstance(record, Replaced | Compacted | Undone):
+            break
+        if isinstance(record, Noted) and record.kind == EDIT:
+            found.append(_edit(record))
+    return found[::-1]
 
 
 def deleted(view: View) -> frozenset[str]:
