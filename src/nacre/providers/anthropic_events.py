@@ -164,7 +164,18 @@ class _OpenBlock:
 
 
 def parse_usage(usage: JsonObject) -> Usage:
-    """Anthropic's three input counters exclude each other already."""
+    """Anthropic's three input counters exclude each other already.
+
+    A request that only compacts reports nothing above: what is billed stands among its iterations (C23b).
+    """
+    said = _counted(usage)
+    steps = usage.get("iterations")
+    if said != Usage() or not isinstance(steps, list):
+        return said
+    return sum((_counted(step) for step in steps if isinstance(step, dict)), said)
+
+
+def _counted(usage: JsonObject) -> Usage:
     written = usage.get("cache_creation")
     return Usage(
         input=as_count(usage.get("input_tokens")),
