@@ -67,12 +67,10 @@ class Collapsing:
 
     def begin(self) -> None:
         """Asked after every reply: start on what will soon have to go, if it is not ready yet."""
-        session, effective = self._session, self._session.thresholds.effective
-        settings, view = self.settings, session.view
-        if not self._asks_model or session.tokens < settings.stage_from * effective:
+        session, view = self._session, self._session.view
+        if not self._asks_model or session.tokens < self.settings.stage_from * session.thresholds.effective:
             return
-        ready = sum(one.gain for one in self.staged(view))
-        if ready < (settings.commit_from - settings.down_to) * effective and self._open(view):
+        if not self._is_enough(view) and self._open(view):
             self._background.start(WORK, self._stage(), told="finishing a summary")
 
     def staged(self, view: View) -> list[Staged]:
@@ -122,22 +120,31 @@ class Collapsing:
         return records
 
     @property
+    def _effective(self) -> int:
+        """The effective window in tokens as they are estimated: spans are measured by estimate (C2)."""
+        return round(self._session.thresholds.effective / self._session.calibration.ratio)
+
+    @property
     def _asks_model(self) -> bool:
         return self._fork is not None and self._failures < self.settings.max_failures
 
     async def _stage(self) -> None:
         """Summarise spans one by one, oldest first, until there are none left that need it."""
-        session, settings = self._session, self.settings
-        effective = session.thresholds.effective
+        session = self._session
         while self._asks_model and (span := next(iter(self._open(session.view)), None)) is not None:
             staged = await self._summarised(span)
             if staged is None:
                 continue
             self._staged[staged.id] = staged
             self._background.record(staged_note(staged, session.clock))
-            ready = sum(one.gain for one in self.staged(session.view))
-            if ready >= (settings.commit_from - settings.down_to) * effective:
+            if self._is_enough(session.view):
                 return
+
+    def _is_enough(self, view: View) -> bool:
+        """Whether what is staged would bring a full view down to where it should be."""
+        settings = self.settings
+        wanted = (settings.commit_from - settings.down_to) * self._effective
+        return sum(one.gain for one in self.staged(view)) >= wanted
 
     async def _summarised(self, span: FinishedSpan) -> Staged | None:
         """One span in a model's words; in rules' where the model's cannot be used."""
@@ -172,7 +179,7 @@ class Collapsing:
         taken = {name for one in self.staged(view) for name in one.span.records}
         found = finished_spans(
             view,
-            self._session.thresholds.effective,
+            self._effective,
             held=self._held(view),
             taken=spent(view) | taken,
             to_the_last=to_the_last,
@@ -182,7 +189,7 @@ class Collapsing:
 
     def _held(self, view: View) -> frozenset[str]:
         """Calls whose results stay: pinned ones, and those that a result in the kept tail refers to (C7)."""
-        tail = tail_from(view.items, self.settings.tail(self._session.thresholds.effective))
+        tail = tail_from(view.items, self.settings.tail(self._effective))
         recent = {
             part.block.call_id
             for item in view.items[tail:]
@@ -194,15 +201,15 @@ class Collapsing:
 
     def _enough(self, staged: Sequence[Staged], pressure: Pressure, level: Urgency) -> list[Staged]:
         """The oldest ones, until the view is as small as it should be."""
-        effective, chosen = pressure.thresholds.effective, list[Staged]()
-        left = pressure.tokens - round(self.settings.down_to * effective)
+        ratio, chosen = self._session.calibration.ratio, list[Staged]()
+        left = pressure.tokens / ratio - self.settings.down_to * self._effective
         for one in staged:
             if level != "all" and left <= 0:
                 break
             chosen.append(one)
             left -= one.gain
         gain = sum(one.gain for one in chosen)
-        return [] if level == "commit" and gain < self.settings.min_gain * effective else chosen
+        return [] if level == "commit" and gain < self.settings.min_gain * self._effective else chosen
 
     def _level(self, pressure: Pressure) -> Urgency:
         return urgency(
