@@ -126,6 +126,43 @@ def test_what_kept_the_cache_warm_is_counted_and_told_apart(home: Path, here: Pa
     assert "kept the cache warm 1 times for $0.0050 of that" in capsys.readouterr().out
 
 
+def test_forks_are_counted_by_purpose_with_what_they_read_from_the_cache(
+    home: Path, here: Path, capsys: Capture
+) -> None:
+    """F4: forks, requests, tokens, money and the three shares; within the sums."""
+    model = "claude-sonnet-5-5"
+    asked = [
+        ("extract_memories", "f1", Usage(cache_read=900, cache_write=60, input=40, output=5)),
+        ("extract_memories", "f1", Usage(cache_read=1_000, output=5)),
+        ("extract_memories", "f2", Usage(cache_read=1_000, output=5)),
+        ("session_memory", "f3", Usage(cache_write=10, output=1)),
+        ("selector", None, Usage(input=2)),
+    ]
+    notes: list[JsonObject] = []
+    for number, (purpose, fork, usage) in enumerate(asked):
+        facts: JsonObject = {"purpose": purpose, "model": model, "usage": usage.as_json(), "fork": fork}
+        noted = Noted(id=f"note-{number}", at=ago(0), kind="side_query", facts=facts)
+        envelope = Envelope(session_id=SESSION, cwd=str(here))
+        notes.append(json.loads(encode(noted, envelope=envelope, parent=None)))
+    placed(home, here, [user(1, "hello"), assistant(8, [text("Yes.")]), *notes])
+    found = told(capsys)
+    beside = [(each["purpose"], each["forks"], each["requests"]) for each in found["beside"]]
+    assert beside == [("extract_memories", 2, 3), ("session_memory", 1, 1), ("selector", 0, 1)]
+    first = found["beside"][0]
+    assert first["cache_shares"] == {
+        "read": round(2_900 / 3_000, 4),
+        "creation": round(60 / 3_000, 4),
+        "input": round(40 / 3_000, 4),
+    }
+    price = sum(cost(profile(model), usage) or 0.0 for name, _, usage in asked if name == "extract_memories")
+    assert (first["output_tokens"], first["cost_usd"]) == (15, pytest.approx(price, abs=1e-6))
+    assert found["requests"] == 6
+    assert main(["stats"]) == 0
+    line = next(each for each in capsys.readouterr().out.splitlines() if each.startswith("extract_memories"))
+    assert line.split()[1:3] == ["2", "3"]
+    assert line.split()[5:8] == ["97%", "2%", "1%"]
+
+
 def test_only_the_days_that_are_asked_for_count(home: Path, here: Path, capsys: Capture) -> None:
     placed(home, here, [assistant(1, [text("Old.")])], days=9)
     # The log was written to today, but what it holds is older.

@@ -7,7 +7,7 @@ logs, because one session was branched off the other, counts once.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta
 from pathlib import Path
@@ -31,6 +31,8 @@ MAX_BYTES = 2_000_000_000
 """Of logs, the newest first: about half a minute of reading. What is older is named, not read."""
 PER_REQUESTS = 100
 """Compactions are told per so many requests: per one the figure would be all zeros."""
+UNNAMED = "unnamed"
+"""Stands for the purpose of a question whose note names none."""
 
 Progress = Callable[[int, int], None]
 """Told how many of how many bytes are done."""
@@ -50,6 +52,27 @@ class Day:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Aside:
+    """What was asked beside the conversation for one purpose: by forks, or by single questions (F4)."""
+
+    purpose: str
+    forks: int
+    """How many were sent out; one may ask several times."""
+    meter: Meter
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """How the prompts were paid for: read from the cache, written to it, or neither."""
+        usage = self.meter.usage
+        whole = usage.prompt or 1
+        return {
+            "read": usage.cache_read / whole,
+            "creation": usage.cache_write / whole,
+            "input": usage.input / whole,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Stats:
     """What happened since a day."""
 
@@ -62,6 +85,8 @@ class Stats:
     """Sessions with a request in these days."""
     kept: Kept
     """What became of memories."""
+    asides: tuple[Aside, ...] = ()
+    """What was asked beside conversations, the dearest purpose first; part of the sums above."""
     unread: int = 0
     """Sessions that could not be read, or were too many to read."""
     unknown: tuple[str, ...] = ()
@@ -99,9 +124,24 @@ def gather(
         compactions=sum(spent.compactions.values()),
         sessions=spent.sessions,
         kept=kept,
+        asides=asides([said for _, said in spent.replies.values()]),
         unread=spent.unread,
         unknown=tuple(_unknown(meter, spent, kept)),
     )
+
+
+def asides(records: Iterable[Record]) -> tuple[Aside, ...]:
+    """What notes of questions beside a conversation come to, the dearest purpose first."""
+    found: dict[str, list[Noted]] = {}
+    for record in records:
+        if isinstance(record, Noted) and record.kind == SIDE_QUERY:
+            found.setdefault(str(record.fact("purpose") or UNNAMED), []).append(record)
+    sums = [Aside(purpose=name, forks=_forks(notes), meter=Meter.of(notes)) for name, notes in found.items()]
+    return tuple(sorted(sums, key=lambda one: (-one.meter.cost_usd, one.purpose)))
+
+
+def _forks(notes: Iterable[Noted]) -> int:
+    return len({fork for note in notes if isinstance(fork := note.fact("fork"), str)})
 
 
 class _Spent:

@@ -12,7 +12,7 @@ from nacre.messages.blocks import JsonObject
 
 if TYPE_CHECKING:
     from nacre.agents.meter import Meter
-    from nacre.agents.stats import Day, Stats
+    from nacre.agents.stats import Aside, Day, Stats
 
 DEFAULT_DAYS = 30
 MAX_DAYS = 3_650
@@ -20,6 +20,9 @@ MAX_DAYS = 3_650
 COLUMNS = (
     "day", "requests", "input", "output", "cached", "money", "compacted", "saved", "recalled", "forgotten"
 )  # fmt: skip
+
+BESIDE = ("beside", "forks", "requests", "input", "output", "read", "written", "unread", "money")
+"""Shares of the input: read from the cache, written to it, neither."""
 
 
 @click.command(short_help="Sum up tokens, money, cache hits and memories by day.")
@@ -62,6 +65,7 @@ def _as_json(found: Stats, days: int) -> JsonObject:
         "unpriced_requests": found.meter.unpriced,
         "compactions": found.compactions,
         "compactions_per_100_requests": None if per_100 is None else round(per_100, 2),
+        "beside": [_aside_json(each) for each in found.asides],
         "memories": _memories_json(found),
         "by_day": [_day_json(each) for each in found.days],
         "unread_sessions": found.unread,
@@ -81,6 +85,16 @@ def _meter_json(meter: Meter) -> JsonObject:
         "refreshes": meter.refreshes,
         "refresh_cost_usd": round(meter.refresh_usd, 6),
         "hit_rate": round(usage.hit_rate, 4) if usage.prompt else None,
+    }
+
+
+def _aside_json(each: Aside) -> JsonObject:
+    shares = {name: round(share, 4) for name, share in each.shares.items()}
+    return {
+        "purpose": each.purpose,
+        "forks": each.forks,
+        **_meter_json(each.meter),
+        "cache_shares": {**shares},
     }
 
 
@@ -129,10 +143,33 @@ def _print_stats(found: Stats, days: int) -> None:
     rows = [_row(each.day.isoformat(), each) for each in found.days]
     print_table([*rows, _row("in all", _total(found))], header=COLUMNS, right=range(1, len(COLUMNS)))
     print()
+    _print_asides(found)
     _print_sums(found)
     print()
     for line in found.unknown:
         print(f"- {line}")
+
+
+def _print_asides(found: Stats) -> None:
+    """What was asked beside conversations, which the sums above include."""
+    if not found.asides:
+        return
+    rows = [_aside_row(each) for each in found.asides]
+    print_table(rows, header=BESIDE, right=range(1, len(BESIDE)))
+    print()
+
+
+def _aside_row(each: Aside) -> list[str]:
+    usage = each.meter.usage
+    return [
+        each.purpose,
+        f"{each.forks:,}" if each.forks else "-",
+        f"{each.meter.requests:,}",
+        human_count(usage.prompt),
+        human_count(usage.output),
+        *(f"{share:.0%}" for share in each.shares.values()),
+        f"${each.meter.cost_usd:,.4f}",
+    ]
 
 
 def _row(name: str, each: Day) -> list[str]:

@@ -114,13 +114,17 @@ class SpendSettings:
     """
 
     turn_usd: float | None = None
+    """US dollars since the last words of the person."""
     turn_tokens: int | None = None
-    """Tokens sent and received, cached ones included."""
+    """Tokens since then, sent and received, cached ones included."""
     session_usd: float | None = None
+    """US dollars of the whole session, as it was resumed."""
     session_tokens: int | None = None
+    """Tokens of the whole session."""
     day_usd: float | None = None
-    """Of all sessions together that have a cap by the day."""
+    """US dollars of today, of all sessions that have a cap by the day."""
     day_tokens: int | None = None
+    """Tokens of today, of all sessions that have a cap by the day."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
