@@ -6,6 +6,10 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from nacre.layers.l3_notes import notes
+from nacre.layers.l3_notes.configured import Form
+from nacre.layers.l3_notes.file import NotesFile
+from nacre.layers.l3_notes.template import TEMPLATE
 from nacre.layers.l4_compact.summarise import directive
 from nacre.memory.entry import Entry
 from nacre.memory.instructions import Changes, InstructionFile, InstructionPaths, Instructions
@@ -15,6 +19,7 @@ from nacre.memory.recall.attach import attachment, worded
 from nacre.memory.recall.base import Drift, Pick, Query, Ranked, Reference
 from nacre.memory.recall.manifest import manifest
 from nacre.memory.recall.select import ask
+from nacre.messages.facts import Deed, Facts
 from nacre.providers.base import Request
 
 FOLDER = Path(__file__).parent / "goldens"
@@ -41,7 +46,7 @@ def current() -> dict[str, str]:
     rendered = {f"memory_manual_{name}": manual(mode) for name, mode in MODES.items()}
     return {
         f"{name}.md": text + "\n"
-        for name, text in (rendered | _messages() | _recalled() | _summaries()).items()
+        for name, text in (rendered | _messages() | _recalled() | _notes() | _summaries()).items()
     }
 
 
@@ -106,6 +111,16 @@ def _summaries() -> dict[str, str]:
         "compact_focus": directive(focus="the parser, and why it was changed"),
         "compact_from": directive("from", pivot=pivot),
         "compact_up_to": directive("up_to"),
+    }
+
+
+def _notes() -> dict[str, str]:
+    file = NotesFile(HOME / "projects" / "-home-ada-loom" / "0001" / "session-memory" / "summary.md")
+    done = Facts(deeds=(Deed("1", "Bash", "Bash: just check", "exit 1", "command", "just check"),))
+    long = TEMPLATE.text + "- one more line of the worklog\n" * 300
+    return {
+        "notes_first": notes.directive(file, TEMPLATE.text, form=Form(), since=done),
+        "notes_too_long": notes.directive(file, long, form=Form()),
     }
 
 
