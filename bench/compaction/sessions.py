@@ -1,8 +1,8 @@
 """Long sessions with a person who states rules, made up, the same every time.
 
 Rules name paths, numbers and commands, in several languages; some are corrected later, some stand inside a
-long paste, some in the project's instructions file. Tasks are done, cancelled or wait for approval. In between
-there is chatter, and there are rounds of tools with results as large as recorded ones are.
+long paste, some in the project's instructions file. Tasks are done, cancelled or wait for approval. In
+between there is chatter, and there are rounds of tools with results as large as recorded ones are.
 """
 
 from __future__ import annotations
@@ -116,8 +116,8 @@ PASTED = "By the way, hidden in there: {symbol} must return HTTP {number} when {
 WAITING = "The change of {symbol} in {path} waits for my approval; do not merge !{number} before I say so."
 CHATTER = (
     "Go on.", "ok", "Looks good so far, continue please.", "Why did that fail?", "hm, and now?", "继续",
-    "Weiter.", "What does the log say?", "Fine. Next one.", "Can you check that again, slowly this time?", "thanks!",
-    "I will be back in ten minutes, keep going until the suite is green.",
+    "Weiter.", "What does the log say?", "Fine. Next one.", "Can you check that again, slowly this time?",
+    "thanks!", "I will be back in ten minutes, keep going until the suite is green.",
 )  # fmt: skip
 TARGETS = ("check", "lint", "unit", "verify", "golden")
 TOOLS = ("protoc", "sqlc", "openapi-gen", "buf", "jsonnet")

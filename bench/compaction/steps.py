@@ -97,7 +97,7 @@ def _steps(script: Scripted) -> Iterator[list[Step]]:
     for place, turn in enumerate(script.turns):
         heard: tuple[Said, ...] = (_heard(f"u{place}", at, Text(turn.words)),)
         steps: list[Step] = []
-        for blocks, answer in _replies(turn):
+        for blocks, answer in replies(turn):
             count += 1
             reply = Said(
                 id=f"a{count}", at=at, role="assistant", blocks=blocks, reply=ReplyFacts(id=f"msg-{count}")
@@ -108,7 +108,8 @@ def _steps(script: Scripted) -> Iterator[list[Step]]:
         yield steps
 
 
-def _replies(turn: Turn) -> Iterator[tuple[tuple[Block, ...], ToolResult | None]]:
+def replies(turn: Turn) -> Iterator[tuple[tuple[Block, ...], ToolResult | None]]:
+    """What the model says in a turn, and what it is answered."""
     for one in turn.rounds:
         yield (ToolCall(one.call_id, one.tool, one.input),), ToolResult(one.call_id, (Text(one.result),))
     yield (Text(turn.closing),), None

@@ -1,8 +1,8 @@
 """How many of a person's rules and of the task states outlive one, two and three compactions, word for word.
 
 Everybody is given the same sessions, the same windows and the same summary, which loses everything and
-invents quotations (`lossy.py`). Every way is looked at twice more, after a fixed amount was said, because some
-never ask for a summary.
+invents quotations (`lossy.py`). Every way is looked at twice more, after a fixed amount was said, because
+some never ask for a summary.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 
 from bench.compaction.judge import Verdict, judge
 from bench.compaction.lossy import INVENTED
+from bench.compaction.ours import by_nacre
 from bench.compaction.sessions import Scripted, sessions
 from bench.compaction.steps import VOLUMES, Moment, Seen, by_library
 from bench.replay.settings import PEERS
@@ -24,11 +25,11 @@ from nacre.messages.blocks import Json, JsonObject
 TITLE = """# What outlives a compaction
 
 How many of a person's rules are in the next request word for word; how many of the others stand behind a
-path in it that really leads to them; how many task states are in it as they stand; `misled`: rules in view that
-were taken back, without what replaced them; `invented`: quotations in it that the person never said, and how
-many were dropped from summaries. Everybody was given the same sessions, windows and summary, which loses
-everything and invents three quotations (`bench/compaction/lossy.py`). The instructions file stands in the
-libraries' system prompt, where it cannot be lost. A request over the window keeps nothing: it is refused.
+path in it that really leads to them; how many task states are in it as they stand; `misled`: rules in view
+that were taken back, without what replaced them; `invented`: quotations in it that the person never said, and
+how many were dropped from the last summary. Everybody was given the same sessions, windows and summary, which
+loses everything and invents three quotations (`bench/compaction/lossy.py`). The instructions file stands in
+the libraries' system prompt, where it cannot be lost. A request over the window is refused: it keeps nothing.
 """
 HEADINGS = {
     "compactions": "after so many summaries of its own",
@@ -80,13 +81,17 @@ def measure(sizes: Sizes) -> JsonObject:
                 for moment, sum_ in sums.items()
             ]
             print(f"{window // 1000}K: {name}", file=sys.stderr)
-    return {"peers": _peers(), "quotations": list(INVENTED), "cells": [*cells], "bars": _bars(cells)}
+    return {"peers": {**_peers()}, "quotations": list(INVENTED), "cells": [*cells], "bars": _bars(cells)}
 
 
 def ways(*, libraries: bool) -> dict[str, Way]:
     """Every way to keep a session small, by name; a library that is not installed is left out."""
     there = _peers() if libraries else {}
-    return {one.name: partial(by_library, make=one.make) for one in PEERS if one.name in there}
+    ours: dict[str, Way] = {
+        "nacre, by rule": partial(by_nacre, has_model=False),
+        "nacre, with a model": partial(by_nacre, has_model=True),
+    }
+    return ours | {one.name: partial(by_library, make=one.make) for one in PEERS if one.name in there}
 
 
 class _Sum:
@@ -116,7 +121,7 @@ class _Sum:
             "misled": total("misled"),
             "invented": total("invented"),
             "invented_dropped": self.dropped,
-            "lost": [*(words for one in self.verdicts for words in one.lost)][:5],
+            "lost": [*[words for one in self.verdicts for words in one.lost][:5]],
         }
 
 
