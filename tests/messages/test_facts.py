@@ -23,7 +23,7 @@ json_values = st.recursive(
     max_leaves=8,
 )
 words = st.builds(Words, st.text(max_size=4), st.integers(0, 9).map(moment), st.text(max_size=20))
-kinds = st.sampled_from(["read", "edit", "command", "search", "web", "other", "reply"])
+kinds = st.sampled_from(["read", "edit", "command", "search", "web", "other", "reply", "remark"])
 deeds = st.builds(
     Deed,
     st.text(max_size=4),
@@ -31,6 +31,7 @@ deeds = st.builds(
     st.text(max_size=20),
     st.text(max_size=9),
     kinds,
+    st.text(max_size=9),
     st.text(max_size=9),
 )
 facts = st.builds(
@@ -274,7 +275,7 @@ def test_what_a_person_answered_to_a_question_is_in_its_line() -> None:
     assert line.endswith("-> User chose: tabs")
 
 
-def test_only_the_words_that_close_a_turn_count_as_a_reply() -> None:
+def test_what_is_said_before_a_call_is_a_remark_and_only_the_rest_closes_a_turn() -> None:
     records = [
         said("a1", "assistant", Text("I look."), reply="m1"),
         said("a2", "assistant", ToolCall("c", "Read", {"file_path": "a"}), reply="m1"),
@@ -283,7 +284,34 @@ def test_only_the_words_that_close_a_turn_count_as_a_reply() -> None:
         said("u2", "user", Text("go on")),
         said("a4", "assistant", ToolCall("d", "Read", {"file_path": "b"}), reply="m3"),
     ]
-    assert lines(*records) == ["Read a", "It is fine.", "Read b"]
+    assert [(one.kind, one.tool, one.line) for one in Facts.of(records).deeds] == [
+        ("remark", "", "I look."),
+        ("read", "Read", "Read a"),
+        ("reply", "", "It is fine."),
+        ("read", "Read", "Read b"),
+    ]
+
+
+def test_details_are_what_a_line_has_no_room_for() -> None:
+    """C17b: new lines of a change, a reply's words, what defines something in a file, an agent's report."""
+    text = "The cause is this. " * 20
+    edit: JsonObject = {"file_path": "a.py", "old_string": "x = 1\n", "new_string": "x = 1\ny = 2\n\nz = 3\n"}
+    records = [
+        *done("1", "Edit", edit),
+        *done(
+            "2", "Read", {"file_path": "b.go"}, "  1\u2192package b\n  2\u2192func Run() {\n  3\u2192\treturn"
+        ),
+        *done("3", "Task", {"prompt": "look", "description": "d"}, "I found it in c.py\nline 3"),
+        said("a", "assistant", Text(text)),
+        *done("4", "Read", {"file_path": "gone.go"}, "func is no file", is_error=True),
+    ]
+    assert [one.detail for one in Facts.of(records).deeds] == [
+        "y = 2\nz = 3",
+        "  2\u2192func Run() {",
+        "I found it in c.py\nline 3",
+        text.strip(),
+        "",
+    ]
 
 
 def test_files_commands_errors_and_addresses_are_found_again_after_a_compaction() -> None:

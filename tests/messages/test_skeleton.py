@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,7 +26,17 @@ known = st.builds(
         left_deeds=left,
     ),
     st.lists(texts, max_size=6),
-    st.lists(st.tuples(st.sampled_from(["", "Read"]), texts, st.sampled_from(["", "exit 1"])), max_size=6),
+    st.lists(
+        st.tuples(
+            st.sampled_from(["", "Read"]),
+            texts,
+            st.sampled_from(["", "exit 1"]),
+            st.sampled_from(["read", "reply", "edit"]),
+            st.just(""),
+            st.just("") | texts.filter(str.strip),
+        ),
+        max_size=6,
+    ),
     st.integers(0, 3),
 )
 budgets = st.integers(0, 400)
@@ -96,6 +107,15 @@ def test_a_deed_is_one_line_whatever_it_holds(facts: Facts) -> None:
     shown = show_deeds(facts, 100_000)
     lines = [line for line in shown.text.splitlines() if line.startswith("- ")]
     assert len(lines) == len(facts.deeds)
+
+
+def test_details_come_after_all_lines_and_are_known_only_if_shown() -> None:
+    """C17b: what is in no file goes before what is."""
+    said_it = Deed("a", "", "It is so …", kind="reply", detail="It is so because\n- this\nholds")
+    read = Deed("r", "Read", "Read a.py", kind="read", detail="def f():\n" * 100)
+    shown = show_deeds(done(said_it, read), 150)
+    assert "\n    - this\n    holds\n- Read a.py" in shown.text
+    assert shown.facts.deeds == (said_it, replace(read, detail=""))
 
 
 def test_the_newest_and_shortest_messages_are_chosen_first() -> None:

@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import TypeAlias, cast, get_args
 
 from nacre.messages.blocks import Json, JsonObject, Text, ToolCall, ToolResult
-from nacre.messages.facts_lines import DeedKind, answer_of, line_of, one_line, outcome_of
+from nacre.messages.facts_lines import DeedKind, answer_of, line_of, one_line, outcome_of, report_of
 from nacre.messages.facts_words import own_words
 from nacre.messages.pairing import Item
 from nacre.messages.records import Compacted, Record, Said
@@ -23,7 +23,9 @@ from nacre.messages.view import live_records
 FACTS = "facts"
 """The kind of note that holds what a compaction showed."""
 MAX_REPLY = 200
-"""Characters of a closing reply: what it comes to is said at its beginning."""
+"""Characters of a reply in its line: what it comes to is said at its beginning."""
+MAX_SPEECH = 4_000
+"""Characters of a reply where there is room: the names in it are those that are needed again."""
 ADDRESS = re.compile(r"https?://[^\s\"'<>`)\]}…]+")
 
 
@@ -51,6 +53,8 @@ class Deed:
     kind: DeedKind = "other"
     about: str = ""
     """The file, the command, the pattern or the address."""
+    detail: str = ""
+    """What is worth showing where there is room: the new lines of an edit, a reply's words, a report."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +117,10 @@ class Facts:
     def as_json(self) -> JsonObject:
         return {
             "words": [[one.record_id, one.at.isoformat(), one.text] for one in self.words],
-            "deeds": [[one.id, one.tool, one.line, one.outcome, one.kind, one.about] for one in self.deeds],
+            "deeds": [
+                [one.id, one.tool, one.line, one.outcome, one.kind, one.about, one.detail]
+                for one in self.deeds
+            ],
             "left_words": self.left_words,
             "left_deeds": self.left_deeds,
         }
@@ -157,7 +164,7 @@ class _Fold:
         other.words, other.deeds = dict(self.words), dict(self.deeds)
         other.calls, other.told = dict(self.calls), set(self.told)
         other.left_words, other.left_deeds = self.left_words, self.left_deeds
-        other.closing = self.closing
+        other.speech = self.speech
         return other
 
     def facts(self) -> Facts:
@@ -207,7 +214,8 @@ class _Fold:
         self.told: set[str] = set()
         """Ids known only because a compaction carried them."""
         self.left_words = self.left_deeds = 0
-        self.closing: _Closing | None = None
+        self.speech: _Speech | None = None
+        """The reply that is being given."""
         for _, sources in self.entries:
             for source in sources:
                 if isinstance(source, Facts):
@@ -241,40 +249,41 @@ class _Fold:
         for block in said.blocks:
             if isinstance(block, ToolResult):
                 self._answer(block)
-        if self.closing is not None and self.closing.reply_id is None:
-            self.closing = None
+        if self.speech is not None and self.speech.reply_id is None:
+            self.speech = None
         text = "" if said.meta else own_words(said.blocks)
         if text:
             self._own(said.id)
             self.words.setdefault(said.id, Words(said.id, said.at, text))
 
     def _hear(self, said: Said) -> None:
-        """Text of a reply that goes on to call something is not what it comes to: only closing words stay."""
+        """What a reply says before it calls something is a remark; only the rest can close a turn."""
         reply_id = said.reply.id if said.reply else None
         for block in said.blocks:
-            closing = self.closing
-            is_same = closing is not None and closing.reply_id == reply_id
+            speech = self.speech
+            if speech is None or speech.reply_id != reply_id:
+                speech = _Speech(said.id, reply_id)
             if isinstance(block, Text) and block.text.strip():
-                if closing is None or not is_same:
-                    closing = _Closing(said.id, reply_id, "", calls=False)
-                self.closing = closing = replace(
-                    closing, text=f"{closing.text} {block.text[: 4 * MAX_REPLY]}"
-                )
-                if not closing.calls:
-                    self._own(closing.id)
-                    line = one_line(closing.text.strip(), MAX_REPLY)
-                    self.deeds[closing.id] = Deed(closing.id, "", line, kind="reply")
+                text = f"{speech.text}\n\n{block.text}".strip()[:MAX_SPEECH]
+                speech = replace(speech, text=text)
+                self._own(speech.id)
+                line = one_line(text, MAX_REPLY)
+                detail = "" if line == text else text
+                self.deeds[speech.id] = Deed(speech.id, "", line, kind=speech.kind, detail=detail)
             elif isinstance(block, ToolCall):
-                if closing is not None and is_same and not closing.calls:
-                    self.deeds.pop(closing.id, None)
-                self.closing = _Closing(said.id, reply_id, "", calls=True)
+                speech = replace(speech, kind="remark")
+                if speech.text and speech.id in self.deeds:
+                    self.deeds[speech.id] = replace(self.deeds[speech.id], kind="remark")
                 self._call(block)
+            self.speech = speech
 
     def _call(self, call: ToolCall) -> None:
         self._own(call.id)
         if call.id not in self.deeds:
             line = line_of(call)
-            self.deeds[call.id] = Deed(call.id, call.name, line.text, kind=line.kind, about=line.about)
+            self.deeds[call.id] = Deed(
+                call.id, call.name, line.text, kind=line.kind, about=line.about, detail=line.detail
+            )
             self.calls[call.id] = call
 
     def _answer(self, result: ToolResult) -> None:
@@ -284,7 +293,9 @@ class _Fold:
             return
         answer = answer_of(call, result)
         line = f"{deed.line} -> {answer}" if answer else deed.line
-        self.deeds[call.id] = replace(deed, line=line, outcome=outcome_of(result))
+        outcome = outcome_of(result)
+        detail = deed.detail if outcome else deed.detail or report_of(call, deed.kind, result)
+        self.deeds[call.id] = replace(deed, line=line, outcome=outcome, detail=detail)
 
     def _own(self, record_id: str) -> None:
         """A record in view tells more than what was once shown of it, and stands at its own place."""
@@ -295,15 +306,14 @@ class _Fold:
 
 
 @dataclass(frozen=True, slots=True)
-class _Closing:
-    """The reply that may be a turn's last."""
+class _Speech:
+    """What one reply says, in however many records."""
 
     id: str
-    """Of its first record with text."""
+    """Of its first record."""
     reply_id: str | None
-    text: str
-    calls: bool
-    """It called something, so it is not."""
+    text: str = ""
+    kind: DeedKind = "reply"
 
 
 def _each_once(names: Iterable[str]) -> list[str]:
@@ -331,9 +341,9 @@ def _words(row: Json) -> Words | None:
 
 def _deed(row: Json) -> Deed | None:
     match row:
-        case [str(call_id), str(tool), str(line), str(outcome), str(kind), str(about)]:
+        case [str(call_id), str(tool), str(line), str(outcome), str(kind), str(about), str(detail)]:
             known = cast("DeedKind", kind) if kind in get_args(DeedKind) else "other"
-            return Deed(call_id, tool, line, outcome, known, about)
+            return Deed(call_id, tool, line, outcome, known, about, detail)
         case _:
             return None
 

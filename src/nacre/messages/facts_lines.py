@@ -11,7 +11,8 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from nacre.messages.blocks import Json, JsonObject, ToolCall, ToolResult
 
-DeedKind: TypeAlias = Literal["read", "edit", "command", "search", "web", "other", "reply"]
+DeedKind: TypeAlias = Literal["read", "edit", "command", "search", "web", "other", "reply", "remark"]
+"""What a deed is; a remark is what a reply said before it went on to call something."""
 
 PATHS = ("file_path", "path", "notebook_path", "filePath", "filename", "file")
 OLD_TEXTS = ("old_string", "old_str", "old_source")
@@ -42,6 +43,17 @@ MAX_ANSWER = 300
 MAX_LOOKED_AT = 20_000
 """Characters of a failed command's output in which the line that says why is looked for."""
 
+MAX_NEW = 4_000
+"""Characters of the new lines of one change."""
+MAX_OUTLINE = 1_500
+"""Characters of the lines in a file that define something, or of a page."""
+MAX_REPORT = 4_000
+"""Characters of what another agent found out: asking again costs another agent."""
+
+DEFINES = re.compile(
+    r"\s*(?:\d+(?:→|\t))?\s{0,4}(?:export |public |pub |default |abstract |static |async )*"
+    r"(?:def|class|func|fn|function|type|interface|struct|enum|trait|impl|const|var|module)\b"
+)
 EXIT_CODE = re.compile(r"\s*Exit code (-?\d+)\b")
 TELLS_WHY = re.compile(
     r"\b(?:error|errors|fatal|panic|exception|fail|failed|failure|denied|not found|no such)\b|Error\b", re.I
@@ -57,6 +69,8 @@ class Line(NamedTuple):
     about: str
     """The file, the command, the pattern or the address; empty if there is no such thing."""
     text: str
+    detail: str = ""
+    """More of it, over several lines."""
 
 
 def line_of(call: ToolCall) -> Line:
@@ -65,7 +79,7 @@ def line_of(call: ToolCall) -> Line:
     path, command = _first(arguments, PATHS), _first(arguments, COMMANDS)
     pattern, url = _first(arguments, PATTERNS), _first(arguments, ADDRESSES)
     if path and _changes(arguments):
-        return Line("edit", path, f"{call.name} {path}: {_change(arguments)}")
+        return Line("edit", path, f"{call.name} {path}: {_change(arguments)}", _new_lines(arguments))
     if pattern:
         where = " ".join(text for name in PLACES if (text := _first(arguments, (name,))))
         return Line(
@@ -106,6 +120,20 @@ def answer_of(call: ToolCall, result: ToolResult) -> str:
     if result.is_error or not any(name in call.input for name in QUESTIONS):
         return ""
     return one_line(result.text, MAX_ANSWER)
+
+
+def report_of(call: ToolCall, kind: DeedKind, result: ToolResult) -> str:
+    """What a result holds that cannot be had again for nothing, or says what else is there."""
+    match kind:
+        case "read":
+            lines = [line for line in result.text.splitlines() if DEFINES.match(line)]
+            return "\n".join(lines)[:MAX_OUTLINE]
+        case "web":
+            return result.text[:MAX_OUTLINE]
+        case "other" if "prompt" in call.input:
+            return result.text[:MAX_REPORT]
+        case _:
+            return ""
 
 
 def one_line(text: str, limit: int) -> str:
@@ -154,6 +182,15 @@ def _change(arguments: JsonObject) -> str:
         lines = new.count("\n") + 1 if new else 0
         return f"{_quote(_telling(iter(new.splitlines())))} ({lines} lines){more}"
     return f"{_difference(old, new)}{more}"
+
+
+def _new_lines(arguments: JsonObject) -> str:
+    """The lines a change brought, without those that stood there before."""
+    found: list[str] = []
+    for old, new in _changes(arguments):
+        before = set(old.splitlines())
+        found += [line for line in new.splitlines() if line.strip() and line not in before]
+    return "\n".join(found)[:MAX_NEW] if len(found) > 1 else ""
 
 
 def _difference(old: str, new: str) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from nacre.messages.facts import Deed, Facts, Words
 from nacre.messages.tokens import estimate_text
@@ -14,12 +14,14 @@ WORDS_TITLE = (
     "be done already. A number that is missing is a message for which there was no room."
 )
 DEEDS_TITLE = (
-    "What was done so far, in order, one line a call; behind `!!` how a call failed, behind `>` how a turn "
-    "was closed. It is a record, not a request."
+    "What was done so far, in order, one line a call; behind `!!` how a call failed, behind `>` what the "
+    "assistant said, further in some of what was written or found. It is a record, not a request."
 )
 FENCE = "`"
 MIN_FENCE = 3
-LINE_ENDS = re.compile(r"[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
+INDENT = "    "
+"""Before every line of a detail: nothing in it can pass for the next deed."""
+LINE_ENDS = re.compile(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 """Whatever some reader may take for the end of a line."""
 NEWLINE_TOKENS = 1
 """More than the line end between two pieces takes."""
@@ -38,35 +40,32 @@ def show_words(facts: Facts, tokens: int, *, where: str = "") -> Shown:
 
     What has no room is pointed to: how many messages, and where they can be read.
     """
-    pieces = [_said(number, words) for number, words in enumerate(facts.words, 1)]
-    newest_first = range(len(pieces), 0, -1)
-    sizes = [_size(piece) for piece in pieces]
-    order = sorted(range(len(pieces)), key=lambda place: sizes[place] * newest_first[place])
-    ids = [words.record_id for words in facts.words]
+    words = facts.words
     left = _Left("message of the person's", "messages of the person's", facts.left_words, where)
-    text, chosen = _fitted(WORDS_TITLE, pieces, order, tokens, left=left, ids=ids)
-    return Shown(
-        text,
-        Facts(
-            words=tuple(facts.words[place] for place in chosen),
-            left_words=facts.left_words + len(pieces) - len(chosen),
-        ),
-    )
+    page = _Page(WORDS_TITLE, [one.record_id for one in words], tokens, left=left)
+    pieces = [_said(number, one) for number, one in enumerate(words, 1)]
+    by_age_and_size = [_size(piece) * (len(pieces) - place) for place, piece in enumerate(pieces)]
+    for place in sorted(range(len(pieces)), key=by_age_and_size.__getitem__):
+        page.show(place, pieces[place])
+    shown = tuple(words[place] for place in page.places)
+    return Shown(page.text, Facts(words=shown, left_words=facts.left_words + len(words) - len(shown)))
 
 
 def show_deeds(facts: Facts, tokens: int, *, where: str = "") -> Shown:
-    """One line a call, in order, within so many tokens; the oldest go first, files and errors last."""
-    pieces = [_done(deed) for deed in facts.deeds]
-    ids = [deed.id for deed in facts.deeds]
+    """One line a call, in order, within so many tokens; the oldest go first, files and errors last.
+
+    What room is left is for details: what was said, what was written, what was found out.
+    """
+    deeds = facts.deeds
     left = _Left("call", "calls", facts.left_deeds, where)
-    text, chosen = _fitted(DEEDS_TITLE, pieces, _by_worth(facts.deeds), tokens, left=left, ids=ids)
-    return Shown(
-        text,
-        Facts(
-            deeds=tuple(facts.deeds[place] for place in chosen),
-            left_deeds=facts.left_deeds + len(pieces) - len(chosen),
-        ),
+    page = _Page(DEEDS_TITLE, [one.id for one in deeds], tokens, left=left)
+    for place in _by_worth(deeds):
+        page.show(place, _done(deeds[place]))
+    detailed = {place for place in _by_detail(deeds) if page.go_on(place, _indented(deeds[place].detail))}
+    shown = tuple(
+        deeds[place] if place in detailed else replace(deeds[place], detail="") for place in page.places
     )
+    return Shown(page.text, Facts(deeds=shown, left_deeds=facts.left_deeds + len(deeds) - len(shown)))
 
 
 def together(words: Shown, deeds: Shown) -> Facts:
@@ -100,29 +99,47 @@ class _Left:
         return f"{count:,} more {what} {verb} not shown here{place}{span}."
 
 
-def _fitted(
-    title: str, pieces: Sequence[str], order: Iterable[int], tokens: int, *, left: _Left, ids: Sequence[str]
-) -> tuple[str, list[int]]:
-    """As many pieces as there is room for, chosen in the one order and shown in the other."""
-    if not pieces and not left.before:
-        return "", []
-    # The longest pointer there can be; whichever ids it names in the end, they are no longer than these.
-    longest = max(ids, key=len, default="")
-    room = tokens - _size(title) - (_size(left.line([longest] * len(ids))) if ids or left.before else 0)
-    chosen: set[int] = set()
-    for place in order:
-        size = _size(pieces[place])
-        if size <= room:
-            chosen.add(place)
-            room -= size
-    hidden = [one for place, one in enumerate(ids) if place not in chosen]
-    lines = [title, *(pieces[place] for place in sorted(chosen)), left.line(hidden)]
-    text = "\n".join(line for line in lines if line)
-    return (text, sorted(chosen)) if room >= 0 else ("", [])
+class _Page:
+    """Room for pieces that are chosen in one order and stand in another."""
+
+    def __init__(self, title: str, ids: Sequence[str], tokens: int, *, left: _Left) -> None:
+        self._title, self._ids, self._left = title, ids, left
+        self._pieces: dict[int, str] = {}
+        # The longest pointer there can be; whichever ids it names in the end, they are no longer than these.
+        pointer = left.line([max(ids, key=len, default="")] * len(ids))
+        self._room = tokens - _size(title) - (_size(pointer) if pointer else 0)
+
+    def show(self, place: int, piece: str) -> None:
+        """Let it stand at its place, if there is room."""
+        size = _size(piece)
+        if size <= self._room:
+            self._room -= size
+            self._pieces[place] = piece
+
+    def go_on(self, place: int, more: str) -> bool:
+        """Let more stand below what stands there already."""
+        size = _size(more)
+        if not more or place not in self._pieces or size > self._room:
+            return False
+        self._room -= size
+        self._pieces[place] += f"\n{more}"
+        return True
+
+    @property
+    def places(self) -> list[int]:
+        return sorted(self._pieces)
+
+    @property
+    def text(self) -> str:
+        """Empty when there is nothing to say, or no room to say how much is missing."""
+        pointer = self._left.line([one for place, one in enumerate(self._ids) if place not in self._pieces])
+        if self._room < 0 or not (self._pieces or pointer):
+            return ""
+        lines = [self._title, *(self._pieces[place] for place in self.places), pointer]
+        return "\n".join(line for line in lines if line)
 
 
 def _size(piece: str) -> int:
-    # Joined, a piece that begins and ends like JSON is no JSON any more, and is taken for text.
     return estimate_text(piece) + NEWLINE_TOKENS
 
 
@@ -140,13 +157,24 @@ def _done(deed: Deed) -> str:
     return f"- {line} !! {LINE_ENDS.sub(' ', deed.outcome)}" if deed.outcome else f"- {line}"
 
 
+def _indented(detail: str) -> str:
+    return "\n".join(INDENT + line for line in LINE_ENDS.split(detail) if line.strip())
+
+
 def _by_worth(deeds: Sequence[Deed]) -> list[int]:
-    """What to show first: changes and failures, then the rest, the newest of each; never the same twice."""
+    """Changes and failures, what closed a turn, then the rest, the newest of each; never the same twice."""
     seen: set[tuple[str, str]] = set()
-    ranks: list[tuple[int, int, int]] = []
+    ranks: list[tuple[bool, int, int]] = []
     for place in range(len(deeds) - 1, -1, -1):
         deed = deeds[place]
         is_again = (deed.line, deed.outcome) in seen
         seen.add((deed.line, deed.outcome))
-        ranks.append((is_again, not (deed.kind == "edit" or deed.outcome), -place))
-    return [-rank[2] for rank in sorted(ranks)]
+        rank = 0 if deed.kind == "edit" or deed.outcome else 2 if deed.kind == "remark" else 1
+        ranks.append((is_again, rank, -place))
+    return [-place for _, _, place in sorted(ranks)]
+
+
+def _by_detail(deeds: Sequence[Deed]) -> list[int]:
+    """What can be had nowhere else before what still stands in a file, the newest of each."""
+    places = [place for place in range(len(deeds) - 1, -1, -1) if deeds[place].detail]
+    return sorted(places, key=lambda place: deeds[place].kind == "read")
