@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from nacre.agents import background as supervising
 from nacre.agents.agent import Agent
 from nacre.agents.background import IN_BACKGROUND, Background, Outcome, supervised
 from nacre.agents.session import Base, Session
@@ -118,8 +119,22 @@ async def test_draining_waits_for_what_ends_in_time_with_a_countdown_and_cancels
     background.start("dream", asyncio.sleep(FOREVER), grace=0.01)
     await background.drain(tell=tell)
     assert endings(background) == [("dream", "cancelled"), ("extract", "done")]
-    assert set(told) == {"saving memories: 60 s at most"}
+    assert set(told) == {"saving memories: 60 s at most", ""}
+    assert told[-1] == ""
     assert background.running() == ()
+
+
+async def test_who_is_stopped_or_killed_is_not_kept_waiting_for_a_long_grace(
+    background: Background, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F5: five seconds for everything; patched, so that the test need not wait for them."""
+    monkeypatch.setattr(supervising, "GRACE_SECONDS", 0.01)
+    background.start("extract", asyncio.sleep(FOREVER), grace=FOREVER)
+    with pytest.raises(asyncio.CancelledError):
+        async with AsyncExitStack() as stack:
+            stack.push_async_exit(background.leave)
+            raise asyncio.CancelledError
+    assert endings(background) == [("extract", "cancelled")]
 
 
 async def test_no_grace_goes_past_the_deadline(background: Background) -> None:

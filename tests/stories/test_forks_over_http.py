@@ -220,7 +220,7 @@ async def test_background_work_that_goes_on_at_the_end_is_waited_for_and_what_it
             ready.background.start("notes", ready.forker(NOTES), told="writing notes")
         session = ready.agent.session
     assert [(one.name, one.ending) for one in ready.background.outcomes] == [("notes", "done")]
-    assert told == ["writing notes: 5 s at most"]
+    assert told == ["writing notes: 5 s at most", ""]
     assert len(sim.log) == 2
     assert [note.fact("purpose") for note in session.view.noted(SIDE_QUERY)] == ["session_memory"]
     assert b'"session_memory"' in log_of(ready)

@@ -13,6 +13,7 @@ from contextlib import AsyncExitStack
 from contextvars import ContextVar
 from dataclasses import dataclass
 from math import ceil
+from types import TracebackType
 from typing import Any, Literal, TypeAlias
 
 from nacre.agents.agent import Agent
@@ -79,7 +80,7 @@ async def supervised(agent: Agent, settings: Settings, stack: AsyncExitStack) ->
     agent.after_turn.append(boundary)
     session.before_asking.append(boundary)
     stack.push_async_callback(spending.settle)
-    stack.push_async_callback(background.drain)
+    stack.push_async_exit(background.leave)
     return background
 
 
@@ -98,7 +99,7 @@ class Background:
         self.allows: Callable[[str], str | None] = _unlimited
         """Says why work of a purpose may not be paid for any more; nothing while it may."""
         self.tell: Callable[[str], None] = _silent
-        """Where the countdown at the end goes."""
+        """Where the countdown at the end goes, line by line; an empty one says that it is over."""
         self.outcomes: deque[Outcome] = deque(maxlen=KEPT_OUTCOMES)
         self._session = session
         self._working: dict[str, _Work] = {}
@@ -177,15 +178,25 @@ class Background:
 
         Being cancelled oneself, as by a second Ctrl-C, cancels what is left and leaves at once.
         """
-        patience = STOP_SECONDS
+        patience, tell = STOP_SECONDS, tell or self.tell
+        is_told = bool(self._working)
         try:
-            await self._wait_out(deadline, tell or self.tell)
+            await self._wait_out(deadline, tell)
         except asyncio.CancelledError:
             patience = LEAVE_SECONDS
             raise
         finally:
+            if is_told:
+                tell("")
             await _stopped(list(self._working.values()), patience)
             await self.flush()
+
+    async def leave(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """The end of the session, as an exit stack tells it: who is stopped or killed is not kept waiting."""
+        is_stopped = kind is not None and not issubclass(kind, Exception)
+        await self.drain(GRACE_SECONDS if is_stopped else None)
 
     async def _wait_out(self, deadline: float | None, tell: Callable[[str], None]) -> None:
         loop = asyncio.get_running_loop()

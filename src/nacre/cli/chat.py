@@ -17,6 +17,7 @@ from nacre.cli.history import History
 from nacre.cli.loop_thread import LoopThread
 from nacre.cli.options import RunOptions, load_settings, run_options
 from nacre.cli.output import has_colour, is_terminal, print_error
+from nacre.cli.progress import countdown
 from nacre.cli.render import TurnPrinter, shorten, status_line, styled
 from nacre.cli.signals import end_on_signals
 from nacre.cli.slash import Leave, Reopen, Scene, obey
@@ -101,6 +102,7 @@ class _Conversation:
         held = AsyncExitStack()
         opening = open_agent(self._settings, session=session, ask=self._ask if self._is_person else None)
         ready = self._loop.call(held.enter_async_context(opening))
+        ready.background.tell = countdown
         self._loop.call(held.enter_async_context(kept_warm(ready.agent, self._settings)))
         self._greet(ready)
         return _Place(ready, held)

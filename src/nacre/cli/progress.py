@@ -29,3 +29,12 @@ def progress_line(what: str) -> Iterator[Callable[[int, int], None] | None]:
         yield told
     finally:
         print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+
+def countdown(line: str) -> None:
+    """What is waited for when a session ends, in one line that goes away; an empty one ends it (F5)."""
+    if not has_colour(sys.stderr):
+        return
+    shown = f"{line} (Ctrl-C leaves at once)" if line else ""
+    width = max(10, shutil.get_terminal_size().columns - 1)
+    print(f"\r{printable(shown)[:width]}\x1b[K", end="", file=sys.stderr, flush=True)

@@ -9,6 +9,7 @@ from nacre.agents.recalled import memories_of
 from nacre.agents.session import Session
 from nacre.cli.options import RunOptions, load_settings
 from nacre.cli.output import print_error, print_json
+from nacre.cli.progress import countdown
 from nacre.cli.signals import run_to_end
 from nacre.messages.blocks import JsonObject
 from nacre.messages.events import (
@@ -34,6 +35,7 @@ def run_prompt(options: RunOptions) -> int:
 async def _run(options: RunOptions) -> int:
     settings = load_settings(options)
     async with open_agent(settings, session=options.session) as ready:
+        ready.background.tell = countdown
         for told in (*(problem.line for problem in settings.problems), *ready.notices):
             print_error(told)
         answer, done = "", None
