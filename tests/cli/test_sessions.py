@@ -84,10 +84,10 @@ def test_show_tells_who_said_what_with_calls_and_results_in_one_line(
     assert main(["sessions", "show", "0a00"]) == 0
     assert capsys.readouterr().out.splitlines()[2:] == [
         "",
-        f"user  {asked:%Y-%m-%d %H:%M:%S}",
+        f"user  {asked:%Y-%m-%d %H:%M:%S}  #1",
         "  Where is the parser of pears?",
         "",
-        f"assistant  {answered:%Y-%m-%d %H:%M:%S}",
+        f"assistant  {answered:%Y-%m-%d %H:%M:%S}  #2",
         "  I will look.",
         "  -> Grep(pattern=pear, path=src)",
         "  <- src/pear.py:1:def parse src/pear.py:9:def parse_all  (2 lines)",

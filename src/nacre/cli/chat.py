@@ -109,6 +109,10 @@ class _Conversation:
 
     def _move(self, here: _Place, to: Reopen) -> _Place:
         """Let a session go only once the other is open: where that fails, the person stays."""
+        if to.session == here.ready.agent.session.id:
+            # The same one, read again: only one of them can hold it.
+            self._loop.call(here.held.aclose())
+            return self._open(to.session)
         try:
             there = self._open(to.session)
         except NacreError as error:
@@ -171,7 +175,11 @@ class _Conversation:
             printer.end()
             print_error(str(error))
         if self._is_person:
-            print(styled(status_line(ready.agent.session), "dim", colour=self._colour))
+            print(
+                styled(
+                    status_line(ready.agent.session, ready.background.running()), "dim", colour=self._colour
+                )
+            )
 
     def _greet(self, ready: Ready) -> None:
         for problem in self._settings.problems:

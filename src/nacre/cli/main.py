@@ -33,6 +33,7 @@ class Entry(NamedTuple):
 
 COMMANDS = {
     "chat": Entry("nacre.cli.chat", "chat", "Talk in the terminal (the same as bare `nacre`)."),
+    "compact": Entry("nacre.cli.compact", "compact", "Let a summary stand for a session's messages."),
     "context": Entry("nacre.cli.context", "context", "Show what fills the window."),
     "doctor": Entry("nacre.cli.doctor", "doctor", "Check settings, paths, model and key."),
     "gc": Entry("nacre.cli.gc", "gc", "Take away what old sessions left on disk."),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from nacre.agents.session import Session
@@ -24,6 +24,8 @@ MAX_ARGUMENT_CHARS = 80
 """Of a call's arguments on its line; the whole call stands in the transcript."""
 MAX_RESULT_CHARS = 100
 """Of a result's first line."""
+PILLS = {"compact": "compacting", "collapse": "compacting", "notes": "notes", "hooks": "hooks"}
+"""What a person is told of work in the background, by its name."""
 
 _STYLES = {"dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36", "bold": "1"}
 
@@ -110,16 +112,17 @@ def result_line(result: ToolResult) -> str:
     return shorten(lines[0].strip(), MAX_RESULT_CHARS) + more
 
 
-def status_line(session: Session) -> str:
-    """Context meter, cache hit rate and money, in one line."""
+def status_line(session: Session, working: Sequence[str] = ()) -> str:
+    """Context meter, cache hit rate, money and what goes on in the background, in one line."""
     limits, meter = session.thresholds, session.meter
     used = session.tokens
     price = f"${meter.cost_usd:.4f}" + ("+" if meter.unpriced else "")
     price += f" (${meter.refresh_usd:.4f} to keep warm)" if meter.refreshes else ""
     warning = "  — close to the window's end" if used >= limits.warning else ""
+    pill = "".join(f" · {name}…" for name in dict.fromkeys(PILLS.get(each, each) for each in working))
     return (
         f"context {human_count(used)}/{human_count(limits.window)} ({used / limits.window:.0%})"
-        f" · cache {meter.usage.hit_rate:.0%} · {price} · session {session.id[:8]}{warning}"
+        f" · cache {meter.usage.hit_rate:.0%} · {price} · session {session.id[:8]}{pill}{warning}"
     )
 
 

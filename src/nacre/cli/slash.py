@@ -252,6 +252,21 @@ def _unpin(text: str, scene: Scene) -> Ending:
     return None
 
 
+def _compact(text: str, scene: Scene) -> Ending:
+    from nacre.cli.slash_compact import UNDO, compact_now, take_back
+
+    if text != UNDO:
+        try:
+            scene.run(compact_now(scene.ready, text))
+        except KeyboardInterrupt:
+            print_error("stopped; the conversation is as it was")
+        return None
+    is_back = scene.run(take_back(scene.ready))
+    # What a resumed session holds in memory begins behind the compaction: the log has the rest.
+    is_kept = not isinstance(scene.session.keeper, InMemory)
+    return Reopen(scene.session.id) if is_back and is_kept else None
+
+
 def _exit(_: str, __: Scene) -> Ending:
     return Leave()
 
@@ -260,6 +275,7 @@ COMMANDS = {
     "help": Command(_help, "this list"),
     "context": Command(_context, "what fills the window, and what each layer saved"),
     "cost": Command(_cost, "tokens and money of this session, spent and saved"),
+    "compact": Command(_compact, "let a summary stand for older messages: /compact [focus], /compact undo"),
     "clear": Command(_clear, "start a new, empty session; the old one stays resumable"),
     "resume": Command(_resume, "go on with another session: /resume ID; without ID lists them"),
     "rewind": Command(_rewind, "take back: /rewind N [files|conversation]; without N lists the points"),

@@ -47,6 +47,8 @@ class Entry:
     marks: tuple[str, ...] = ()
     line: str = ""
     is_message: bool = True
+    number: int = 0
+    """Its place in the view, from 1; none for what is not in view."""
 
     @property
     def has_results_only(self) -> bool:
@@ -59,14 +61,15 @@ def from_view(view: View) -> Iterator[Entry]:
     summaries = {
         record.summary_id or record.id: record for record in view.records if isinstance(record, Compacted)
     }
-    for item in view.items:
+    for number, item in enumerate(view.items, 1):
         blocks = tuple(part.block for part in item.parts)
         if summary := summaries.get(item.record_id):
             yield Entry(at=summary.at, blocks=blocks, line=compaction_line(summary))
         else:
             record = said.get(item.record_id)
             marks = ("added by the program",) if record and record.meta else ()
-            yield Entry(at=record.at if record else None, role=item.role, blocks=blocks, marks=marks)
+            at = record.at if record else None
+            yield Entry(at=at, role=item.role, blocks=blocks, marks=marks, number=number)
 
 
 def from_record(record: Record) -> Entry:
@@ -142,7 +145,8 @@ def tell(entries: Iterable[Entry], *, full: bool) -> Iterator[str]:
 def _heading(entry: Entry) -> str:
     name = f"{entry.role} ({', '.join(entry.marks)})" if entry.marks else entry.role
     when = f"  {entry.at.astimezone():%Y-%m-%d %H:%M:%S}" if entry.at else ""
-    return _styled(name, _COLOURS.get(entry.role)) + when
+    number = f"  #{entry.number}" if entry.number else ""
+    return _styled(name, _COLOURS.get(entry.role)) + when + number
 
 
 def _styled(text: str, colour: str | None) -> str:
