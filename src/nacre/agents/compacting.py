@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 
+from nacre.agents.collapsing import Collapsing
 from nacre.agents.compacting_crew import AUTOMATIC, Compaction, Crew, Wish
 from nacre.agents.compacting_disk import Desk
 from nacre.agents.fit import Pressure, largest
@@ -28,6 +30,8 @@ from nacre.messages.view import View, live_records
 BY_RULE = Draft(kind="rules")
 SHRUNK_TAIL_SHARE = 0.25
 """Of a view that must get smaller although it seems to fit."""
+OPENING_GROWTH, OPENING_FRAME = 1.25, 256
+"""How much larger the opening may have become; the words around it."""
 ROUND_SHARE = 0.25
 """Of the room: a last round that takes more has its largest results moved to disk."""
 
@@ -54,10 +58,14 @@ class Compacting:
     crew: Crew = field(default_factory=Crew)
     desk: Desk = field(default_factory=Desk)
     is_automatic: bool = True
+    yields_to: Collapsing | None = None
+    """While this works, nothing is compacted by itself, but by rule where it cannot make room (C30, C26)."""
 
     def is_due(self, view: View, pressure: Pressure) -> bool:
         if not self.is_automatic or pressure.fits or len(view.items) < 2:
             return False
+        if self.yields_to is not None and not self.yields_to.is_exhausted(view, pressure):
+            return not _can_wait(pressure)
         # C12b: on models that bind thinking, between two rounds of a turn only when there is no other way.
         is_bound = pressure.profile.binds_thinking and not pressure.starts_turn
         return not (is_bound and _can_wait(pressure))
@@ -67,7 +75,8 @@ class Compacting:
         if _can_wait(pressure) and self._is_better_later(view):
             return ()
         is_refused = pressure.overflow is not None
-        done = await self._compacted(view, AUTOMATIC, tokens=pressure.tokens, must_shrink=is_refused)
+        wish = replace(AUTOMATIC, by_rule=self.yields_to is not None)
+        done = await self._compacted(view, wish, tokens=pressure.tokens, must_shrink=is_refused)
         if done is None:
             return ()
         self.session.tell(done.line)
@@ -89,9 +98,17 @@ class Compacting:
     def prepare(self) -> None:
         """Asked after every reply: begin a summary where one will be needed soon (C28)."""
         ahead, session = self.crew.preparation, self.session
-        is_soon = session.tokens >= session.thresholds.warning
-        if ahead is not None and is_soon and self.is_automatic and self._wants_summary(session.view):
+        if ahead is None or not self.is_automatic or session.tokens < session.thresholds.warning:
+            return
+        if self._wants_summary(session.view) and not self._is_spared(session.view):
             ahead.begin(session.view)
+
+    def _is_spared(self, view: View) -> bool:
+        """Whether a cheaper rung will do once the view is full: then a summary would be paid for in vain."""
+        now = self.session.pressure(view)
+        full = replace(now, tokens=max(now.tokens, now.thresholds.autocompact))
+        cheaper = takewhile(lambda rung: rung is not self, self.session.ladder)
+        return any(rung.is_due(view, full) for rung in cheaper)
 
     def _is_better_later(self, view: View) -> bool:
         """Whether a summary is under way or can be begun, and none is ready: the turn goes on without it."""
@@ -102,7 +119,7 @@ class Compacting:
         return ahead.is_under_way
 
     def _wants_summary(self, view: View) -> bool:
-        is_barred = past(view).is_barred(self.settings)
+        is_barred = past(view).is_barred(self.settings) or self.yields_to is not None
         return self.crew.summarise is not None and not is_barred and self.crew.notes(view) is None
 
     async def _compacted(
@@ -186,22 +203,9 @@ class Compacting:
         after = view.after(*records)
         if after.estimate > (1 - self.settings.least_share) * case.view.estimate:
             return None
-        tokens = after.count(session.base.tokens, ratio=session.calibration.ratio)
-        compacted = replace(_compacted_in(records), post_tokens=tokens)
-        return Compaction(
-            record=compacted,
-            records=(*moved, *records[:-1], compacted),
-            kind=draft.kind,
-            trigger=case.wish.trigger,
-            before=case.tokens,
-            after=tokens,
-            kept_messages=len(view.items) - shares.place,
-            words_kept=len(shares.facts.words),
-            words_left=shares.facts.left_words,
-            files=tuple(one.name for one in fragments if one.kind == "file"),
-            dropped=_dropped(draft),
-            seconds=seconds,
-        )
+        done = replace(_compacted_in(records), post_tokens=session.pressure(after).tokens)
+        files = tuple(one.name for one in fragments if one.kind == "file")
+        return _told(case, draft, shares, (*moved, *records[:-1], done), files=files, seconds=seconds)
 
     def _terms(self, case: _Case) -> Terms:
         session, settings = self.session, self.settings
@@ -211,13 +215,17 @@ class Compacting:
             tail = int(case.view.estimate * SHRUNK_TAIL_SHARE)
             settings = replace(settings, tail_tokens=min(settings.tail_tokens, tail))
             space = min(space, int(case.view.estimate * settings.room_share))
-        opening = estimate_text(session.base.opening)
-        return Terms(
-            room=max(0, space - opening), settings=settings, span=case.wish.span, where=self.desk.where
-        )
+        room_left = max(0, space - self._opening_tokens)
+        return Terms(room=room_left, settings=settings, span=case.wish.span, where=self.desk.where)
+
+    @property
+    def _opening_tokens(self) -> int:
+        """What was said ahead of the conversation may have grown since, and is said to be read again."""
+        opening = estimate_text(self.session.base.opening)
+        return int(opening * OPENING_GROWTH) + OPENING_FRAME if opening else 0
 
     async def _restored(self, stays: Sequence[Item], shares: Shares) -> list[Fragment]:
-        tokens = shares.left + estimate_text(self.session.base.opening)
+        tokens = shares.left + self._opening_tokens
         fragments = list(await self.crew.restore(stays, tokens))
         words = await self.crew.begun()
         return [*fragments, Fragment(kind="other", name="hooks", text=words)] if words else fragments
@@ -246,6 +254,32 @@ async def undo_compaction(session: Session) -> Compacted | None:
 
 def _can_wait(pressure: Pressure) -> bool:
     return pressure.overflow is None and pressure.tokens < pressure.thresholds.blocking
+
+
+def _told(
+    case: _Case,
+    draft: Draft,
+    shares: Shares,
+    records: tuple[Record, ...],
+    *,
+    files: tuple[str, ...],
+    seconds: float,
+) -> Compaction:
+    record = _compacted_in(records)
+    return Compaction(
+        record=record,
+        records=records,
+        kind=draft.kind,
+        trigger=case.wish.trigger,
+        before=case.tokens,
+        after=record.post_tokens or 0,
+        kept_messages=len(case.view.items) - shares.place,
+        words_kept=len(shares.facts.words),
+        words_left=shares.facts.left_words,
+        files=files,
+        dropped=_dropped(draft),
+        seconds=seconds,
+    )
 
 
 def _compacted_in(records: Sequence[Record]) -> Compacted:

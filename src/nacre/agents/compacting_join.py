@@ -9,9 +9,11 @@ from functools import partial
 
 from nacre.agents.background import Background
 from nacre.agents.carrying import listed_again
+from nacre.agents.collapsing import join_collapsing
 from nacre.agents.compacting import Compacting
 from nacre.agents.compacting_crew import AUTOMATIC, Compaction, Crew, Wish
 from nacre.agents.compacting_disk import FOLDER, Desk
+from nacre.agents.forking import Forker
 from nacre.agents.hands import Hands
 from nacre.agents.hooks import Hooks
 from nacre.agents.kept import LogKeeper
@@ -33,62 +35,71 @@ from nacre.settings import Settings
 from nacre.tools.rules import Rule
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Helpers:
+@dataclass(frozen=True, slots=True)
+class Staff:
     """Everybody a session has that a compaction can make use of."""
 
     hands: Hands
-    background: Background
+    forker: Forker
     restorer: Restorer
     hooks: Hooks | None = None
-    fork: Fork | None = None
-    """None without a model: rules do."""
+    has_model: bool = True
+    """Without one rules write notes and summaries."""
+
+    @property
+    def background(self) -> Background:
+        return self.forker.background
+
+    @property
+    def fork(self) -> Fork | None:
+        return self.forker if self.has_model else None
 
 
-def join_compacting(session: Session, settings: Settings, helpers: Helpers) -> Compacting:
+def join_compacting(session: Session, settings: Settings, staff: Staff) -> Compacting:
     """Keep notes of a session and let it be compacted: by itself where that is wanted, by hand always."""
     keeper = session.keeper if isinstance(session.keeper, LogKeeper) else None
     folder = keeper.folder if keeper else None
     desk = Desk(folder=folder, log=keeper.path if keeper else None, shelf=shelf_in(folder))
     if folder is not None and keeper is not None:
-        helpers.hands.open_to([folder / FOLDER])
+        staff.hands.open_to([folder / FOLDER])
         # What a summary points to may be read without a question.
         rule = Rule("allow", "Read", f"//{str(keeper.path.resolve()).lstrip('/')}", "this session's log")
-        helpers.hands.guard.policy = helpers.hands.guard.policy.with_rules([rule])
-    noting = join_noting(session, settings, folder=folder, background=helpers.background, fork=helpers.fork)
+        staff.hands.guard.policy = staff.hands.guard.policy.with_rules([rule])
+    noting = join_noting(session, settings, folder=folder, background=staff.background, fork=staff.fork)
     compacting = Compacting(
         session,
         settings=settings.compaction,
-        crew=_crew(session, settings, helpers, noting),
+        crew=_crew(session, settings, staff, noting),
         desk=desk,
         is_automatic=settings.switches.compact,
     )
+    compacting.yields_to = join_collapsing(session, settings, staff.background, staff.fork)
     session.ladder.append(compacting)
     session.on_heard.append(compacting.prepare)
     return compacting
 
 
-def _crew(session: Session, settings: Settings, helpers: Helpers, noting: Noting | None) -> Crew:
-    fork, restorer, given = helpers.fork, helpers.restorer, settings.compaction
+def _crew(session: Session, settings: Settings, staff: Staff, noting: Noting | None) -> Crew:
+    fork, restorer, given = staff.fork, staff.restorer, settings.compaction
     ask = partial(_summary, fork, given) if fork else None
     ahead = (
-        _preparation(session, fork, helpers.background, given) if settings.switches.compact_prepare else None
+        _preparation(session, fork, staff.background, given) if settings.switches.compact_prepare else None
     )
     crew = Crew(
         summarise=ask,
         preparation=ahead,
         restore=partial(_restored, restorer, given),
         carry=restorer.carry,
-        tasks=lambda: str(helpers.hands.board) if helpers.hands.board.tasks else "",
-        after=partial(_settle, session, helpers),
+        tasks=lambda: str(staff.hands.board) if staff.hands.board.tasks else "",
+        after=partial(_settle, session, staff),
     )
     if noting is not None and settings.switches.notes_compact:
         crew = replace(crew, notes=noting.draft, wait_for_notes=noting.wait)
-    if helpers.hooks is not None:
+    if staff.hooks is not None:
         crew = replace(
             crew,
-            before=partial(_allowed, session, helpers.hooks),
-            begun=partial(helpers.hooks.session_start, "compact"),
+            before=partial(_allowed, session, staff.hooks),
+            begun=partial(staff.hooks.session_start, "compact"),
         )
     return crew
 
@@ -137,10 +148,10 @@ async def _allowed(session: Session, hooks: Hooks, wish: Wish) -> str | None:
     return said.focus
 
 
-def _settle(session: Session, helpers: Helpers, done: Compaction) -> None:
+def _settle(session: Session, staff: Staff, done: Compaction) -> None:
     """What no longer stands in view is unseen, the title stands behind the boundary again, hooks are told."""
-    helpers.restorer.settle()
-    helpers.background.record(*listed_again(session.view, session.clock))
-    if helpers.hooks is not None:
+    staff.restorer.settle()
+    staff.background.record(*listed_again(session.view, session.clock))
+    if staff.hooks is not None:
         summary = "\n\n".join(block.text for block in done.record.summary if isinstance(block, Text))
-        helpers.background.start("hooks", helpers.hooks.post_compact(done.trigger, summary))
+        staff.background.start("hooks", staff.hooks.post_compact(done.trigger, summary))

@@ -11,9 +11,8 @@ from pathlib import Path
 from nacre import prompts
 from nacre.agents.agent import Agent
 from nacre.agents.background import Background
-from nacre.agents.collapsing import join_collapsing
 from nacre.agents.compacting import Compacting
-from nacre.agents.compacting_join import Helpers, join_compacting
+from nacre.agents.compacting_join import Staff, join_compacting
 from nacre.agents.forking import Forker, join_forks
 from nacre.agents.hands import Hands, take_up
 from nacre.agents.hooks import Hooks, join_hooks
@@ -103,52 +102,55 @@ async def open_agent(
     """
     settings = _in_force(settings or load(Path.cwd(), os.environ))
     choice = None if provider else choose(settings.model, settings.environ)
-    leaves = _leaves(choice, settings)
     async with AsyncExitStack() as stack:
         provider = provider or _hired(choice, settings, stack)
-        opened = None if session == UNKEPT else await _opened(settings, session, clock)
-        keeper = opened.keeper if opened else None
-        if keeper:
-            stack.push_async_callback(keeper.close)
-        hands = await take_up(settings, stack, ask=ask, keeps=opened is not None)
-        known = Known()
-        if tools is None or callable(tools):
-            known = await recollect(settings, stack, keeper=keeper, clock=clock, leaves=leaves)
-            usual = hands.with_memory(known)
-            tools = tools(usual) if tools else usual
-        model = choice.model if choice else settings.model or UNNAMED
-        base, opened = base_of(model, known, tools, settings, clock), await _fit_to_go(opened, known, leaves)
-        talk = _session(base, opened, settings, clock)
-        join(talk, known, hands, leaves=leaves)
-        join_layers(talk, hands, settings, tools=tools, folder=keeper.folder if keeper else None)
-        recaller = await join_recall(talk, known, hands, settings, stack, leaves=leaves)
-        hooks = join_hooks(talk, settings, hands)
-        rewind = hands.belong_to(talk, keeper.folder if keeper else None)
-        agent = Agent(talk, provider, tools, limits=_limits(settings))
-        forker = await join_forks(agent, hands, settings, stack, shared=known.tools)
-        helpers = Helpers(
-            hands=hands,
-            background=forker.background,
-            restorer=join_restoring(talk, known, hands, settings, leaves=leaves),
-            hooks=hooks,
-            fork=None if provider.name == EMBEDDED else forker,
-        )
-        join_collapsing(talk, settings, helpers.background, helpers.fork)
-        compacting = join_compacting(talk, settings, helpers)
-        stack.push_async_callback(agent.cancel)
-        told = _told(opened, hands, known)
-        yield Ready(
-            agent,
-            choice,
-            hands,
-            rewind,
-            told,
-            recaller,
-            known.memories,
-            hooks,
-            forker=forker,
-            compacting=compacting,
-        )
+        opened = None if session == UNKEPT else await _opened(settings, session, clock, stack)
+        beginning = _Beginning(settings, choice, provider, opened, tools, ask, clock)
+        yield await _ready(beginning, stack)
+
+
+@dataclass(frozen=True, slots=True)
+class _Beginning:
+    """What there is before a session is tied to anybody."""
+
+    settings: Settings
+    choice: Choice | None
+    provider: Provider
+    opened: Opened | None
+    tools: Sequence[Tool] | Chooser | None
+    ask: Ask | None
+    clock: Clock
+
+
+async def _ready(begun: _Beginning, stack: AsyncExitStack) -> Ready:
+    """Open what is known, make the session, and tie to it whoever takes part."""
+    settings, choice, opened, tools = begun.settings, begun.choice, begun.opened, begun.tools
+    leaves, keeper = _leaves(choice, settings), opened.keeper if opened else None
+    hands = await take_up(settings, stack, ask=begun.ask, keeps=opened is not None)
+    known = Known()
+    if tools is None or callable(tools):
+        known = await recollect(settings, stack, keeper=keeper, clock=begun.clock, leaves=leaves)
+        usual = hands.with_memory(known)
+        tools = tools(usual) if tools else usual
+    model = choice.model if choice else settings.model or UNNAMED
+    base, opened = (
+        base_of(model, known, tools, settings, begun.clock),
+        await _fit_to_go(opened, known, leaves),
+    )
+    talk, folder = _session(base, opened, settings, begun.clock), keeper.folder if keeper else None
+    join(talk, known, hands, leaves=leaves)
+    join_layers(talk, hands, settings, tools=tools, folder=folder)
+    recaller = await join_recall(talk, known, hands, settings, stack, leaves=leaves)
+    hooks = join_hooks(talk, settings, hands)
+    rewind = hands.belong_to(talk, folder)
+    agent = Agent(talk, begun.provider, tools, limits=_limits(settings))
+    forker = await join_forks(agent, hands, settings, stack, shared=known.tools)
+    stack.push_async_callback(agent.cancel)
+    restorer = join_restoring(talk, known, hands, settings, leaves=leaves)
+    staff = Staff(hands, forker, restorer, hooks, has_model=begun.provider.name != EMBEDDED)
+    compacting = join_compacting(talk, settings, staff)
+    about = (_told(opened, hands, known), recaller, known.memories, hooks)
+    return Ready(agent, choice, hands, rewind, *about, forker=forker, compacting=compacting)
 
 
 def _hired(choice: Choice | None, settings: Settings, stack: AsyncExitStack) -> Provider:
@@ -236,12 +238,15 @@ def _retry(settings: Settings) -> RetrySettings:
     return replace(usual, tries=given.tries or usual.tries, max_wait=given.max_wait_seconds or usual.max_wait)
 
 
-async def _opened(settings: Settings, wanted: str, clock: Clock) -> Opened:
+async def _opened(settings: Settings, wanted: str, clock: Clock, stack: AsyncExitStack) -> Opened:
     branch = git_branch(settings.cwd)
     if wanted == NEW:
-        return start(settings.home, settings.cwd, branch_name=branch, clock=clock)
-    path = find_log(settings, wanted)
-    return await mend(resume_log(path, home=settings.home, branch_name=branch, clock=clock), clock)
+        opened = start(settings.home, settings.cwd, branch_name=branch, clock=clock)
+    else:
+        path = find_log(settings, wanted)
+        opened = await mend(resume_log(path, home=settings.home, branch_name=branch, clock=clock), clock)
+    stack.push_async_callback(opened.keeper.close)
+    return opened
 
 
 def find_log(settings: Settings, wanted: str) -> Path:

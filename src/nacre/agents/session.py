@@ -29,13 +29,14 @@ from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import ContextOverflow, InvalidRequest, PromptTooLong
 from nacre.loop.limits import Thresholds, thresholds, window
 from nacre.loop.round import heard, said
-from nacre.messages.blocks import Json, JsonObject, Text, ToolResult
+from nacre.messages.blocks import JsonObject, Text, ToolResult
 from nacre.messages.events import Notice, Reply
 from nacre.messages.records import Noted, Record, Said
 from nacre.messages.tokens import Calibration, estimate_json, estimate_text
 from nacre.messages.transcript import Transcript
 from nacre.messages.usage import Usage
 from nacre.messages.view import View
+from nacre.messages.wire import without_system
 from nacre.providers.base import Request
 from nacre.tools.base import Tool
 
@@ -246,19 +247,22 @@ class Session(Company):
         self._untold += [extra.notice for extra in extras if extra.notice]
         return with_extras(said, extras, self.clock, inside_results=self.profile.strips_old_thinking)
 
-    async def fit(self, view: View, overflow: PromptTooLong | None) -> list[Record]:
-        """The loop's slot: what must happen to the view before it can be sent."""
-        for rest in self.before_asking:
-            await rest()
-        base, ratio = self.base.tokens, self.calibration.ratio
-        pressure = Pressure(
-            tokens=view.count(base, ratio=ratio),
+    def pressure(self, view: View, overflow: PromptTooLong | None = None) -> Pressure:
+        """How full the window would be with this view."""
+        return Pressure(
+            tokens=view.count(self.base.tokens, ratio=self.calibration.ratio),
             thresholds=self.thresholds,
             profile=self.profile,
             warmth=self.warmth,
             starts_turn=self._starts_turn,
             overflow=overflow,
         )
+
+    async def fit(self, view: View, overflow: PromptTooLong | None) -> list[Record]:
+        """The loop's slot: what must happen to the view before it can be sent."""
+        for rest in self.before_asking:
+            await rest()
+        base, ratio, pressure = self.base.tokens, self.calibration.ratio, self.pressure(view, overflow)
         told = len(self._untold)
         try:
             records = await fit(view, self.ladder, pressure, base=base, ratio=ratio)
@@ -323,7 +327,7 @@ class Session(Company):
         """A view as a request; asking for one changes nothing. A fork says how many messages it shares."""
         messages = view.messages
         if view.has_system_messages and not self.profile.system_messages:
-            messages = _without_system(messages)
+            messages = without_system(messages)
         if not messages:
             raise InvalidRequest("there is nothing to send yet: add a user's message first")
         marked_ends = (end for mark in self.marks for end in mark(view, messages))
@@ -382,19 +386,3 @@ class Session(Company):
         told, self._untold = self._untold, []
         amiss = [*self._books.warnings(), *(line for teller in self.tellers for line in teller())]
         return [*(Notice(line) for line in told), *(Notice(line, "warning") for line in amiss)]
-
-
-def _without_system(messages: list[JsonObject]) -> list[JsonObject]:
-    """For models that take no system message in mid-conversation: its words join the user's before it."""
-    merged: list[JsonObject] = []
-    for message in messages:
-        if message["role"] == "system" and merged:
-            merged[-1] = {**merged[-1], "content": [*_content(merged[-1]), *_content(message)]}
-        else:
-            merged.append(message)
-    return merged
-
-
-def _content(message: JsonObject) -> list[Json]:
-    content = message["content"]
-    return content if isinstance(content, list) else []

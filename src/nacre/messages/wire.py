@@ -141,3 +141,19 @@ def canonical(value: Json) -> bytes:
         return text.encode()
     except UnicodeEncodeError:
         return json.dumps(value, separators=(",", ":")).encode()
+
+
+def without_system(messages: list[JsonObject]) -> list[JsonObject]:
+    """For models that take no system message in mid-conversation: its words join the user's before it."""
+    merged: list[JsonObject] = []
+    for message in messages:
+        if message["role"] == "system" and merged:
+            merged[-1] = {**merged[-1], "content": [*_blocks_of(merged[-1]), *_blocks_of(message)]}
+        else:
+            merged.append(message)
+    return merged
+
+
+def _blocks_of(message: JsonObject) -> list[Json]:
+    content = message["content"]
+    return content if isinstance(content, list) else []
