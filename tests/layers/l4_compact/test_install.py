@@ -178,6 +178,15 @@ def test_a_draft_made_ahead_leaves_all_that_it_does_not_know() -> None:
     assert len(View.of(records).items) - shares.place == 27
 
 
+def test_what_a_draft_made_ahead_does_not_know_leaves_room_for_the_persons_words() -> None:
+    """C20: a tail that takes more than there is must not make their rules go unmentioned."""
+    records = conversation(30)
+    after, shares, _ = compacted(records, Draft(kind="full", text="So far.", covers="r12"), room=1_600)
+    assert sum(item.tokens for item in after.items[1:]) > 1_600
+    assert "rule 12: never touch generated/12" in words_of(after)
+    assert shares.facts.words
+
+
 def test_thinking_that_is_bound_to_what_stood_before_goes_with_it() -> None:
     """C12b: no block of it may outlive the change of bytes ahead of it."""
     records = conversation(4)

@@ -29,6 +29,8 @@ TAIL_SHARE = 0.5
 """Of what opening and summary leave: the newest rounds serve better than lines about older ones."""
 WORDS_SHARE = 0.5
 """Of what the tail leaves; what words do not need, deeds may take."""
+LEAST_WORDS_SHARE = 0.15
+"""Of what opening and summary leave, however much a draft made ahead does not know of: words are not lost."""
 AHEAD = frozenset({"opening", "rules"})
 """Fragments that stand before the summary, as they stood before the conversation."""
 
@@ -120,7 +122,8 @@ def share_out(view: View, draft: Draft, facts: Facts, terms: Terms) -> Shares:
     before, inside = _split(facts, items[: span.first], items[place:])
     last = raw if inside.words and inside.words[-1] == facts.words[-1] else ()
     told = replace(inside, words=inside.words[:-1]) if last else inside
-    words = show_words(told, min(settings.words_tokens, int(rest * WORDS_SHARE)), where=where.words)
+    most = max(int(rest * WORDS_SHARE), int(left * LEAST_WORDS_SHARE))
+    words = show_words(told, min(settings.words_tokens, most), where=where.words)
     rest -= estimate_text(words.text)
     deeds = show_deeds(told, max(0, min(settings.deeds_tokens, rest)), where=where.deeds)
     rest = max(0, rest - estimate_text(deeds.text))
