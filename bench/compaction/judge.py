@@ -28,7 +28,9 @@ class Verdict:
     kept: int
     """Of them, those that are in the request word for word."""
     pointed: int
-    """Of the others, those in a file that is named in the request."""
+    """Of the others, those in a file of the person's words that is named in the request, under their id."""
+    in_log: int
+    """Of the rest, those in the whole log, if that is named in the request."""
     states: int
     states_kept: int
     misled: int
@@ -48,15 +50,20 @@ def judge(request: Sequence[JsonObject], known: Known, file_rules: Sequence[Rule
     text = "\n".join(strings) if fits else ""
     rules = [*known.rules.values(), *file_rules]
     missing = [rule for rule in rules if rule.text not in text]
-    pointed = [rule for rule in missing if _leads_to(text, rule.text)]
+    files = _files(text) if missing else []
+    pointed = [rule for rule in missing if any(_is_under_id(one, rule.text) for one in files)]
+    logged = [
+        rule for rule in missing if rule not in pointed and any(_is_in_log(one, rule.text) for one in files)
+    ]
     new = {rule.id: rule.text for rule in known.rules.values()}
     misled = [old for by, old in known.replaced.items() if old in text and new.get(by, "") not in text]
-    lost = [rule.text for rule in missing if rule not in pointed]
+    lost = [rule.text for rule in missing if rule not in (*pointed, *logged)]
     states = [title for title, state in known.states.items() if _stands(text, title, state)]
     return Verdict(
         said=len(rules),
         kept=len(rules) - len(missing),
         pointed=len(pointed),
+        in_log=len(logged),
         states=len(known.states),
         states_kept=len(states),
         misled=len(misled),
@@ -76,19 +83,21 @@ def _names(line: str, state: str) -> bool:
     return re.search(rf"\b{state.replace('_', '[_ ]')}\b", line) is not None
 
 
-def _leads_to(text: str, words: str) -> bool:
-    """Whether a path in the text is a file that holds the words, in a record or section with an id."""
+def _files(text: str) -> list[str]:
+    """What is in the files that are named in a text."""
     files = (Path(path.rstrip(".:")) for path in sorted(set(PATH.findall(text))))
-    return any(_holds(file.read_text("utf-8"), words) for file in files if file.is_file())
+    return [file.read_text("utf-8") for file in files if file.is_file()]
 
 
-def _holds(content: str, words: str) -> bool:
-    if words in content:
-        before = content[: content.index(words)].splitlines()
-        return any(HEADING.match(line) for line in before)
-    return any(
-        words in "\n".join(_strings(json.loads(line))) for line in content.splitlines() if line[:1] == "{"
-    )
+def _is_under_id(content: str, words: str) -> bool:
+    """Whether a page of a person's words has these, below the id of the record they come from."""
+    before, found, _ = content.partition(words)
+    return bool(found) and any(HEADING.match(line) for line in before.splitlines())
+
+
+def _is_in_log(content: str, words: str) -> bool:
+    lines = (line for line in content.splitlines() if line.startswith("{"))
+    return any(words in "\n".join(_strings(json.loads(line))) for line in lines)
 
 
 def _strings(value: Json) -> Iterator[str]:

@@ -51,6 +51,7 @@ class Voice:
     has_model: bool
     name: str = "scripted"
     session: Session | None = None
+    turn: Turn | None = None
     seen: list[Seen] = field(default_factory=list)
     replies: list[tuple[Block, ...]] = field(default_factory=list)
     said: int = 0
@@ -84,6 +85,8 @@ class Voice:
 
     def _look(self, request: Request) -> None:
         assert self.session is not None
+        if len(self.replies) == 1 and self.turn is not None:
+            self.known.see(self.turn)
         view = self.session.view
         for moment in self.watch.due(compactions=view.epochs.count("compact"), said=self.said):
             last = [one for one in view.records if isinstance(one, Compacted)][-1:]
@@ -95,6 +98,7 @@ class Voice:
 
     def hear(self, turn: Turn) -> None:
         self.known.hear(turn)
+        self.turn = turn
         self.said += estimate_text(turn.words)
         calls = ((ToolCall(one.call_id, one.tool, one.input),) for one in turn.rounds)
         self.replies += [*calls, (Text(turn.closing),)]

@@ -91,6 +91,9 @@ class Known:
             if rule.replaces in self.rules:
                 self.replaced[rule.id] = self.rules.pop(rule.replaces).text
             self.rules[rule.id] = rule
+
+    def see(self, turn: Turn) -> None:
+        """The rounds of a turn are over: its tasks stand as it left them."""
         if turn.states:
             self.states = dict(turn.states)
 

@@ -24,21 +24,23 @@ from nacre.messages.blocks import Json, JsonObject
 
 TITLE = """# What outlives a compaction
 
-How many of a person's rules are in the next request word for word; how many of the others stand behind a
-path in it that really leads to them; how many task states are in it as they stand; `misled`: rules in view
-that were taken back, without what replaced them; `invented`: quotations in it that the person never said, and
-how many were dropped from the last summary. Everybody was given the same sessions, windows and summary, which
-loses everything and invents three quotations (`bench/compaction/lossy.py`). The instructions file stands in
-the libraries' system prompt, where it cannot be lost. A request over the window is refused: it keeps nothing.
+How many of a person's rules are in the next request word for word; how many of the others stand in a file of
+the person's words that it names, under the id of their record, or only in the whole log, if that is named;
+how many task states are in it as they stand; `misled`: rules in view that were taken back, without what
+replaced them; `invented`: quotations in it that the person never said, and how many were dropped from the
+last summary. Everybody was given the same sessions, windows and summary, which loses everything and invents three
+quotations (`bench/compaction/lossy.py`; one of them stands among the person's messages, a section that nacre
+fills from the log anyway). The instructions file stands in the libraries' system prompt, where it cannot be
+lost. A request over the window is refused: it keeps nothing.
 """
 HEADINGS = {
     "compactions": "after so many summaries of its own",
     "windows said": "after so many times as much was said as makes nacre compact",
 }
 COLUMNS = (
-    "| policy | after | sessions | too large | rules kept | by pointer | lost | states kept | misled |"
-    " invented | dropped |",
-    "|" + "---|" * 11,
+    "| policy | after | sessions | too large | rules kept | by pointer | in the log | lost | states kept |"
+    " misled | invented | dropped |",
+    "|" + "---|" * 12,
 )
 Way = Callable[[Scripted, int], Iterable[Seen]]
 """Plays a session in a window."""
@@ -116,6 +118,7 @@ class _Sum:
             "rules": total("said"),
             "rules_kept": total("kept"),
             "rules_by_pointer": total("pointed"),
+            "rules_in_log": total("in_log"),
             "states": total("states"),
             "states_kept": total("states_kept"),
             "misled": total("misled"),
@@ -160,6 +163,7 @@ def page(figures: JsonObject) -> str:
 
 def _row(cell: Any) -> str:
     rules, kept, pointed = cell["rules"], cell["rules_kept"], cell["rules_by_pointer"]
+    in_log = cell["rules_in_log"]
     cells = (
         cell["policy"],
         cell["after"],
@@ -167,7 +171,8 @@ def _row(cell: Any) -> str:
         cell["too_large"],
         f"{kept} of {rules} ({100 * kept / rules:.1f} %)",
         pointed,
-        rules - kept - pointed,
+        in_log,
+        rules - kept - pointed - in_log,
         f"{cell['states_kept']} of {cell['states']}",
         cell["misled"],
         cell["invented"],
