@@ -122,6 +122,7 @@ async def test_who_resumes_behind_a_boundary_knows_what_a_live_session_knows(
     await life.note(DECLARED, {"config": {"edits": []}})
     await life.note(NOTES, {"covers": "x"})
     await life.note(INSTRUCTIONS, {"files": {"/p/CLAUDE.md": "old"}, "record": "gone"})
+    await life.note(INSTRUCTIONS, {"files": {"/p/web/AGENTS.md": "seen no more"}, "record": "gone"})
     await life.note(SIDE_QUERY, {"purpose": "memdir_relevance", "model": MODEL, "usage": {"input": 500}})
     await life.turn("two")
     await life.session.transcript.append(pin("call-2", life.clock))

@@ -84,7 +84,7 @@ class FileReader:
         reader = read_tool(workspace, ReadSettings(tokens=max(1, tokens - frame)))
         arguments: JsonObject = {"file_path": str(path)}
         decision = self._hands.guard.policy.decide(reader, arguments, self._hands.workspace)
-        if decision.effect != "allow" or decision.path != path:
+        if decision.effect != "allow":
             return None
         workspace.forget([path])
         try:
