@@ -23,6 +23,11 @@ INDENT = "    "
 """Before every line of a detail: nothing in it can pass for the next deed."""
 LINE_ENDS = re.compile(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 """Whatever some reader may take for the end of a line."""
+WEIGHTY = frozenset({"edit", "reply"})
+"""What changed something, and what a turn came to."""
+LINES_SHARE = 0.8
+"""Of the room for deeds, for their lines at first: on recorded sessions the newest details were needed more
+often than the oldest lines, and wherever there was room for all lines it made no difference."""
 NEWLINE_TOKENS = 1
 """More than the line end between two pieces takes."""
 
@@ -59,9 +64,12 @@ def show_deeds(facts: Facts, tokens: int, *, where: str = "") -> Shown:
     deeds = facts.deeds
     left = _Left("call", "calls", facts.left_deeds, where)
     page = _Page(DEEDS_TITLE, [one.id for one in deeds], tokens, left=left)
-    for place in _by_worth(deeds):
-        page.show(place, _done(deeds[place]))
+    order = _by_worth(deeds)
+    for place in order:
+        page.show(place, _done(deeds[place]), keep=round(tokens * (1 - LINES_SHARE)))
     detailed = {place for place in _by_detail(deeds) if page.go_on(place, _indented(deeds[place].detail))}
+    for place in order:
+        page.show(place, _done(deeds[place]))
     shown = tuple(
         deeds[place] if place in detailed else replace(deeds[place], detail="") for place in page.places
     )
@@ -109,10 +117,10 @@ class _Page:
         pointer = left.line([max(ids, key=len, default="")] * len(ids))
         self._room = tokens - _size(title) - (_size(pointer) if pointer else 0)
 
-    def show(self, place: int, piece: str) -> None:
-        """Let it stand at its place, if there is room."""
+    def show(self, place: int, piece: str, *, keep: int = 0) -> None:
+        """Let it stand at its place, if it does not yet and there is room with so many tokens to spare."""
         size = _size(piece)
-        if size <= self._room:
+        if place not in self._pieces and size <= self._room - keep:
             self._room -= size
             self._pieces[place] = piece
 
@@ -162,15 +170,18 @@ def _indented(detail: str) -> str:
 
 
 def _by_worth(deeds: Sequence[Deed]) -> list[int]:
-    """Changes and failures, what closed a turn, then the rest, the newest of each; never the same twice."""
+    """Changes, failures and what closed a turn, then the rest, remarks last; the newest of each.
+
+    Before all that goes what was done again later: the same line, or another look at the same file.
+    """
     seen: set[tuple[str, str]] = set()
     ranks: list[tuple[bool, int, int]] = []
     for place in range(len(deeds) - 1, -1, -1):
         deed = deeds[place]
-        is_again = (deed.line, deed.outcome) in seen
-        seen.add((deed.line, deed.outcome))
-        rank = 0 if deed.kind == "edit" or deed.outcome else 2 if deed.kind == "remark" else 1
-        ranks.append((is_again, rank, -place))
+        what = ((deed.kind == "read" and deed.about) or deed.line, deed.outcome)
+        rank = 0 if deed.kind in WEIGHTY or deed.outcome else 2 if deed.kind == "remark" else 1
+        ranks.append((what in seen, rank, -place))
+        seen.add(what)
     return [-place for _, _, place in sorted(ranks)]
 
 
