@@ -14,7 +14,14 @@ from nacre.layers.l4_compact.summarise import directive
 from nacre.memory.entry import Entry
 from nacre.memory.instructions import Changes, InstructionFile, InstructionPaths, Instructions
 from nacre.memory.manual import ManualMode, manual
-from nacre.memory.opening import MemoryFacts, render_changes, render_context, render_later, render_memory
+from nacre.memory.opening import (
+    MemoryFacts,
+    render_again,
+    render_changes,
+    render_context,
+    render_later,
+    render_memory,
+)
 from nacre.memory.recall.attach import attachment, worded
 from nacre.memory.recall.base import Drift, Pick, Query, Ranked, Reference
 from nacre.memory.recall.manifest import manifest
@@ -67,6 +74,7 @@ def _messages() -> dict[str, str]:
         "context_team": render_context(loaded, INDEX, "", team, user_index_text="- [Tea](tea.md) — no sugar"),
         "context_read_only": render_context(None, "", "", read_only),
         "context_later": render_later([_file(ROOT / "web" / "AGENTS.md", "No inline styles.", "project")]),
+        "context_again": render_again([_file(ROOT / "web" / "AGENTS.md", "No inline styles.", "project")]),
         "context_changed": render_changes(Changes((project,), (local.path,), loaded)),
         "memory_of_an_agent": render_memory(replace(facts, whose="agent"), INDEX),
     }

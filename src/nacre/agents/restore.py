@@ -188,7 +188,7 @@ class Restorer:
         known = replace(self._known, instructions=begun)
         try:
             context = await context_of(known, self._settings, leaves=self._leaves)
-        except StoreError:
+        except (StoreError, OSError):
             context = render_context(begun)  # memory that cannot be read now is no reason not to go on
         now = self._session.clock.now().astimezone()
         where = await asyncio.to_thread(environment, self._workspace.cwd, now)
