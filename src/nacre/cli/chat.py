@@ -175,11 +175,8 @@ class _Conversation:
             printer.end()
             print_error(str(error))
         if self._is_person:
-            print(
-                styled(
-                    status_line(ready.agent.session, ready.background.running()), "dim", colour=self._colour
-                )
-            )
+            line = status_line(ready.agent.session, ready.background.running())
+            print(styled(line, "dim", colour=self._colour))
 
     def _greet(self, ready: Ready) -> None:
         for problem in self._settings.problems:

@@ -98,7 +98,6 @@ async def _undone(path: Path, settings: Settings, *, as_json: bool) -> None:
 
     async with open_agent(settings, session=path.stem) as ready:
         record = await undo_compaction(ready.agent.session)
-        await ready.agent.session.keeper.sync()
     if record is None:
         raise NothingToCompact(f"session {path.stem[:8]} has no compaction to take back")
     # What the session held in memory began behind the compaction; the log has what is in view again.

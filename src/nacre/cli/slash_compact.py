@@ -24,7 +24,6 @@ async def compact_now(ready: Ready, focus: str) -> None:
     finally:
         for notice in session.notices():
             print_error(notice.text)
-    await session.keeper.sync()
     print("\n".join(compaction_lines(done, session.id, undo=f"/compact {UNDO} takes this back")))
 
 
@@ -35,6 +34,5 @@ async def take_back(ready: Ready) -> bool:
     if record is None:
         print("there is no compaction to take back")
         return False
-    await session.keeper.sync()
     print(f"took back the compaction of {record.at.astimezone():%H:%M:%S}")
     return True
