@@ -71,6 +71,7 @@ async def test_a_failure_is_an_outcome_and_a_line_in_the_log_and_failures_are_co
     background: Background, caplog: pytest.LogCaptureFixture
 ) -> None:
     """F5: nothing is fire-and-forget; a cancel neither adds to a row of failures nor ends it."""
+    caplog.set_level(logging.DEBUG, logger=supervising.__name__)
     for work in (failing(), failing()):
         background.start("notes", work)
         await background.wait("notes")
@@ -162,7 +163,7 @@ async def test_who_asks_twice_to_leave_leaves_at_once_and_what_was_spent_is_stil
     background.record(note("side_query", clock))
     draining = asyncio.create_task(background.drain())
     await asyncio.sleep(0.01)
-    with caplog.at_level(logging.WARNING):
+    with caplog.at_level(logging.DEBUG, logger=supervising.__name__):
         draining.cancel()
         with pytest.raises(asyncio.CancelledError):
             await draining

@@ -101,6 +101,8 @@ class Background:
         self.tell: Callable[[str], None] = _silent
         """Where the countdown at the end goes, line by line; an empty one says that it is over."""
         self.outcomes: deque[Outcome] = deque(maxlen=KEPT_OUTCOMES)
+        self.held = AsyncExitStack()
+        """What its work needs, such as another provider; let go once nothing is under way any more."""
         self._session = session
         self._working: dict[str, _Work] = {}
         self._failures: Counter[str] = Counter()
@@ -196,7 +198,8 @@ class Background:
     ) -> None:
         """The end of the session, as an exit stack tells it: who is stopped or killed is not kept waiting."""
         is_stopped = kind is not None and not issubclass(kind, Exception)
-        await self.drain(GRACE_SECONDS if is_stopped else None)
+        async with self.held:
+            await self.drain(GRACE_SECONDS if is_stopped else None)
 
     async def _wait_out(self, deadline: float | None, tell: Callable[[str], None]) -> None:
         loop = asyncio.get_running_loop()
@@ -222,7 +225,7 @@ class Background:
             ending = "cancelled"
             self._tell_once(str(error))
         elif error is not None:
-            _LOG.warning("%s failed in the background", name, exc_info=error)
+            _LOG.debug("%s failed in the background", name, exc_info=error)
         # Being stopped says nothing about whether the next one would fail.
         if ending != "cancelled":
             self._failures[name] = self._failures[name] + 1 if ending == "failed" else 0
@@ -247,4 +250,4 @@ async def _stopped(works: Sequence[_Work], seconds: float) -> None:
     if tasks:
         _, late = await asyncio.wait(tasks, timeout=seconds)
         for task in late:
-            _LOG.warning("%s does not stop and is left to itself", task.get_name())
+            _LOG.debug("%s does not stop and is left to itself", task.get_name())

@@ -22,7 +22,10 @@ from nacre.agents.meter import SIDE_QUERY
 from nacre.agents.offloading import Offloader
 from nacre.agents.riding import Extra, with_extras
 from nacre.agents.session import Session
+from nacre.cache.breakpoints import place
+from nacre.cache.rules import profile
 from nacre.errors import SpendCapReached, ToolError
+from nacre.layers.l4_compact.aside import fallback_text
 from nacre.loop.fork import Errand, Forked, branch, refuse_nested, run_fork
 from nacre.loop.loop import Slots
 from nacre.messages.blocks import JsonObject
@@ -31,7 +34,7 @@ from nacre.messages.records import Noted, Record, Said
 from nacre.messages.transcript import Transcript
 from nacre.messages.usage import Usage
 from nacre.messages.view import View
-from nacre.providers.base import Provider
+from nacre.providers.base import Provider, Request
 from nacre.settings import Settings
 from nacre.tools.base import Tool
 from nacre.tools.guard import Guard
@@ -81,7 +84,7 @@ class Forker:
         make: Make = no_tools,
     ) -> None:
         """`tools` are the parent's, of which forks may call those that `make` builds just alike."""
-        self._session = session
+        self.session = session
         self._provider = provider
         self._tools = {one.name: one for one in tools}
         self._hands = hands
@@ -89,6 +92,11 @@ class Forker:
         self._make = make
         self._foreground: set[asyncio.Task[Forked]] = set()
         session.on_cancel.append(self.stop)
+
+    @property
+    def has_model(self) -> bool:
+        """Whether a fork would be answered by a model; the embedded engine knows no directives."""
+        return self._provider.name != "embedded"
 
     async def __call__(self, errand: Errand) -> Forked:
         """Send one fork out; raises what the provider raises."""
@@ -117,7 +125,7 @@ class Forker:
             task.cancel()
 
     async def _sent(self, errand: Errand, began: asyncio.Event) -> Forked:
-        view = errand.view or self._session.view
+        view = errand.view or self.session.view
         try:
             refuse_nested(view)
             task = asyncio.create_task(self._fork(view, errand, began), name=f"fork {errand.source}")
@@ -128,11 +136,34 @@ class Forker:
         finally:
             began.set()
 
+    async def side(self, errand: Errand, provider: Provider, model: str) -> Forked:
+        """The same errand for another model, which shares no cache: it gets the newest words as text (F7)."""
+        view, session = errand.view or self.session.view, self.session
+        refuse_nested(view)
+        room = profile(model).window // 2 - errand.max_output
+        told = fallback_text(view, tokens=max(room, 0))
+        words = f"<conversation>\n{told}\n</conversation>\n\n{errand.directive}"
+        transcript = await branch(View(), replace(errand, directive=words), clock=session.clock)
+        may = errand.may.tools if errand.may else frozenset()
+        asking = _AskingAside(
+            session,
+            provider,
+            self.background,
+            errand,
+            asyncio.Event(),
+            model=model,
+            tools=[one for name, one in self._tools.items() if name in may],
+        )
+        return await self._run(transcript, asking)
+
     async def _fork(self, view: View, errand: Errand, began: asyncio.Event) -> Forked:
-        session = self._session
+        session = self.session
         inside = session.profile.strips_old_thinking
         transcript = await branch(view, errand, clock=session.clock, inside_results=inside)
-        asking = _Asking(session, self._provider, self.background, errand, began)
+        return await self._run(transcript, _Asking(session, self._provider, self.background, errand, began))
+
+    async def _run(self, transcript: Transcript, asking: _Asking) -> Forked:
+        session, errand = self.session, asking.errand
         async with self._apart(errand.may, errand.knows) as (tools, guard):
             done = await run_fork(
                 transcript,
@@ -177,15 +208,18 @@ class _Asking:
     requests: int = 0
     fork_id: str = ""
 
+    def request(self, view: View, max_output: int) -> Request:
+        """The parent's bytes with what is the fork's own behind them."""
+        if self.shared is None:
+            self.shared = len(self.session.request(view, max_output).messages) - 1
+        return self.session.request(view, max_output, branch_at=self.shared)
+
     async def ask(self, view: View, max_output: int) -> AsyncGenerator[ProviderEvent, None]:
         """The loop's slot; the parent's own books are not touched."""
         session, source = self.session, self.errand.source
         self._check_cap()
-        if self.shared is None:
-            self.shared = len(session.request(view, max_output).messages) - 1
-            self.fork_id = session.clock.new_id()
-        request = session.request(view, max_output, branch_at=self.shared)
-        begun = session.clock.now()
+        self.fork_id = self.fork_id or session.clock.new_id()
+        request, begun = self.request(view, max_output), session.clock.now()
         async with aclosing(session.telemetry.ask(self.provider, request, purpose=source)) as events:
             async for event in events:
                 self.began.set()
@@ -227,6 +261,24 @@ class _Asking:
         why = self.background.allows(self.errand.source) if IN_BACKGROUND.get() else None
         if why is not None:
             raise SpendCapReached(why)
+
+
+@dataclass(slots=True, kw_only=True)
+class _AskingAside(_Asking):
+    """The same of another model, which shares nothing: of the tools it is told those it may call."""
+
+    model: str
+    tools: Sequence[Tool]
+
+    def request(self, view: View, max_output: int) -> Request:
+        definitions = [one.definition for one in sorted(self.tools, key=lambda one: one.name)]
+        rules = profile(self.model)
+        system, tools, messages = place([], definitions, view.messages, profile=rules)
+        most = min(max_output, rules.max_output)
+        return Request(model=self.model, system=system, tools=tools, messages=messages, max_tokens=most)
+
+    def _touches(self, view: View, usage: Usage, begun: datetime) -> bool:
+        return False
 
 
 def _slots(session: Session, transcript: Transcript) -> Slots:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
@@ -26,7 +25,6 @@ FILE = "spending.json"
 """In the home: what all sessions of the present day have paid, and which day that is."""
 WAIT_SECONDS = 1.0
 """For another session that is writing there: it takes milliseconds, and a turn may wait behind this."""
-_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +56,7 @@ class Spending:
             home / FILE if home and (caps.day_usd is not None or caps.day_tokens is not None) else None
         )
         self._turn_from = self._settled = self._paid
+        self._has_told = False
         self._today = Sum()
         """What was paid today as the file last said, this session's settled share included."""
 
@@ -79,7 +78,12 @@ class Spending:
             self._today = await asyncio.to_thread(self._add, new) if self._file else self._today + new
         except (OSError, StoreError) as error:
             self._today += new
-            _LOG.warning("what was spent today cannot be written down: %s", error)
+            self._tell_once(f"what was spent today cannot be written down: {error}")
+
+    def _tell_once(self, line: str) -> None:
+        if not self._has_told:
+            self._has_told = True
+            self._session.tell(line)
 
     @property
     def _paid(self) -> Sum:
