@@ -34,8 +34,8 @@ def test_policies_stand_side_by_side_with_a_sentence_on_what_they_mean(
     """P7."""
     assert main(["replay", str(log(tmp_path))]) == 0
     said = capsys.readouterr().out
-    policies = ["none", "truncate", "claude-code", "nacre"]
-    first = [line.split()[0] for line in said.splitlines()[2:12] if line]
+    policies = ["none", "truncate", "claude-code", "nacre", "nacre-model"]
+    first = [line.split()[0] for line in said.splitlines()[2:14] if line]
     assert first == ["policy", *policies, "still", *policies[:-1]]
     assert max(map(len, said.splitlines())) <= 80
     assert "You would have paid $" in said

@@ -14,7 +14,7 @@ from nacre.messages.tokens import estimate_text
 from nacre.messages.usage import Usage
 from nacre.messages.wire import render_block
 from nacre.replay.driven import Driven
-from nacre.replay.policies import CLAUDE_CODE, NACRE, NONE, POLICIES, TRUNCATE, Ladder, policy
+from nacre.replay.policies import CLAUDE_CODE, NACRE, NACRE_MODEL, NONE, POLICIES, TRUNCATE, Ladder, policy
 from nacre.replay.run import Replayed, Study, Terms, replay, replay_one, totals
 from nacre.replay.schema import Asked, Recorded, Sent, Setting, Side, Step, Tally
 from nacre.replay.stand_in import CompactionSettings, filler
@@ -48,7 +48,15 @@ def test_none_forgets_nothing_breaks_nothing_and_counts_what_would_not_fit() -> 
     assert tally.usage.hit_rate > 0.9
 
 
-@pytest.mark.parametrize("maker", [TRUNCATE, CLAUDE_CODE, NACRE], ids=lambda maker: maker.name)
+SHORT = [
+    replace(TRUNCATE, compaction=CompactionSettings(summary_tokens=0, tail_tokens=8_000)),
+    replace(CLAUDE_CODE, compaction=CompactionSettings(tail_tokens=8_000)),
+    NACRE,
+    NACRE_MODEL,
+]
+
+
+@pytest.mark.parametrize("maker", SHORT, ids=lambda maker: maker.name)
 @pytest.mark.parametrize("model", ["claude-opus-5-5", "claude-sonnet-4-5", "gpt-6"])
 @pytest.mark.parametrize("thinks", [False, True])
 def test_a_policy_fits_the_window_with_valid_requests_and_no_unannounced_break(
@@ -56,7 +64,6 @@ def test_a_policy_fits_the_window_with_valid_requests_and_no_unannounced_break(
 ) -> None:
     """C12b, C32: thinking that is bound goes with what stood before it."""
     session = rounds(80, chars=6_000, thinks=thinks)
-    maker = replace(maker, compaction=replace(maker.compaction or CompactionSettings(), tail_tokens=8_000))
     tally = under(maker, session, replace(TERMS, model=model)).tally
     assert tally.overflow == 0
     assert tally.invalid == 0

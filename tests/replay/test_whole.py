@@ -25,7 +25,12 @@ async def kept_session(folder: Path) -> Path:
     (folder / "work").mkdir()
     page = folder / "work" / "a.py"
     page.write_text("".join(f"line {n} of the file, unlike the others\n" for n in range(300)))
-    environ = {"HOME": str(folder), "NACRE_HOME": str(folder / "home"), "PATH": os.environ["PATH"]}
+    environ = {
+        "HOME": str(folder),
+        "NACRE_HOME": str(folder / "home"),
+        "PATH": os.environ["PATH"],
+        "NACRE_NOTES": "false",
+    }
     settings = load(folder / "work", environ, cli={"model": "claude-opus-5-5"})
     reads = call("Read", file_path=str(page))
     twice = [call("Bash", command=f"seq {first}300") for first in ("", "1 ")]

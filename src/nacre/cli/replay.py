@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from nacre.replay.schema import Recorded, Tally
     from nacre.settings import Settings
 
-NAMES = ("none", "truncate", "claude-code", "nacre")
+NAMES = ("none", "truncate", "claude-code", "nacre", "nacre-model")
 DEFAULT_WINDOW = 200_000
 """What most recorded sessions ran with; a model that takes less lowers it."""
 FALLBACK_MODEL = "claude-sonnet-5-5"

@@ -29,11 +29,8 @@ from nacre.replay.schema import Action, Asked, Sent, Setting, Side, Step
 from nacre.replay.stand_in import TRUNCATE
 from nacre.replay.warm import RecordedWarmer
 
-QUESTION: JsonObject = {
-    "role": "user",
-    "content": [{"type": "text", "text": "Sum up this conversation so that the work can go on from it."}],
-}
-"""Stands for what a summary is asked for with; a real prompt is longer by little."""
+QUESTION = "Sum up this conversation so that the work can go on from it."
+"""Stands for what others ask for a summary with; a real prompt is longer by little."""
 
 
 class DrivenSession(Session):
@@ -159,14 +156,15 @@ class Driven:
         self.session.heard(Reply(message=message, usage=usage, id=facts.id, model=self.session.base.model))
         self.session.notices()
 
-    def summary_of(self, view: View) -> None:
+    def summary_of(self, view: View, question: str) -> None:
         """A summary of a view is asked for: a fork that begins with the same bytes."""
         request = self.session.request(view)
+        asked: JsonObject = {"role": "user", "content": [{"type": "text", "text": question}]}
         sent = Sent(
             at=self.clock.at,
             system=request.system,
             tools=request.tools,
-            messages=[*request.messages, QUESTION],
+            messages=[*request.messages, asked],
         )
         self._sides.append(Side(kind="summary", sent=sent, output_tokens=self.drive.summary_tokens))
 

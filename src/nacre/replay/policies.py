@@ -16,9 +16,10 @@ from nacre.errors import ConfigError
 from nacre.layers.l1_offload.policy import OffloadSettings
 from nacre.layers.l2_microcompact.policy import CLAUDE_CODE as PUBLISHED_CLEARING
 from nacre.layers.l2_microcompact.policy import MicrocompactSettings
-from nacre.replay.driven import Drive, Driven
+from nacre.replay.by_layers import ByLayers
+from nacre.replay.driven import QUESTION, Drive, Driven
 from nacre.replay.schema import Policy, Setting
-from nacre.replay.stand_in import CompactionSettings, StandIn
+from nacre.replay.stand_in import SUMMARY_TOKENS, CompactionSettings, StandIn
 from nacre.store.results import FOLDER, Shelf
 
 NEVER_BYTES = 1_000_000_000
@@ -33,7 +34,8 @@ class Ladder:
     lifetime: Lifetime | Literal["auto"] = "5m"
     offload: OffloadSettings | None = None
     clearing: MicrocompactSettings | None = None
-    compaction: CompactionSettings | None = None
+    compaction: CompactionSettings | ByLayers | None = None
+    """By nacre's own layers, or as somebody else does it."""
     compact_percent: float | None = None
     """Where in the effective window it begins; None: as C3 says."""
     warming: WarmingSettings | None = None
@@ -64,15 +66,24 @@ class Ladder:
             clearing = Clearing(session, shelf, self.clearing)
             session.ladder.append(clearing)
             session.marks.append(clearing.mark)
-        if self.compaction is not None:
-            rung = StandIn(
-                self.compaction,
-                clock=driven.clock,
-                base_tokens=session.base.tokens,
-                ratio=lambda: session.calibration.ratio,
-                asked=driven.summary_of,
-            )
-            session.ladder.append(rung)
+        match self.compaction:
+            case ByLayers() as layers:
+                session.ladder.append(layers.rung(session, shelf, driven.folder, driven.summary_of))
+            case CompactionSettings() as settings:
+                session.ladder.append(_stand_in(settings, driven))
+            case None:
+                pass
+
+
+def _stand_in(settings: CompactionSettings, driven: Driven) -> StandIn:
+    session = driven.session
+    return StandIn(
+        settings,
+        clock=driven.clock,
+        base_tokens=session.base.tokens,
+        ratio=lambda: session.calibration.ratio,
+        asked=lambda view: driven.summary_of(view, QUESTION),
+    )
 
 
 NONE = Ladder(name="none")
@@ -85,16 +96,18 @@ CLAUDE_CODE = Ladder(
     clearing=PUBLISHED_CLEARING,
     compaction=CompactionSettings(tail_tokens=0),
 )
-"""The published numbers; the files it reads again after a compaction are left out, as they are for ours."""
+"""The published numbers, with a text of fixed size for its summary; the files it reads again are left out."""
 NACRE = Ladder(
     name="nacre",
     offload=OffloadSettings(),
     clearing=MicrocompactSettings(),
-    compaction=CompactionSettings(),
+    compaction=ByLayers(),
     warming=WarmingSettings(),
 )
-"""What nacre does unless it is told otherwise."""
-POLICIES = {one.name: one for one in (NONE, TRUNCATE, CLAUDE_CODE, NACRE)}
+"""What nacre does where no model sums up: nothing is asked beside the conversation but to keep it warm."""
+NACRE_MODEL = replace(NACRE, name="nacre-model", compaction=ByLayers(summary_tokens=SUMMARY_TOKENS))
+"""The same with a model that is asked for a summary, of which nothing is counted as kept."""
+POLICIES = {one.name: one for one in (NONE, TRUNCATE, CLAUDE_CODE, NACRE, NACRE_MODEL)}
 
 
 def policy(name: str, *, lifetime: Lifetime | Literal["auto"] | None = None) -> Ladder:

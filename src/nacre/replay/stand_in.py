@@ -1,4 +1,4 @@
-"""Compaction in a replay, where no model is there to sum anything up: a text of fixed size stands for it.
+"""Compaction as others do it, in a replay: a text of fixed size stands for the summary, which nobody writes.
 
 What a real summary would say cannot be known here, so the stand-in says nothing at all: retention counts
 only what a policy kept by itself, and no policy gains from a good guess.
@@ -11,10 +11,11 @@ from dataclasses import dataclass
 
 from nacre.agents.fit import Pressure
 from nacre.clock import Clock
-from nacre.messages.blocks import Text, ToolResult
+from nacre.messages.blocks import Text
 from nacre.messages.pairing import Item
 from nacre.messages.records import Compacted, Record, Replaced
 from nacre.messages.rewrite import without_thinking
+from nacre.messages.rounds import tail_from
 from nacre.messages.tokens import BYTES_PER_TOKEN
 from nacre.messages.view import View
 
@@ -22,6 +23,8 @@ LEFT_OUT = "[Earlier messages were left out.]"
 """Stands for rounds that were dropped without a summary."""
 TRUNCATE = "truncate"
 """The trigger of a compaction without a summary."""
+SUMMARY_TOKENS = 2_000
+"""What a summary takes."""
 LEAST_SHARE = 0.1
 """Of a request: a compaction that frees less is not asked for, because the next would come at once (C25)."""
 WORD = "and so on "
@@ -32,7 +35,7 @@ WORD = "and so on "
 class CompactionSettings:
     """How a conversation that is too long is cut down."""
 
-    summary_tokens: int = 2_000
+    summary_tokens: int = SUMMARY_TOKENS
     """What a summary takes; 0 leaves the old rounds out without one."""
     tail_tokens: int = 20_000
     """The newest rounds that stay word for word, as far as there is room."""
@@ -107,15 +110,3 @@ def filler(tokens: int, *, ratio: float = 1.0) -> str:
     """Words of so many real tokens in which nothing is said."""
     size = round(tokens / ratio * BYTES_PER_TOKEN)
     return (WORD * (size // len(WORD) + 1))[:size]
-
-
-def tail_from(items: Sequence[Item], tokens: int) -> int:
-    """Where the newest rounds of so many estimated tokens begin, never between a call and its result."""
-    place, size = len(items), 0
-    for index in range(len(items) - 1, -1, -1):
-        size += items[index].tokens
-        if size > tokens:
-            break
-        if not any(isinstance(part.block, ToolResult) for part in items[index].parts):
-            place = index
-    return place
