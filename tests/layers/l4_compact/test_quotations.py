@@ -92,7 +92,9 @@ def test_no_invented_quotation_is_kept_however_it_is_brought_in(frame: str, inve
 
 
 @pytest.mark.parametrize("said", SAID)
-@pytest.mark.parametrize("frame", [one for one in FRAMES if "'" not in one.replace("user's", "")])
+@pytest.mark.parametrize(
+    "frame", [one for one in FRAMES if "'" not in one.replace("user's", "") and "at once" not in one]
+)
 def test_what_was_said_stays_as_it_stands(frame: str, said: str) -> None:
     text = f"- Before.\n\n{frame.format(said)}\n\n- Behind."
     done = checked(text, WORDS)
@@ -119,6 +121,7 @@ def test_what_was_said_stays_as_it_stands(frame: str, said: str) -> None:
         "- User: prefers short sentences",
         "The user doesn't want it, and it's the user's choice.",
         'When the user clicks "Save and close the window", the form is sent.',
+        'Logs in as the user "root".',
         "",
     ],
 )

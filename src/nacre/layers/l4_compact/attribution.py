@@ -11,6 +11,8 @@ from nacre.layers.l4_compact.pieces import Quotation, blanked, sentences
 
 PROSE_WORDS = 3
 """Fewer words in backticks, or behind an article, merely name something."""
+NEAR_CHARS = 800
+"""Of a sentence around a quotation: who speaks is said no further away."""
 
 _WHO = r"(?:\b(?:the |this |our )?(?:user|human|person|customer)s?(?:['’]s)?\b(?![-_/]|\.\w))"
 _ELSEWHERE = (
@@ -41,11 +43,19 @@ _GAP = r"[\s,:：;—–*_(\[-]*"
 _BEFORE = (
     re.compile(rf"{_WHO}[^\x00]*?{_SPEAKS}", re.IGNORECASE),
     re.compile(rf"{_SPEAKS}[^.\x00]{{0,30}}\b(?:by|from|of)\s+{_WHO}", re.IGNORECASE),
-    re.compile(rf"\b(?:according to|per|in|as) {_WHO}", re.IGNORECASE),
+    re.compile(rf"\b(?:according to|per) {_WHO}", re.IGNORECASE),
     re.compile(rf"{_ELSEWHERE}", re.IGNORECASE),
 )
 """Somebody speaks, and what they say follows in the same sentence."""
 _LABEL = re.compile(rf"{_WHO}[^.\x00]{{0,80}}[:：]{_GAP}$", re.IGNORECASE)
+_BESIDE = re.compile(rf"{_WHO}[\s|:：,;—–→=>(*_-]*$", re.IGNORECASE)
+_ACTOR = re.compile(rf"(?:^|[\s*_(]){_WHO}\s", re.IGNORECASE)
+_USES = re.compile(
+    rf"{_WHO}\s+(?:\w+ly\s+)?(?:click|open|see|saw|run|ran|enter|press|select|type|visit|chose|choose|pick|invoke|provide|paste"
+    rf"|share|edit|delete|move|navigate|hit|tap)(?:s|ed|d)?\b",
+    re.IGNORECASE,
+)
+"""What somebody does with a program, whose words then follow."""
 _DIRECT = re.compile(rf"(?:{_SPEAKS}|{_PUTS_IT}){_AIM}{_GAP}$|[:：]{_GAP}$", re.IGNORECASE)
 _SPOKEN = re.compile(
     rf"(?:\b(?:said|says|saying|wrote|replied|answered|typed)\b|说){_AIM}{_GAP}$", re.IGNORECASE
@@ -84,7 +94,7 @@ _NAMES = re.compile(
     re.IGNORECASE,
 )
 _OUTPUT = re.compile(
-    r"\b(?:error|errors|show(?:s|ed|n|ing)?|display(?:s|ed|ing)?|print(?:s|ed|ing)?|return(?:s|ed|ing)?"
+    r"\b(?:named|called|titled|label(?:led|ed)?|error|errors|show(?:s|ed|n|ing)?|display(?:s|ed|ing)?|print(?:s|ed|ing)?|return(?:s|ed|ing)?"
     rf"|log(?:s|ged|ging)?|output|fail(?:s|ed|ing)? with|crash(?:es|ed) with)\s*(?:message\s*)?{_GAP}$",
     re.IGNORECASE,
 )
@@ -104,22 +114,34 @@ _WORDS_FOLLOW = re.compile(
     rf"|quotes?|instructions?|told)\b[^.\x00]{{0,30}}$|{_ELSEWHERE}[^。\x00]{{0,20}}$",
     re.IGNORECASE,
 )
-_TURN = re.compile(r"\W*(?:user|human|用户)[\s*_]*[:：][\s*_]*", re.IGNORECASE)
-_TOLD_OF = re.compile(
-    r"(?:\w+(?:s|ed)\b|(?:is|was|has|had|can|did|do|not|no|in|on|at|the|a|an|their|his|her|told|said|wrote|"
-    r"gave|chose|made|sent)\b)",
+_SAYS_PLAINLY = re.compile(
+    rf"{_WHO}[^.:：\x00\n]{{0,60}}\b(?:said|says|wrote|writes|replied|answered|typed)\b[^.:：\x00\n]{{0,30}}[:：]"
+    r"[\s*_]+(?=[^\s\x00>*_`])([^\x00\n]+)",
     re.IGNORECASE,
 )
+_TURN = re.compile(r"\W*(?:user|human|用户)[\s*_]*[:：][\s*_]*", re.IGNORECASE)
+_TOLD_OF = re.compile(
+    r"(?:want|prefer|ask|request|need|like|expect|reject|confirm|approv|report|decid|insist|instruct|clarifi)"
+    r"(?:e?s|e?d|red)\b|(?:told|chose|gave|said that|asked)\b",
+    re.IGNORECASE,
+)
+"""Somebody tells of the person, in the third person; anything else behind their name is their turn."""
 
 
 def attributed(text: str, marks: list[Quotation]) -> list[Quotation]:
     """Those of the quotations in a piece that are said to be the person's."""
-    return [
-        one
-        for start, end in sentences(text, marks)
-        for one in marks
-        if start <= one.start < end and _is_theirs(text, one, marks, (start, end))
-    ]
+    masked = blanked(text, marks)
+    found: list[Quotation] = []
+    place = 0
+    for start, end in sentences(text, marks):
+        while place < len(marks) and marks[place].start < end:
+            one = marks[place]
+            before = masked[max(start, one.start - NEAR_CHARS) : one.start]
+            behind = masked[one.end : min(end, one.end + NEAR_CHARS)]
+            if re.search(r"\w", one.words) and _is_theirs(one, before, behind):
+                found.append(one)
+            place += 1
+    return found
 
 
 def introduces(text: str, *, is_heading: bool) -> bool:
@@ -145,10 +167,14 @@ def turn_words(text: str) -> str:
     return "" if _TOLD_OF.match(said) else said
 
 
-def _is_theirs(text: str, one: Quotation, marks: list[Quotation], within: tuple[int, int]) -> bool:
-    start, end = within
-    masked = blanked(text, [other for other in marks if other is not one])
-    before, behind = masked[start : one.start], masked[one.end : end]
+def unquoted(text: str) -> str:
+    """What a sentence lets them say without quotation marks: `The user said: do it`."""
+    found = _SAYS_PLAINLY.search(text)
+    return found[1].strip() if found else ""
+
+
+def _is_theirs(one: Quotation, before: str, behind: str) -> bool:
+    """By what stands before it and behind it in its sentence."""
     before = _QUOTED_LABEL.split(before)[-1]
     is_direct = _DIRECT.search(before) is not None
     if one.is_code and not (is_direct and _is_spoken(before, one)):
@@ -157,9 +183,21 @@ def _is_theirs(text: str, one: Quotation, marks: list[Quotation], within: tuple[
         return True
     if _LABEL.search(before):
         return True
-    if not any(pattern.search(before) for pattern in _BEFORE):
+    size = len(one.words.split())
+    # One word right behind it is a name: the user "root".
+    if _BESIDE.search(before) and (size > 1 or not re.search(r"\w\s*$", before)):
+        return True
+    is_spoken_of = _ACTOR.search(before) is not None and _goes_with(before, size)
+    if not is_spoken_of and not any(pattern.search(before) for pattern in _BEFORE):
         return False
     return is_direct or not (_only_names(before, one) or _ITS_OWN.search(before))
+
+
+def _goes_with(before: str, size: int) -> bool:
+    """Whether words follow on what the person does as if they were said with it."""
+    is_speech = before.rstrip().endswith((",", "，"))
+    is_title = re.search(r"[\w#]\s*[(（]$", before) is not None
+    return is_speech or (size > PROSE_WORDS and not is_title and _USES.search(before) is None)
 
 
 def _is_spoken(before: str, one: Quotation) -> bool:

@@ -15,8 +15,8 @@ _QUOTE = re.compile(r"\s*>")
 _FENCE = re.compile(r"\s*(```|~~~)")
 _MARKS = re.compile(
     r"""
-      (?P<code>`+)(?P<in_code>[^`]+)(?P=code)
-    | (?<![A-Za-z0-9_"])"(?=\S)(?P<straight>[^"]*?(?:"(?=\w)[^"]*?)*?)(?<=\S)"(?![A-Za-z0-9_])
+      (?P<code>`{1,3})(?!`)(?P<in_code>[^`]+)(?P=code)
+    | (?<![A-Za-z0-9_"])"(?=\S)(?P<straight>(?:[^"]|"(?=\w)){1,3000}?)(?<=\S)"(?![A-Za-z0-9_])
     | “(?P<curly>[^”]*)”
     | „(?P<low>[^“”]*)[“”]
     | «(?P<guillemets>[^»]*)»
@@ -28,7 +28,7 @@ _MARKS = re.compile(
     re.VERBOSE,
 )
 _LONE = re.compile(r'(?<![A-Za-z0-9_"])["“「](?=\S)')
-_STOP = re.compile(r"[.!?][\"”’'」』)*_\]]*(?=\s+[^\sa-z])|[。！？][”’」』）]*|\n(?=\n)")
+_STOP = re.compile(r"(?<!\b\d)(?<!\b\d\d)[.!?][\"”’'」』)*_\]]*(?=\s+[^\sa-z])|[。！？][”’」』）]*|\n(?=\n)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +102,12 @@ def quotations(text: str) -> list[Quotation]:
 
 def blanked(text: str, marks: Sequence[Quotation]) -> str:
     """The text with every quotation made unreadable, in the same length."""
+    parts: list[str] = []
+    at = 0
     for one in marks:
-        text = text[: one.start] + "\x00" * (one.end - one.start) + text[one.end :]
-    return text
+        parts += [text[at : one.start], "\x00" * (one.end - one.start)]
+        at = one.end
+    return "".join([*parts, text[at:]])
 
 
 def sentences(text: str, marks: Sequence[Quotation]) -> Iterator[tuple[int, int]]:

@@ -10,8 +10,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from nacre.layers.l4_compact.attribution import attributed, introduces, introduces_words, turn_words
-from nacre.layers.l4_compact.pieces import Piece, pieces, quotations, sentences
+from nacre.layers.l4_compact.attribution import attributed, introduces, introduces_words, turn_words, unquoted
+from nacre.layers.l4_compact.pieces import Piece, blanked, pieces, quotations, sentences
 
 MIN_PART_WORDS = 2
 """Around an ellipsis: single words picked out of a sentence can be made to say anything."""
@@ -118,11 +118,15 @@ class _Check:
         theirs = attributed(text, marks)
         if is_introduced and marks and not re.search(r"\w", text[piece.start : marks[0].start]):
             theirs = [marks[0], *(one for one in theirs if one is not marks[0])]
-        bad = [one for one in theirs if not self._look_up(one.words)]
+        bad = [one.start for one in theirs if not self._look_up(one.words)]
+        spans = list(sentences(text, marks))
+        masked = blanked(text, marks)
+        for a, b in spans:
+            if (plain := unquoted(masked[a:b])) and not self._look_up(plain):
+                bad.append(a)
         if not bad:
             return piece
-        spans = sentences(text, marks)
-        kept = "".join(text[a:b] for a, b in spans if not any(a <= one.start < b for one in bad))
+        kept = "".join(text[a:b] for a, b in spans if not any(a <= place < b for place in bad))
         return _mended(piece, kept)
 
     def _look_up(self, quotation: str) -> bool:
