@@ -28,6 +28,7 @@ NAMES = (
     "staleness",
     "replay",
     "layers",
+    "compaction.inventions",
     "real_sessions",
 )
 TINY = "--tiny"

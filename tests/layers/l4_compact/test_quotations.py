@@ -157,7 +157,7 @@ def test_a_slice_of_whole_words_is_always_found(words: list[str], data: st.DataO
     between = data.draw(st.sampled_from([" ", "\n", "  "]))
     quotation = between.join(message[start:end])
     assert is_said(quotation, words)
-    assume("'" not in quotation)
+    assume("'" not in quotation and any(char.isalnum() for char in quotation))
     text = f'Before. The user said "{quotation}" yesterday.'
     assert checked(text, words) == Checked(text, [], 1)
 
