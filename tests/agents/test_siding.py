@@ -1,4 +1,4 @@
-"""A role that another model plays: bounded text instead of a shared prefix; the same errand, the same guard."""
+"""A role that another model plays: bounded text, no shared prefix; the same errand, the same guard."""
 
 from __future__ import annotations
 

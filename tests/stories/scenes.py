@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from hashlib import blake2b
@@ -42,6 +43,15 @@ def project(folder: Path) -> Path:
         lines = (f"def function_{number}_{line}(): return {line}  # TODO tidy" for line in range(150))
         (folder / f"module_{number}.py").write_text("\n".join(lines) + "\n", encoding="utf-8")
     (folder / "README.md").write_text("# A project\n\nNothing to see — really.\n" * 20, encoding="utf-8")
+    return folder
+
+
+def quiet(folder: Path) -> Path:
+    """The same, where nothing forks by itself: every reply of a script is for whom the story means it."""
+    home = project(folder) / "home"
+    home.mkdir(exist_ok=True)
+    off = dict.fromkeys(("notes", "compact_prepare", "extract", "dream"), False)
+    (home / "settings.json").write_text(json.dumps({"switches": off}), encoding="utf-8")
     return folder
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -30,7 +29,7 @@ from tests.stories.scenes import (
     call,
     calls,
     chain_of,
-    project,
+    quiet,
     say,
     talking_to,
 )
@@ -42,15 +41,6 @@ WORDS: JsonObject = {"type": "text", "text": NOTES.directive}
 FORGETFUL = "claude-sonnet-4-5"
 """Loses its thinking, and its cache with it, at words between two tool rounds."""
 READING = Narrowing(tools=frozenset({"Read", "Grep"}))
-
-
-def quiet(folder: Path) -> Path:
-    """A project in which nothing forks by itself: these stories send their forks out one by one."""
-    home = project(folder) / "home"
-    home.mkdir(exist_ok=True)
-    off = dict.fromkeys(("notes", "compact_prepare", "extract", "dream"), False)
-    (home / "settings.json").write_text(json.dumps({"switches": off}), encoding="utf-8")
-    return folder
 
 
 def share(now: Exchange, before: Exchange) -> float:

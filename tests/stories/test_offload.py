@@ -19,7 +19,7 @@ from tests.stories.scenes import (
     call,
     calls,
     chain_of,
-    project,
+    quiet,
     say,
     shares_read,
     talking_to,
@@ -40,7 +40,7 @@ async def test_what_shrinks_does_so_before_it_is_sent_and_stays_so_after_a_resum
     model: str, tmp_path: Path
 ) -> None:
     """C6, C32: through the SDK, in a session that is resumed; each request reads the one before it whole."""
-    cwd = project(tmp_path / "work")
+    cwd = quiet(tmp_path / "work")
     async with Simulator([*FIRST, *SECOND]) as sim:
         async with talking_to(sim, model, cwd) as ready:
             told = [event.text for event in await say(ready.agent, "work") if isinstance(event, Notice)]

@@ -23,7 +23,7 @@ from tests.stories.scenes import (
     call,
     calls,
     chain_of,
-    project,
+    quiet,
     results,
     say,
     shares_read,
@@ -69,7 +69,7 @@ async def test_each_request_reads_what_the_one_before_it_left_in_the_cache(
 ) -> None:
     """C31, C32, P6: several turns of several rounds, through the SDK, under the provider's real rules."""
     script = [reply for _, replies in TURNS for reply in replies]
-    async with Simulator(script) as sim, talking_to(sim, model, project(tmp_path / "work")) as ready:
+    async with Simulator(script) as sim, talking_to(sim, model, quiet(tmp_path / "work")) as ready:
         events = await say(ready.agent, *(text for text, _ in TURNS))
     assert [one.status for one in sim.log] == [200] * len(script)
     assert len(results(events)) == 15
@@ -83,7 +83,7 @@ async def test_one_reply_with_thirty_calls_loses_nothing(model: str, tmp_path: P
     """C31: more blocks in one round than the provider walks back."""
     wide = calls(*(call("Read", file_path=f"module_{n % 4}.py", offset=n, limit=9) for n in range(30)))
     script: list[Json] = [wide, wide, "read", wide, "read again"]
-    async with Simulator(script) as sim, talking_to(sim, model, project(tmp_path / "work")) as ready:
+    async with Simulator(script) as sim, talking_to(sim, model, quiet(tmp_path / "work")) as ready:
         events = await say(ready.agent, "read everything", "and again")
     assert len(results(events)) == 90
     assert_cached(sim.log, at_least=5)
@@ -100,7 +100,7 @@ async def test_a_reply_of_more_blocks_than_the_provider_walks_back_loses_nothing
         talkative.append({"type": "text", "text": f"Now number {n}."})
         talkative.append({"type": "tool_use", "name": "Glob", "input": {"pattern": f"module_{n % 4}.*"}})
     script: list[Json] = [{"content": talkative}, {"content": talkative}, "done", "really"]
-    async with Simulator(script) as sim, talking_to(sim, model, project(tmp_path / "work")) as ready:
+    async with Simulator(script) as sim, talking_to(sim, model, quiet(tmp_path / "work")) as ready:
         await say(ready.agent, "look at each", "done?")
     assert_cached(sim.log, at_least=4)
     assert_received_as_folded(sim.log, ready.agent.session, model)
@@ -114,7 +114,7 @@ async def test_twenty_five_rounds_in_one_turn_lose_nothing(model: str, tmp_path:
         for n in range(25)
     ]
     script: list[Json] = [*rounds, "done", "again"]
-    async with Simulator(script) as sim, talking_to(sim, model, project(tmp_path / "work")) as ready:
+    async with Simulator(script) as sim, talking_to(sim, model, quiet(tmp_path / "work")) as ready:
         await say(ready.agent, "work", "once more")
     assert_cached(sim.log, at_least=27)
     assert_received_as_folded(sim.log, ready.agent.session, model)
@@ -125,7 +125,7 @@ async def test_a_resumed_session_reads_the_cache_of_the_one_it_goes_on_with(
     model: str, tmp_path: Path
 ) -> None:
     """T3, T4, C6: folded from disk, the same bytes go over the wire as from the live session."""
-    cwd = project(tmp_path / "work")
+    cwd = quiet(tmp_path / "work")
     script = [reply for _, replies in TURNS for reply in replies]
     async with Simulator(script) as sim:
         for number, (text, _) in enumerate(TURNS):
@@ -144,7 +144,7 @@ async def test_a_turn_that_is_stopped_does_not_cost_the_prefix(model: str, tmp_p
         "so far", {"text": "a reply that stops in the middle of it", "fault": {"kind": "hang", "after": 4}},
         "on we go",
     ]  # fmt: skip
-    async with Simulator(script) as sim, talking_to(sim, model, project(tmp_path / "work")) as ready:
+    async with Simulator(script) as sim, talking_to(sim, model, quiet(tmp_path / "work")) as ready:
         agent = ready.agent
         await say(agent, "read")
         await stopped_at(agent, "wait", ResultReady)
