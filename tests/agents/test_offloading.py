@@ -52,6 +52,7 @@ def environment(work: Path, mode: str, environ: Mapping[str, str]) -> dict[str, 
         "NACRE_HOME": str(work.parent / "home"),
         "PATH": os.environ["PATH"],
         "NACRE_PERMISSIONS_DEFAULT_MODE": mode,
+        "NACRE_NOTES": "false",  # their forks would ask the scripted provider, too
         **environ,
     }
 
