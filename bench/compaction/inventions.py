@@ -141,9 +141,10 @@ def pages(figures: JsonObject) -> dict[str, str]:
         *(f"| {' | '.join(str(value) for value in row.values())} |" for row in rows if isinstance(row, dict)),
         "",
         "The check itself, on a made set: words of the same sessions, and of other sessions as inventions,",
-        f"in {len(FRAMES)} frames. Of {made['inventions']:,} invented quotations {made['false_keeps']} were kept,",
-        f"of {made['real']:,} real ones {made['false_drops']} were dropped. The rules of the check were written",
-        "with these frames and sessions in view: another way of quoting may still pass.",
+        f"in {len(FRAMES)} frames. Of {made['inventions']:,} invented quotations {made['false_keeps']} were",
+        f"kept, of {made['real']:,} real ones {made['false_drops']} were dropped.",
+        "",
+        "The rules of the check were written with these frames and sessions in view: another way of quoting may still pass.",
     ]
     return {"compaction.inventions.md": "\n".join(lines) + "\n"}
 
