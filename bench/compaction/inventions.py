@@ -144,7 +144,8 @@ def pages(figures: JsonObject) -> dict[str, str]:
         f"in {len(FRAMES)} frames. Of {made['inventions']:,} invented quotations {made['false_keeps']} were",
         f"kept, of {made['real']:,} real ones {made['false_drops']} were dropped.",
         "",
-        "The rules of the check were written with these frames and sessions in view: another way of quoting may still pass.",
+        "The rules of the check were written with these frames and sessions in view: another way of quoting",
+        "may still pass.",
     ]
     return {"compaction.inventions.md": "\n".join(lines) + "\n"}
 
