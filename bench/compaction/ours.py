@@ -64,7 +64,7 @@ class Voice:
 
     async def stream(self, request: Request) -> AsyncGenerator[ProviderEvent, None]:
         self.asked += 1
-        if _is_for_summary(request):
+        if is_for_summary(request):
             if not self.has_model:
                 raise Overloaded("nobody is there to sum anything up")
             blocks: tuple[Block, ...] = (Text(lossy().tagged),)
@@ -77,7 +77,7 @@ class Voice:
                 yield CallReady(block)
         yield Reply(
             message=Message("assistant", blocks),
-            usage=Usage(cache_read=self._size(request), output=estimate_blocks(blocks)),
+            usage=Usage(cache_read=tokens_of(request, self._sizes), output=estimate_blocks(blocks)),
             stop_reason="tool_use" if any(isinstance(one, ToolCall) for one in blocks) else "end_turn",
             id=f"msg_{self.asked}",
             model=request.model,
@@ -103,15 +103,6 @@ class Voice:
         calls = ((ToolCall(one.call_id, one.tool, one.input),) for one in turn.rounds)
         self.replies += [*calls, (Text(turn.closing),)]
 
-    def _size(self, request: Request) -> int:
-        """Messages are shared between requests, so that each is measured once."""
-        total = 0
-        for piece in (*request.system, *request.tools, *request.messages):
-            if id(piece) not in self._sizes:
-                self._sizes[id(piece)] = (piece, sum(_tokens(piece)))
-            total += self._sizes[id(piece)][1]
-        return total
-
     async def count_tokens(self, request: Request) -> int | None:
         return None
 
@@ -134,7 +125,7 @@ async def _played(script: Scripted, window: int, folder: Path, *, has_model: boo
         return result
 
     bash = Tool(name="Bash", description="Run a command.", input_schema=SCHEMA, call=run, read_only=True)
-    settings = load(project, _environment(folder, window), cli={"model": MODEL})
+    settings = load(project, environment(folder, window), cli={"model": MODEL})
     opening = open_agent(
         settings,
         provider=voice,
@@ -160,7 +151,8 @@ SCHEMA: JsonObject = {
 }
 
 
-def _environment(folder: Path, window: int) -> dict[str, str]:
+def environment(folder: Path, window: int) -> dict[str, str]:
+    """Settings of a session with a home of its own, in which only the summary is asked of a model."""
     return {
         "HOME": str(folder),
         "NACRE_HOME": str(folder / "home"),
@@ -174,10 +166,21 @@ def _environment(folder: Path, window: int) -> dict[str, str]:
     }
 
 
-def _is_for_summary(request: Request) -> bool:
+def is_for_summary(request: Request) -> bool:
+    """Whether a request asks for a summary."""
     content = request.messages[-1]["content"]
     last = content[-1] if isinstance(content, list) and content else {}
     return isinstance(last, dict) and directive().strip() in str(last.get("text"))
+
+
+def tokens_of(request: Request, known: dict[int, tuple[JsonObject, int]]) -> int:
+    """How large a request is; messages are shared between requests, so that each is measured once."""
+    total = 0
+    for piece in (*request.system, *request.tools, *request.messages):
+        if id(piece) not in known:
+            known[id(piece)] = (piece, sum(_tokens(piece)))
+        total += known[id(piece)][1]
+    return total
 
 
 def _tokens(piece: JsonObject) -> Iterator[int]:

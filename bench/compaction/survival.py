@@ -19,6 +19,7 @@ from bench.compaction.lossy import INVENTED
 from bench.compaction.ours import by_nacre
 from bench.compaction.sessions import Scripted, sessions
 from bench.compaction.steps import VOLUMES, Moment, Seen, by_library
+from bench.machine import bar
 from bench.replay.settings import PEERS
 from nacre.messages.blocks import Json, JsonObject
 
@@ -28,10 +29,10 @@ How many of a person's rules are in the next request word for word; how many of 
 the person's words that it names, under the id of their record, or only in the whole log, if that is named;
 how many task states are in it as they stand; `misled`: rules in view that were taken back, without what
 replaced them; `invented`: quotations in it that the person never said, and how many were dropped from the
-last summary. Everybody was given the same sessions, windows and summary, which loses everything and invents three
-quotations (`bench/compaction/lossy.py`; one of them stands among the person's messages, a section that nacre
-fills from the log anyway). The instructions file stands in the libraries' system prompt, where it cannot be
-lost. A request over the window is refused: it keeps nothing.
+last summary. Everybody was given the same sessions, windows and summary, which loses everything and invents
+three quotations (`bench/compaction/lossy.py`; one of them stands among the person's messages, a section that
+nacre fills from the log anyway). The instructions file stands in the libraries' system prompt, where it cannot
+be lost. A request over the window is refused: it keeps nothing.
 """
 HEADINGS = {
     "compactions": "after so many summaries of its own",
@@ -141,7 +142,27 @@ def _installed() -> Iterator[tuple[str, str]]:
 
 
 def _bars(cells: Iterable[JsonObject]) -> list[Json]:
-    return []
+    """What nacre promises, over all its requests."""
+    found: Any = [cell for cell in cells if str(cell["policy"]).startswith("nacre")]
+
+    def total(*keys: str) -> int:
+        return sum(int(cell[key]) for cell in found for key in keys)
+
+    reached = total("rules_kept", "rules_by_pointer")
+    return [
+        bar(
+            "rules that are neither in a request nor under their id in a file it names",
+            total("rules") - reached,
+            at_most=0,
+        ),
+        bar(
+            "task states that are not in a request as they stand",
+            total("states") - total("states_kept"),
+            at_most=0,
+        ),
+        bar("rules that were taken back, in view without what replaced them", total("misled"), at_most=0),
+        bar("quotations in a request that the person never said", total("invented"), at_most=0),
+    ]
 
 
 def pages(figures: JsonObject) -> dict[str, str]:
