@@ -48,8 +48,18 @@ _BEFORE = (
 )
 """Somebody speaks, and what they say follows in the same sentence."""
 _LABEL = re.compile(rf"{_WHO}[^.\x00]{{0,80}}[:：]{_GAP}$", re.IGNORECASE)
-_BESIDE = re.compile(rf"{_WHO}[\s|:：,;—–→=>(*_-]*$", re.IGNORECASE)
-_ACTOR = re.compile(rf"(?:^|[\s*_(]){_WHO}\s", re.IGNORECASE)
+_BESIDE = re.compile(rf"{_WHO}[\s|:：,;—–→=>()\[\]*_-]*$", re.IGNORECASE)
+_THINGS = (
+    r"(?!\s+(?:names?|ids?|interfaces?|input|edits?|files?|changes?|docs?|data|accounts?|tables?|models?|code"
+    r"|lines?|levels?|space|experience|stor(?:y|ies)|types?|roles?|menus?|pages?|settings?|profiles?|agents?"
+    r"|prompts?\b|skills?|commits?|visible|facing|defined|modified|flows?|guide|manual|testing)\b)"
+)
+"""What belongs to users in general, and is nobody's speech."""
+_MENTIONED = re.compile(rf"{_WHO}{_THINGS}", re.IGNORECASE)
+_CLAIMED = re.compile(
+    rf"\b(?:from|by|of)\s+{_WHO}\W*$|\b(?:is|was|are|were)\s+what\s+{_WHO}|\b(?:came|comes)\s+from\s+{_WHO}",
+    re.IGNORECASE,
+)
 _USES = re.compile(
     rf"{_WHO}\s+(?:\w+ly\s+)?(?:click|open|see|saw|run|ran|enter|press|select|type|visit|chose|choose|pick|invoke|provide|paste"
     rf"|share|edit|delete|move|navigate|hit|tap)(?:s|ed|d)?\b",
@@ -61,7 +71,7 @@ _SPOKEN = re.compile(
     rf"(?:\b(?:said|says|saying|wrote|replied|answered|typed)\b|说){_AIM}{_GAP}$", re.IGNORECASE
 )
 _THEY = re.compile(
-    rf"\b(?:they|he|she)(?:['’](?:d|ve))?\s+(?:\w+\s+)?{_SPEAKS}{_AIM}{_GAP}$"
+    rf"\b(?:they|he|she|you)(?:['’](?:d|ve))?\s+(?:\w+\s+)?{_SPEAKS}{_AIM}{_GAP}$"
     rf"|\btheir (?:exact |own )?words{_GAP}$"
     rf"|(?:他|她)们?[^。\x00]{{0,6}}{_PUTS_IT}{_GAP}$",
     re.IGNORECASE,
@@ -73,7 +83,8 @@ _UNNAMED = re.compile(
     r"[\s*_]+(?:\w+[\s*_]+)?(?:requests?|instructions?|prompts?|asks?|questions?|feedback|quotes?|wording|words"
     rf"|directions?)(?:\s+(?:was|is|were))?{_AIM}{_GAP}$"
     rf"|\b(?:verbatim|quote|as (?:requested|instructed|asked)){_GAP}$"
-    rf"|(?:原话|原始要求|指示)(?:是|为)?{_GAP}$",
+    rf"|^\W*(?:instructions?|request|task|prompt|ask)[\s*_]*[:：]{_GAP}$"
+    rf"|(?:原话|原始要求|指示|被要求|被告知)(?:是|为)?{_GAP}$",
     re.IGNORECASE,
 )
 _BEHIND = re.compile(
@@ -115,10 +126,17 @@ _WORDS_FOLLOW = re.compile(
     re.IGNORECASE,
 )
 _SAYS_PLAINLY = re.compile(
-    rf"{_WHO}[^.:：\x00\n]{{0,60}}\b(?:said|says|wrote|writes|replied|answered|typed)\b[^.:：\x00\n]{{0,30}}[:：]"
+    rf"{_WHO}[^.:：\x00\n]{{0,60}}\b(?:said|says|wrote|writes|replied|answered|typed|words|quote|reply)"
+    rf"\b[^.:：\x00\n]{{0,30}}[:：]"
     r"[\s*_]+(?=[^\s\x00>*_`])([^\x00\n]+)",
     re.IGNORECASE,
 )
+_COMES_FROM = re.compile(
+    rf"\b(?:message|words|quote|reply|answer)\s+(?:from|of|by)\s+{_WHO}[\s*_]*[:：][\s*_]+"
+    r"(?=[^\s\x00>*_`])([^\x00\n]+)",
+    re.IGNORECASE,
+)
+_TAGGED = re.compile(r"<(user|human|user_message)>(.*?)</\1>", re.IGNORECASE | re.DOTALL)
 _TURN = re.compile(r"\W*(?:user|human|用户)[\s*_]*[:：][\s*_]*", re.IGNORECASE)
 _TOLD_OF = re.compile(
     r"(?:want|prefer|ask|request|need|like|expect|reject|confirm|approv|report|decid|insist|instruct|clarifi)"
@@ -169,8 +187,13 @@ def turn_words(text: str) -> str:
 
 def unquoted(text: str) -> str:
     """What a sentence lets them say without quotation marks: `The user said: do it`."""
-    found = _SAYS_PLAINLY.search(text)
+    found = _SAYS_PLAINLY.search(text) or _COMES_FROM.search(text)
     return found[1].strip() if found else ""
+
+
+def tagged(text: str) -> list[str]:
+    """What stands in tags that name the person."""
+    return [found[2] for found in _TAGGED.finditer(text)]
 
 
 def _is_theirs(one: Quotation, before: str, behind: str) -> bool:
@@ -184,20 +207,20 @@ def _is_theirs(one: Quotation, before: str, behind: str) -> bool:
     if _LABEL.search(before):
         return True
     size = len(one.words.split())
-    # One word right behind it is a name: the user "root".
-    if _BESIDE.search(before) and (size > 1 or not re.search(r"\w\s*$", before)):
-        return True
-    is_spoken_of = _ACTOR.search(before) is not None and _goes_with(before, size)
-    if not is_spoken_of and not any(pattern.search(before) for pattern in _BEFORE):
+    if _BESIDE.search(before):
+        # One word right behind it is a name: the user "root".
+        return size > 1 or re.search(r"(?<!to the )\buser\s*$", before) is None
+    is_claimed = _CLAIMED.search(behind) is not None or any(one.search(before) for one in _BEFORE)
+    is_mentioned = _MENTIONED.search(before) is not None and not _is_apart(before)
+    if not (is_claimed or is_mentioned):
         return False
     return is_direct or not (_only_names(before, one) or _ITS_OWN.search(before))
 
 
-def _goes_with(before: str, size: int) -> bool:
-    """Whether words follow on what the person does as if they were said with it."""
-    is_speech = before.rstrip().endswith((",", "，"))
-    is_title = re.search(r"[\w#]\s*[(（]$", before) is not None
-    return is_speech or (size > PROSE_WORDS and not is_title and _USES.search(before) is None)
+def _is_apart(before: str) -> bool:
+    """Whether the person only does something beside what is quoted: uses a program, reads a title."""
+    is_title = re.search(r"(?:#\d+|\x00|\bplan|\bPR)\s*[(（]$", before) is not None
+    return is_title or _USES.search(before) is not None
 
 
 def _is_spoken(before: str, one: Quotation) -> bool:

@@ -10,7 +10,14 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from nacre.layers.l4_compact.attribution import attributed, introduces, introduces_words, turn_words, unquoted
+from nacre.layers.l4_compact.attribution import (
+    attributed,
+    introduces,
+    introduces_words,
+    tagged,
+    turn_words,
+    unquoted,
+)
 from nacre.layers.l4_compact.pieces import Piece, blanked, pieces, quotations, sentences
 
 MIN_PART_WORDS = 2
@@ -114,6 +121,8 @@ class _Check:
             marks = quotations(turn)
             is_whole = bool(marks) and marks[0].start == 0
             return piece if self._look_up(marks[0].words if is_whole else turn) else None
+        if not all(self._look_up(words) for words in tagged(text)):
+            return None
         marks = quotations(text)
         theirs = attributed(text, marks)
         if is_introduced and marks and not re.search(r"\w", text[piece.start : marks[0].start]):
