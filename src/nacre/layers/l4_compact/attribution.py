@@ -99,7 +99,7 @@ _NAMES = re.compile(
     r"|tab|column|tag|string|text|value|constant|test|method|class|command|key|flag|field|option|status|state"
     r"|setting|heading|header|badge|variable|type|skill|hook|commit|log|logs|line|lines|output|show(?:s|ed|n|ing)?"
     r"|display(?:s|ed|ing)?|print(?:s|ed|ing)?|return(?:s|ed|ing)?|log(?:ged|ging)|contain(?:s|ed|ing)?"
-    r"|found|see(?:s|ing)?|saw|from|of|in|on|under|into|the|a|an|this|that|these|mode|phase|role|scenario|case"
+    r"|found|see(?:s|ing)?|saw|from|of|in|on|under|into|the|a|an|this|these|mode|phase|role|scenario|case"
     rf"|option|feature|plan|page|tool|title|name)\s*(?:\(\s*)?{_GAP}$"
     rf"|\b(?:rename[sd]?|change[sd]?|set|switch(?:ed)?|convert(?:ed)?|move[sd]?)\b[^.]*\bto{_GAP}$",
     re.IGNORECASE,
