@@ -61,6 +61,8 @@ class Compacting:
     yields_to: Collapsing | None = None
     """While this works, nothing is compacted by itself, but by rule where it cannot make room (C30, C26)."""
 
+    _why_not: str = ""
+
     def is_due(self, view: View, pressure: Pressure) -> bool:
         if not self.is_automatic or pressure.fits or len(view.items) < 2:
             return False
@@ -90,7 +92,7 @@ class Compacting:
         if len(session.view.items) > 1:
             done = await self._compacted(session.view, wish, tokens=session.tokens, must_shrink=True)
         if done is None:
-            raise NothingToCompact("nothing was compacted: it would not make the conversation smaller")
+            raise NothingToCompact(self._why_not or "it would not make the conversation smaller")
         await session.transcript.append(*done.records)
         self.crew.after(done)
         return done
@@ -127,6 +129,7 @@ class Compacting:
     ) -> Compaction | None:
         began = self.session.clock.seconds()
         focus = await self.crew.before(wish)
+        self._why_not = "a PreCompact hook does not allow it" if focus is None else ""
         if focus is None:
             return None
         case = _Case(
@@ -196,7 +199,7 @@ class Compacting:
             carries=self.crew.carry(view, summary_id, own),
             trigger=case.wish.trigger,
             pre_tokens=case.tokens,
-            extra={"by": draft.kind, "durationMs": round(seconds * 1000), **draft.told},
+            extra={**_of(view, shares, seconds), "by": draft.kind, **draft.told},
             binds_thinking=session.profile.binds_thinking,
         )
         records = install(view, draft, shares, material, summary_id=summary_id, clock=clock)
@@ -280,6 +283,12 @@ def _told(
         dropped=_dropped(draft),
         seconds=seconds,
     )
+
+
+def _of(view: View, shares: Shares, seconds: float) -> JsonObject:
+    """What the boundary says of itself (C22)."""
+    last = view.items[shares.place - 1].record_id if shares.place else None
+    return {"durationMs": round(seconds * 1000), "lastSummarizedUuid": last}
 
 
 def _compacted_in(records: Sequence[Record]) -> Compacted:

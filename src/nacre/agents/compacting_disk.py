@@ -10,7 +10,7 @@ from pathlib import Path
 from nacre.clock import Clock
 from nacre.errors import StoreError
 from nacre.layers.l1_offload.pointer import pointer
-from nacre.layers.l4_compact.install import NOWHERE, Where, ids_in
+from nacre.layers.l4_compact.install import NOWHERE, Where
 from nacre.messages.blocks import Text, ToolResult
 from nacre.messages.facts import Deed, Facts, Words
 from nacre.messages.pairing import Item
@@ -47,9 +47,10 @@ class Desk:
 
     async def keep_left(self, facts: Facts, shown: Facts, kept: Sequence[Item]) -> bool:
         """Write down what neither the summary nor the kept messages show; says whether it is on disk."""
-        there = {one.record_id for one in shown.words} | {one.id for one in shown.deeds} | ids_in(kept)
-        words = [one for one in facts.words if one.record_id not in there]
-        deeds = [one for one in facts.deeds if one.id not in there]
+        there = {one.record_id for one in shown.words} | {one.id for one in shown.deeds}
+        left = facts.without(kept)
+        words = [one for one in left.words if one.record_id not in there]
+        deeds = [one for one in left.deeds if one.id not in there]
         if self.folder is None:
             return not (words or deeds)
         try:

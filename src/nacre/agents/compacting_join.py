@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TypeAlias
 
 from nacre.agents.background import Background
 from nacre.agents.carrying import listed_again
@@ -13,6 +15,7 @@ from nacre.agents.collapsing import join_collapsing
 from nacre.agents.compacting import Compacting
 from nacre.agents.compacting_crew import AUTOMATIC, Compaction, Crew, Wish
 from nacre.agents.compacting_disk import FOLDER, Desk
+from nacre.agents.compacting_provider import CompactingThere, compacts_there, join_compaction_there
 from nacre.agents.forking import Forker
 from nacre.agents.hands import Hands
 from nacre.agents.hooks import Hooks
@@ -22,17 +25,25 @@ from nacre.agents.preparing import Preparation
 from nacre.agents.restore import Restorer
 from nacre.agents.session import Session
 from nacre.agents.shelving import shelf_in
+from nacre.agents.siding import player
+from nacre.errors import SummaryRejected
+from nacre.layers.l3_notes.draft import kept_from
 from nacre.layers.l4_compact.policy import COMPACTION, CompactSettings, past
-from nacre.layers.l4_compact.summarise import Part, summarise
+from nacre.layers.l4_compact.summarise import Part, before_pivot
+from nacre.layers.l4_compact.summarise import summarise as ask_for
 from nacre.loop.fork import Fork
 from nacre.messages.blocks import Text
 from nacre.messages.facts import Facts
 from nacre.messages.pairing import Item
 from nacre.messages.records import Noted
+from nacre.messages.rounds import tail_from
 from nacre.messages.summary import Draft, Fragment
 from nacre.messages.view import View
 from nacre.settings import Settings
 from nacre.tools.rules import Rule
+
+HOOK_GRACE_SECONDS = 60.0
+"""What a command may take when the session ends right after: as long as it may take at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +54,6 @@ class Staff:
     forker: Forker
     restorer: Restorer
     hooks: Hooks | None = None
-    has_model: bool = True
-    """Without one rules write notes and summaries."""
 
     @property
     def background(self) -> Background:
@@ -52,7 +61,8 @@ class Staff:
 
     @property
     def fork(self) -> Fork | None:
-        return self.forker if self.has_model else None
+        """None without a model: rules do."""
+        return self.forker if self.forker.has_model else None
 
 
 def join_compacting(session: Session, settings: Settings, staff: Staff) -> Compacting:
@@ -80,21 +90,20 @@ def join_compacting(session: Session, settings: Settings, staff: Staff) -> Compa
 
 
 def _crew(session: Session, settings: Settings, staff: Staff, noting: Noting | None) -> Crew:
-    fork, restorer, given = staff.fork, staff.restorer, settings.compaction
-    ask = partial(_summary, fork, given) if fork else None
-    ahead = (
-        _preparation(session, fork, staff.background, given) if settings.switches.compact_prepare else None
-    )
+    summarise, given = _summariser(session, settings, staff), settings.compaction
+    ahead = None
+    if summarise is not None and settings.switches.compact_prepare:
+        ahead = _preparation(session, summarise, staff.background, given.summary_seconds)
     crew = Crew(
-        summarise=ask,
+        summarise=summarise,
         preparation=ahead,
-        restore=partial(_restored, restorer, given),
-        carry=restorer.carry,
+        restore=partial(_restored, staff.restorer, given),
+        carry=staff.restorer.carry,
         tasks=lambda: str(staff.hands.board) if staff.hands.board.tasks else "",
         after=partial(_settle, session, staff),
     )
     if noting is not None and settings.switches.notes_compact:
-        crew = replace(crew, notes=noting.draft, wait_for_notes=noting.wait)
+        crew = replace(crew, notes=partial(_noted, noting), wait_for_notes=noting.wait)
     if staff.hooks is not None:
         crew = replace(
             crew,
@@ -104,26 +113,55 @@ def _crew(session: Session, settings: Settings, staff: Staff, noting: Noting | N
     return crew
 
 
-async def _summary(fork: Fork, settings: CompactSettings, view: View, wish: Wish, facts: Facts) -> Draft:
-    part, span = Part(), wish.span
+def _noted(noting: Noting, view: View) -> Draft | None:
+    draft = noting.draft(view)
+    if draft is None or draft.covers is None:
+        return draft
+    return replace(draft, place=kept_from(view, draft.covers, noting.settings))
+
+
+Summarise: TypeAlias = Callable[[View, Wish, Facts], Awaitable[Draft]]
+
+
+def _summariser(session: Session, settings: Settings, staff: Staff) -> Summarise | None:
+    """Who is asked for summaries: the provider for its own, where that is wanted; then a model."""
+    fork, given = player(settings.roles.compact, staff.forker, settings), settings.compaction
+    join_compaction_there(session, settings)
+    if fork is None:
+        return None
+    there = None
+    if compacts_there(session, settings):
+        record = staff.background.record
+        there = CompactingThere(session, staff.forker.provider, settings=given, record=record)
+
+    async def summarise(view: View, wish: Wish, facts: Facts) -> Draft:
+        if there is not None and not wish.span.first:
+            place = wish.span.keeps_from or tail_from(view.items, given.tail_tokens)
+            with suppress(SummaryRejected):
+                return await there(before_pivot(view, place), focus=wish.focus)
+        words = [one.text for one in facts.words]
+        part = _part(view, wish)
+        return await ask_for(view, fork, focus=wish.focus, words=words, settings=given, part=part)
+
+    return summarise
+
+
+def _part(view: View, wish: Wish) -> Part:
+    span = wish.span
     if span.first:
-        part = Part("from", view.items[span.first].record_id)
-    elif span.keeps_from is not None:
-        part = Part("up_to", view.items[span.keeps_from].record_id)
-    words = [one.text for one in facts.words]
-    return await summarise(view, fork, focus=wish.focus, words=words, settings=settings, part=part)
+        return Part("from", view.items[span.first].record_id)
+    if span.keeps_from is not None and span.keeps_from < len(view.items):
+        return Part("up_to", view.items[span.keeps_from].record_id)
+    return Part()
 
 
 def _preparation(
-    session: Session, fork: Fork | None, background: Background, settings: CompactSettings
-) -> Preparation | None:
-    if fork is None:
-        return None
-
+    session: Session, summarise: Summarise, background: Background, seconds: float
+) -> Preparation:
     async def make(view: View) -> Draft:
-        async with asyncio.timeout(settings.summary_seconds):
-            draft = await _summary(fork, settings, view, AUTOMATIC, Facts.of(view.records))
-        return replace(draft, covers=view.items[-1].record_id)
+        async with asyncio.timeout(seconds):
+            draft = await summarise(view, AUTOMATIC, Facts.of(view.records))
+        return draft if draft.covers else replace(draft, covers=view.items[-1].record_id)
 
     def failed(error: Exception) -> None:
         then = past(session.view)
@@ -154,4 +192,5 @@ def _settle(session: Session, staff: Staff, done: Compaction) -> None:
     staff.background.record(*listed_again(session.view, session.clock))
     if staff.hooks is not None:
         summary = "\n\n".join(block.text for block in done.record.summary if isinstance(block, Text))
-        staff.background.start("hooks", staff.hooks.post_compact(done.trigger, summary))
+        work = staff.hooks.post_compact(done.trigger, summary)
+        staff.background.start("hooks", work, grace=HOOK_GRACE_SECONDS)

@@ -25,11 +25,11 @@ from nacre.agents.session import Session
 from nacre.cache.breakpoints import place
 from nacre.cache.rules import profile
 from nacre.errors import SpendCapReached, ToolError
-from nacre.layers.l4_compact.aside import fallback_text
 from nacre.loop.fork import Errand, Forked, branch, refuse_nested, run_fork
 from nacre.loop.loop import Slots
 from nacre.messages.blocks import JsonObject
 from nacre.messages.events import ProviderEvent, Reply, StartedOver
+from nacre.messages.plain import as_text
 from nacre.messages.records import Noted, Record, Said
 from nacre.messages.transcript import Transcript
 from nacre.messages.usage import Usage
@@ -85,7 +85,7 @@ class Forker:
     ) -> None:
         """`tools` are the parent's, of which forks may call those that `make` builds just alike."""
         self.session = session
-        self._provider = provider
+        self.provider = provider
         self._tools = {one.name: one for one in tools}
         self._hands = hands
         self.background = background
@@ -96,7 +96,7 @@ class Forker:
     @property
     def has_model(self) -> bool:
         """Whether a fork would be answered by a model; the embedded engine knows no directives."""
-        return self._provider.name != "embedded"
+        return self.provider.name != "embedded"
 
     async def __call__(self, errand: Errand) -> Forked:
         """Send one fork out; raises what the provider raises."""
@@ -141,7 +141,7 @@ class Forker:
         view, session = errand.view or self.session.view, self.session
         refuse_nested(view)
         room = profile(model).window // 2 - errand.max_output
-        told = fallback_text(view, tokens=max(room, 0))
+        told = as_text(view, tokens=max(room, 0))
         words = f"<conversation>\n{told}\n</conversation>\n\n{errand.directive}"
         transcript = await branch(View(), replace(errand, directive=words), clock=session.clock)
         may = errand.may.tools if errand.may else frozenset()
@@ -160,7 +160,7 @@ class Forker:
         session = self.session
         inside = session.profile.strips_old_thinking
         transcript = await branch(view, errand, clock=session.clock, inside_results=inside)
-        return await self._run(transcript, _Asking(session, self._provider, self.background, errand, began))
+        return await self._run(transcript, _Asking(session, self.provider, self.background, errand, began))
 
     async def _run(self, transcript: Transcript, asking: _Asking) -> Forked:
         session, errand = self.session, asking.errand

@@ -47,8 +47,6 @@ NEW = "new"
 """Stands for a session that begins now."""
 UNKEPT = "unkept"
 """Stands for a session that leaves nothing on disk."""
-EMBEDDED = "embedded"
-"""The provider that is no model: with it, rules write notes and summaries."""
 UNNAMED = "unnamed"
 """The model's name when a caller brings a provider and does not say."""
 Chooser = Callable[[list[Tool]], Sequence[Tool]]
@@ -147,8 +145,7 @@ async def _ready(begun: _Beginning, stack: AsyncExitStack) -> Ready:
     forker = await join_forks(agent, hands, settings, stack, shared=known.tools)
     stack.push_async_callback(agent.cancel)
     restorer = join_restoring(talk, known, hands, settings, leaves=leaves)
-    staff = Staff(hands, forker, restorer, hooks, has_model=begun.provider.name != EMBEDDED)
-    compacting = join_compacting(talk, settings, staff)
+    compacting = join_compacting(talk, settings, Staff(hands, forker, restorer, hooks))
     about = (_told(opened, hands, known), recaller, known.memories, hooks)
     return Ready(agent, choice, hands, rewind, *about, forker=forker, compacting=compacting)
 

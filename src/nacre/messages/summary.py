@@ -1,4 +1,4 @@
-"""What is to stand for a part of a conversation, before it is installed; layers make it, agents install it."""
+"""What is to stand for a part of a conversation before it is installed: layers make it, agents install it."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ class Draft:
     """Empty where facts alone stand for the conversation."""
     covers: str | None = None
     """The last record it knows of; none: all of the view it was made from."""
+    place: int | None = None
+    """Where among the items of its view the kept tail should begin, if there is room; none: anywhere."""
     block: Opaque | None = None
     """A provider's own, signed."""
     told: JsonObject = field(default_factory=dict)

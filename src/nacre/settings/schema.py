@@ -118,7 +118,7 @@ _KEYS = (
     Key("notes.totalTokens", Number(low=1_000, high=200_000)),
     Key("compaction.tailTokens", Number(high=1_000_000)),
     Key("compaction.wordsTokens", Number(high=1_000_000)),
-    Key("compaction.deedsTokens", Number(high=1_000_000)),
+    Key("compaction.pastTokens", Number(high=1_000_000)),
     Key("compaction.summaryTokens", Number(low=1_000, high=64_000)),
     Key("compaction.maxFiles", Number(high=100)),
     Key("compaction.fileTokens", Number(high=1_000_000)),

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field, replace
 from nacre import prompts
 from nacre.clock import Clock
 from nacre.layers.l4_compact.policy import CompactSettings
-from nacre.messages.blocks import Block, JsonObject, Text, ToolCall
+from nacre.messages.blocks import Block, JsonObject, Text
 from nacre.messages.facts import Facts
 from nacre.messages.pairing import Item
 from nacre.messages.records import Compacted, Noted, Record, Replaced, Said
 from nacre.messages.rewrite import without_thinking
 from nacre.messages.rounds import cuts, tail_from
-from nacre.messages.skeleton import show_deeds, show_words
+from nacre.messages.skeleton import show_deeds, show_words, together
 from nacre.messages.summary import Draft, Fragment
 from nacre.messages.tokens import estimate_block, estimate_text
 from nacre.messages.view import View
@@ -27,6 +27,8 @@ STANDING = prompts.load(__package__, "standing")
 LAST_MESSAGE = prompts.load(__package__, "last_message")
 TAIL_SHARE = 0.5
 """Of what opening and summary leave: the newest rounds serve better than lines about older ones."""
+PLACE_SHARE = 0.75
+"""The same for a draft that says itself where its tail should begin."""
 WORDS_SHARE = 0.5
 """Of what the tail leaves; what words do not need, deeds may take."""
 LEAST_WORDS_SHARE = 0.15
@@ -124,8 +126,10 @@ def share_out(view: View, draft: Draft, facts: Facts, terms: Terms) -> Shares:
     told = replace(inside, words=inside.words[:-1]) if last else inside
     most = max(int(rest * WORDS_SHARE), int(left * LEAST_WORDS_SHARE))
     words = show_words(told, min(settings.words_tokens, most), where=where.words)
-    rest -= estimate_text(words.text)
-    deeds = show_deeds(told, max(0, min(settings.deeds_tokens, rest)), where=where.deeds)
+    spent = estimate_text(words.text)
+    rest -= spent
+    lines = max(0, min(settings.past_tokens - spent, rest))
+    deeds = show_deeds(told, lines, where=where.deeds)
     rest = max(0, rest - estimate_text(deeds.text))
     if span.keeps_from is None:
         # What lines about the past did not need goes to the newest rounds after all.
@@ -135,12 +139,8 @@ def share_out(view: View, draft: Draft, facts: Facts, terms: Terms) -> Shares:
     if last and any(item.record_id == facts.words[-1].record_id for item in items[place:]):
         last = ()
     spoken = facts.words[-1:] if last else ()
-    known = Facts(
-        words=(*before.words, *words.facts.words, *spoken),
-        deeds=(*before.deeds, *deeds.facts.deeds),
-        left_words=words.facts.left_words,
-        left_deeds=deeds.facts.left_deeds,
-    )
+    shown = together(words, deeds)
+    known = replace(shown, words=(*before.words, *shown.words, *spoken), deeds=(*before.deeds, *shown.deeds))
     return Shares(
         span=span,
         place=place,
@@ -177,10 +177,16 @@ def install(
 
 def _tail_place(items: Sequence[Item], draft: Draft, span: Span, tokens: int) -> int:
     """Where the tail begins: what the draft does not know of stays, whatever it takes."""
-    place = tail_from(items, tokens) if span.keeps_from is None else span.keeps_from
+    if span.keeps_from is not None:
+        return max(span.keeps_from, span.first)
+    place = tail_from(items, tokens)
+    if draft.place is not None and _tokens(items[draft.place :]) <= tokens / TAIL_SHARE * PLACE_SHARE:
+        place = draft.place
     if draft.covers is not None:
         known = next((n for n, item in enumerate(items) if item.record_id == draft.covers), -1)
-        place = min(place, max(cut for cut in cuts(items) if cut <= known + 1))
+        unknown = max(cut for cut in cuts(items) if cut <= known + 1)
+        # Nothing that a provider's block stands for may follow it once more.
+        place = unknown if draft.block is not None else min(place, unknown)
     return max(place, span.first)
 
 
@@ -202,24 +208,13 @@ def _last_message(view: View, facts: Facts) -> tuple[Block, ...]:
 
 def _split(facts: Facts, before: Sequence[Item], kept: Sequence[Item]) -> tuple[Facts, Facts]:
     """Facts of what stands before the span, and of the span: without those that the tail shows itself."""
-    earlier, later = ids_in(before), ids_in(kept)
+    inside = facts.without([*before, *kept])
+    later = facts.without(before)
     ahead = Facts(
-        words=tuple(one for one in facts.words if one.record_id in earlier),
-        deeds=tuple(one for one in facts.deeds if one.id in earlier),
+        words=tuple(one for one in facts.words if one not in later.words),
+        deeds=tuple(one for one in facts.deeds if one not in later.deeds),
     )
-    hidden = earlier | later
-    inside = replace(
-        facts,
-        words=tuple(one for one in facts.words if one.record_id not in hidden),
-        deeds=tuple(one for one in facts.deeds if one.id not in hidden),
-    )
-    return ahead, inside
-
-
-def ids_in(items: Sequence[Item]) -> set[str]:
-    """Of the records and the calls that stand there: what facts are known by."""
-    calls = {part.block.id for item in items for part in item.parts if isinstance(part.block, ToolCall)}
-    return calls | {item.record_id for item in items}
+    return (ahead if before else Facts()), inside
 
 
 def _blocks(draft: Draft, shares: Shares, material: Material) -> tuple[Block, ...]:

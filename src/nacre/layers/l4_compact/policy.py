@@ -19,9 +19,9 @@ class CompactSettings:
     tail_tokens: int = 20_000
     """The newest rounds that stay word for word: on recorded sessions they kept most of what was needed."""
     words_tokens: int = 8_000
-    """A person's words, verbatim."""
-    deeds_tokens: int = 8_000
-    """One line for each call."""
+    """A person's words, verbatim, at most."""
+    past_tokens: int = 16_000
+    """Words and deeds together, a line or a few for each call: in recorded sessions more kept little more."""
     summary_tokens: int = 20_000
     """Output of the request for a summary."""
     room_share: float = 0.5
@@ -29,7 +29,9 @@ class CompactSettings:
     max_files: int = 5
     """Files read lately that are read again from disk."""
     file_tokens: int = 5_000
+    """Of each of them: enough to go on with; what is cut can be read."""
     files_tokens: int = 50_000
+    """Of all of them together."""
     max_retries: int = 3
     """Shorter and shorter requests for a summary, where the whole was too long (C24)."""
     drop_share: float = 0.2

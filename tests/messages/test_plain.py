@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from nacre.errors import PromptTooLong, SummaryRejected
-from nacre.layers.l4_compact.aside import LEFT_OUT, fallback_text, summarise_aside
 from nacre.layers.l4_compact.policy import CompactSettings
 from nacre.messages.blocks import Document, Image, Opaque, Text, Thinking, ToolCall, ToolResult
+from nacre.messages.plain import LEFT_OUT, as_text
 from nacre.messages.tokens import estimate_text
 from nacre.messages.view import View
-from tests.layers.l4_compact.model_scenes import reply_text, said, talk
+from tests.layers.l4_compact.model_scenes import said, talk
 
 SETTINGS = CompactSettings()
 
@@ -34,7 +33,7 @@ def test_a_conversation_as_text() -> None:
             said("e", "assistant", Text("Done.")),
         ]
     )
-    text = fallback_text(view)
+    text = as_text(view)
     assert text.startswith(
         'Person:\nWhat is this?\n[image]\n\nAssistant:\nLet me look.\n[calls Read {"path": "é.py"}]'
     )
@@ -47,12 +46,12 @@ def test_a_conversation_as_text() -> None:
 def test_a_document_and_a_providers_summary_as_text() -> None:
     block = Opaque("compaction", {"type": "compaction", "content": "in short", "signature": "s"})
     view = View.of([said("k", "assistant", block), said("u", "user", Document({"data": "CC"}), Text("And?"))])
-    assert fallback_text(view) == "Assistant:\nin short\n\nPerson:\n[document]\nAnd?"
+    assert as_text(view) == "Assistant:\nin short\n\nPerson:\n[document]\nAnd?"
 
 
 @pytest.mark.parametrize("tokens", [50, 500, 2_000, 4_000])
 def test_the_oldest_rounds_go_where_there_is_no_room(tokens: int) -> None:
-    text = fallback_text(talk(20), tokens=tokens)
+    text = as_text(talk(20), tokens=tokens)
     assert text.startswith(LEFT_OUT)
     assert text.endswith("Looked at.")
     assert estimate_text(text) <= tokens + estimate_text(LEFT_OUT) + 10
@@ -60,40 +59,5 @@ def test_the_oldest_rounds_go_where_there_is_no_room(tokens: int) -> None:
 
 def test_one_round_that_is_too_large_keeps_its_end() -> None:
     view = View.of([said("u", "user", Text("x" * 9_000 + " the end"))])
-    text = fallback_text(view, tokens=100)
+    text = as_text(view, tokens=100)
     assert text.startswith(LEFT_OUT) and text.endswith("the end") and len(text) < 600
-
-
-async def test_the_other_model_gets_text_and_rules_and_its_answer_is_checked_alike() -> None:
-    heard: list[tuple[str, str]] = []
-
-    async def ask(system: str, text: str) -> str:
-        heard.append((system, text))
-        return reply_text('Read the ledger. The user said "drop it".')
-
-    draft = await summarise_aside(talk(5), ask, focus="the parser", settings=SETTINGS)
-    ((system, text),) = heard
-    assert "no tools" in system
-    assert text.startswith("<conversation>\nPerson:\nPlease look") and "the parser" in text
-    assert draft.kind == "full" and draft.told["dropped"] == ["drop it"] and draft.told["aside"] is True
-
-
-async def test_a_text_that_is_too_long_is_shortened_three_times() -> None:
-    sizes: list[int] = []
-
-    async def ask(system: str, text: str) -> str:
-        sizes.append(len(text))
-        raise PromptTooLong("too long")
-
-    with pytest.raises(PromptTooLong):
-        await summarise_aside(talk(40), ask, settings=SETTINGS)
-    assert len(sizes) == 4
-    assert sizes == sorted(sizes, reverse=True) and len(set(sizes)) == 4
-
-
-async def test_a_bad_answer_is_rejected() -> None:
-    async def ask(system: str, text: str) -> str:
-        return "Sure, will do."
-
-    with pytest.raises(SummaryRejected):
-        await summarise_aside(talk(5), ask, settings=SETTINGS)

@@ -1,4 +1,4 @@
-"""A summary by another model than the session's: no cache is shared, so it gets the conversation as text.
+"""A conversation as text, for another model than the session's: no cache is shared with it.
 
 Pictures become a word, and what a compaction restores by itself is left out: opening and recalled memories
 (C19). The text is bounded; of what has no room, the oldest goes first.
@@ -7,25 +7,13 @@ Pictures become a word, and what a compaction restores by itself is left out: op
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Sequence
 
-from nacre import prompts
-from nacre.errors import PromptTooLong
-from nacre.layers.l4_compact.policy import CompactSettings
-from nacre.layers.l4_compact.summarise import accepted, directive
 from nacre.messages.blocks import Block, Document, Image, Opaque, Text, Thinking, ToolCall, ToolResult
 from nacre.messages.pairing import Item
 from nacre.messages.records import Said
 from nacre.messages.rounds import rounds
-from nacre.messages.summary import Draft
 from nacre.messages.tokens import estimate_text
 from nacre.messages.view import View
-
-ASIDE = prompts.load(__package__, "aside")
-ASIDE_ASK = prompts.load(__package__, "aside_ask")
-
-Ask = Callable[[str, str], Awaitable[str]]
-"""Asks a model once: system and text in, its words back."""
 
 ASIDE_TOKENS = 100_000
 """Of conversation, when nothing is known of the other model: fits every window in use beside a summary."""
@@ -36,31 +24,7 @@ CALL_CHARS = 600
 LEFT_OUT = "[The oldest part of the conversation had no room here.]"
 
 
-async def summarise_aside(
-    view: View,
-    ask: Ask,
-    *,
-    focus: str = "",
-    words: Sequence[str] = (),
-    settings: CompactSettings,
-    tokens: int = ASIDE_TOKENS,
-) -> Draft:
-    """A checked summary of the view; raises `SummaryRejected`, or what the provider raises (F7)."""
-    said = directive(focus=focus)
-    for tries in range(1, settings.max_retries + 2):
-        text = prompts.render(ASIDE_ASK, conversation=fallback_text(view, tokens=tokens), directive=said)
-        try:
-            reply = await ask(ASIDE, text)
-        except PromptTooLong:
-            if tries > settings.max_retries:
-                raise
-            tokens = int(min(tokens, estimate_text(text)) * (1 - settings.drop_share))
-        else:
-            return accepted(reply, words, replaced=view.estimate, told={"tries": tries, "aside": True})
-    raise AssertionError("the last try returns or raises")
-
-
-def fallback_text(view: View, *, tokens: int = ASIDE_TOKENS) -> str:
+def as_text(view: View, *, tokens: int = ASIDE_TOKENS) -> str:
     """The conversation as plain text of at most about so many tokens: whole rounds, the newest first."""
     meta = {one.id for one in view.records if isinstance(one, Said) and one.meta}
     told: list[str] = []
