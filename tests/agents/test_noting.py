@@ -120,7 +120,7 @@ async def test_the_fork_can_change_no_other_file(provider: ScriptedProvider, tmp
             edits("- well")(request),  # type: ignore[operator]
         )
 
-    provider.script(say("I see"), tries, say("noted"))
+    provider.script(say("I see"), tries, say("noted"))  # type: ignore[arg-type]
     async with talking(provider, tmp_path) as ready:
         await played(ready, LONG)
     answers = results(provider.requests[2])

@@ -56,7 +56,9 @@ def quiet(folder: Path) -> Path:
 
 
 @asynccontextmanager
-async def talking_to(sim: Simulator, model: str, cwd: Path, **given: object) -> AsyncIterator[Ready]:
+async def talking_to(
+    sim: Simulator, model: str, cwd: Path, *, notes: bool = False, **given: object
+) -> AsyncIterator[Ready]:
     """An agent with the default tools in a directory, whose provider is the official SDK on the simulator."""
     provider: Provider = (
         OpenAICompatibleProvider(api_key="k", base_url=f"{sim.url}/v1")
@@ -64,7 +66,8 @@ async def talking_to(sim: Simulator, model: str, cwd: Path, **given: object) -> 
         else AnthropicProvider(api_key="k", base_url=sim.url)
     )
     try:
-        settings = load(cwd, environment(cwd), cli={"model": model})
+        environ = {**environment(cwd), "NACRE_NOTES": str(notes).lower()}
+        settings = load(cwd, environ, cli={"model": model})
         async with open_agent(settings, provider=provider, **given) as ready:  # type: ignore[arg-type]
             yield ready
     finally:
@@ -78,6 +81,8 @@ def environment(cwd: Path) -> Mapping[str, str]:
         "PATH": "/usr/bin:/bin",
         # These stories are about other things than who may call what.
         "NACRE_PERMISSIONS_DEFAULT_MODE": "bypassPermissions",
+        # Nor are they about requests beside the conversation's own, which would take replies of the script.
+        "NACRE_NOTES": "false",
     }
 
 

@@ -29,7 +29,7 @@ async def test_a_session_writes_its_notes_beside_the_work_and_a_compaction_stand
 ) -> None:
     """C14, C16, F4: the fork reads the parent's request from the cache; then no summary is asked for."""
     cwd = with_early_notes(tmp_path / "work", firstTokens=10_000)
-    async with Simulator() as sim, talking_to(sim, CLAUDE, cwd) as ready:
+    async with Simulator() as sim, talking_to(sim, CLAUDE, cwd, notes=True) as ready:
         keeper = ready.agent.session.keeper
         assert isinstance(keeper, LogKeeper)
         notes = keeper.folder / "session-memory" / "summary.md"

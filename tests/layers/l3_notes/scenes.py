@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from nacre.layers.l3_notes.file import NotesFile
 from nacre.loop.fork import Errand, Forked
-from nacre.messages.blocks import Block, Message, Text, ToolCall, ToolResult
+from nacre.messages.blocks import Block, JsonObject, Message, Text, ToolCall, ToolResult
 from nacre.messages.records import Said
 from nacre.messages.usage import Usage
 
@@ -21,9 +21,9 @@ def said(record_id: str, role: str, *blocks: Block | str, second: int = 0) -> Sa
 
 def work(count: int, *, tokens: int = 1_000) -> list[Said]:
     """So many turns: words, a call, its result of about so many tokens, a closing reply."""
-    records = []
+    records: list[Said] = []
     for n in range(count):
-        command = {"command": f"make step{n}"}
+        command: JsonObject = {"command": f"make step{n}"}
         records += [
             said(f"u{n}", "user", f"please do step {n}"),
             said(f"a{n}", "assistant", f"on it {n}", ToolCall(f"c{n}", "Bash", command)),

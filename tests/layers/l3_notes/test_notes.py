@@ -54,7 +54,7 @@ async def test_the_fork_may_edit_that_one_file_and_knows_its_text(file: NotesFil
     (errand,) = fork.errands
     assert errand.source == "session_memory"
     assert errand.may is not None
-    assert (errand.may.tools, errand.may.writes_in) == ({"Edit", "Read"}, (file.path,))
+    assert (errand.may.tools, errand.may.writes_in) == (frozenset({"Edit", "Read"}), (file.path,))
     assert (errand.max_rounds, errand.view, errand.knows) == (4, VIEW, (file.path,))
     assert TEMPLATE.text.strip() in errand.directive
     assert str(file.path) in errand.directive
