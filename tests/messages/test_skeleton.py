@@ -118,6 +118,15 @@ def test_details_come_after_all_lines_and_are_known_only_if_shown() -> None:
     assert shown.facts.deeds == (said_it, replace(read, detail=""))
 
 
+def test_no_rule_outlives_the_longer_message_that_took_it_back() -> None:
+    """C20: short messages go by age alone, so that what is shown is never misleading."""
+    rule, correction = "Keep it at 4.", "I was wrong about that: from now on it is 8, everywhere, always."
+    later = [f"Something else, number {n}." for n in range(9)]
+    for tokens in range(60, 240, 5):
+        shown = {one.text for one in show_words(said(rule, correction, *later), tokens).facts.words}
+        assert correction in shown or rule not in shown
+
+
 def test_the_newest_and_shortest_messages_are_chosen_first() -> None:
     """C20."""
     shown = show_words(said("old and long " * 100, "short", "long " * 200, "newest"), 150)

@@ -28,6 +28,8 @@ WEIGHTY = frozenset({"edit", "reply"})
 LINES_SHARE = 0.8
 """Of the room for deeds, for their lines at first: on recorded sessions the newest details were needed more
 often than the oldest lines, and wherever there was room for all lines it made no difference."""
+SHORT_TOKENS = 150
+"""A message up to this size is a rule or a correction rather than a paste: none larger comes before it."""
 NEWLINE_TOKENS = 1
 """More than the line end between two pieces takes."""
 
@@ -49,8 +51,12 @@ def show_words(facts: Facts, tokens: int, *, where: str = "") -> Shown:
     left = _Left("message of the person's", "messages of the person's", facts.left_words, where)
     page = _Page(WORDS_TITLE, [one.record_id for one in words], tokens, left=left)
     pieces = [_said(number, one) for number, one in enumerate(words, 1)]
-    by_age_and_size = [_size(piece) * (len(pieces) - place) for place, piece in enumerate(pieces)]
-    for place in sorted(range(len(pieces)), key=by_age_and_size.__getitem__):
+    short = [place for place in range(len(pieces)) if _size(pieces[place]) <= SHORT_TOKENS]
+    for place in reversed(short):
+        # By age alone, and none behind one that has no room: no rule outlives what took it back.
+        if not page.show(place, pieces[place]):
+            break
+    for place in _by_age_and_size(pieces, short):
         page.show(place, pieces[place])
     shown = tuple(words[place] for place in page.places)
     return Shown(page.text, Facts(words=shown, left_words=facts.left_words + len(words) - len(shown)))
@@ -74,6 +80,12 @@ def show_deeds(facts: Facts, tokens: int, *, where: str = "") -> Shown:
         deeds[place] if place in detailed else replace(deeds[place], detail="") for place in page.places
     )
     return Shown(page.text, Facts(deeds=shown, left_deeds=facts.left_deeds + len(deeds) - len(shown)))
+
+
+def _by_age_and_size(pieces: Sequence[str], short: Sequence[int]) -> list[int]:
+    """Which of the longer ones to show first."""
+    longer = set(range(len(pieces))) - set(short)
+    return sorted(longer, key=lambda place: _size(pieces[place]) * (len(pieces) - place))
 
 
 def together(words: Shown, deeds: Shown) -> Facts:
@@ -117,12 +129,13 @@ class _Page:
         pointer = left.line([max(ids, key=len, default="")] * len(ids))
         self._room = tokens - _size(title) - (_size(pointer) if pointer else 0)
 
-    def show(self, place: int, piece: str, *, keep: int = 0) -> None:
+    def show(self, place: int, piece: str, *, keep: int = 0) -> bool:
         """Let it stand at its place, if it does not yet and there is room with so many tokens to spare."""
         size = _size(piece)
         if place not in self._pieces and size <= self._room - keep:
             self._room -= size
             self._pieces[place] = piece
+        return place in self._pieces
 
     def go_on(self, place: int, more: str) -> bool:
         """Let more stand below what stands there already."""
