@@ -21,7 +21,7 @@ from nacre.testing import FrozenClock
 from tests.messages.strategies import logs
 
 CLOCK = FrozenClock()
-SMALL = CompactSettings(tail_tokens=300, words_tokens=200, deeds_tokens=200)
+SMALL = CompactSettings(tail_tokens=300, words_tokens=200, past_tokens=400)
 RULES = Draft(kind="rules")
 
 
