@@ -127,9 +127,9 @@ TOOLS = ("protoc", "sqlc", "openapi-gen", "buf", "jsonnet")
 NOUNS = ("billing", "ledger", "router", "invoice", "quota", "session", "mailer", "search", "export", "tenant")
 
 
-def sessions(count: int, turns: int) -> list[Scripted]:
-    """So many sessions of so many turns."""
-    return [_Script(number).session(turns) for number in range(count)]
+def session(number: int, turns: int) -> Scripted:
+    """One of them, of so many turns."""
+    return _Script(number).session(turns)
 
 
 class _Script:

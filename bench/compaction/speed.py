@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.compaction.sessions import sessions
+from bench.compaction.sessions import session as made_up
 from bench.compaction.steps import MODEL, SYSTEM, replies
 from bench.machine import bar, spread
 from nacre.agents.compacting import Compacting
@@ -101,7 +101,7 @@ def _records(blocks: Iterator[tuple[str, Block]], tokens: int, clock: FrozenCloc
 
 def usual() -> Iterator[tuple[str, Block]]:
     """A session with rules, tasks and results of every size."""
-    for turn in sessions(1, 400)[0].turns:
+    for turn in made_up(0, 400).turns:
         yield "user", Text(turn.words)
         for blocks, answer in replies(turn):
             yield "assistant", blocks[0]

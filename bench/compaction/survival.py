@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib.metadata
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -17,7 +18,7 @@ from typing import Any
 from bench.compaction.judge import Verdict, judge
 from bench.compaction.lossy import INVENTED
 from bench.compaction.ours import by_nacre
-from bench.compaction.sessions import Scripted, sessions
+from bench.compaction.sessions import Scripted, session
 from bench.compaction.steps import VOLUMES, Moment, Seen, by_library
 from bench.machine import bar
 from bench.replay.settings import PEERS
@@ -31,8 +32,8 @@ how many task states are in it as they stand; `misled`: rules in view that were 
 replaced them; `invented`: quotations in it that the person never said, and how many were dropped from the
 last summary. Everybody was given the same sessions, windows and summary, which loses everything and invents
 three quotations (`bench/compaction/lossy.py`; one of them stands among the person's messages, a section that
-nacre fills from the log anyway). The instructions file stands in the libraries' system prompt, where it cannot
-be lost. A request over the window is refused: it keeps nothing.
+nacre fills from the log anyway). The instructions file stands in the libraries' system prompt, where it
+cannot be lost. A request over the window is refused: it keeps nothing.
 """
 HEADINGS = {
     "compactions": "after so many summaries of its own",
@@ -49,11 +50,14 @@ TOKENS_PER_TURN = 3_000
 """What a turn of a made-up session holds at least, on average."""
 
 
+PROCESSES = 2
+
+
 @dataclass(frozen=True, slots=True)
 class Sizes:
     """How much is played."""
 
-    sessions: int = 3
+    sessions: int = 2
     windows: tuple[int, ...] = (60_000, 100_000, 200_000)
     libraries: bool = True
 
@@ -63,28 +67,36 @@ TINY = Sizes(sessions=1, windows=(20_000,), libraries=False)
 
 
 def measure(sizes: Sizes) -> JsonObject:
-    """The whole table."""
-    cells: list[JsonObject] = []
-    for window in sizes.windows:
-        scripts = sessions(sizes.sessions, window * (VOLUMES[-1] + 1) // TOKENS_PER_TURN)
-        for name, way in ways(libraries=sizes.libraries).items():
-            sums: dict[Moment, _Sum] = {}
-            for script in scripts:
-                for seen in way(script, window):
-                    verdict = judge(seen.request, seen.known, script.file_rules, window=window)
-                    sums.setdefault(seen.moment, _Sum()).add(verdict, seen)
-            cells += [
-                {
-                    "policy": name,
-                    "window": window,
-                    "after": moment.number,
-                    "what": moment.what,
-                    **sum_.figures(),
-                }
-                for moment, sum_ in sums.items()
-            ]
-            print(f"{window // 1000}K: {name}", file=sys.stderr)
+    """The whole table, two sessions at a time."""
+    names = list(ways(libraries=sizes.libraries))
+    tasks = [
+        (window, name, number)
+        for window in sizes.windows
+        for name in names
+        for number in range(sizes.sessions)
+    ]
+    sums: dict[tuple[int, str, Moment], _Sum] = {}
+    with ProcessPoolExecutor(min(PROCESSES, sizes.sessions)) as pool:
+        for (window, name, _), found in zip(tasks, pool.map(_played, tasks), strict=True):
+            for verdict, moment, dropped in found:
+                sums.setdefault((window, name, moment), _Sum()).add(verdict, dropped)
+            print(f"\r{window // 1000}K: {name}".ljust(60), end="", file=sys.stderr)
+    print(file=sys.stderr)
+    cells: list[JsonObject] = [
+        {"policy": name, "window": window, "what": moment.what, "after": moment.number, **sum_.figures()}
+        for (window, name, moment), sum_ in sums.items()
+    ]
     return {"peers": {**_peers()}, "quotations": list(INVENTED), "cells": [*cells], "bars": _bars(cells)}
+
+
+def _played(task: tuple[int, str, int]) -> list[tuple[Verdict, Moment, int]]:
+    """One session in one window, judged at every moment while its files are there."""
+    window, name, number = task
+    script = session(number, window * (VOLUMES[-1] + 1) // TOKENS_PER_TURN)
+    return [
+        (judge(seen.request, seen.known, script.file_rules, window=window), seen.moment, seen.dropped)
+        for seen in ways(libraries=True)[name](script, window)
+    ]
 
 
 def ways(*, libraries: bool) -> dict[str, Way]:
@@ -104,9 +116,9 @@ class _Sum:
         self.requests = self.dropped = 0
         self.verdicts: list[Verdict] = []
 
-    def add(self, verdict: Verdict, seen: Seen) -> None:
+    def add(self, verdict: Verdict, dropped: int) -> None:
         self.requests += 1
-        self.dropped += seen.dropped
+        self.dropped += dropped
         self.verdicts.append(verdict)
 
     def figures(self) -> dict[str, Json]:

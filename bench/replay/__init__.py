@@ -1,7 +1,8 @@
 """What recorded sessions would have cost and what would have been forgotten, by nacre and by other libraries.
 
-Every other recording, by name, was used to choose settings; the tables are about the rest. A summary is the
-same text of 2,000 tokens for everybody, without a word in it, and asked for as each library really asks.
+Every other recording, by name, was used to choose settings; the tables are about the rest. nacre compacts by
+its own layers. A summary is the same text of 2,000 tokens for everybody who asks for one, without a word in
+it, and asked for as each library really asks.
 Retention is what counts: of what a later step used and had seen, how much was in view in a request that fits
 the window (a request that does not is refused, and shows the model nothing).
 """

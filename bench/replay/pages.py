@@ -34,12 +34,14 @@ HEAD = """# Recorded sessions, replayed
 fits the window; beside them (`all`) the same with requests counted that do not fit. `too large`: requests
 over the window. `refused`: requests the provider would not take for their form (tool calls without results,
 bound thinking behind a changed past). `re-fetch` (in the cost): what it takes to have hidden text again.
-`beside` (in the cost): summaries and refreshes. Summaries are 2,000 tokens that say nothing, for everybody.
-Settings of nacre were chosen on the other half of the recordings; how long people usually stay away and the
-defaults of offloading and clearing were taken from all of them; `no summary` and `kept` were tried on the
-other half only after these tables had been seen once. Real summaries are about twice as long, which
-everybody who asks for one would pay. What is read again after a compaction without being asked for (five
-files, by the published profile and by nacre) is left out for both. Five-minute cache.
+`beside` (in the cost): summaries and refreshes. Summaries are 2,000 tokens that say nothing, for everybody
+who asks for one; real ones are about twice as long, which everybody who asks would pay. nacre compacts by its
+own layers: a person's words, what was done, and the newest rounds, as a session really installs them, and but
+for `nacre-model` without asking anybody. `claude-code` and `truncate` are stand-ins. What is read again after
+a compaction without being asked for (five files, by the published profile and by nacre), the task list and
+the session's notes are left out. Settings of nacre were chosen on the other half of the recordings; how long
+people usually stay away, the defaults of offloading and clearing, and what deeds tell, were taken from all of
+them; the tables had been seen once before, with stand-ins for nacre's layers. Five-minute cache.
 """
 
 

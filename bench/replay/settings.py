@@ -1,7 +1,7 @@
 """The settings of nacre that are compared, from the cheapest to the one that forgets least.
 
 They were chosen on every other recording, by name, beginning with the first; the tables are about the rest.
-Two of them (`no summary` and `kept`) were tried on the first half only after the tables had been seen once.
+All but `nacre-model` compact by rule, as nacre does where no model sums up: nobody is asked.
 """
 
 from __future__ import annotations
@@ -14,35 +14,50 @@ from bench.replay.langchain_peer import ClearToolUses, Summarization, Summarizat
 from bench.replay.openai_agents_peer import Trimmer
 from bench.replay.peer import Library, Peer, Room
 from bench.replay.pydantic_peer import Tiered
-from nacre.replay.policies import CLAUDE_CODE, NACRE, NONE, TRUNCATE, Ladder
-from nacre.replay.stand_in import CompactionSettings
+from nacre.layers.l4_compact.policy import CompactSettings
+from nacre.replay.by_layers import ByLayers
+from nacre.replay.policies import CLAUDE_CODE, NACRE, NACRE_MODEL, NONE, TRUNCATE, Ladder
 
-LEAN = replace(NACRE, name="nacre, lean", compaction=CompactionSettings(tail_tokens=10_000, room_share=0.4))
-"""A short tail: cheapest of those that ask for a summary."""
-ROOMY = replace(
-    NACRE, name="nacre, roomy", compaction=CompactionSettings(tail_tokens=80_000, room_share=0.75)
-)
-"""A long tail, as far as three quarters of the room allow it."""
-FULL = replace(NACRE, name="nacre, full", compaction=CompactionSettings(tail_tokens=80_000, room_share=0.95))
-"""As much of the window as there is; it is rewritten more often."""
-BARE = replace(
-    NACRE,
-    name="nacre, no summary",
-    compaction=CompactionSettings(summary_tokens=0, tail_tokens=80_000, room_share=0.95),
-)
-"""The same without asking any model: a line says that something was left out."""
+
+def _layers(*, past_tokens: int = 16_000, tail_tokens: int = 20_000, room_share: float = 0.5) -> ByLayers:
+    """Compaction by rule with so much of words and deeds, of the newest rounds, and of the room in all."""
+    return ByLayers(
+        settings=CompactSettings(past_tokens=past_tokens, tail_tokens=tail_tokens, room_share=room_share)
+    )
+
+
 assert NACRE.clearing is not None
-KEPT = replace(BARE, name="nacre, no summary, kept", clearing=replace(NACRE.clearing, full=False))
-"""The same, and what was read stays until it is left out: edits need it word for word."""
-PLAIN = replace(
-    NACRE,
-    name="nacre, plain",
-    offload=None,
-    clearing=None,
-    compaction=CompactionSettings(tail_tokens=100_000, room_share=0.85),
+UNCLEARED = replace(NACRE.clearing, full=False)
+"""Results are cleared on a cold cache only: what no longer fits is compacted, which costs nothing by rule."""
+LEAN = replace(
+    NACRE, name="nacre, lean", clearing=UNCLEARED, compaction=_layers(past_tokens=8_000, room_share=0.4)
 )
-"""Nothing offloaded and nothing cleared; kept warm, and compacted with the longest tail."""
-OURS: tuple[Ladder, ...] = (LEAN, NACRE, ROOMY, FULL, BARE, KEPT, PLAIN)
+"""Cheapest: what stands after a compaction leaves the most room."""
+KEPT = replace(
+    NACRE,
+    name="nacre, kept",
+    clearing=UNCLEARED,
+    compaction=_layers(past_tokens=8_000, tail_tokens=30_000, room_share=0.6),
+)
+"""Less of what was done and more of the newest rounds, which edits need word for word."""
+ROOMY = replace(
+    NACRE,
+    name="nacre, roomy",
+    clearing=UNCLEARED,
+    compaction=_layers(past_tokens=8_000, tail_tokens=40_000, room_share=0.7),
+)
+"""The same with a longer tail; it is rewritten more often."""
+PLAIN = replace(
+    NACRE, name="nacre, plain", offload=None, clearing=None, compaction=_layers(past_tokens=8_000)
+)
+"""Nothing offloaded and nothing cleared; kept warm and compacted."""
+PLAIN_ROOMY = replace(
+    PLAIN,
+    name="nacre, plain, roomy",
+    compaction=_layers(past_tokens=8_000, tail_tokens=80_000, room_share=0.85),
+)
+"""The same with the longest tail."""
+OURS: tuple[Ladder, ...] = (LEAN, NACRE, NACRE_MODEL, KEPT, ROOMY, PLAIN, PLAIN_ROOMY)
 REFERENCES: tuple[Ladder, ...] = (NONE, TRUNCATE, CLAUDE_CODE)
 
 
