@@ -260,7 +260,7 @@ def hostile(folder: Path) -> Path:
         "mcpServers": {"evil": {"command": "touch", "args": [str(mark)]}},
         "permissions": {"allow": ["Bash(touch allowed)"]},
         "env": {"EVIL": "1"},
-        "hooks": {"Stop": [{"command": f"touch {mark}"}]},
+        "hooks": {"Stop": [{"hooks": [{"type": "command", "command": f"touch {mark}"}]}]},
     }
     (folder / ".nacre" / "settings.json").write_text(json.dumps(given))
     return mark

@@ -15,7 +15,7 @@ from nacre.agents.collapsing import Collapsing
 from nacre.agents.compacting_crew import AUTOMATIC, Compaction, Crew, Wish
 from nacre.agents.compacting_disk import Desk
 from nacre.agents.fit import Pressure, largest
-from nacre.agents.session import Session
+from nacre.agents.session import OPENING, Session
 from nacre.errors import NacreError, NothingToCompact
 from nacre.layers.l4_compact.install import Material, Shares, Terms, install, share_out
 from nacre.layers.l4_compact.policy import COMPACTION, CompactSettings, Past, past, room
@@ -64,7 +64,7 @@ class Compacting:
     _why_not: str = ""
 
     def is_due(self, view: View, pressure: Pressure) -> bool:
-        if not self.is_automatic or pressure.fits or len(view.items) < 2:
+        if not self.is_automatic or pressure.fits or not _has_past(view):
             return False
         if self.yields_to is not None and not self.yields_to.is_exhausted(view, pressure):
             return not _can_wait(pressure)
@@ -89,10 +89,11 @@ class Compacting:
         """Do it now because a person asks; raises `NothingToCompact` where that would gain nothing."""
         session, wish = self.session, replace(wish, trigger="manual")
         done = None
-        if len(session.view.items) > 1:
+        if _has_past(session.view):
             done = await self._compacted(session.view, wish, tokens=session.tokens, must_shrink=True)
         if done is None:
-            raise NothingToCompact(self._why_not or "it would not make the conversation smaller")
+            why = self._why_not or "it would not make the conversation smaller"
+            raise NothingToCompact(f"nothing was compacted: {why}")
         await session.transcript.append(*done.records)
         self.crew.after(done)
         return done
@@ -253,6 +254,13 @@ async def undo_compaction(session: Session) -> Compacted | None:
     clock = session.clock
     await session.transcript.append(Undone(id=clock.new_id(), at=clock.now(), target=standing[-1].id))
     return standing[-1]
+
+
+def _has_past(view: View) -> bool:
+    """Whether there is more than the opening and one message: to cut these short would gain nothing."""
+    note = view.last_noted(OPENING)
+    opening = note.fact("record") if note else None
+    return sum(item.record_id != opening for item in view.items) > 1
 
 
 def _can_wait(pressure: Pressure) -> bool:
