@@ -7,7 +7,6 @@ so that it is the summary, or nothing, that stands for the conversation.
 from __future__ import annotations
 
 import asyncio
-import logging
 import tempfile
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -34,8 +33,6 @@ from nacre.tools.base import Tool
 
 def by_nacre(script: Scripted, window: int, *, has_model: bool) -> Iterator[Seen]:
     """What nacre sends, with a model that sums up badly or with none."""
-    # Where no model is there, every try to sum up ahead says so at length.
-    logging.getLogger("nacre").setLevel(logging.CRITICAL)
     with tempfile.TemporaryDirectory(prefix="nacre-survival-") as folder:
         # Judged while the files are there, because a pointer must lead somewhere.
         yield from asyncio.run(_played(script, window, Path(folder), has_model=has_model))
