@@ -274,6 +274,31 @@ async def test_a_part_of_it_can_be_compacted() -> None:
     assert done.record.keeps_from == session.view.items[1].record_id
 
 
+async def test_a_small_part_of_it_is_compacted_by_rule_although_it_frees_little() -> None:
+    """C23: a person who names a part wants that part shorter; the room is measured by the part."""
+    session = session_of(window=200_000)
+    rung = compacting(session)
+    await fill(session, 30)
+    before = session.view.messages
+    done = await rung.compact(Wish(span=Span(first=len(session.view.items) - 4), by_rule=True))
+    assert done.after < done.before
+    assert session.view.messages[:40] == before[:40]
+
+
+async def test_what_a_model_summarised_outlives_a_compaction_by_rule() -> None:
+    """C26: no model, no network: what was known before is known still."""
+    session = session_of(window=200_000)
+    summarise, _ = answers(SUMMARY)
+    rung = compacting(session, Crew(summarise=summarise))
+    await fill(session, 9)
+    await rung.compact(Wish())
+    await fill(session, 9)
+    done = await rung.compact(Wish(by_rule=True))
+    assert done.kind == "rules"
+    texts = [block.text for block in done.record.summary if isinstance(block, Text)]
+    assert sum(text.count("The parser is half done.") for text in texts) == 1
+
+
 async def test_a_short_conversation_is_not_made_longer() -> None:
     """C23c: a summary larger than what it replaces is none."""
     session = session_of()

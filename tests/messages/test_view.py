@@ -419,3 +419,15 @@ def _content(message: JsonObject) -> list[Json]:
     content = message["content"]
     assert isinstance(content, list)
     return content
+
+
+def test_what_is_undone_gives_the_provider_s_figure_back_unless_it_is_newer() -> None:
+    """C1, C23: the old view is measured again as it was; a figure given in between is of another view."""
+    usage = Usage(input=50_000, output=40)
+    records: list[Record] = [user("u1", "go"), reply("a1", "done", usage=usage), user("u2", "z" * 80)]
+    compacted = Compacted(id="c", at=moment(0), summary=(Text("short"),), keeps_from="u2", summary_id="s")
+    undone = Undone(id="x", at=moment(0), target="c")
+    assert View.of([*records, compacted]).count() < 1_000
+    assert View.of([*records, compacted, undone]).count() == View.of(records).count() == 50_040 + 20
+    later = reply("a2", "more", usage=Usage(input=300, output=1))
+    assert View.of([*records, compacted, later, undone]).anchor is None

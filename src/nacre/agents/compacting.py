@@ -17,6 +17,7 @@ from nacre.agents.compacting_disk import Desk
 from nacre.agents.fit import Pressure, largest
 from nacre.agents.session import OPENING, Session
 from nacre.errors import NacreError, NothingToCompact
+from nacre.layers.l4_compact.earlier import by_rule
 from nacre.layers.l4_compact.install import Material, Shares, Terms, install, share_out
 from nacre.layers.l4_compact.policy import COMPACTION, CompactSettings, Past, past, room
 from nacre.messages.blocks import JsonObject
@@ -27,7 +28,6 @@ from nacre.messages.summary import Draft, Fragment
 from nacre.messages.tokens import estimate_text
 from nacre.messages.view import View, live_records
 
-BY_RULE = Draft(kind="rules")
 SHRUNK_TAIL_SHARE = 0.25
 """Of a view that must get smaller although it seems to fit."""
 OPENING_GROWTH, OPENING_FRAME = 1.25, 256
@@ -92,7 +92,7 @@ class Compacting:
         if _has_past(session.view):
             done = await self._compacted(session.view, wish, tokens=session.tokens, must_shrink=True)
         if done is None:
-            why = self._why_not or "it would not make the conversation smaller"
+            why = self._why_not or "it would not make the conversation much smaller"
             raise NothingToCompact(f"nothing was compacted: {why}")
         await session.transcript.append(*done.records)
         self.crew.after(done)
@@ -167,7 +167,8 @@ class Compacting:
                 self.session.tell(_failed(error, then, settings))
             else:
                 yield draft, then.compacted_now(settings, by_model=True)
-        yield BY_RULE, then.compacted_now(settings, by_model=False)
+        draft = by_rule(case.view, wish.span, self._terms(case).room)
+        yield draft, then.compacted_now(settings, by_model=False)
 
     async def _at_hand(self, case: _Case) -> Draft | None:
         """A draft that costs nothing now: made ahead, or the notes; waited for where nothing else is left."""
@@ -205,7 +206,9 @@ class Compacting:
         )
         records = install(view, draft, shares, material, summary_id=summary_id, clock=clock)
         after = view.after(*records)
-        if after.estimate > (1 - self.settings.least_share) * case.view.estimate:
+        # A person who names a part of it wants that part shorter, whatever its share in the whole.
+        least = 0.0 if case.wish.span.is_partial else self.settings.least_share
+        if after.estimate > (1 - least) * case.view.estimate:
             return None
         done = replace(_compacted_in(records), post_tokens=session.pressure(after).tokens)
         files = tuple(one.name for one in fragments if one.kind == "file")
@@ -215,12 +218,21 @@ class Compacting:
         session, settings = self.session, self.settings
         ratio, threshold = session.calibration.ratio, session.thresholds.autocompact
         space = room(threshold=threshold, base=session.base.tokens, ratio=ratio, settings=settings)
+        room_left = max(0, space - self._opening_tokens)
         if case.must_shrink:
             tail = int(case.view.estimate * SHRUNK_TAIL_SHARE)
             settings = replace(settings, tail_tokens=min(settings.tail_tokens, tail))
-            space = min(space, int(case.view.estimate * settings.room_share))
-        room_left = max(0, space - self._opening_tokens)
+            room_left = min(room_left, self._half(case))
         return Terms(room=room_left, settings=settings, span=case.wish.span, where=self.desk.where)
+
+    def _half(self, case: _Case) -> int:
+        """Room for a summary that is clearly smaller than what it stands for, and for the tail behind it."""
+        items, span = case.view.items, case.wish.span
+        inside = sum(item.tokens for item in items[span.first : span.keeps_from])
+        kept = 0 if span.keeps_from is None else sum(item.tokens for item in items[span.keeps_from :])
+        # Of a foreign log the opening is no part yet: it comes on top and takes nothing from the rest.
+        opening = self._opening_tokens if self.session.is_opened and not span.first else 0
+        return kept + max(0, int(inside * self.settings.room_share) - opening)
 
     @property
     def _opening_tokens(self) -> int:

@@ -8,7 +8,7 @@ with its own length; a view that diverges from a longer one copies first.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -321,13 +321,15 @@ class _Fold:
             return
         self.is_undoing = False
         again = _Fold(View())
-        for live in live_records(self.body.records):
-            again.add(live)
+        live = live_records(self.body.records)
+        for record in live:
+            again.add(record)
         # What was odd in the log stays odd, and what happened stays recorded: only the standing changes.
         again.body.records, again.body.problems = self.body.records, self.body.problems
         self.body, self.exchange, self.replaced = again.body, again.exchange, again.replaced
-        self.estimate = again.estimate
-        self._lose_anchor()
+        self.estimate, self.anchor, self.since = again.estimate, again.anchor, again.since
+        if _is_measured_since(self.body.records, {record.id for record in live}):
+            self._lose_anchor()
 
     def _restart(self, items: list[Item], reason: str) -> None:
         """Begin a new epoch: the same log, with other items standing."""
@@ -355,6 +357,17 @@ def live_records(records: Sequence[Record]) -> list[Record]:
         if isinstance(record, Undone) and record.id not in dead:
             dead.add(record.target)
     return [record for record in records if record.id not in dead and not isinstance(record, Undone)]
+
+
+def _is_measured_since(records: Sequence[Record], live: Set[str]) -> bool:
+    """Whether a figure that counts came after something that no longer does: it is that of another view."""
+    dead = (n for n, one in enumerate(records) if one.id not in live and not isinstance(one, Undone))
+    first = next(dead, len(records))
+    return any(
+        isinstance(one, Said) and one.aside is None and one.reply is not None and one.reply.usage is not None
+        for one in records[first:]
+        if one.id in live
+    )
 
 
 def _position(items: Sequence[Item], record_id: str | None, *, default: int) -> int:

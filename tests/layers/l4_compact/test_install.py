@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nacre.layers.l4_compact.install import Material, Shares, Span, Terms, install, share_out
+from nacre.layers.l4_compact.install import STANDING, Material, Shares, Span, Terms, install, share_out
 from nacre.layers.l4_compact.policy import CompactSettings
 from nacre.messages.blocks import Image, JsonObject, Opaque, Text, Thinking, ToolCall, ToolResult
 from nacre.messages.facts import FACTS, Facts
@@ -234,5 +234,5 @@ def test_what_is_restored_stands_in_the_same_record() -> None:
     record = made[-1]
     assert isinstance(record, Compacted)
     texts = [one.text for one in record.summary if isinstance(one, Text)]
-    assert (texts[0], texts[2]) == ("be brief", "file a.py")
-    assert "## Task list\n\n1. [ ] a" in texts[1]
+    assert (texts[0], texts[1], texts[3]) == ("be brief", STANDING, "file a.py")
+    assert "## Task list\n\n1. [ ] a" in texts[2]

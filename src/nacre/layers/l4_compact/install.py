@@ -221,17 +221,18 @@ def _blocks(draft: Draft, shares: Shares, material: Material) -> tuple[Block, ..
     """What the model reads in place of the span, in a fixed order."""
     ahead = [Text(one.text) for one in material.fragments if one.text and one.kind in AHEAD]
     behind = [Text(one.text) for one in material.fragments if one.text and one.kind not in AHEAD]
+    # The draft stands by itself, so that a later compaction by rule can hand it on.
+    said = Text("\n\n".join(filter(None, (STANDING, draft.text.strip()))))
     sections = (
-        STANDING.rstrip("\n"),
-        draft.text.strip(),
         _titled("What the user said, word for word", shares.words),
         _titled("What was done", shares.deeds),
         _titled("Task list", material.tasks),
         _titled("Where the rest is", material.where.told),
     )
-    told = Text("\n\n".join(section for section in sections if section))
+    facts = "\n\n".join(section for section in sections if section)
+    told = [said, Text(facts)] if facts else [said]
     block: list[Block] = [draft.block] if draft.block else []
-    return (*block, *ahead, told, *behind, *shares.last)
+    return (*block, *ahead, *told, *behind, *shares.last)
 
 
 def _titled(title: str, text: str) -> str:
