@@ -14,6 +14,7 @@ SAYS = {
     "custom_tool.py": "error  convert: amount: expected a number, got 'ten'",
     "guarded_agent.py": "2 calls were refused",
     "library_hello.py": "Your note says: buy milk.",
+    "never_too_long.py": "the rule of the first message is still there, word for word: True",
     "own_loop.py": "Rain in Bergen: take the indoor table.",
     "read_sessions.py": "odd       torn_line at line 3: the last line was cut off and is left out",
     "sim_cache.py": "times the price",
