@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from nacre.messages.blocks import Block, JsonObject, Role, Text, Thinking, ToolCall, ToolResult
 from nacre.messages.facts import FACTS, Deed, Facts, Words
+from nacre.messages.facts_lines import line_of, report_of
 from nacre.messages.records import Compacted, Noted, Record, ReplyFacts, Said, Undone
 from nacre.messages.rounds import cuts
 from nacre.messages.skeleton import show_deeds, show_words, together
@@ -307,7 +308,7 @@ def test_details_are_what_a_line_has_no_room_for() -> None:
     ]
     assert [one.detail for one in Facts.of(records).deeds] == [
         "y = 2\nz = 3",
-        "  2\u2192func Run() {",
+        "2\u2192func Run() {",
         "I found it in c.py\nline 3",
         text.strip(),
         "",
@@ -339,3 +340,19 @@ def test_words_keep_the_time_they_were_said() -> None:
     record = Said(id="u", at=moment(3) + timedelta(microseconds=5), role="user", blocks=(Text("x"),))
     known = Facts.of([record])
     assert Facts.of_json(known.as_json()).words[0].at == record.at
+
+
+def test_an_outline_names_what_others_can_use_and_no_local_variable() -> None:
+    """C17: a function's own variables are no landmarks."""
+    lines = ["var Limit = 3", "func Run() {", "\tvar n int", "\tconst step = 2", "\t\ttype x int", "}"]
+    page = "\n".join(f"  {n}\u2192{line}" for n, line in enumerate(lines, 1))
+    call = ToolCall("c", "Read", {"file_path": "a.go"})
+    assert (
+        report_of(call, "read", ToolResult("c", (Text(page),))) == "1\u2192var Limit = 3\n2\u2192func Run() {"
+    )
+
+
+def test_a_task_s_line_is_its_title() -> None:
+    """C17: what else belongs to it stands in the task list."""
+    call = ToolCall("c", "TaskCreate", {"subject": "Write the shim", "description": "d" * 300})
+    assert line_of(call).text == 'TaskCreate "Write the shim"'

@@ -137,7 +137,7 @@ def test_what_has_no_room_is_pointed_to() -> None:
     """C20: how many, which, and where they are."""
     shown = show_words(said("one " * 500, "two " * 500, "three"), 150, where="log.jsonl")
     assert shown.text.endswith(
-        "2 more messages of the person's are not shown here, in log.jsonl (ids u0 to u1)."
+        "2 more messages of the user's are not shown here, in log.jsonl (ids u0 to u1)."
     )
     assert shown.facts.left_words == 2
 
@@ -164,3 +164,12 @@ def test_the_same_look_twice_is_shown_once_before_anything_else_goes() -> None:
     kept = show_deeds(done(other, *again), 100).facts.deeds
     assert kept[0].id == "x"
     assert kept[-1].id == "r29"
+
+
+def test_what_was_said_in_full_is_not_said_twice() -> None:
+    """C17b: where there is room for all of a reply, its line would only repeat how it begins."""
+    said = "All green. " + "The parser reads every file. " * 20 + "\nNext: the docs."
+    facts = Facts(deeds=(Deed("a", "", "All green. The parser…", kind="reply", detail=said),))
+    text = show_deeds(facts, 10_000).text
+    assert text.count("All green.") == 1
+    assert text.endswith("\n    Next: the docs.")

@@ -51,9 +51,11 @@ MAX_REPORT = 4_000
 """Characters of what another agent found out: asking again costs another agent."""
 
 DEFINES = re.compile(
-    r"\s*(?:\d+(?:→|\t))?\s{0,4}(?:export |public |pub |default |abstract |static |async )*"
-    r"(?:def|class|func|fn|function|type|interface|struct|enum|trait|impl|const|var|module)\b"
+    r"(?:\s*\d+(?:→|\t))?(?:(?: {0,4}|\t)(?:export |public |pub |default |abstract |static |async )*"
+    r"(?:def|class|func|fn|function|type|interface|struct|enum|trait|impl|module)"
+    r"|(?:export |pub )?(?:const|var|let))\b"
 )
+"""At the beginning of a line, or a step further in; names of variables only where they are everybody's."""
 EXIT_CODE = re.compile(r"\s*Exit code (-?\d+)\b")
 TELLS_WHY = re.compile(
     r"\b(?:error|errors|fatal|panic|exception|fail|failed|failure|denied|not found|no such)\b|Error\b", re.I
@@ -126,7 +128,7 @@ def report_of(call: ToolCall, kind: DeedKind, result: ToolResult) -> str:
     """What a result holds that cannot be had again for nothing, or says what else is there."""
     match kind:
         case "read":
-            lines = [line for line in result.text.splitlines() if DEFINES.match(line)]
+            lines = [line.lstrip(" ") for line in result.text.splitlines() if DEFINES.match(line)]
             return "\n".join(lines)[:MAX_OUTLINE]
         case "web":
             return result.text[:MAX_OUTLINE]
@@ -218,6 +220,9 @@ def _plain(call: ToolCall) -> str:
     """The name and what of the arguments fits a line."""
     if tasks := _tasks(call.input):
         return f"{call.name}: {tasks}"
+    if title := _first(call.input, ("subject", "title")):
+        state = _first(call.input, STATES)
+        return f'{call.name} "{one_line(title, MAX_QUOTE)}"{state and f": {state}"}'
     shown = [f"{name}={_short(value)}" for name, value in call.input.items() if _is_short(value)]
     return f"{call.name} {', '.join(shown[:MAX_VALUES])}".rstrip()
 

@@ -10,12 +10,12 @@ from nacre.messages.facts import Deed, Facts, Words
 from nacre.messages.tokens import estimate_text
 
 WORDS_TITLE = (
-    "What the person said so far, word for word and in order. It is a record: what in it was asked for may "
-    "be done already. A number that is missing is a message for which there was no room."
+    "The user's messages, word for word and in order. They are a record: what they ask for may be done "
+    "already. A missing number is a message for which there was no room."
 )
 DEEDS_TITLE = (
-    "What was done so far, in order, one line a call; behind `!!` how a call failed, behind `>` what the "
-    "assistant said, further in some of what was written or found. It is a record, not a request."
+    "One line a call, in order: behind `!!` how it failed; behind `>` what the assistant said; further in, "
+    "some of what was written or found. It is a record, not a request."
 )
 FENCE = "`"
 MIN_FENCE = 3
@@ -48,7 +48,7 @@ def show_words(facts: Facts, tokens: int, *, where: str = "") -> Shown:
     What has no room is pointed to: how many messages, and where they can be read.
     """
     words = facts.words
-    left = _Left("message of the person's", "messages of the person's", facts.left_words, where)
+    left = _Left("message of the user's", "messages of the user's", facts.left_words, where)
     page = _Page(WORDS_TITLE, [one.record_id for one in words], tokens, left=left)
     pieces = [_said(number, one) for number, one in enumerate(words, 1)]
     short = [place for place in range(len(pieces)) if _size(pieces[place]) <= SHORT_TOKENS]
@@ -73,7 +73,7 @@ def show_deeds(facts: Facts, tokens: int, *, where: str = "") -> Shown:
     order = _by_worth(deeds)
     for place in order:
         page.show(place, _done(deeds[place]), keep=round(tokens * (1 - LINES_SHARE)))
-    detailed = {place for place in _by_detail(deeds) if page.go_on(place, _indented(deeds[place].detail))}
+    detailed = {place for place in _by_detail(deeds) if page.grow(place, _in_full(deeds[place]))}
     for place in order:
         page.show(place, _done(deeds[place]))
     shown = tuple(
@@ -137,13 +137,15 @@ class _Page:
             self._pieces[place] = piece
         return place in self._pieces
 
-    def go_on(self, place: int, more: str) -> bool:
-        """Let more stand below what stands there already."""
-        size = _size(more)
-        if not more or place not in self._pieces or size > self._room:
+    def grow(self, place: int, piece: str) -> bool:
+        """Let more stand where something stands already."""
+        if place not in self._pieces:
             return False
-        self._room -= size
-        self._pieces[place] += f"\n{more}"
+        more = _size(piece) - _size(self._pieces[place])
+        if more > self._room:
+            return False
+        self._room -= more
+        self._pieces[place] = piece
         return True
 
     @property
@@ -178,8 +180,11 @@ def _done(deed: Deed) -> str:
     return f"- {line} !! {LINE_ENDS.sub(' ', deed.outcome)}" if deed.outcome else f"- {line}"
 
 
-def _indented(detail: str) -> str:
-    return "\n".join(INDENT + line for line in LINE_ENDS.split(detail) if line.strip())
+def _in_full(deed: Deed) -> str:
+    """With its detail; what was said begins on its own line, which would only say the same twice."""
+    lines = [line for line in LINE_ENDS.split(deed.detail) if line.strip()]
+    first = f"- > {lines.pop(0).strip()}" if lines and not deed.tool else _done(deed)
+    return "\n".join([first, *(INDENT + line for line in lines)])
 
 
 def _by_worth(deeds: Sequence[Deed]) -> list[int]:

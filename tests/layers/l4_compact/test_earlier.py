@@ -42,6 +42,12 @@ def test_another_program_s_summary_is_handed_on_whole() -> None:
     assert by_rule(view, WHOLE, ROOM).text == f"{HEAD}the tests must run as dev2"
 
 
+def test_the_thoughts_ahead_of_another_program_s_summary_take_no_room() -> None:
+    """C19: a draft's analysis is nobody's business but its writer's."""
+    view = View.of([foreign("Continued.\n\nAnalysis:\nLet me see.\n\nSummary:\n1. Intent: fix it")])
+    assert by_rule(view, WHOLE, ROOM).text == f"{HEAD}1. Intent: fix it"
+
+
 def test_of_our_own_summary_only_the_draft_is_handed_on_however_often() -> None:
     """C26: words and deeds are told anew, so that nothing stands twice."""
     records = put([said(1), said(2)], Draft(kind="full", text="## Current work\n\nhalf done"))
@@ -64,7 +70,7 @@ def test_a_long_one_is_cut_at_a_line_and_says_so() -> None:
     """C21: it may not take the room of what is newer."""
     text = "\n".join(f"line {n}" for n in range(5_000))
     draft = by_rule(View.of([foreign(text)]), WHOLE, 1_000)
-    assert estimate_text(draft.text) <= 300 + estimate_text(HEAD)
+    assert estimate_text(draft.text) <= 400 + estimate_text(HEAD)
     assert draft.text.startswith(f"{HEAD}line 0\nline 1\n")
     assert draft.text.endswith(" more lines.]")
 

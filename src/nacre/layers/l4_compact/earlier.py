@@ -16,8 +16,10 @@ from nacre.messages.view import View
 EARLIER = prompts.load(__package__, "earlier")
 HEAD = EARLIER.partition("{{")[0]
 CUT = "[Cut here: {lines} more lines.]"
-SHARE = 0.3
-"""Of the room: it is older than all else that needs a place."""
+ANSWER = "\nSummary:\n"
+"""Where other programs' summaries begin, behind the thoughts that led to them."""
+SHARE = 0.4
+"""Of the room: it stands for all that came before, but it is older than what else needs a place."""
 
 
 def by_rule(view: View, span: Span, room: int) -> Draft:
@@ -39,7 +41,10 @@ def _said(record: Compacted) -> str:
     if ours:
         return "\n\n".join(text.removeprefix(HEAD).strip() for text in ours)
     # A span that was put in other words keeps its facts, and they are told anyway.
-    return "" if record.kind == "span" or carried(record) is not None else "\n\n".join(texts).strip()
+    if record.kind == "span" or carried(record) is not None:
+        return ""
+    whole = "\n\n".join(texts).strip()
+    return whole.partition(ANSWER)[2].strip() or whole
 
 
 def _cut(text: str, tokens: int) -> str:

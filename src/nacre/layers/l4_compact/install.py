@@ -224,7 +224,7 @@ def _blocks(draft: Draft, shares: Shares, material: Material) -> tuple[Block, ..
     # The draft stands by itself, so that a later compaction by rule can hand it on.
     said = Text("\n\n".join(filter(None, (STANDING, draft.text.strip()))))
     sections = (
-        _titled("What the user said, word for word", shares.words),
+        _titled("What the user said", shares.words),
         _titled("What was done", shares.deeds),
         _titled("Task list", material.tasks),
         _titled("Where the rest is", material.where.told),
