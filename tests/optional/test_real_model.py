@@ -165,7 +165,7 @@ def assert_honest(view: View, record: Compacted, rules: tuple[str, ...]) -> None
     assert [rule for rule in rules if rule not in shown] == []
     words = [one.text for one in Facts.of(view.records).words]
     standing = "\n\n".join(block.text for block in record.summary if isinstance(block, Text))
-    prose = standing.partition("## What the user said, word for word")[0]
+    prose = standing.partition("## What the user said")[0]
     assert checked(prose, words).dropped == []
     assert [one for one in QUOTED.findall(prose) if not is_said(one, words)] == []
 
