@@ -164,7 +164,7 @@ class Forker:
 
     async def _run(self, transcript: Transcript, asking: _Asking) -> Forked:
         session, errand = self.session, asking.errand
-        async with self._apart(errand.may, errand.knows) as (tools, guard):
+        async with self._apart(errand) as (tools, guard):
             done = await run_fork(
                 transcript,
                 asking.ask,
@@ -176,13 +176,12 @@ class Forker:
         return replace(done, denials=done.denials + guard.denials)
 
     @asynccontextmanager
-    async def _apart(
-        self, may: Narrowing | None, knows: Sequence[Path]
-    ) -> AsyncGenerator[tuple[Mapping[str, Tool], Guard], None]:
+    async def _apart(self, errand: Errand) -> AsyncGenerator[tuple[Mapping[str, Tool], Guard], None]:
         """The parent's tools by name, on a workspace of the fork's own, behind a guard that asks nobody."""
-        workspace = self._hands.workspace.clone()
+        workspace, may = self._hands.workspace.clone(), errand.may
         workspace.owned = dict(self._hands.workspace.owned)
-        for path in knows:
+        workspace.copies = errand.copies
+        for path in errand.knows:
             workspace.saw(path, await asyncio.to_thread(_version, path))
         policy = self._hands.guard.policy
         guard = Guard(policy.narrowed(may or Narrowing(tools=frozenset())), workspace)

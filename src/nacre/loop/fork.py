@@ -27,6 +27,7 @@ from nacre.messages.usage import Usage
 from nacre.messages.view import View
 from nacre.tools.base import Tool
 from nacre.tools.policy import Narrowing
+from nacre.tools.workspace import Copies
 
 Source: TypeAlias = Literal[
     "main", "session_memory", "compact", "extract_memories", "auto_dream", "agent_summary",
@@ -58,6 +59,8 @@ class Errand:
     """Another view than the parent's as it stands now: an older one, or a shorter."""
     knows: tuple[Path, ...] = ()
     """Files whose text the directive shows: to edit them, nobody need read them once more."""
+    copies: Copies | None = None
+    """What it works on instead of some files: what comes of that is the errand's to judge."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

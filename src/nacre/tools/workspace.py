@@ -33,6 +33,16 @@ class Version:
     """None for a file too large to be held whole, which Edit and Write therefore refuse."""
 
 
+@dataclass(frozen=True, slots=True)
+class Copies:
+    """Stand for the files of some directories: who works on them changes nothing there (E5)."""
+
+    root: Path
+    of: Callable[[Path], Path]
+    """The file that is worked on instead of this one; a path of no such directory stands for itself."""
+    write: Writer
+
+
 _judged: ContextVar[Path | None] = ContextVar("judged", default=None)
 """The real file a guard allowed the present call to touch."""
 
@@ -57,6 +67,7 @@ class Workspace:
         self._groups: set[int] = set()
         self.owned: dict[Path, Writer] = {}
         """Directories whose files somebody else writes: memory, for one, which keeps an index and history."""
+        self.copies: Copies | None = None
         self.before_change: Callable[[Path], Awaitable[None]] = _nothing
         """Called with the real file before a tool changes it; raising stops the change."""
 
@@ -68,6 +79,7 @@ class Workspace:
             path = Path(os.path.realpath(self.cwd / os.path.expanduser(file_path)))  # noqa: PTH111  # no error on an unknown ~user
         except (OSError, ValueError) as error:
             raise ToolError(f"Cannot use the path {file_path}: {error}.") from None
+        path = self.copies.of(path) if self.copies else path
         if (judged := _judged.get()) is not None and judged != path:
             raise ToolError(f"{file_path} led to {judged} when it was allowed and leads to {path} now.")
         return path
@@ -112,7 +124,10 @@ class Workspace:
 
 async def put(workspace: Workspace, path: Path, content: bytes, *, before: os.stat_result | None) -> Version:
     """Give a file its new content: through the owner of its directory, or by replacing it whole."""
-    owner = next((write for root, write in workspace.owned.items() if path.is_relative_to(root)), None)
+    owners = workspace.owned
+    if workspace.copies is not None:
+        owners = {workspace.copies.root: workspace.copies.write, **owners}
+    owner = next((write for root, write in owners.items() if path.is_relative_to(root)), None)
     if owner is not None:
         await owner(path, content)
         return version_of(content, await in_thread(lambda _: path.stat()))
