@@ -297,6 +297,7 @@ def _told(
         before=case.tokens,
         after=record.post_tokens or 0,
         kept_messages=len(case.view.items) - shares.place,
+        kept_before=shares.span.first,
         words_kept=len(shares.facts.words),
         words_left=shares.facts.left_words,
         files=files,

@@ -55,8 +55,11 @@ class Compaction:
     before: int
     after: int
     kept_messages: int
+    """At the end."""
     words_kept: int
     words_left: int
+    kept_before: int = 0
+    """Messages that stand before the part it is about."""
     files: tuple[str, ...] = ()
     """Read again from disk."""
     dropped: int = 0
@@ -66,14 +69,20 @@ class Compaction:
     @property
     def line(self) -> str:
         """One line for the person."""
-        more = f" ({self.words_left} more by pointer)" if self.words_left else ""
-        files = f", {len(self.files)} file{'s' * (len(self.files) != 1)} read again" if self.files else ""
-        false = f"; {self.dropped} quotations that nobody said were taken out" if self.dropped else ""
-        return (
-            f"Compacted about {self.before:,} tokens to {self.after:,} {HOW[self.kind]}: the last "
-            f"{self.kept_messages} messages stay, and {self.words_kept} of the user's word for word"
-            f"{more}{files}{false}."
-        )
+        more = f" ({self.words_left:,} more in a file)" if self.words_left else ""
+        parts = [
+            f"Compacted {HOW[self.kind]}: about {self.before:,} tokens became {self.after:,}",
+            f"the last {counted(self.kept_messages, 'message')} kept" if self.kept_messages else "",
+            f"{counted(self.words_kept, 'message')} of yours word for word{more}" if self.words_kept else "",
+            f"{counted(len(self.files), 'file')} read again" if self.files else "",
+            f"{counted(self.dropped, 'quotation')} that nobody said taken out" if self.dropped else "",
+        ]
+        return f"{'; '.join(filter(None, parts))}."
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 message`, `2 messages`."""
+    return f"{number:,} {noun}" + "s" * (number != 1)
 
 
 async def _nothing_restored(kept: Sequence[Item], tokens: int) -> Sequence[Fragment]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from nacre.cli.options import RunOptions, load_settings
-from nacre.cli.output import human_count, print_error, print_json
+from nacre.cli.output import print_error, print_json
 
 if TYPE_CHECKING:
     from nacre.agents.opening import Ready
@@ -87,7 +87,8 @@ async def _compacted(path: Path, settings: Settings, asked: _Asked) -> None:
             print_json(compaction_json(done, path.stem))
             return
         undo = f"`nacre compact {path.stem[:8]} --undo` takes this back"
-        print("\n".join(compaction_lines(done, path.stem, undo=undo)))
+        words = ready.compacting.desk.where.words
+        print("\n".join(compaction_lines(done, path.stem, undo=undo, words_file=words)))
 
 
 async def _undone(path: Path, settings: Settings, *, as_json: bool) -> None:
@@ -97,16 +98,17 @@ async def _undone(path: Path, settings: Settings, *, as_json: bool) -> None:
     from nacre.errors import NothingToCompact
 
     async with open_agent(settings, session=path.stem) as ready:
-        record = await undo_compaction(ready.agent.session)
-    if record is None:
-        raise NothingToCompact(f"session {path.stem[:8]} has no compaction to take back")
-    # What the session held in memory began behind the compaction; the log has what is in view again.
-    looked = look(path)
-    tokens = looked.view.count() if looked else None
+        session = ready.agent.session
+        record = await undo_compaction(session)
+        if record is None:
+            raise NothingToCompact(f"session {path.stem[:8]} has no compaction to take back")
+        # What the session held in memory began behind the compaction; the log has what is in view again.
+        looked = look(path)
+        tokens = session.pressure(looked.view).tokens if looked else None
     if as_json:
         print_json({"session": path.stem, "undone": record.id, "tokens": tokens})
         return
-    size = f"; the conversation has about {human_count(tokens)} tokens again" if tokens is not None else ""
+    size = f"; the conversation has about {tokens:,} tokens again" if tokens is not None else ""
     print(f"took back the compaction of {record.at.astimezone():%Y-%m-%d %H:%M:%S}{size}")
 
 

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
+from nacre.agents.compacting_crew import counted
 from nacre.cli.output import has_colour, printable
 from nacre.errors import NothingToCompact, TranscriptError
 from nacre.layers.l4_compact.install import WHOLE, Span
@@ -25,6 +26,8 @@ TICK_SECONDS = 1.0
 """How often the line says how long it has taken."""
 SHORT_ID = 8
 """Characters of an id in a command that a person may type again."""
+WORTH_SAYING = 0.1
+"""Seconds: what took less took none."""
 NAMED_FILES = 5
 """So many files are named; of more, the rest is counted."""
 HOW = {
@@ -109,22 +112,26 @@ class _Line:
         print(f"\r{printable(self._stage)}…{seconds}\x1b[K", end="", file=sys.stderr, flush=True)
 
 
-def compaction_lines(done: Compaction, session: str, *, undo: str) -> list[str]:
+def compaction_lines(done: Compaction, session: str, *, undo: str, words_file: str = "") -> list[str]:
     """What became of the conversation, and where the rest is; `undo` is how to take it back."""
     share = f" ({done.after / done.before:.0%})" if done.before else ""
-    lines = [
-        f"compacted {HOW[done.kind]}: about {done.before:,} tokens became {done.after:,}{share}"
-        f" in {done.seconds:.1f} s",
-        f"  kept as it was: {_count(done.kept_messages, 'message')} at the end",
-        f"  word for word: {_count(done.words_kept, 'message')} of yours"
-        + (f"; {done.words_left:,} more can be read in a file" if done.words_left else ""),
+    took = f" in {done.seconds:.1f} s" if done.seconds >= WORTH_SAYING else ""
+    lines = [f"compacted {HOW[done.kind]}: about {done.before:,} tokens became {done.after:,}{share}{took}"]
+    kept = [
+        f"{counted(done.kept_before, 'message')} before it" if done.kept_before else "",
+        f"{counted(done.kept_messages, 'message')} at the end" if done.kept_messages else "",
     ]
+    if any(kept):
+        lines.append(f"  kept as it was: {' and '.join(filter(None, kept))}")
+    if done.words_kept or done.words_left:
+        more = f"; {done.words_left:,} more in {printable(words_file) or 'a file'}" if done.words_left else ""
+        lines.append(f"  word for word: {counted(done.words_kept, 'message')} of yours{more}")
     if done.files:
         names = ", ".join(printable(name) for name in done.files[:NAMED_FILES])
         more = f" and {len(done.files) - NAMED_FILES} more" if len(done.files) > NAMED_FILES else ""
         lines.append(f"  read again from disk: {names}{more}")
     if done.dropped:
-        lines.append(f"  taken out of the summary: {_count(done.dropped, 'quotation')} that nobody said")
+        lines.append(f"  taken out of the summary: {counted(done.dropped, 'quotation')} that nobody said")
     lines.append(f"Nothing is lost: `nacre sessions show {session[:SHORT_ID]} --full` has it all; {undo}")
     return lines
 
@@ -136,6 +143,7 @@ def compaction_json(done: Compaction, session: str) -> JsonObject:
         "kind": done.kind,
         "before": done.before,
         "after": done.after,
+        "kept_before": done.kept_before,
         "kept_messages": done.kept_messages,
         "words_kept": done.words_kept,
         "words_left": done.words_left,
@@ -143,7 +151,3 @@ def compaction_json(done: Compaction, session: str) -> JsonObject:
         "dropped": done.dropped,
         "seconds": round(done.seconds, 3),
     }
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" + "s" * (number != 1)

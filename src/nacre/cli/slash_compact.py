@@ -24,7 +24,8 @@ async def compact_now(ready: Ready, focus: str) -> None:
     finally:
         for notice in session.notices():
             print_error(notice.text)
-    print("\n".join(compaction_lines(done, session.id, undo=f"/compact {UNDO} takes this back")))
+    words, undo = ready.compacting.desk.where.words, f"/compact {UNDO} takes this back"
+    print("\n".join(compaction_lines(done, session.id, undo=undo, words_file=words)))
 
 
 async def take_back(ready: Ready) -> bool:
