@@ -99,6 +99,17 @@ def test_a_summary_says_what_a_session_is_about(home: Path, separators: tuple[st
     ]
 
 
+def test_after_a_compaction_a_session_holds_what_that_left(home: Path) -> None:
+    """C22: until the next reply says more; neither a note about other requests nor an undoing does."""
+    note = {"type": "nacre", "kind": "noted", "facts": {"usage": {"input_tokens": 9}}}
+    left = BOUNDARY | {"compactMetadata": {"postTokens": 77, "nacre": {"carries": [note]}}}
+    undone = {"type": "nacre", "kind": "undone", "target": "c"}
+    cases = {"a": [left, note], "b": [left, reply("more", 1, 2, 3, 4), note], "c": [left, undone]}
+    for name, records in cases.items():
+        put(home, name, user("hi"), reply("ok", 10, 20, 30, 4), *records)
+    assert {each.session: each.tokens for each in Sessions(home).list()} == {"a": 77, "b": 10, "c": 0}
+
+
 @pytest.mark.parametrize(
     ("records", "title"),
     [
@@ -115,6 +126,7 @@ def test_a_summary_says_what_a_session_is_about(home: Path, separators: tuple[st
             ],
             "hi",
         ),
+        ([user("[Request interrupted by user]"), user("go on")], "go on"),
         ([], None),
         (["not", 7], None),
     ],

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from nacre.messages.blocks import Json, JsonObject
+from nacre.messages.facts_words import PROGRAM_OPENINGS
 from nacre.store.lines import line_around, open_log, whole_lines
 
 TITLE_CHARS = 80
@@ -22,6 +23,8 @@ HEAD_LINES = 40
 
 _MESSAGES = frozenset({b"user", b"assistant"})
 _TYPE = re.compile(rb'"type":\s?"(user|assistant|summary|custom-title|ai-title)"')
+_REPLY = re.compile(rb'"type":\s?"assistant"')
+_BOUNDARY, _UNDONE = b'"compact_boundary"', b'"kind":"undone"'
 _ASIDE = re.compile(rb'"isSidechain":\s?true|"<synthetic>"')
 """Replies that are not the conversation's: another agent's, or written by the client itself."""
 _TITLE_TYPES = ("custom-title", "ai-title", "summary")
@@ -39,7 +42,7 @@ class SessionSummary:
     messages: int
     """User and assistant records, tool results included; one reply may be several records."""
     tokens: int
-    """What the context held after the last reply: input, cache writes and reads, output."""
+    """What the context held after the last reply or compaction; zero when nobody said."""
     compactions: int
     bytes: int
     title: str | None
@@ -69,7 +72,7 @@ def summarise(path: Path) -> SessionSummary:
     seen = _Findings()
     for _, block in whole_lines(path, end=found.st_size):
         _look_at_types(block, seen)
-        seen.compactions += block.count(b'"compact_boundary"')
+        seen.compactions += block.count(_BOUNDARY)
         seen.usage = _last_usage(block) or seen.usage
         if seen.lines_parsed < HEAD_LINES:
             _look_at_head(block, seen)
@@ -132,7 +135,8 @@ def _opening_words(record: JsonObject) -> str | None:
         )
     words = _text(content)
     # Commands and injected context arrive in tags; they are nobody's words.
-    return one_line(words, TITLE_CHARS) if words and not words.lstrip().startswith("<") else None
+    is_program_s = not words or words.lstrip().startswith(("<", *PROGRAM_OPENINGS))
+    return None if is_program_s else one_line(words or "", TITLE_CHARS)
 
 
 def _note_name(line: bytes, seen: _Findings) -> None:
@@ -143,17 +147,21 @@ def _note_name(line: bytes, seen: _Findings) -> None:
 
 
 def _last_usage(block: bytes) -> bytes:
-    """The last line that says what a reply of the main thread cost, unparsed: a later one may follow."""
+    """The last line that says how much the main thread held, unparsed: a later one may follow."""
     at = len(block)
-    while (at := block.rfind(b'"usage"', 0, at)) >= 0:
+    while (at := max(block.rfind(one, 0, at) for one in (b'"usage"', _BOUNDARY, _UNDONE))) >= 0:
         begin, line = line_around(block, at)
-        if not _ASIDE.search(line):
+        # Notes name what requests beside the conversation cost, and a boundary carries some of them.
+        if _BOUNDARY in line or _UNDONE in line or (_REPLY.search(line) and not _ASIDE.search(line)):
             return line
         at = begin
     return b""
 
 
 def _total(record: JsonObject) -> int:
+    """After a compaction, what it says is left; nothing where another program or an undoing does not say."""
+    if isinstance(boundary := record.get("compactMetadata"), dict):
+        return left if isinstance(left := boundary.get("postTokens"), int) else 0
     message = record.get("message")
     usage = message.get("usage") if isinstance(message, dict) else None
     if not isinstance(usage, dict):
