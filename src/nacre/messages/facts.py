@@ -8,7 +8,7 @@ after a compaction depends on nothing but what it carries and the records it kee
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TypeAlias, cast, get_args
@@ -91,10 +91,16 @@ class Facts:
         for item in items:
             kept.add(item.record_id)
             kept.update(part.block.id for part in item.parts if isinstance(part.block, ToolCall))
+        # A summary among them shows what it carries, and says itself what it had no room for.
+        told = self._fold.told_in(kept) if self._fold is not None else []
+        kept.update(one.record_id for facts in told for one in facts.words)
+        kept.update(one.id for facts in told for one in facts.deeds)
         return replace(
             self,
             words=tuple(one for one in self.words if one.record_id not in kept),
             deeds=tuple(one for one in self.deeds if one.id not in kept),
+            left_words=self.left_words - sum(facts.left_words for facts in told),
+            left_deeds=self.left_deeds - sum(facts.left_deeds for facts in told),
         )
 
     def files(self, *, only_edited: bool = False) -> list[str]:
@@ -176,6 +182,16 @@ class _Fold:
         )
         object.__setattr__(facts, "_fold", self)
         return facts
+
+    def told_in(self, ids: Set[str]) -> list[Facts]:
+        """What the summaries among these entries show."""
+        return [
+            source
+            for entry_id, sources in self.entries
+            if entry_id in ids
+            for source in sources
+            if isinstance(source, Facts)
+        ]
 
     def take(self, record: Record) -> None:
         """One more record; only a compaction costs more than that record holds."""

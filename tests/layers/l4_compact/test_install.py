@@ -49,6 +49,14 @@ def conversation(turns: int, *, size: int = 400) -> list[Record]:
     return records
 
 
+def rounds_of_work(count: int, *, name: str = "x") -> list[Record]:
+    records: list[Record] = []
+    for n in range(count):
+        call = f"{name}c{n}"
+        records += [called(f"{name}a{n}", call), results(f"{name}r{n}", call, "a line\n" * 60)]
+    return records
+
+
 def compacted(
     records: list[Record], draft: Draft = RULES, *, room: int = 1_000, span: Span | None = None
 ) -> tuple[View, Shares, Compacted]:
@@ -168,6 +176,58 @@ def test_the_last_message_is_raw_also_when_its_turn_is_longer_than_the_tail() ->
     again, more, _ = compacted([*after.records, called("q", "w"), results("e", "w", "b" * 900)], room=400)
     assert Text("do as this shows") in more.last
     assert is_valid(again)
+
+
+def test_the_picture_of_a_long_turn_outlives_compactions_and_resuming_between_them() -> None:
+    """C20: who resumes behind the first has no record of it but the summary."""
+    picture = Image({"type": "base64", "media_type": "image/png", "data": "aaaa"})
+    last = Said(id="last", at=CLOCK.now(), role="user", blocks=(Text("do as this shows"), picture))
+    after, shares, record = compacted([*conversation(5), last, *rounds_of_work(20)], room=800)
+    kept = [item.record_id for item in after.items[1:]]
+    resumed = [*(one for one in after.records if one.id in kept), record]
+    assert View.of(resumed).messages == after.messages
+    for records in (list(after.records), resumed):
+        _, more, _ = compacted([*records, *rounds_of_work(8, name="m")], room=600)
+        assert more.last == shares.last
+
+
+def test_a_message_that_is_nothing_but_a_picture_stays_with_the_words_before_it() -> None:
+    """C20: the last message may have no words at all."""
+    picture = Image({"type": "base64", "media_type": "image/png", "data": "aaaa"})
+    shown = Said(id="shown", at=CLOCK.now(), role="user", blocks=(picture,))
+    _, shares, _ = compacted([*conversation(5), user("u", "like this"), shown, *rounds_of_work(20)], room=800)
+    assert shares.last[1:] == (Text("like this"), picture)
+
+
+def test_results_in_the_record_of_the_last_message_are_no_part_of_it() -> None:
+    """C20: other programs write answers and words into one record."""
+    result = ToolResult("c", (Text("a line\n" * 4_000),))
+    both = Said(id="both", at=CLOCK.now(), role="user", blocks=(result, Text("stop there")))
+    after, shares, _ = compacted([*conversation(5), called("a", "c"), both, *rounds_of_work(20)], room=800)
+    assert shares.last[1:] == (Text("stop there"),)
+    assert shares.words
+    assert after.estimate < 1_000
+
+
+def test_what_a_wider_tail_shows_is_not_shown_once_more() -> None:
+    """C17b, C20: lines about the past leave room, and the tail grows over what they were about."""
+    records = conversation(12, size=60)
+    after, shares, _ = compacted(records, room=600)
+    assert 0 < shares.place < len(View.of(records).items)
+    assert all(words_of(after).count(f"rule {n}: ") == 1 for n in range(12))
+
+
+def test_a_part_behind_an_earlier_summary_neither_shows_nor_counts_again_what_that_one_does() -> None:
+    """C23, C20: that summary stands, with the words it shows and the number of those it does not."""
+    first, _, _ = compacted(conversation(40), room=400)
+    records = [*first.records, *(replace(one, id=f"{one.id}-later") for one in conversation(3))]
+    before = Facts.of(records)
+    assert before.left_words > 0
+    place = next(n for n, item in enumerate(View.of(records).items) if item.record_id == "u0-later")
+    after, _, _ = compacted(records, room=600, span=Span(first=place))
+    known = Facts.of(after.records)
+    assert len(known.words) + known.left_words == len(before.words) + before.left_words
+    assert all(words_of(after).count(one.text) == 1 for one in before.words[:3])
 
 
 def test_a_draft_made_ahead_leaves_all_that_it_does_not_know() -> None:

@@ -11,11 +11,13 @@ from dataclasses import dataclass, field, replace
 
 from nacre import prompts
 from nacre.clock import Clock
+from nacre.layers.l4_compact.last_message import LastMessage, last_message
 from nacre.layers.l4_compact.policy import CompactSettings
 from nacre.messages.blocks import Block, JsonObject, Text
 from nacre.messages.facts import Facts
+from nacre.messages.facts_words import own_words
 from nacre.messages.pairing import Item
-from nacre.messages.records import Compacted, Noted, Record, Replaced, Said
+from nacre.messages.records import Compacted, Noted, Record, Replaced
 from nacre.messages.rewrite import without_thinking
 from nacre.messages.rounds import cuts, tail_from
 from nacre.messages.skeleton import show_deeds, show_words, together
@@ -24,7 +26,6 @@ from nacre.messages.tokens import estimate_block, estimate_text
 from nacre.messages.view import View
 
 STANDING = prompts.load(__package__, "standing")
-LAST_MESSAGE = prompts.load(__package__, "last_message")
 TAIL_SHARE = 0.5
 """Of what opening and summary leave: the newest rounds serve better than lines about older ones."""
 PLACE_SHARE = 0.75
@@ -82,7 +83,7 @@ class Shares:
     words: str
     deeds: str
     facts: Facts
-    """What is known from now on, without looking at what the tail holds."""
+    """What was shown, and is known from now on from nothing else."""
     left: int
     """Estimated tokens for what is restored."""
 
@@ -115,40 +116,44 @@ class Terms:
 
 def share_out(view: View, draft: Draft, facts: Facts, terms: Terms) -> Shares:
     """Decide how much of each there is room for."""
-    settings, span, where = terms.settings, terms.span, terms.where
-    items = view.items
-    raw = _last_message(view, facts)
-    left = max(0, terms.room - estimate_text(draft.text) - sum(map(estimate_block, raw)))
-    place = _tail_place(items, draft, span, min(settings.tail_tokens, int(left * TAIL_SHARE)))
-    rest = max(0, left - _tokens(items[place:]))
-    before, inside = _split(facts, items[: span.first], items[place:])
-    last = raw if inside.words and inside.words[-1] == facts.words[-1] else ()
-    told = replace(inside, words=inside.words[:-1]) if last else inside
+    span, most = terms.span, terms.settings.tail_tokens
+    last = last_message(view, facts)
+    frame = estimate_text(STANDING) + estimate_text(terms.where.told)
+    room = max(0, terms.room - estimate_text(draft.text) - frame)
+    raw = sum(map(estimate_block, last.unless_in(())))
+    tail = int(max(0, room - raw) * TAIL_SHARE)
+    place = _tail_place(view.items, draft, span, min(most, tail))
+    shares = _shares(view, facts, last, terms, place=place, room=room)
+    if span.keeps_from is None:
+        # What lines about the past did not need goes to the newest rounds after all.
+        wider = _tail_place(view.items, draft, span, min(most, _tokens(view.items[place:]) + shares.left))
+        if wider < place:
+            shares = _shares(view, facts, last, terms, place=wider, room=room)
+    return shares
+
+
+def _shares(view: View, facts: Facts, last: LastMessage, terms: Terms, *, place: int, room: int) -> Shares:
+    """What is shown beside a tail that begins here: nothing that stands there anyway."""
+    settings, where = terms.settings, terms.where
+    stays = [*view.items[: terms.span.first], *view.items[place:]]
+    raw, told = last.unless_in(stays), facts.without(stays)
+    spoken = told.words[-1:] if told.words and told.words[-1].text == own_words(raw[1:]) else ()
+    told = replace(told, words=told.words[: len(told.words) - len(spoken)])
+    left = max(0, room - sum(map(estimate_block, raw)))
+    rest = max(0, left - _tokens(view.items[place:]))
     most = max(int(rest * WORDS_SHARE), int(left * LEAST_WORDS_SHARE))
     words = show_words(told, min(settings.words_tokens, most), where=where.words)
     spent = estimate_text(words.text)
-    rest -= spent
-    lines = max(0, min(settings.past_tokens - spent, rest))
-    deeds = show_deeds(told, lines, where=where.deeds)
-    rest = max(0, rest - estimate_text(deeds.text))
-    if span.keeps_from is None:
-        # What lines about the past did not need goes to the newest rounds after all.
-        wider = _tail_place(items, draft, span, min(settings.tail_tokens, _tokens(items[place:]) + rest))
-        rest -= _tokens(items[wider:place])
-        place = min(place, wider)
-    if last and any(item.record_id == facts.words[-1].record_id for item in items[place:]):
-        last = ()
-    spoken = facts.words[-1:] if last else ()
+    deeds = show_deeds(told, max(0, min(settings.past_tokens, rest) - spent), where=where.deeds)
     shown = together(words, deeds)
-    known = replace(shown, words=(*before.words, *shown.words, *spoken), deeds=(*before.deeds, *shown.deeds))
     return Shares(
-        span=span,
+        span=terms.span,
         place=place,
-        last=last,
+        last=raw,
         words=words.text,
         deeds=deeds.text,
-        facts=known,
-        left=max(0, rest),
+        facts=replace(shown, words=(*shown.words, *spoken)),
+        left=max(0, rest - spent - estimate_text(deeds.text)),
     )
 
 
@@ -192,29 +197,6 @@ def _tail_place(items: Sequence[Item], draft: Draft, span: Span, tokens: int) ->
 
 def _tokens(items: Sequence[Item]) -> int:
     return sum(item.tokens for item in items)
-
-
-def _last_message(view: View, facts: Facts) -> tuple[Block, ...]:
-    """What the person said last: the blocks themselves, or their text where only that is left."""
-    if not facts.words:
-        return ()
-    last = facts.words[-1]
-    said = next(
-        (one for one in reversed(view.records) if isinstance(one, Said) and one.id == last.record_id), None
-    )
-    blocks: tuple[Block, ...] = said.blocks if said is not None else (Text(last.text),)
-    return (Text(LAST_MESSAGE.rstrip("\n")), *blocks)
-
-
-def _split(facts: Facts, before: Sequence[Item], kept: Sequence[Item]) -> tuple[Facts, Facts]:
-    """Facts of what stands before the span, and of the span: without those that the tail shows itself."""
-    inside = facts.without([*before, *kept])
-    later = facts.without(before)
-    ahead = Facts(
-        words=tuple(one for one in facts.words if one not in later.words),
-        deeds=tuple(one for one in facts.deeds if one not in later.deeds),
-    )
-    return (ahead if before else Facts()), inside
 
 
 def _blocks(draft: Draft, shares: Shares, material: Material) -> tuple[Block, ...]:
