@@ -38,9 +38,10 @@ async def turn(
             async with aclosing(_rounds(session, provider, tools, tally.limits_left)) as events:
                 async for event in events:
                     tally.count(event, session)
-                    yield event
+                    # What was done before the request is told before the first word of its reply.
                     for notice in session.notices():
                         yield notice
+                    yield event
             is_over = not await _goes_on(session, tally)
             for notice in session.notices():
                 yield notice

@@ -98,13 +98,16 @@ class _Conversation:
         finally:
             self._loop.call(here.held.aclose())
 
-    def _open(self, session: str) -> _Place:
+    def _open(self, session: str, *, is_again: bool = False) -> _Place:
         held = AsyncExitStack()
         opening = open_agent(self._settings, session=session, ask=self._ask if self._is_person else None)
         ready = self._loop.call(held.enter_async_context(opening))
         ready.background.tell = countdown
         self._loop.call(held.enter_async_context(kept_warm(ready.agent, self._settings)))
-        self._greet(ready)
+        if is_again:
+            self._status(ready)
+        else:
+            self._greet(ready)
         return _Place(ready, held)
 
     def _move(self, here: _Place, to: Reopen) -> _Place:
@@ -112,7 +115,7 @@ class _Conversation:
         if to.session == here.ready.agent.session.id:
             # The same one, read again: only one of them can hold it.
             self._loop.call(here.held.aclose())
-            return self._open(to.session)
+            return self._open(to.session, is_again=True)
         try:
             there = self._open(to.session)
         except NacreError as error:
@@ -174,6 +177,9 @@ class _Conversation:
         except NacreError as error:
             printer.end()
             print_error(str(error))
+        self._status(ready)
+
+    def _status(self, ready: Ready) -> None:
         if self._is_person:
             line = status_line(ready.agent.session, ready.background.running())
             print(styled(line, "dim", colour=self._colour))
