@@ -57,9 +57,11 @@ FATES: Mapping[str, Fate] = {
     PIN: Fate(True, "of results that stay; of the others nobody will ask"),
     NOTES: Fate(True, "the next update of the notes goes on from there"),
     COMPACTION: Fate(True, "failures and refills in a row are counted over compactions (C25)"),
+    "extract_cursor": Fate(True, "else all that is kept would be looked at for memories again (E2)"),
     NUMBERED: Fate(True, "so that no number is given twice (C29)"),
     METER: Fate(True, "else the session would seem to have cost nothing before"),
     FACTS: Fate(True, "words and deeds that the summary shows are known from it alone"),
+    "extraction": Fate(False, "for people and statistics, who read the whole log"),
     SIDE_QUERY: Fate(False, "its price is part of the carried meter"),
     EDIT: Fate(False, "an edit holds for the bytes it was sent with, and those are gone"),
     RECALLED: Fate(False, "what is no longer in view may be attached again (R7)"),
@@ -89,7 +91,7 @@ LISTED = tuple(
     )
 )  # fmt: skip
 """What lists of sessions show: readers of another program look for it at the end of a log only."""
-_LAST = (TASKS, LIFETIME, DECLARED, NOTES, COMPACTION, NUMBERED)
+_LAST = (TASKS, LIFETIME, DECLARED, NOTES, COMPACTION, NUMBERED, "extract_cursor")
 """Kinds of which the newest note says all."""
 
 

@@ -13,6 +13,7 @@ from nacre.layers.l1_offload.policy import OffloadSettings
 from nacre.layers.l2_microcompact.tuning import MicrocompactSettings
 from nacre.layers.l3_notes.policy import NotesSettings
 from nacre.layers.l4_compact.policy import CompactSettings
+from nacre.layers.l5_extract.policy import ExtractSettings
 from nacre.messages.blocks import JsonObject
 
 Switch: TypeAlias = "bool | Literal['auto']"
@@ -257,6 +258,7 @@ class Settings:
     microcompact: MicrocompactSettings = field(default_factory=MicrocompactSettings)
     notes: NotesSettings = field(default_factory=NotesSettings)
     compaction: CompactSettings = field(default_factory=CompactSettings)
+    extract: ExtractSettings = field(default_factory=ExtractSettings)
     permissions: Permissions = field(default_factory=Permissions)
     switches: Switches = field(default_factory=Switches)
     memory: MemorySettings = field(default_factory=MemorySettings)

@@ -1,0 +1,72 @@
+"""Memories drawn from a conversation by a fork: it works on copies, and what it writes is judged (E5, E9)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from nacre import prompts
+from nacre.layers.l5_extract.judging import Judge
+from nacre.layers.l5_extract.policy import NACRE, ExtractSettings
+from nacre.loop.fork import Errand, Fork, Forked, Source
+from nacre.memory.copies import Changed, MemoryCopies
+from nacre.memory.directory import Memory
+from nacre.messages.view import View
+from nacre.tools.policy import Narrowing
+from nacre.tools.shell import EXTRACTION
+
+SOURCE: Source = "extract_memories"
+"""Under this name the fork is booked."""
+TOOLS = frozenset({"Bash", "Edit", "Glob", "Grep", "Read", "Write"})
+DIRECTIVE = prompts.load("nacre.layers.l5_extract", "extract")
+NONE_YET = "(none yet)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stock:
+    """The memories there are, as a fork is told of them."""
+
+    memories: Sequence[Memory]
+    """An inner directory before the one around it; the last is the one it is told of."""
+    manifest: str
+    scratch: Path
+    """A folder for the copies."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extracted:
+    """What came of one run."""
+
+    changes: Sequence[Changed]
+    """Files as they shall be; none of them is in memory yet."""
+    forked: Forked | None = None
+    """None where rules did it."""
+    rejected: Sequence[str] = ()
+    """Files that were not saved, because nobody had said what they claim."""
+
+
+async def extract(
+    view: View, stock: Stock, *, fork: Fork, judge: Judge, settings: ExtractSettings = NACRE
+) -> Extracted:
+    """Have a fork of the conversation write down what of it will matter later; memory itself stays as it is."""
+    directory = stock.memories[-1].location.directory
+    with MemoryCopies(stock.memories, stock.scratch, judge.check) as desk:
+        errand = Errand(
+            source=SOURCE,
+            directive=directive(directory, stock.manifest, count=judge.heard.count),
+            may=Narrowing(tools=TOOLS, writes_in=desk.places, commands=EXTRACTION),
+            max_rounds=settings.max_rounds,
+            view=view,
+            copies=desk.copies,
+        )
+        forked = await fork(errand)
+        changes = [replace(one, after=judge.signed(one)) for one in desk.changed()]
+    return Extracted(changes=changes, forked=forked, rejected=tuple(judge.rejected))
+
+
+def directive(directory: Path, manifest: str, *, count: int) -> str:
+    """The one message at the end of the conversation that asks for memories."""
+    return prompts.render(
+        DIRECTIVE, directory=str(directory), manifest=manifest or NONE_YET, count=str(count)
+    )
