@@ -208,6 +208,33 @@ async def test_a_summary_is_made_beside_the_turns_and_swapped_in_when_it_is_need
     assert kept >= 4
 
 
+async def test_where_nobody_goes_on_after_the_answer_no_summary_is_begun() -> None:
+    """C28: it would be paid for and thrown away."""
+    session, gate = session_of(), asyncio.Event()
+    background = Background(session)
+    summarise, _ = answers(SUMMARY)
+    crew = Crew(summarise=summarise, preparation=prepared(session, background, gate=gate))
+    rung = compacting(session, crew)
+    session.ladder.remove(rung)
+    while session.tokens < session.thresholds.warning:
+        await session.add_user("go on")
+        await a_round(session, 1)
+    await session.transcript.append(*said_by_assistant(session))
+    session.ends_with_answer = True
+    rung.prepare()
+    assert not background.is_running("compact")
+    session.ends_with_answer = False
+    rung.prepare()
+    assert background.is_running("compact")
+    gate.set()
+    await background.wait("compact")
+
+
+def said_by_assistant(session: Session) -> list[Record]:
+    clock = session.clock
+    return [Said(id=clock.new_id(), at=clock.now(), role="assistant", blocks=(Text("done"),))]
+
+
 async def test_past_the_blocking_limit_a_summary_under_way_is_waited_for_only_so_long() -> None:
     """C16, C28: then the session goes on by rule."""
     session, gate = session_of(), asyncio.Event()

@@ -103,6 +103,18 @@ async def test_a_fork_edits_the_notes_of_a_session_that_has_grown(
     assert provider.calls == 4
 
 
+async def test_where_nobody_goes_on_after_the_answer_no_notes_are_paid_for(
+    provider: ScriptedProvider, tmp_path: Path
+) -> None:
+    """C14: `nacre -p`; the next prompt that goes on with the session finds out what is due by itself."""
+    provider.script(say("I see"))
+    async with talking(provider, tmp_path) as ready:
+        ready.agent.session.ends_with_answer = True
+        await played(ready, LONG)
+        assert is_by_rule(notes_in(tmp_path).read_text())
+    assert provider.calls == 1
+
+
 @FORKS
 async def test_the_fork_can_change_no_other_file(provider: ScriptedProvider, tmp_path: Path) -> None:
     """C14, F3: not beside the notes, not in the project, with no other tool; it is told what it may do."""

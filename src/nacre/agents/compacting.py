@@ -10,13 +10,14 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
+from math import inf
 
 from nacre.agents.collapsing import Collapsing
 from nacre.agents.compacting_crew import AUTOMATIC, Compaction, Crew, Wish
 from nacre.agents.compacting_disk import Desk
 from nacre.agents.fit import Pressure, largest
 from nacre.agents.session import OPENING, Session
-from nacre.errors import NacreError, NothingToCompact
+from nacre.errors import ContextOverflow, NacreError, NothingToCompact
 from nacre.layers.l4_compact.earlier import by_rule
 from nacre.layers.l4_compact.install import Material, Shares, Terms, install, share_out
 from nacre.layers.l4_compact.policy import COMPACTION, CompactSettings, Past, past, room
@@ -32,6 +33,8 @@ SHRUNK_TAIL_SHARE = 0.25
 """Of a view that must get smaller although it seems to fit."""
 OPENING_GROWTH, OPENING_FRAME = 1.25, 256
 """How much larger the opening may have become; the words around it."""
+ENOUGH_SHARE = 0.6
+"""Of what the base leaves of the threshold: a draft that leaves more is too old to be of use (C21)."""
 ROUND_SHARE = 0.25
 """Of the room: a last round that takes more has its largest results moved to disk."""
 
@@ -47,6 +50,19 @@ class _Case:
     began: float
     must_shrink: bool = False
     """Whatever the window says: a person asked for it, or the provider found it too long."""
+    begun: str = ""
+    """What a person's own commands add where the conversation begins anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Try:
+    """A draft that may stand for the conversation."""
+
+    draft: Draft
+    then: Past
+    """What there is to say of compactions once it does."""
+    most: float = inf
+    """Where it leaves so many tokens, the next one is tried."""
 
 
 @dataclass(eq=False)
@@ -79,6 +95,8 @@ class Compacting:
         is_refused = pressure.overflow is not None
         wish = replace(AUTOMATIC, by_rule=self.yields_to is not None)
         done = await self._compacted(view, wish, tokens=pressure.tokens, must_shrink=is_refused)
+        if done is None and self._why_not and not (_can_wait(pressure) or is_refused):
+            raise ContextOverflow(f"the window is full and {self._why_not}; change it, or begin with /clear")
         if done is None:
             return ()
         self.session.tell(done.line)
@@ -87,10 +105,13 @@ class Compacting:
 
     async def compact(self, wish: Wish) -> Compaction:
         """Do it now because a person asks; raises `NothingToCompact` where that would gain nothing."""
-        session, wish = self.session, replace(wish, trigger="manual")
+        session, wish, view = self.session, replace(wish, trigger="manual"), self.session.view
         done = None
-        if _has_past(session.view):
-            done = await self._compacted(session.view, wish, tokens=session.tokens, must_shrink=True)
+        if _has_past(view):
+            done = await self._compacted(view, wish, tokens=session.tokens, must_shrink=True)
+        if (session.view.epochs, len(session.view.items)) != (view.epochs, len(view.items)):
+            # What was said meanwhile is in none of the drafts, and would be taken for part of the span.
+            raise NothingToCompact("nothing was compacted: the conversation went on meanwhile; ask again")
         if done is None:
             why = self._why_not or "it would not make the conversation much smaller"
             raise NothingToCompact(f"nothing was compacted: {why}")
@@ -102,6 +123,9 @@ class Compacting:
         """Asked after every reply: begin a summary where one will be needed soon (C28)."""
         ahead, session = self.crew.preparation, self.session
         if ahead is None or not self.is_automatic or session.tokens < session.thresholds.warning:
+            return
+        reply = session.view.last_reply
+        if session.ends_with_answer and not (reply and reply.tool_calls):
             return
         if self._wants_summary(session.view) and not self._is_spared(session.view):
             ahead.begin(session.view)
@@ -116,7 +140,7 @@ class Compacting:
     def _is_better_later(self, view: View) -> bool:
         """Whether a summary is under way or can be begun, and none is ready: the turn goes on without it."""
         ahead = self.crew.preparation
-        if ahead is None or ahead.is_ready or not self._wants_summary(view):
+        if ahead is None or ahead.is_ready(view) or not self._wants_summary(view):
             return False
         ahead.begin(view)
         return ahead.is_under_way
@@ -141,22 +165,31 @@ class Compacting:
             began=began,
             must_shrink=must_shrink,
         )
-        done: Compaction | None = None
-        async for draft, then in self._drafts(case):
-            done = await self._put(case, draft, then) or done
-            if done is not None and done.after < self.session.thresholds.autocompact:
-                if wish.trigger == "auto" and then.refills == self.settings.thrash_turns:
-                    self.session.tell(self._thrashing(view))
+        done, before = None, past(view)
+        then, begun = before, None
+        async for one in self._drafts(case):
+            begun = await self.crew.begun() if begun is None else begun
+            new = await self._put(replace(case, begun=begun), one.draft, one.then)
+            done, then = (new, one.then) if new is not None else (done, then)
+            if done is not None and (done.after < one.most or wish.span.is_partial):
                 break
+        if done is None and one.then.failures > before.failures:
+            # Nothing came of it, and yet it counts: else the same would be asked for in vain for ever.
+            note = self._note(COMPACTION, replace(before, failures=one.then.failures).as_json())
+            await self.session.transcript.append(note)
+        if wish.trigger == "auto" and then.refills == self.settings.thrash_turns > before.refills:
+            self.session.tell(self._thrashing(view))
         return done
 
-    async def _drafts(self, case: _Case) -> AsyncIterator[tuple[Draft, Past]]:
+    async def _drafts(self, case: _Case) -> AsyncIterator[_Try]:
         """What may stand for the conversation, cheapest first; rules come last and always."""
         settings, wish, then = self.settings, case.wish, past(case.view)
+        is_auto = wish.trigger == "auto"
+        by_model = then.compacted_now(settings, by_model=True, is_auto=is_auto)
         is_plain = not (wish.focus or wish.span.is_partial or wish.by_rule)
         if is_plain and (at_hand := await self._at_hand(case)) is not None:
-            yield at_hand, then.compacted_now(settings, by_model=True)
-        is_barred = wish.trigger == "auto" and then.is_barred(settings)
+            yield _Try(at_hand, by_model, self._enough)
+        is_barred = is_auto and then.is_barred(settings)
         if self.crew.summarise is not None and not (is_barred or wish.by_rule):
             wish.on_progress("asking for a summary")
             try:
@@ -166,9 +199,15 @@ class Compacting:
                 then = replace(then, failures=then.failures + 1)
                 self.session.tell(_failed(error, then, settings))
             else:
-                yield draft, then.compacted_now(settings, by_model=True)
+                yield _Try(draft, by_model, self.session.thresholds.autocompact)
         draft = by_rule(case.view, wish.span, self._terms(case).room)
-        yield draft, then.compacted_now(settings, by_model=False)
+        yield _Try(draft, then.compacted_now(settings, by_model=False, is_auto=is_auto))
+
+    @property
+    def _enough(self) -> float:
+        """What a draft that is old already may leave, in tokens (C21)."""
+        base = self.session.base.tokens * self.session.calibration.ratio
+        return base + ENOUGH_SHARE * (self.session.thresholds.autocompact - base)
 
     async def _at_hand(self, case: _Case) -> Draft | None:
         """A draft that costs nothing now: made ahead, or the notes; waited for where nothing else is left."""
@@ -190,8 +229,11 @@ class Compacting:
         view = case.view.after(*moved)
         shares = share_out(view, draft, case.facts, terms)
         stays = [*view.items[: shares.span.first], *view.items[shares.place :]]
-        fragments = await self._restored(stays, shares)
-        await self.desk.keep_left(case.facts, shares.facts, stays)
+        if not await self.desk.keep_left(case.facts, shares.facts, stays):
+            # Nobody is sent to a file that could not be written.
+            terms = replace(terms, where=replace(terms.where, words="", deeds=""))
+            shares = share_out(view, draft, case.facts, terms)
+        fragments = await self._restored(case, stays, shares)
         summary_id, seconds = clock.new_id(), clock.seconds() - case.began
         own = [self._note(COMPACTION, then.as_json()), self._note(FACTS, shares.facts.as_json())]
         material = Material(
@@ -206,11 +248,14 @@ class Compacting:
         )
         records = install(view, draft, shares, material, summary_id=summary_id, clock=clock)
         after = view.after(*records)
-        # A person who names a part of it wants that part shorter, whatever its share in the whole.
-        least = 0.0 if case.wish.span.is_partial else self.settings.least_share
+        tokens = session.pressure(after).tokens
+        # A person who names a part of it wants that part shorter, whatever its share in the whole; and
+        # little is enough where the session could not go on without it.
+        is_needed = tokens < session.thresholds.blocking <= case.tokens
+        least = 0.0 if case.wish.span.is_partial or is_needed else self.settings.least_share
         if after.estimate > (1 - least) * case.view.estimate:
             return None
-        done = replace(_compacted_in(records), post_tokens=session.pressure(after).tokens)
+        done = replace(_compacted_in(records), post_tokens=tokens)
         files = tuple(one.name for one in fragments if one.kind == "file")
         return _told(case, draft, shares, (*moved, *records[:-1], done), files=files, seconds=seconds)
 
@@ -223,6 +268,7 @@ class Compacting:
             tail = int(case.view.estimate * SHRUNK_TAIL_SHARE)
             settings = replace(settings, tail_tokens=min(settings.tail_tokens, tail))
             room_left = min(room_left, self._half(case))
+        room_left = max(0, room_left - estimate_text(self.crew.tasks()) - estimate_text(case.begun))
         return Terms(room=room_left, settings=settings, span=case.wish.span, where=self.desk.where)
 
     def _half(self, case: _Case) -> int:
@@ -240,11 +286,11 @@ class Compacting:
         opening = estimate_text(self.session.base.opening)
         return int(opening * OPENING_GROWTH) + OPENING_FRAME if opening else 0
 
-    async def _restored(self, stays: Sequence[Item], shares: Shares) -> list[Fragment]:
+    async def _restored(self, case: _Case, stays: Sequence[Item], shares: Shares) -> list[Fragment]:
         tokens = shares.left + self._opening_tokens
         fragments = list(await self.crew.restore(stays, tokens))
-        words = await self.crew.begun()
-        return [*fragments, Fragment(kind="other", name="hooks", text=words)] if words else fragments
+        hooks = [Fragment(kind="other", name="hooks", text=case.begun)] if case.begun else []
+        return [*fragments, *hooks]
 
     def _note(self, kind: str, facts: JsonObject) -> Noted:
         clock = self.session.clock

@@ -134,6 +134,8 @@ class Noting:
             self.file.write(text)
 
     def _is_due(self, *, is_running: bool) -> bool:
+        if self._is_pause and self._session.ends_with_answer:
+            return False
         tokens, failures = self._session.tokens, self._background.failures(WORK)
         if self._since_tokens is not None:
             # What was compacted or cleared is no growth when something else takes its place.

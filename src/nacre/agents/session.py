@@ -159,6 +159,8 @@ class Session(Company):
         self.meter = Meter.of(self.transcript.records)
         self.calibration = Calibration()
         self._books = Books(strict=settings.strict_prefix)
+        self.ends_with_answer = False
+        """Nobody goes on after the answer: what would only help a next turn is not paid for."""
         self._asked = 0
         self._touched_at = last_touched(self.transcript.records)
         self._starts_turn = True
@@ -260,8 +262,11 @@ class Session(Company):
 
     async def fit(self, view: View, overflow: PromptTooLong | None) -> list[Record]:
         """The loop's slot: what must happen to the view before it can be sent."""
+        stood = self.view
         for rest in self.before_asking:
             await rest()
+        # What came to rest stands in the log ahead of what the rungs do, and they must know of it.
+        view = self.view if view is stood else view
         base, ratio, pressure = self.base.tokens, self.calibration.ratio, self.pressure(view, overflow)
         told = len(self._untold)
         try:
