@@ -6,6 +6,7 @@ import sys
 
 import click
 
+from nacre.cli.memory_auditing import audit
 from nacre.cli.memory_carrying import export, move
 from nacre.cli.memory_confirming import confirm
 from nacre.cli.memory_editing import edit
@@ -127,6 +128,7 @@ for command in (
     move,
     sync,
     lint,
+    audit,
     log,
     diff,
     confirm,
