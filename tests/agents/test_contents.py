@@ -15,6 +15,7 @@ from nacre.agents.parts import KINDS, opening_parts, out_of_view, parts
 from nacre.agents.riding import Extra, with_extras
 from nacre.agents.session import OPENING, Base, Session
 from nacre.agents.workplace import environment
+from nacre.layers.l4_compact.install import STANDING
 from nacre.loop.round import heard
 from nacre.memory.instructions import load_instructions
 from nacre.memory.opening import MemoryFacts, memory_part, render_context, render_memory
@@ -160,6 +161,17 @@ def test_after_a_compaction_nothing_of_what_it_took_is_listed() -> None:
     )
     assert nonzero(view) == {"summary": 10}
     assert out_of_view(view) == {"offloaded": 0, "cleared": 0}
+
+
+def test_notes_that_stand_for_a_conversation_count_as_notes() -> None:
+    """C16, C34: the words and deeds beside them are the summary's."""
+    blocks = (Text(f"{STANDING}\n\n" + "n" * 400), Text("## What was done\n\n" + "d" * 40))
+    view = View.of([Compacted(id="c", at=NOW, summary=blocks, summary_id="cs", kind="notes")])
+    found = nonzero(view)
+    assert set(found) == {"notes", "summary"}
+    assert found["notes"] > 100 > found["summary"]
+    full = View.of([Compacted(id="c", at=NOW, summary=blocks, summary_id="cs")])
+    assert set(nonzero(full)) == {"summary"}
 
 
 @pytest.mark.parametrize("inside", [False, True])

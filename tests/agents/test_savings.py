@@ -153,6 +153,34 @@ def test_recall_is_what_its_questions_cost() -> None:
     assert savings([side, other])["recall"] == Account(times=1, tokens=920, spent_usd=pytest.approx(price))
 
 
+def test_notes_are_what_their_forks_cost_each_fork_once() -> None:
+    """C34: a fork makes several requests; what notes save is in no log."""
+    usage = Usage(cache_read=10_000, output=100)
+    asked_twice = [
+        note(f"n{n}", "side_query", purpose="session_memory", model=MODEL, usage=usage.as_json(), request=n)
+        for n in (1, 2)
+    ]
+    price = cost(profile(MODEL), usage)
+    assert price is not None
+    found = savings(asked_twice)["notes"]
+    assert found == Account(times=1, tokens=20_200, spent_usd=pytest.approx(2 * price))
+
+
+def test_a_compaction_is_what_it_took_out_and_what_its_summaries_cost() -> None:
+    """C34: also those in vain; an undone one takes nothing out, another program's is not ours."""
+    usage = Usage(cache_read=90_000, output=900)
+    side = note("q", "side_query", purpose="compact", model=MODEL, usage=usage.as_json(), request=1)
+    ours = Compacted(id="c", at=START, summary=(Text("s"),), pre_tokens=90_000, post_tokens=20_000)
+    theirs = Compacted(id="d", at=START, summary=(Text("s"),), pre_tokens=150_000)
+    span = Compacted(id="e", at=START, summary=(Text("s"),), kind="span", pre_tokens=9, post_tokens=1)
+    price = pytest.approx(cost(profile(MODEL), usage))
+    done = savings([side, ours, theirs, span])["compact"]
+    assert done == Account(times=1, tokens=70_000, spent_usd=price)
+    undone = savings([side, ours, Undone(id="u", at=START, target="c")])["compact"]
+    assert undone == Account(times=1, tokens=0, spent_usd=price)
+    assert savings([side])["compact"] == Account(spent_usd=price)
+
+
 def test_hours_are_paid_as_hours_and_no_cache_as_plain_input() -> None:
     left_out = note("o", "offload", tokens_kept_out=1_000)
     hour = savings([left_out, asked(1, 10_000, read=0, cache_write_1h=10_000)])["offload"]

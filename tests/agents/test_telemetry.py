@@ -285,6 +285,7 @@ def test_decisions_are_read_off_records() -> None:
         note("clear", tokens=30, reason="idle", calls=["a"]),
         note("recalled", bytes=400, files=[SECRET]),
         note("side_query", purpose="memdir_relevance", usage={}),
+        note("notes", covers="r", tokens=12_000, by="model"),
         note("day", date="2026-01-01"),
         note("clear", tokens="many", reason=7),
         compacted,
@@ -295,6 +296,7 @@ def test_decisions_are_read_off_records() -> None:
         ("offload", "duplicate", 20),
         ("clear", "idle", 30),
         ("recall", "attached", 100),
+        ("notes", "model", 12_000),
         ("clear", "unsaid", 0),
         ("compact", "auto", 800),
     ]

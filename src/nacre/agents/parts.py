@@ -14,6 +14,7 @@ from nacre.agents.riding import INSIDE, RECORD, digest
 from nacre.agents.savings import kept_out
 from nacre.agents.session import OPENING
 from nacre.agents.workplace import ENVIRONMENT
+from nacre.layers.l4_compact.install import STANDING
 from nacre.memory.opening import AGAIN_BEGINS, memory_part
 from nacre.messages.blocks import Text, Thinking, ToolCall, ToolResult
 from nacre.messages.pairing import Item, Part
@@ -36,7 +37,7 @@ KINDS = (
     "cleared",
     "other",
 )
-"""In the order people read them; `notes` is there for the layer that will fill it."""
+"""In the order people read them; `notes` are those of the session, once they stand for what was said."""
 _RIDING = {INSTRUCTIONS: "instructions", RECALLED: "memory", DAY: "surroundings"}
 """By the kind of note about words that ride with a message."""
 RESTORED_OPENING = prompts.load(__package__, "restored_opening")
@@ -91,7 +92,8 @@ class _Filing:
     inside: Mapping[str, str]
     """Kinds by digest of words that ride inside a result."""
     openings: frozenset[str]
-    summaries: frozenset[str]
+    summaries: Mapping[str, str]
+    """What made them, by the record that stands in view."""
     results: Mapping[str, str]
     """Kinds of results that do not stand whole, by call."""
 
@@ -106,9 +108,9 @@ class _Filing:
             riding={str(note.fact(RECORD)): kind for kind, note in notes if note.fact(RECORD) in ours},
             inside={str(note.fact(INSIDE)): kind for kind, note in notes if note.fact(INSIDE)},
             openings=frozenset(str(note.fact("record")) for note in view.noted(OPENING)),
-            summaries=frozenset(
-                one.summary_id or one.id for one in view.records if isinstance(one, Compacted)
-            ),
+            summaries={
+                one.summary_id or one.id: one.kind for one in view.records if isinstance(one, Compacted)
+            },
             results=dict.fromkeys(offloaded, "offloaded") | dict.fromkeys(cleared, "cleared"),
         )
 
@@ -141,7 +143,8 @@ def _is_opening(item: Item, text: str, filing: _Filing) -> bool:
 
 def _words(item: Item, text: str, filing: _Filing) -> str:
     if item.record_id in filing.summaries:
-        return "instructions" if text.startswith(AGAIN_BEGINS) else "summary"
+        is_notes = filing.summaries[item.record_id] == "notes" and text.startswith(STANDING)
+        return "instructions" if text.startswith(AGAIN_BEGINS) else "notes" if is_notes else "summary"
     usual = "assistant_text" if item.role == "assistant" else "user_text"
     return filing.riding.get(item.record_id, usual)
 

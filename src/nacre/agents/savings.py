@@ -20,11 +20,19 @@ from nacre.messages.records import Compacted, Noted, Record, Replaced, Said, Und
 from nacre.messages.usage import Usage
 from nacre.store.lines import read_lines
 
-OFFLOAD, MICROCOMPACT, KEEP_WARM, RECALL = "offload", "microcompact", "keep_warm", "recall"
-LAYERS = (OFFLOAD, MICROCOMPACT, KEEP_WARM, RECALL)
+OFFLOAD, MICROCOMPACT, NOTES, COMPACT = "offload", "microcompact", "notes", "compact"
+KEEP_WARM, RECALL = "keep_warm", "recall"
+LAYERS = (OFFLOAD, MICROCOMPACT, NOTES, COMPACT, KEEP_WARM, RECALL)
+UNTOLD = frozenset({NOTES, COMPACT, RECALL})
+"""What these save is in no log: without them the same requests could not have been made, or not like that."""
 _LAYER_OF = {"offload": OFFLOAD, "duplicate": OFFLOAD, "reread": OFFLOAD, "clear": MICROCOMPACT}
 """By the kind of note."""
-_SIDE_LAYER = {"keep_warm": KEEP_WARM, "memdir_relevance": RECALL}
+_SIDE_LAYER = {
+    "keep_warm": KEEP_WARM,
+    "memdir_relevance": RECALL,
+    "session_memory": NOTES,
+    "compact": COMPACT,
+}
 """By the purpose of a question beside the conversation."""
 WARM_SHARE = 0.5
 """A request that reads less than this of what the one before it sent found its cache cold, or nearly so."""
@@ -39,7 +47,7 @@ class Account:
     times: int = 0
     """How often it acted."""
     tokens: int = 0
-    """Kept out, cleared, kept warm, or used by its questions; estimated, but for the last two."""
+    """Kept out, cleared, summarised, kept warm, or used by its questions; the last two are no estimates."""
     spent_usd: float = 0.0
     saved_usd: float = 0.0
     unpriced: int = 0
@@ -70,7 +78,10 @@ def savings(records: Iterable[Record], *, ratio: float = 1.0) -> Savings:
     keep_warm: spent is what its requests cost. Where a pause was longer than the cache lives and the next
     request still found it warm, what that one read would have been written again: read tokens times (w - r).
 
-    recall: what questions to the small model cost; what they save is in no log.
+    notes, recall: what their questions cost; what they save is in no log.
+
+    compact: what summaries cost, and how many tokens they took out of the view; what that saves nobody can
+    say, because the conversation would not have fitted without it.
     """
     books = _Books(ratio)
     for record in records:
@@ -108,6 +119,8 @@ class _Books:
     """By the id of the record that stands for it: undoing that record ends it."""
     rewritten: str = ""
     """The rewrite that the next note of a clear is about."""
+    freed: dict[str, int] = field(default_factory=dict)
+    """Tokens that a compaction took out of the view, by its id."""
     has_refreshed: bool = False
     cut: int = 0
     """Tokens taken out of a warm prefix since the last request."""
@@ -134,8 +147,10 @@ class _Books:
             case Compacted():
                 self.carried.clear()
                 self.prompt = 0
+                self._compacted(record)
             case Undone(target=target):
                 self.carried.pop(target, None)
+                self._add(COMPACT, tokens=-self.freed.pop(target, 0))
             case _:
                 pass
 
@@ -150,6 +165,12 @@ class _Books:
             self.cut += 0 if is_cold else tokens
         self.carried[stands_for] = _Carried(layer, tokens, is_cold)
 
+    def _compacted(self, record: Compacted) -> None:
+        """Ours says what it left; a collapsed span is none."""
+        if record.kind != "span" and record.post_tokens is not None:
+            self.freed[record.id] = max(0, (record.pre_tokens or 0) - record.post_tokens)
+            self._add(COMPACT, times=1, tokens=self.freed[record.id])
+
     def _asked_aside(self, note: Noted) -> None:
         layer = _SIDE_LAYER.get(str(note.fact("purpose")))
         if layer is None:
@@ -157,7 +178,10 @@ class _Books:
         usage = Usage.of_json(note.fact("usage"))
         spent = cost(profile(str(note.fact("model"))), usage)
         tokens = usage.prompt if layer == KEEP_WARM else usage.total
-        self._add(layer, times=1, tokens=tokens, spent=spent or 0.0, unpriced=int(spent is None))
+        times = int(note.fact("request") in (None, 1))  # a fork may make several
+        if layer == COMPACT:
+            times = tokens = 0  # counted by what was installed: a summary may be asked for in vain
+        self._add(layer, times=times, tokens=tokens, spent=spent or 0.0, unpriced=int(spent is None))
         self.has_refreshed = self.has_refreshed or layer == KEEP_WARM
 
     def _request(self, usage: Usage, model: str, at: datetime) -> None:

@@ -265,6 +265,10 @@ def _decision(record: Record) -> Decision | None:
         case Noted(kind="side_query") if record.fact("purpose") == "keep_warm":
             prefix = Usage.of_json(record.fact("usage")).prompt
             return Decision(layer="keep_warm", reason="refresh", tokens=prefix)
+        case Noted(kind="notes"):
+            covered = record.fact("tokens")
+            tokens = covered if type(covered) is int else 0
+            return Decision(layer="notes", reason=_word(record.fact("by")), tokens=tokens)
         case Noted(kind="recalled"):
             size = record.fact("bytes")
             tokens = size // BYTES_PER_TOKEN if isinstance(size, int) else 0

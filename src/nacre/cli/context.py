@@ -72,18 +72,21 @@ def _as_json(found: Contents) -> JsonObject:
             "input_tokens": meter.usage.input,
             "output_tokens": meter.usage.output,
         },
-        "layers": {name: _account_json(account) for name, account in found.layers.items()},
+        "layers": {name: _account_json(name, account) for name, account in found.layers.items()},
         "calibration_error": round(found.calibration.error, 4) if is_known else None,
     }
 
 
-def _account_json(account: Account) -> JsonObject:
-    """Money is estimated, and none where no price is known."""
+def _account_json(name: str, account: Account) -> JsonObject:
+    """Money is estimated, and none where no price is known, or nobody can say what was saved."""
+    from nacre.agents.savings import UNTOLD
+
+    is_told = account.has_price and name not in UNTOLD
     return {
         "times": account.times,
         "tokens": account.tokens,
         "spent_usd": round(account.spent_usd, 6) if account.has_price else None,
-        "saved_usd": round(account.saved_usd, 6) if account.has_price else None,
+        "saved_usd": round(account.saved_usd, 6) if is_told else None,
         "unpriced_requests": account.unpriced,
     }
 
@@ -122,12 +125,16 @@ def _print_out_of_view(found: Contents) -> None:
 
 def print_layers(layers: Savings) -> None:
     """What each layer that acted did for how much."""
-    rows = [_layer_row(name, account) for name, account in layers.items() if account.times]
+    rows = [_layer_row(name, account) for name, account in layers.items() if _has_acted(account)]
     if not rows:
         return
     print()
     print_table(rows, header=("layer", "times", "tokens", "spent", "saved (about)"), right=(1, 2, 3, 4))
     print("What was saved is estimated: what the same requests would have cost without it.")
+
+
+def _has_acted(account: Account) -> bool:
+    return bool(account.times or account.spent_usd or account.unpriced)
 
 
 def _layer_row(name: str, account: Account) -> list[str]:
