@@ -13,6 +13,8 @@ from nacre.agents.agent import Agent
 from nacre.agents.background import Background
 from nacre.agents.compacting import Compacting
 from nacre.agents.compacting_join import Staff, join_compacting
+from nacre.agents.extracting import Extracting
+from nacre.agents.extracting_join import join_extracting
 from nacre.agents.forking import Forker, join_forks
 from nacre.agents.hands import Hands, take_up
 from nacre.agents.hooks import Hooks, join_hooks
@@ -71,6 +73,8 @@ class Ready:
     """Sends forks out from the session."""
     compacting: Compacting = field(kw_only=True)
     """Makes the conversation shorter, by itself and when asked."""
+    extracting: Extracting | None = field(default=None, kw_only=True)
+    """Draws memories from the conversation, where that is wanted."""
 
     @property
     def background(self) -> Background:
@@ -146,8 +150,11 @@ async def _ready(begun: _Beginning, stack: AsyncExitStack) -> Ready:
     stack.push_async_callback(agent.cancel)
     restorer = join_restoring(talk, known, hands, settings, leaves=leaves)
     compacting = join_compacting(talk, settings, Staff(hands, forker, restorer, hooks))
+    extracting = join_extracting(agent, known, settings, forker, leaves=leaves)
     about = (_told(opened, hands, known), recaller, known.memories, hooks)
-    return Ready(agent, choice, hands, rewind, *about, forker=forker, compacting=compacting)
+    return Ready(
+        agent, choice, hands, rewind, *about, forker=forker, compacting=compacting, extracting=extracting
+    )
 
 
 def _hired(choice: Choice | None, settings: Settings, stack: AsyncExitStack) -> Provider:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from nacre.agents.riding import INSIDE, Extra, digest
@@ -41,7 +41,7 @@ class Witness:
         records = self._transcript.records
         said = [one for one in records if isinstance(one, Said) and one.aside is None]
         ours = {str(one.fact(INSIDE)) for one in records if isinstance(one, Noted)}
-        return origin_of(text, by_user=_by_user(said), by_tools=_by_tools(said, ours))
+        return origin_of(text, by_user=_by_user(said), by_tools=by_tools(said, ours))
 
     def marked(self, memory: Memory, file: str, content: bytes) -> bytes:
         """What a tool writes into a memory, with a mark where it repeats what came from outside (M16b)."""
@@ -95,7 +95,7 @@ def _by_user(records: list[Said]) -> Iterator[str]:
             yield from (block.text for block in said.blocks if isinstance(block, Text))
 
 
-def _by_tools(records: list[Said], ours: set[str]) -> Iterator[str]:
+def by_tools(records: Sequence[Said], ours: Collection[str]) -> Iterator[str]:
     """What tools said, without what nacre put inside their results."""
     trusted: set[str] = set()
     for said in records:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import AsyncExitStack, aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import click
 
@@ -83,7 +83,7 @@ class _Conversation:
     """One person at the terminal, in one session after another."""
 
     def __init__(self, settings: Settings, loop: LoopThread, history: History) -> None:
-        self._settings = settings
+        self._settings = replace(settings, is_interactive=True)
         self._loop = loop
         self._history = history
         self._is_person = is_terminal(sys.stdin) and is_terminal()
@@ -96,11 +96,18 @@ class _Conversation:
             while isinstance(ending := self._listen(here.ready), Reopen):
                 here = self._move(here, ending)
         finally:
-            self._loop.call(here.held.aclose())
+            self._let_go(here)
+
+    def _let_go(self, here: _Place) -> None:
+        """Leave a session; what its work in the background came to meanwhile is still told."""
+        self._loop.call(here.held.aclose())
+        for notice in here.ready.agent.session.notices():
+            print_error(notice.text)
 
     def _open(self, session: str, *, is_again: bool = False) -> _Place:
         held = AsyncExitStack()
-        opening = open_agent(self._settings, session=session, ask=self._ask if self._is_person else None)
+        ask = self._ask if self._is_person else None
+        opening = open_agent(self._settings, session=session, ask=ask)
         ready = self._loop.call(held.enter_async_context(opening))
         ready.background.tell = countdown
         self._loop.call(held.enter_async_context(kept_warm(ready.agent, self._settings)))
@@ -114,7 +121,7 @@ class _Conversation:
         """Let a session go only once the other is open: where that fails, the person stays."""
         if to.session == here.ready.agent.session.id:
             # The same one, read again: only one of them can hold it.
-            self._loop.call(here.held.aclose())
+            self._let_go(here)
             return self._open(to.session, is_again=True)
         try:
             there = self._open(to.session)
@@ -123,7 +130,7 @@ class _Conversation:
             return here
         if to.is_clear and there.ready.hooks:
             there.ready.hooks.source = "clear"
-        self._loop.call(here.held.aclose())
+        self._let_go(here)
         return there
 
     def _listen(self, ready: Ready) -> Leave | Reopen:

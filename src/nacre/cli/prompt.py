@@ -55,6 +55,9 @@ async def _run(options: RunOptions) -> int:
         assert done is not None
         # Before anything is closed: what goes wrong then must not cost an answer that was paid for.
         _tell(answer, _result(answer, ready.agent.session, done), options.output_format)
+    # What work in the background came to, which was waited for.
+    for notice in ready.agent.session.notices():
+        print_error(notice.text)
     return 0 if done.outcome == "answered" else 1
 
 

@@ -14,6 +14,7 @@ from nacre.layers.l2_microcompact.tuning import MicrocompactSettings
 from nacre.layers.l3_notes.policy import NotesSettings
 from nacre.layers.l4_compact.policy import CompactSettings
 from nacre.layers.l5_extract.policy import ExtractSettings
+from nacre.layers.l6_dream.policy import DreamSettings
 from nacre.messages.blocks import JsonObject
 
 Switch: TypeAlias = "bool | Literal['auto']"
@@ -230,6 +231,8 @@ class Settings:
     is_trusted: bool = False
     wants_trust: tuple[str, ...] = ()
     """Settings of the project that are ignored until the user trusts it; empty once they were asked."""
+    is_interactive: bool = False
+    """A person goes on talking here; no file says so, but the door that was opened."""
     model: str | None = None
     """None: chosen by the keys that are present (P3)."""
     small_model: str | None = None
@@ -258,6 +261,7 @@ class Settings:
     microcompact: MicrocompactSettings = field(default_factory=MicrocompactSettings)
     notes: NotesSettings = field(default_factory=NotesSettings)
     compaction: CompactSettings = field(default_factory=CompactSettings)
+    dream: DreamSettings = field(default_factory=DreamSettings)
     extract: ExtractSettings = field(default_factory=ExtractSettings)
     permissions: Permissions = field(default_factory=Permissions)
     switches: Switches = field(default_factory=Switches)

@@ -49,7 +49,7 @@ class Extracted:
 async def extract(
     view: View, stock: Stock, *, fork: Fork, judge: Judge, settings: ExtractSettings = NACRE
 ) -> Extracted:
-    """Have a fork of the conversation write down what of it will matter later; memory itself stays as it is."""
+    """Have a fork of the conversation write down what of it will matter later; memory itself stays."""
     directory = stock.memories[-1].location.directory
     with MemoryCopies(stock.memories, stock.scratch, judge.check) as desk:
         errand = Errand(

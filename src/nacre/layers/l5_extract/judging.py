@@ -1,4 +1,4 @@
-"""What of a fork's writing becomes memory: grounded in what was said, and signed with its sources (E8, E9)."""
+"""What of a fork's writing becomes memory: grounded in what was said, signed with its sources (E8, E9)."""
 
 from __future__ import annotations
 
