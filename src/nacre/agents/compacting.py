@@ -35,6 +35,8 @@ OPENING_GROWTH, OPENING_FRAME = 1.25, 256
 """How much larger the opening may have become; the words around it."""
 ENOUGH_SHARE = 0.6
 """Of what the base leaves of the threshold: a draft that leaves more is too old to be of use (C21)."""
+WITH = "with"
+"""Where a boundary names the records that were made for it: results moved to disk, thinking left out."""
 ROUND_SHARE = 0.25
 """Of the room: a last round that takes more has its largest results moved to disk."""
 
@@ -255,7 +257,7 @@ class Compacting:
         least = 0.0 if case.wish.span.is_partial or is_needed else self.settings.least_share
         if after.estimate > (1 - least) * case.view.estimate:
             return None
-        done = replace(_compacted_in(records), post_tokens=tokens)
+        done = _with_its_own(_compacted_in(records), (*moved, *records[:-1]), post_tokens=tokens)
         files = tuple(one.name for one in fragments if one.kind == "file")
         return _told(case, draft, shares, (*moved, *records[:-1], done), files=files, seconds=seconds)
 
@@ -309,9 +311,19 @@ async def undo_compaction(session: Session) -> Compacted | None:
     standing = [record for record in live_records(session.view.records) if isinstance(record, Compacted)]
     if not standing:
         return None
-    clock = session.clock
-    await session.transcript.append(Undone(id=clock.new_id(), at=clock.now(), target=standing[-1].id))
-    return standing[-1]
+    clock, last = session.clock, standing[-1]
+    beside = last.extra.get(WITH)
+    targets = [last.id, *(map(str, beside) if isinstance(beside, list) else ())]
+    await session.transcript.append(
+        *(Undone(id=clock.new_id(), at=clock.now(), target=target) for target in targets)
+    )
+    return last
+
+
+def _with_its_own(record: Compacted, beside: Sequence[Record], *, post_tokens: int) -> Compacted:
+    """The boundary as it is written: it names the records that came with it, which go when it goes."""
+    names: JsonObject = {WITH: [one.id for one in beside]} if beside else {}
+    return replace(record, post_tokens=post_tokens, extra={**record.extra, **names})
 
 
 def _has_past(view: View) -> bool:

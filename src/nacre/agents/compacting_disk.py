@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -106,16 +106,16 @@ def _moved(results: Iterable[Answered], shelf: Shelf) -> tuple[Change, ...]:
 
 def _written(folder: Path, words: Sequence[Words], deeds: Sequence[Deed]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    said = {one.record_id: f"### {one.at:%Y-%m-%d %H:%M} {one.record_id}\n\n{one.text}\n\n" for one in words}
+    said = [f"### {one.at:%Y-%m-%d %H:%M} {one.record_id}\n\n{one.text}\n\n" for one in words]
     _append(folder / WORDS_FILE, said)
-    done = {one.id: f"- {one.line}{f' ({one.outcome})' * bool(one.outcome)} [{one.id}]\n" for one in deeds}
+    done = [f"- {one.line}{f' ({one.outcome})' * bool(one.outcome)} [{one.id}]\n" for one in deeds]
     _append(folder / DEEDS_FILE, done)
 
 
-def _append(path: Path, parts: Mapping[str, str]) -> None:
-    """Each part once, by its id: a draft that was not taken may have left some already."""
+def _append(path: Path, parts: Sequence[str]) -> None:
+    """Each part once: a draft that was not taken may have left some already."""
     if not parts:
         return
     there = path.read_text(encoding="utf-8", errors="surrogatepass") if path.exists() else ""
     with path.open("a", encoding="utf-8", errors="surrogatepass") as file:
-        file.writelines(part for part_id, part in parts.items() if part_id not in there)
+        file.writelines(part for part in parts if part not in there)

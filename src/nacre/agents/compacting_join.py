@@ -12,7 +12,7 @@ from typing import TypeAlias
 from nacre.agents.background import Background
 from nacre.agents.carrying import listed_again
 from nacre.agents.collapsing import join_collapsing
-from nacre.agents.compacting import Compacting
+from nacre.agents.compacting import SHRUNK_TAIL_SHARE, Compacting
 from nacre.agents.compacting_crew import AUTOMATIC, Compaction, Crew, Wish
 from nacre.agents.compacting_disk import FOLDER, Desk
 from nacre.agents.compacting_provider import CompactingThere, compacts_there, join_compaction_there
@@ -135,8 +135,9 @@ def _summariser(session: Session, settings: Settings, staff: Staff) -> Summarise
         there = CompactingThere(session, staff.forker.provider, settings=given, record=record)
 
     async def summarise(view: View, wish: Wish, facts: Facts) -> Draft:
-        if there is not None and not wish.span.first:
-            place = wish.span.keeps_from or tail_from(view.items, given.tail_tokens)
+        most = min(given.tail_tokens, int(view.estimate * SHRUNK_TAIL_SHARE))
+        place = wish.span.keeps_from or tail_from(view.items, most)
+        if there is not None and place and not wish.span.first:
             with suppress(SummaryRejected):
                 return await there(before_pivot(view, place), focus=wish.focus)
         words = [one.text for one in facts.words]
@@ -163,11 +164,17 @@ def _preparation(
             draft = await summarise(view, AUTOMATIC, Facts.of(view.records))
         return draft if draft.covers else replace(draft, covers=view.items[-1].record_id)
 
+    waiting: list[Noted] = []
+    """Failures that the log does not know of before the next boundary."""
+
     def failed(error: Exception) -> None:
+        clock, there = session.clock, {note.id for note in session.view.noted(COMPACTION)}
+        waiting[:] = [note for note in waiting if note.id not in there]
         then = past(session.view)
-        facts = replace(then, failures=then.failures + 1).as_json() | {"reason": str(error)}
-        clock = session.clock
-        background.record(Noted(id=clock.new_id(), at=clock.now(), kind=COMPACTION, facts=facts))
+        failures = then.failures + len(waiting) + 1
+        facts = replace(then, failures=failures).as_json() | {"reason": str(error)}
+        waiting.append(Noted(id=clock.new_id(), at=clock.now(), kind=COMPACTION, facts=facts))
+        background.record(waiting[-1])
 
     return Preparation(background, make, failed=failed)
 

@@ -214,7 +214,7 @@ def test_what_a_wider_tail_shows_is_not_shown_once_more() -> None:
     records = conversation(12, size=60)
     after, shares, _ = compacted(records, room=600)
     assert 0 < shares.place < len(View.of(records).items)
-    assert all(words_of(after).count(f"rule {n}: ") == 1 for n in range(12))
+    assert all(words_of(after).count(f"rule {n}: ") <= 1 for n in range(12))
 
 
 def test_a_part_behind_an_earlier_summary_neither_shows_nor_counts_again_what_that_one_does() -> None:

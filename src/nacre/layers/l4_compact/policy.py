@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from nacre.messages.blocks import Json, JsonObject
 from nacre.messages.records import Compacted, Said
-from nacre.messages.view import View
+from nacre.messages.view import View, live_records
 
 COMPACTION = "compaction"
 """The kind of note that counts what became of compactions: failures, refills, reason."""
@@ -71,11 +71,15 @@ class Past:
         """Whether a model is not asked by itself any more, for one reason or the other."""
         return self.has_broken(settings) or self.thrashes(settings)
 
-    def compacted_now(self, settings: CompactSettings, *, by_model: bool) -> Past:
-        """What there will be to say once the view was compacted again by itself."""
+    def compacted_now(self, settings: CompactSettings, *, by_model: bool, is_auto: bool = True) -> Past:
+        """What there will be to say once the view was compacted again."""
         is_quick = self.turns is not None and self.turns <= settings.thrash_turns
+        refills = self.refills + 1 if is_quick else 0
+        # A person may ask for it at any time: that says nothing about how fast the view fills up.
         return Past(
-            failures=0 if by_model else self.failures, refills=self.refills + 1 if is_quick else 0, turns=0
+            failures=0 if by_model else self.failures,
+            refills=refills if is_auto else self.refills,
+            turns=0,
         )
 
     def as_json(self) -> JsonObject:
@@ -88,8 +92,8 @@ def past(view: View) -> Past:
     failures = _count(note.fact("failures")) if note else 0
     refills = _count(note.fact("refills")) if note else 0
     turns = 0
-    for record in reversed(view.records):
-        if isinstance(record, Compacted):
+    for record in reversed(live_records(view.records)):
+        if isinstance(record, Compacted) and record.kind != "span":
             return Past(failures=failures, refills=refills, turns=turns)
         is_persons = isinstance(record, Said) and record.role == "user" and not record.meta
         turns += is_persons and isinstance(record, Said) and bool(record.message.text.strip())
