@@ -179,3 +179,12 @@ def test_a_sentence_that_is_not_in_the_log_never_stays(words: list[str], invente
 def test_any_text_can_be_checked_and_checking_twice_changes_nothing_more(text: str) -> None:
     once = checked(text, WORDS)
     assert not checked(once.text, WORDS).dropped
+
+
+@pytest.mark.parametrize("mark", ["'a ", '"a ', "‘a ", "‘", "“", "„", "«", "`a ", "<user>", '"', '> "a b"\n'])
+def test_a_piece_that_is_nothing_but_quotation_marks_is_no_riddle_to_be_solved(mark: str) -> None:
+    """C20: it would take seconds, and nothing in it can be held against the log; the rest is read as ever."""
+    text = f'The user said "do it fast".\n\n{mark * 8_000}\n\nThe parser works.'
+    done = checked(text, ["do it fast"])
+    assert done.text == 'The user said "do it fast".\n\nThe parser works.'
+    assert (done.kept, len(done.dropped)) == (1, 1)

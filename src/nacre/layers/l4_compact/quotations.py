@@ -25,6 +25,9 @@ MIN_PART_WORDS = 2
 MIN_PART_CHARS = 4
 """The same for scripts without spaces."""
 
+RIDDLED_CHARS = 200
+"""Of a piece that is nothing but quotation marks, for the log."""
+
 _QUOTES = re.compile(r"[\"'`“”„‟‘’‚‛«»‹›「」『』＂＇]+")
 _ELLIPSIS = re.compile(r"\s*(?:\[\s*(?:\.{3,}|…+)\s*\]|\(\s*(?:\.{3,}|…+)\s*\)|\.{3,}|…+)\s*")
 _ENDS = " \t\n.,;:!?。，；：！？、-–—"
@@ -80,6 +83,11 @@ class _Check:
         introduced: Piece | None = None
         dropped_item: Piece | None = None
         for piece in found:
+            if piece.kind != "code" and piece.is_riddled:
+                # Who is said to say what in it cannot be told, so that none of it may pass.
+                self._dropped.append(" ".join(piece.text.split())[:RIDDLED_CHARS])
+                left.append(None)
+                continue
             if dropped_item and (piece.kind == "blank" or _belongs(piece, dropped_item)):
                 # What elaborates on an invented request goes with it.
                 left.append(piece if piece.kind == "blank" else None)
@@ -157,6 +165,8 @@ def _mended(piece: Piece, kept: str) -> Piece | None:
 
 def _is_under(piece: Piece, introduced: Piece) -> bool:
     """Whether a piece still is what an earlier one announced."""
+    if piece.is_riddled:
+        return False
     if piece.kind in {"item", "quote", "code"}:
         return piece.indent > introduced.indent or introduced.kind != "item"
     marks = quotations(piece.text)

@@ -6,6 +6,7 @@ person's mouth, never reaches a conversation (C20, C23c).
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -85,9 +86,9 @@ async def summarise(
     replaced = view.items[place:] if side == "from" else whole.items
     told: JsonObject = {"tries": tries, "left_out_rounds": dropped}
     covers = view.items[place - 1].record_id if side == "up_to" else None
-    return accepted(
-        forked.text, words, replaced=sum(item.tokens for item in replaced), covers=covers, told=told
-    )
+    size = sum(item.tokens for item in replaced)
+    # Beside the loop: to look everything up that a long reply quotes takes a while.
+    return await asyncio.to_thread(accepted, forked.text, words, replaced=size, covers=covers, told=told)
 
 
 def accepted(
