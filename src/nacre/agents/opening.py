@@ -13,6 +13,7 @@ from nacre.agents.agent import Agent
 from nacre.agents.background import Background
 from nacre.agents.compacting import Compacting
 from nacre.agents.compacting_join import Staff, join_compacting
+from nacre.agents.dreaming import Dreaming, join_dreaming
 from nacre.agents.extracting import Extracting
 from nacre.agents.extracting_join import join_extracting
 from nacre.agents.forking import Forker, join_forks
@@ -75,6 +76,8 @@ class Ready:
     """Makes the conversation shorter, by itself and when asked."""
     extracting: Extracting | None = field(default=None, kw_only=True)
     """Draws memories from the conversation, where that is wanted."""
+    dreaming: Dreaming | None = field(default=None, kw_only=True)
+    """Has memory consolidated between sessions, where that is wanted."""
 
     @property
     def background(self) -> Background:
@@ -151,9 +154,18 @@ async def _ready(begun: _Beginning, stack: AsyncExitStack) -> Ready:
     restorer = join_restoring(talk, known, hands, settings, leaves=leaves)
     compacting = join_compacting(talk, settings, Staff(hands, forker, restorer, hooks))
     extracting = join_extracting(agent, known, settings, forker, leaves=leaves)
+    dreaming = await join_dreaming(agent, known, hands, settings, forker, stack)
     about = (_told(opened, hands, known), recaller, known.memories, hooks)
     return Ready(
-        agent, choice, hands, rewind, *about, forker=forker, compacting=compacting, extracting=extracting
+        agent,
+        choice,
+        hands,
+        rewind,
+        *about,
+        forker=forker,
+        compacting=compacting,
+        extracting=extracting,
+        dreaming=dreaming,
     )
 
 

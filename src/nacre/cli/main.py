@@ -36,6 +36,7 @@ COMMANDS = {
     "compact": Entry("nacre.cli.compact", "compact", "Let a summary stand for a session's messages."),
     "context": Entry("nacre.cli.context", "context", "Show what fills the window."),
     "doctor": Entry("nacre.cli.doctor", "doctor", "Check settings, paths, model and key."),
+    "dream": Entry("nacre.cli.dream", "dream", "Put this project's memory in order."),
     "gc": Entry("nacre.cli.gc", "gc", "Take away what old sessions left on disk."),
     "instructions": Entry(
         "nacre.cli.instructions", "instructions", "Show the instructions files in force, and allow includes."

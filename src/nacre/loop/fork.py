@@ -6,7 +6,7 @@ what it wants recorded it returns.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -59,6 +59,8 @@ class Errand:
     """Another view than the parent's as it stands now: an older one, or a shorter."""
     knows: tuple[Path, ...] = ()
     """Files whose text the directive shows: to edit them, nobody need read them once more."""
+    on_reply: Callable[[Reply], None] | None = None
+    """Told of each reply as it comes; raising ends the errand."""
     copies: Copies | None = None
     """What it works on instead of some files: what comes of that is the errand's to judge."""
 
@@ -145,6 +147,8 @@ async def run_fork(
             async for event in events:
                 if isinstance(event, Reply):
                     replies.append(event)
+                    if errand.on_reply is not None:
+                        errand.on_reply(event)
     finally:
         SOURCE.reset(token)
     calls = sum(len(one.message.tool_calls) for one in replies) if errand.may is None else 0

@@ -1,0 +1,264 @@
+"""`nacre dream`: consolidate this project's memory by hand, look at it, stop it, take it back (layer 6)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import click
+
+from nacre.cli.memory_opening import json_option, place, run
+from nacre.cli.options import RunOptions, load_settings
+from nacre.cli.output import print_error, print_json, printable
+from nacre.errors import ConfigError, StoreError
+
+if TYPE_CHECKING:
+    from nacre.agents.dreaming import Occasion
+    from nacre.layers.l6_dream.dream import Dreamt, Wish
+    from nacre.settings import Settings
+    from nacre.store.history import History
+
+KILL_SECONDS = 15.0
+"""How long to wait for a dream in another process to end: it looks every fifth of a second."""
+UNDID = "took back dream "
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What the command line says."""
+
+    force: bool
+    dry_run: bool
+    yes: bool
+    nightly: bool
+    by_rule: bool
+    pick: bool
+    as_json: bool
+
+
+@click.group(invoke_without_command=True, short_help="Put this project's memory in order.")
+@click.option("--force", is_flag=True, help="However short the time and few the sessions since the last.")
+@click.option("--dry-run", is_flag=True, help="Change nothing; show the diff.")
+@click.option("--yes", is_flag=True, help="Let more than the usual share of memories be put away.")
+@click.option("--nightly", is_flag=True, help="Sort the days' logs, once a day; for cron.")
+@click.option("--by-rule", is_flag=True, help="Ask no model.")
+@click.option("--pick", is_flag=True, help="Ask about every change.")
+@json_option
+@click.pass_context
+def dream(ctx: click.Context, /, **asked: bool) -> int:
+    """Put this project's memory in order: merge what says the same, write dates out, mend the index.
+
+    Everything is done on a copy, checked, and then taken over as one commit, or not at all. What you wrote
+    yourself is only proposed to (`nacre memory review`); pinned memories stay as they are.
+    """
+    if ctx.invoked_subcommand is not None:
+        return 0
+    from nacre.cli.signals import run_to_end
+
+    return run_to_end(_dreamt(ctx.obj, Asked(**asked)))
+
+
+async def _dreamt(options: RunOptions, asked: Asked) -> int:
+    from nacre.agents.dreaming import Occasion
+    from nacre.layers.l6_dream.dream import recover
+    from nacre.memory.directory import Memory
+
+    settings = load_settings(options)
+    if not settings.memory.is_on:
+        raise ConfigError("memory is switched off, so there is nothing to dream of; see `nacre doctor`")
+    location = place(options, "project")
+    if asked.dry_run:
+        memory = Memory(location)
+    else:
+        memory = await Memory.at(location, settings.cwd)
+        recover(location)
+    occasion = Occasion(settings=settings, memory=memory)
+    why = _not_due(occasion, asked)
+    if why:
+        return _told_not_due(why, as_json=asked.as_json)
+    done = await _with_whom(occasion, asked)
+    return _report(done, asked)
+
+
+def _not_due(occasion: Occasion, asked: Asked) -> str:
+    from nacre.layers.l6_dream.lock import Lock
+    from nacre.layers.l6_dream.policy import Moment, stops_at
+
+    location, settings = occasion.location, occasion.settings
+    lock = Lock(location.directory, location.cache, clock=occasion.clock)
+    moment = Moment(
+        now=occasion.clock.now(),
+        last=lock.last,
+        sessions=lambda since: len(occasion.touched(since)),
+        is_daily=asked.nightly or settings.memory.mode == "daily",
+        is_forced=asked.force or asked.dry_run,
+    )
+    return stops_at(moment, settings.dream) or ""
+
+
+def _told_not_due(why: str, *, as_json: bool) -> int:
+    said = f"not due: {why}; `nacre dream --force` does it all the same"
+    if as_json:
+        print_json({
+            "status": "skipped", "phase": "starting", "sessions": [], "changes": [], "proposed": [],
+            "commit": None, "error": said,
+        })  # fmt: skip
+    else:
+        print(said)
+    return 0
+
+
+async def _with_whom(occasion: Occasion, asked: Asked) -> Dreamt:
+    """By the model that is set up for this, else by rule."""
+    from dataclasses import replace
+
+    from nacre.agents.dreaming import dreamer_of, night_of
+    from nacre.agents.opening import UNKEPT, open_agent
+    from nacre.layers.l6_dream.dream import dream as dream_once
+
+    wish, settings = _wish(asked), occasion.settings
+    if asked.by_rule or _is_embedded(settings):
+        return await dream_once(night_of(occasion, is_nightly=asked.nightly), wish)
+    quiet = replace(settings, mcp_servers={}, hooks={})
+    async with open_agent(quiet, session=UNKEPT) as ready:
+        dreamer = dreamer_of(occasion, ready.forker, ready.hands)
+        return await dream_once(night_of(occasion, dreamer=dreamer, is_nightly=asked.nightly), wish)
+
+
+def _is_embedded(settings: Settings) -> bool:
+    from nacre.providers.choose import choose
+
+    return choose(settings.roles.dream or settings.model, settings.environ).provider_name == "embedded"
+
+
+def _wish(asked: Asked) -> Wish:
+    from nacre.cli.dream_showing import refused
+    from nacre.layers.l6_dream.dream import Wish
+
+    return Wish(is_dry=asked.dry_run, is_unbraked=asked.yes, refuse=refused if asked.pick else None)
+
+
+def _report(done: Dreamt, asked: Asked) -> int:
+    from nacre.cli.dream_showing import report_lines, show_diff
+
+    state = done.state
+    is_fine = state.status in {"completed", "skipped", "put off"}
+    if asked.as_json:
+        document = done.as_json()
+        if asked.dry_run and done.copy is not None:
+            from nacre.cli.dream_showing import diffs
+
+            document["diff"] = diffs(done.copy)
+        print_json(document)
+        return 0 if is_fine else 1
+    if asked.dry_run and done.copy is not None:
+        show_diff(done.copy)
+    for line in report_lines(state, is_dry=asked.dry_run):
+        print(printable(line))
+    if not is_fine:
+        print_error(f"the dream changed nothing: {state.error}")
+    return 0 if is_fine else 1
+
+
+@dream.command(short_help="Say what the dream is doing, or what became of the last.")
+@json_option
+@click.pass_obj
+def status(options: RunOptions, /, *, as_json: bool) -> int:
+    """Say what the dream is doing, in whatever process, or what became of the last one."""
+    from nacre.cli.dream_showing import status_lines
+    from nacre.layers.l6_dream.dream import recover
+    from nacre.layers.l6_dream.lock import Lock
+    from nacre.layers.l6_dream.state import Board
+
+    location = place(options, "project")
+    if location.cache.is_dir():
+        recover(location)
+    board = Board(location.cache)
+    state, last = board.read(), Lock(location.directory, location.cache).last()
+    if as_json:
+        document = state.as_json()
+        document["last"] = last.isoformat() if last else None
+        document["gates"] = dict(board.gates())
+        print_json(document)
+        return 0
+    for line in status_lines(state, last, board.gates()):
+        print(printable(line))
+    return 0
+
+
+@dream.command(short_help="End the dream that is under way.")
+@json_option
+@click.pass_obj
+def kill(options: RunOptions, /, *, as_json: bool) -> int:
+    """End the dream that is under way, in whatever process; memory stays as it was."""
+    return run(_killed(options, as_json=as_json))
+
+
+async def _killed(options: RunOptions, *, as_json: bool) -> int:
+    import asyncio
+
+    from nacre.clock import SYSTEM_CLOCK
+    from nacre.layers.l6_dream.dream import recover
+    from nacre.layers.l6_dream.state import Board
+
+    location = place(options, "project")
+    board = Board(location.cache)
+    before = board.read()
+    if before.status != "running":
+        raise StoreError("no dream is under way; `nacre dream status` says what became of the last")
+    board.ask_to_stop(before.run)
+    until = SYSTEM_CLOCK.seconds() + KILL_SECONDS
+    state = before
+    while state.status == "running" and SYSTEM_CLOCK.seconds() < until:
+        recover(location)
+        state = board.read()
+        await asyncio.sleep(0.05)
+    if as_json:
+        print_json({"run": before.run, "status": state.status})
+    elif state.status == "running":
+        print_error(f"process {state.pid} on {state.host} was asked to stop and has not answered yet")
+    else:
+        print(f"the dream of process {before.pid} has ended: {state.status}")
+    return 1 if state.status == "running" else 0
+
+
+@dream.command(short_help="Take back the last dream.")
+@json_option
+@click.pass_obj
+def undo(options: RunOptions, /, *, as_json: bool) -> int:
+    """Take back what the last dream changed; what others changed since stays."""
+    return run(_undone(options, as_json=as_json))
+
+
+async def _undone(options: RunOptions, *, as_json: bool) -> int:
+    from pathlib import Path
+
+    from nacre.cli.memory_opening import by_hand
+    from nacre.memory.directory import Memory
+    from nacre.memory.undo import undo as take_back
+    from nacre.store.history import History
+
+    memory = await Memory.at(place(options, "project"), Path.cwd())
+    found = _last_dream(History(memory.location.history))
+    if found is None:
+        raise StoreError("there is no dream to take back; `nacre memory log` lists what changed")
+    commit = await take_back(memory.location, found, change=by_hand(f"{UNDID}{found[:10]}"))
+    if as_json:
+        print_json({"undone": found, "commit": commit})
+    else:
+        print(f"took back dream {found[:10]}: memory is as it was before it, but for what changed since")
+    return 0
+
+
+def _last_dream(history: History) -> str | None:
+    """The newest dream that was not taken back already."""
+    at, undone = history.newest, set[str]()
+    while at:
+        head = history.head(at)
+        reason = head.signature.reason
+        if reason.startswith(UNDID):
+            undone.add(reason.removeprefix(UNDID).strip())
+        elif head.signature.author == "dream" and at[:10] not in undone:
+            return at
+        at = head.parent
+    return None

@@ -1,0 +1,218 @@
+"""The index put right: no line to nothing, none twice, none that may not be there, the best first (D8)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from nacre.layers.l6_dream.copy import Copy, Topic, is_index, is_log, is_text, is_topic
+from nacre.memory.daily_lines import day_of
+from nacre.memory.entry import description_of
+from nacre.memory.index import MAX_BYTES, MAX_LINES, choose_listed, is_listable, pressure
+from nacre.memory.likeness import terms
+from nacre.memory.lint import MAX_LINE_CHARS
+from nacre.memory.pointers import INDEX_FILE, Index, Line, pointer_line
+
+REPAIRED = "put the index in order"
+MAX_LOG_LINES = 14
+"""Days' logs that the index of a daily memory points to: two weeks; topics point to the rest."""
+LOG_HEADING = "Logs"
+
+
+def index_all(copy: Copy, *, useful: Mapping[str, float] | None = None, with_logs: bool = False) -> None:
+    """Put every index in order; `with_logs` where memory is a log a day and only dreams write the index."""
+    folders = {file.removesuffix(INDEX_FILE) for file in copy.now if is_index(file)}
+    if any(map(is_topic, copy.now)) or with_logs:
+        folders.add("")
+    for folder in sorted(folders):
+        before = copy.now.get(folder + INDEX_FILE, b"")
+        after = _Repair(copy, folder, folders, useful or {}).repaired(before, with_logs=with_logs)
+        if after != before:
+            copy.write(folder + INDEX_FILE, after, REPAIRED)
+
+
+class _Repair:
+    """One index and the memories that it is for."""
+
+    def __init__(self, copy: Copy, folder: str, folders: set[str], useful: Mapping[str, float]) -> None:
+        self.copy = copy
+        self.folder = folder
+        self.useful = useful
+        self.topics = {
+            topic.entry.file.removeprefix(folder): topic
+            for topic in copy.topics()
+            if topic.entry.file.startswith(folder)
+        }
+        self.own = {
+            file for file, topic in self.topics.items() if _nearest(topic.entry.file, folders) == folder
+        }
+
+    def repaired(self, data: bytes, *, with_logs: bool) -> bytes:
+        index = self._without_bad(Index.parse(data))
+        index = self._shortened(index)
+        index = self._with_missing(index)
+        if with_logs and not self.folder:
+            index = self._with_logs(index)
+        return self._within_budget(self._ordered(index)).data
+
+    def _without_bad(self, index: Index) -> Index:
+        """Without lines to nothing, second lines to one file, and lines that may not be there."""
+        lines: list[Line] = []
+        seen: set[str] = set()
+        for line in index.lines:
+            if line.kind == "pointer" and not self._may_stay(line.file, seen):
+                self._keep_hook(line)
+                continue
+            seen.add(line.file)
+            lines.append(line)
+        return Index(tuple(lines))
+
+    def _may_stay(self, file: str, seen: set[str]) -> bool:
+        if file in seen:
+            return False
+        topic = self.topics.get(file)
+        if topic is None:
+            # The team's files, odd files and days' logs are not this directory's memories, but are there.
+            whole = self.folder + file
+            return whole.startswith("team/") or (whole in self.copy.now and not is_topic(whole))
+        # What somebody listed although its file says `indexed: false` is theirs to take out.
+        return topic.entry.origin != "untrusted" and not topic.entry.local_only
+
+    def _shortened(self, index: Index) -> Index:
+        """Lines far too long become as long as a pointer may be; what they told goes into the topic."""
+        lines = list(index.lines)
+        for number, line in enumerate(lines):
+            topic = self.topics.get(line.file)
+            if line.kind != "pointer" or len(line.raw) <= MAX_LINE_CHARS or topic is None:
+                continue
+            if not self._keep_hook(line):
+                continue
+            hook = topic.entry.description or line.hook
+            short = pointer_line(line.file, line.title, hook) + "\n"
+            if len(short) < len(line.raw):
+                lines[number] = replace(line, raw=short, hook=hook)
+        return Index.parse("".join(line.raw for line in lines).encode(errors="surrogateescape"))
+
+    def _with_missing(self, index: Index) -> Index:
+        listed = index.mentions
+        missing = [self.topics[file] for file in sorted(self.own) if file not in listed]
+        for topic in sorted(missing, key=lambda one: -self.useful.get(one.entry.file, 0.0)):
+            entry = topic.entry
+            if not is_listable(entry):
+                continue
+            if pressure(index.data + b"x" * 150 + b"\n").share > 1:
+                break
+            said = entry.description or description_of(entry.body)
+            file = entry.file.removeprefix(self.folder)
+            index = Index.parse(index.with_pointer(file, entry.title, said, kind=entry.kind))
+        return index
+
+    def _with_logs(self, index: Index) -> Index:
+        """The newest days' logs, each on a line of its own."""
+        days = {day: file for file in self.copy.now if is_log(file) and (day := day_of(file))}
+        listed = index.mentions
+        rows = [
+            f"- [{day.isoformat()}]({days[day]})\n"
+            for day in sorted(days, reverse=True)[:MAX_LOG_LINES]
+            if days[day] not in listed
+        ]
+        old = {days[day] for day in sorted(days, reverse=True)[MAX_LOG_LINES:]}
+        lines = [line for line in index.lines if line.file not in old or line.kind != "pointer"]
+        if not rows and len(lines) == len(index.lines):
+            return index
+        at = next((n for n, line in enumerate(lines) if line.title == LOG_HEADING), None)
+        raws = [line.raw for line in lines]
+        if at is None:
+            if raws and not raws[-1].endswith("\n"):
+                raws[-1] += "\n"
+            raws += [*(["\n"] if raws else ["# Memory\n", "\n"]), f"## {LOG_HEADING}\n", "\n", *rows]
+        else:
+            blank = at + 1 < len(raws) and not raws[at + 1].strip()
+            raws[at + 1 + blank : at + 1 + blank] = rows
+        return Index.parse("".join(raws).encode(errors="surrogateescape"))
+
+    def _ordered(self, index: Index) -> Index:
+        """In each stretch of pointers the pinned and the most useful first; else as they stood."""
+        lines = list(index.lines)
+        start = 0
+        while start < len(lines):
+            end = start
+            while end < len(lines) and lines[end].kind == "pointer" and lines[end].raw[:1] not in " \t":
+                end += 1
+            if end - start > 1 and all(line.raw.endswith("\n") for line in lines[start:end]):
+                lines[start:end] = sorted(lines[start:end], key=self._worth)
+            start = max(end, start + 1)
+        return Index(tuple(lines))
+
+    def _worth(self, line: Line) -> tuple[bool, float]:
+        topic = self.topics.get(line.file)
+        is_pinned = topic is not None and topic.entry.pinned
+        return not is_pinned, -self.useful.get(self.folder + line.file, 0.0)
+
+    def _within_budget(self, index: Index) -> Index:
+        """Where there is more than fits, the best stay listed; the rest is found by recall (M8)."""
+        if pressure(index.data).share <= 1:
+            return index
+        entries = [
+            replace(topic.entry, file=file, indexed=True)
+            for file, topic in self.topics.items()
+            if file in index.mentions
+        ]
+        useful = {file: self.useful.get(self.folder + file, 0.0) for file in self.topics}
+        stay = {
+            one.file
+            for one in choose_listed(
+                entries, index=index, useful=useful, max_lines=MAX_LINES, max_bytes=MAX_BYTES
+            )
+        }
+        lines = []
+        for line in index.lines:
+            if line.kind == "pointer" and line.file in self.topics and line.file not in stay:
+                self._keep_hook(line)
+                continue
+            lines.append(line)
+        return Index(tuple(lines))
+
+    def _keep_hook(self, line: Line) -> bool:
+        """What only a line of the index tells moves into its topic; false where that may not be changed."""
+        topic = self.topics.get(line.file)
+        if topic is None or not is_text(topic):
+            return topic is None
+        if not line.hook or set(terms(line.hook)) <= set(terms(topic.text)):
+            return True
+        if not self.copy.is_free(topic.entry.file):
+            return False
+        body = f"{topic.entry.body.rstrip()}\n\n{line.hook}\n".lstrip("\n")
+        self.copy.write(topic.entry.file, topic.document.with_body(body), "took over detail from the index")
+        self.topics[line.file] = self.copy.topic(topic.entry.file)
+        return True
+
+
+def index_problems(copy: Copy) -> list[str]:
+    """What is wrong with the indexes as they are: over budget, a pointer to nothing, one that may not be."""
+    problems: list[str] = []
+    for file in sorted(filter(is_index, copy.now)):
+        index = Index.parse(copy.now[file])
+        folder = file.removesuffix(INDEX_FILE)
+        if pressure(copy.now[file]).share > 1 and copy.now[file] != copy.base.get(file):
+            problems.append(f"{file} is over its budget of {MAX_LINES} lines and {MAX_BYTES:,} bytes")
+        for line in index.pointers:
+            whole = folder + line.file
+            if whole not in copy.now and not whole.startswith("team/"):
+                problems.append(f"{file} points to {line.file}, which is not there")
+            elif is_topic(whole) and whole in copy.now and _is_banned(copy.topic(whole)):
+                problems.append(f"{file} lists {line.file}, which no index may name")
+    return problems
+
+
+def _is_banned(topic: Topic) -> bool:
+    return topic.entry.origin == "untrusted" or topic.entry.local_only
+
+
+def _nearest(file: str, folders: set[str]) -> str:
+    folder = file.rpartition("/")[0]
+    folder = folder + "/" if folder else ""
+    while folder and folder not in folders:
+        folder = folder.rstrip("/").rpartition("/")[0]
+        folder = folder + "/" if folder else ""
+    return folder

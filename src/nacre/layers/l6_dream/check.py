@@ -1,0 +1,167 @@
+"""Whether what a dream did may be kept: the difference as a whole, or nothing of it (D6, D7)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+
+from nacre.errors import OutsideStore
+from nacre.layers.l6_dream.by_rule_index import index_problems
+from nacre.layers.l6_dream.by_rule_marks import passed_on
+from nacre.layers.l6_dream.by_rule_merge import sentences
+from nacre.layers.l6_dream.copy import Copy, Step, is_log, is_topic
+from nacre.layers.l6_dream.policy import DREAM, DreamSettings, may_remove
+from nacre.layers.l6_dream.recallable import lost
+from nacre.memory.contain import topic_inside
+from nacre.memory.folder import MAX_BYTES
+from nacre.memory.grounding import ungrounded
+from nacre.memory.secrets import find_secrets
+
+MAX_TOLD = 5
+"""Problems of one kind that are named; more of them say nothing new."""
+_REASON = re.compile(r"(merged into|contradicted by|expired)\b[ :]*(\S*)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What a dream is held to."""
+
+    root: Path
+    today: date
+    settings: DreamSettings = DREAM
+    is_unbraked: bool = False
+    """The person said yes to taking away more than a dream may by itself."""
+    said: Sequence[str] | None = field(default=None, repr=False)
+    """What people said in the sessions under review; none where no model wrote anything."""
+    has_index: bool = True
+
+
+def problems(copy: Copy, terms: Terms) -> list[str]:
+    """Everything that speaks against keeping what was done; nothing: it may be kept."""
+    if not copy.changed:
+        return []
+    found = [*_places(copy, terms.root), *_untouched(copy), *_removals(copy, terms), *_secrets(copy)]
+    found += index_problems(copy) if terms.has_index else []
+    found += _brake(copy, terms)
+    if terms.said is not None:
+        found += _inventions(copy, terms.said)
+    # The dearest question comes last, and only where the rest is fine.
+    return found or [str(one) for one in lost(copy, today=terms.today)[:MAX_TOLD]]
+
+
+def _places(copy: Copy, root: Path) -> list[str]:
+    found = []
+    for file, data in copy.changed.items():
+        if file not in copy.base and is_topic(file):
+            try:
+                topic_inside(root, file)
+            except OutsideStore as error:
+                found.append(str(error))
+        if data is not None and len(data) > MAX_BYTES:
+            found.append(f"{file} would be larger than a memory may be")
+    return found
+
+
+def _untouched(copy: Copy) -> list[str]:
+    """What a dream keeps its hands off: pinned files, a person's words, days' logs; nobody gains trust."""
+    found = []
+    for file, data in copy.changed.items():
+        if file in copy.pinned:
+            found.append(f"{file} is pinned and was changed")
+        elif file in copy.theirs and is_topic(file):
+            found.append(f"{file} was last written by the person and may only be proposed to")
+        elif is_log(file):
+            found.append(f"{file} is a day's log and was changed")
+        elif data is not None and file in copy.base and is_topic(file):
+            before, after = Copy({file: copy.base[file]}).topic(file).entry, copy.topic(file).entry
+            if before.origin != after.origin or before.local_only != after.local_only:
+                found.append(f"{file} says otherwise about who vouches for it or who may see it")
+    return found
+
+
+def _removals(copy: Copy, terms: Terms) -> list[str]:
+    found = []
+    reasons = {step.file: step for step in copy.steps if step.action == "removed"}
+    for file, data in copy.changed.items():
+        if data is None and is_topic(file) and (why := _objection(copy, file, reasons.get(file), terms)):
+            found.append(f"{file} was removed {why}")
+        elif data is not None and is_topic(file) and not data.strip():
+            found.append(f"{file} was emptied instead of removed with a reason")
+    return found
+
+
+def _objection(copy: Copy, file: str, step: Step | None, terms: Terms) -> str:
+    said = _REASON.match(step.reason) if step else None
+    if step is None or said is None:
+        return "without a recorded reason"
+    if said[1] == "expired":
+        over = passed_on(Copy({file: copy.base[file]}).topic(file), terms.today)
+        return "" if over else "as expired, but no date it names has passed"
+    if step.into not in copy.now and not _has_heir(copy, step.into):
+        return f"in favour of {step.into or 'nothing'}, which is not there"
+    return ""
+
+
+def _has_heir(copy: Copy, file: str) -> bool:
+    """Whether a successor was itself merged on into one that is there."""
+    into = {step.file: step.into for step in copy.steps if step.action == "removed"}
+    for _ in into:
+        file = into.get(file, file)
+    return file in copy.now
+
+
+def _brake(copy: Copy, terms: Terms) -> list[str]:
+    topics = [file for file in copy.base if is_topic(file)]
+    gone = [file for file in topics if file not in copy.now]
+    allowed = may_remove(len(topics), terms.settings)
+    if terms.is_unbraked or len(gone) <= allowed or (len(gone) == 1 and _is_kept(copy, gone[0])):
+        return []
+    return [
+        f"{len(gone)} of {len(topics)} memories would go, more than {terms.settings.max_removed_share:.0%}; "
+        "`nacre dream --yes` allows it"
+    ]
+
+
+def _is_kept(copy: Copy, file: str) -> bool:
+    """Whether every sentence of a removed memory stands somewhere else."""
+    mine = set(sentences(Copy({file: copy.base[file]}).topic(file).entry.body))
+    into = next((one.into for one in copy.steps if one.file == file and one.action == "removed"), "")
+    return into in copy.now and mine <= set(sentences(copy.topic(into).entry.body))
+
+
+def _secrets(copy: Copy) -> list[str]:
+    """Credentials that were not there before; what was there is `nacre memory lint`'s to tell."""
+    changed = copy.changed
+    before = sum(len(find_secrets(_text(copy.base.get(file)))) for file in changed)
+    after = {file: find_secrets(_text(data)) for file, data in changed.items()}
+    if sum(map(len, after.values())) <= before:
+        return []
+    return [f"{file}: {each}" for file, found in after.items() for each in found][:MAX_TOLD]
+
+
+def _inventions(copy: Copy, said: Sequence[str]) -> list[str]:
+    """Sentences a model wrote that claim what nobody said and no memory had (E9)."""
+    known = [_text(data) for data in copy.base.values()]
+    there = {sentence for text in known for sentence in sentences(text)}
+    found = []
+    for file, data in copy.changed.items():
+        if data is None or not is_topic(file):
+            continue
+        entry = copy.topic(file).entry
+        new = [
+            one for one in _lines(f"{entry.description}\n{entry.body}") if not set(sentences(one)) <= there
+        ]
+        claims = ungrounded("\n".join(new), said=[*known, *said]) if new else []
+        found += [f"{file} claims {claim!r}, which nobody said" for claim in claims[:MAX_TOLD]]
+    return found
+
+
+def _lines(text: str) -> list[str]:
+    return [line for line in text.splitlines() if line.strip()]
+
+
+def _text(data: bytes | None) -> str:
+    return (data or b"").decode(errors="replace")
