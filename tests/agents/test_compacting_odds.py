@@ -238,3 +238,20 @@ async def test_little_is_enough_where_the_session_could_not_go_on_without_it() -
     assert (await session.prepare()).messages
     assert session.tokens < session.thresholds.blocking
     assert "by rule" in told(session)
+
+
+async def test_no_summary_is_made_ahead_where_commands_say_what_it_should_dwell_on() -> None:
+    """C18, C28: it would be paid for and thrown away."""
+    session = session_of()
+    preparation, begun = ahead(Background(session), SUMMARY)
+
+    async def focused(wish: Wish) -> str | None:
+        return "the parser"
+
+    summarise, asked = answers(SUMMARY)
+    rung = compacting(session, Crew(summarise=summarise, preparation=preparation, before=focused))
+    session.on_heard.append(rung.prepare)
+    for n in range(3):
+        assert await fill(session)
+        assert [one.focus for one in asked] == ["the parser"] * (n + 1)
+    assert len(begun) <= 1

@@ -172,3 +172,15 @@ def test_caps_come_from_settings_and_variables(tmp_path: Path) -> None:
     assert load(tmp_path, environ).spend == SpendSettings()
     capped = load(tmp_path, {**environ, "NACRE_SPEND_DAY_USD": "2.5", "NACRE_SPEND_TURN_TOKENS": "0"})
     assert capped.spend == SpendSettings(day_usd=2.5, turn_tokens=0)
+
+
+async def test_what_could_not_be_written_down_is_the_next_time(tmp_path: Path) -> None:
+    """F5: another session must not go without it because a file was busy once."""
+    talk = session()
+    spending = Spending(talk, SpendSettings(day_tokens=10_000_000), home=tmp_path)
+    (tmp_path / FILE).mkdir()
+    talk.pay(MILLION)
+    await spending.settle()
+    (tmp_path / FILE).rmdir()
+    await spending.settle()
+    assert spent(tmp_path)["tokens"] == 1_000_000

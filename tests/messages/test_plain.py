@@ -6,12 +6,15 @@ import pytest
 
 from nacre.layers.l4_compact.policy import CompactSettings
 from nacre.messages.blocks import Document, Image, Opaque, Text, Thinking, ToolCall, ToolResult
-from nacre.messages.plain import LEFT_OUT, as_text
+from nacre.messages.plain import LEFT_OUT, SUMMARY, as_text
+from nacre.messages.records import Compacted
 from nacre.messages.tokens import estimate_text
 from nacre.messages.view import View
+from nacre.testing import FrozenClock
 from tests.layers.l4_compact.model_scenes import said, talk
 
 SETTINGS = CompactSettings()
+CLOCK = FrozenClock()
 
 
 def test_a_conversation_as_text() -> None:
@@ -61,3 +64,10 @@ def test_one_round_that_is_too_large_keeps_its_end() -> None:
     view = View.of([said("u", "user", Text("x" * 9_000 + " the end"))])
     text = as_text(view, tokens=100)
     assert text.startswith(LEFT_OUT) and text.endswith("the end") and len(text) < 600
+
+
+def test_a_summary_is_nobody_s_turn() -> None:
+    """C20: another model must not take it for what the person said."""
+    summary = Compacted(id="c", at=CLOCK.now(), summary=(Text("They want tea."),), summary_id="s")
+    view = View.of([said("u", "user", Text("hello")), summary, said("v", "user", Text("go on"))])
+    assert as_text(view) == f"{SUMMARY}:\nThey want tea.\n\nPerson:\ngo on"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import hypothesis.strategies as st
 from hypothesis import given
 
-from nacre.messages.blocks import Text, ToolCall, ToolResult
+from nacre.messages.blocks import Opaque, Text, ToolCall, ToolResult
 from nacre.messages.pairing import INTERRUPTED, Item
 from nacre.messages.records import Compacted, Record, Said
 from nacre.messages.rounds import cuts, rounds, tail_from
@@ -112,3 +112,44 @@ def test_a_call_that_was_never_answered_does_not_keep_everything_after_it_togeth
     assert cuts(view.items)[-1] == 3
     assert 2 in cuts(view.items)
     assert INTERRUPTED in str(view.messages)
+
+
+def test_words_typed_while_a_call_runs_do_not_part_it_from_its_result() -> None:
+    """C16: the view pairs them, so that a tail which begins between them would lose the result."""
+    records: list[Record] = [
+        said("u", "user", Text("look")),
+        said("a", "assistant", ToolCall("c", "Read", {})),
+        said("v", "user", Text("and be quick")),
+        said("r", "user", ToolResult("c", (Text("found"),))),
+        said("w", "user", Text("well?")),
+    ]
+    assert cuts(View.of(records).items) == [0, 1, 4, 5]
+
+
+def test_a_call_that_was_never_answered_keeps_no_tail_from_beginning_behind_it() -> None:
+    records: list[Record] = [
+        said("a", "assistant", ToolCall("c", "Read", {})),
+        said("v", "user", Text("never mind")),
+        said("b", "assistant", Text("all right")),
+    ]
+    assert cuts(View.of(records).items) == [0, 1, 2, 3]
+
+
+def test_the_two_messages_of_a_provider_s_summary_are_not_parted() -> None:
+    """C23b: both have its id, so that a tail from the second on would begin with the first."""
+    block = Opaque("compaction", {"type": "compaction", "content": "so far", "signature": "s"})
+    summary = Compacted(id="c", at=moment(1), summary=(block, Text("word for word")), summary_id="s")
+    items = View.of([said("u", "user", Text("go")), summary, said("v", "user", Text("on"))]).items
+    assert [item.record_id for item in items] == ["s", "s", "v"]
+    assert cuts(items) == [0, 2, 3]
+
+
+def test_records_of_a_reply_without_an_id_stay_together() -> None:
+    """C16: not every provider names its replies."""
+    records: list[Record] = [
+        said("u", "user", Text("go")),
+        said("a", "assistant", Text("first")),
+        said("b", "assistant", Text("then")),
+        said("v", "user", Text("on")),
+    ]
+    assert cuts(View.of(records).items) == [0, 1, 3, 4]

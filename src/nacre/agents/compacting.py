@@ -80,6 +80,8 @@ class Compacting:
     """While this works, nothing is compacted by itself, but by rule where it cannot make room (C30, C26)."""
 
     _why_not: str = ""
+    _is_focused: bool = False
+    """A person's own commands said what to dwell on the last time: nobody can know that ahead."""
 
     def is_due(self, view: View, pressure: Pressure) -> bool:
         if not self.is_automatic or pressure.fits or not _has_past(view):
@@ -148,7 +150,7 @@ class Compacting:
         return ahead.is_under_way
 
     def _wants_summary(self, view: View) -> bool:
-        is_barred = past(view).is_barred(self.settings) or self.yields_to is not None
+        is_barred = past(view).is_barred(self.settings) or self.yields_to is not None or self._is_focused
         return self.crew.summarise is not None and not is_barred and self.crew.notes(view) is None
 
     async def _compacted(
@@ -159,6 +161,7 @@ class Compacting:
         self._why_not = "a PreCompact hook does not allow it" if focus is None else ""
         if focus is None:
             return None
+        self._is_focused = wish.trigger == "auto" and bool(focus)
         case = _Case(
             view=view,
             wish=replace(wish, focus=focus),

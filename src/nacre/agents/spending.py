@@ -77,7 +77,7 @@ class Spending:
         try:
             self._today = await asyncio.to_thread(self._add, new) if self._file else self._today + new
         except (OSError, StoreError) as error:
-            self._today += new
+            self._settled -= new  # so that it is added the next time
             self._tell_once(f"what was spent today cannot be written down: {error}")
 
     def _tell_once(self, line: str) -> None:

@@ -10,7 +10,7 @@ import json
 
 from nacre.messages.blocks import Block, Document, Image, Opaque, Text, Thinking, ToolCall, ToolResult
 from nacre.messages.pairing import Item
-from nacre.messages.records import Said
+from nacre.messages.records import Compacted, Said
 from nacre.messages.rounds import rounds
 from nacre.messages.tokens import estimate_text
 from nacre.messages.view import View
@@ -21,17 +21,19 @@ RESULT_CHARS = 2_000
 """Of one result: enough to tell what it said; the other model cannot read more of it anyway."""
 CALL_CHARS = 600
 """Of the arguments of one call."""
+SUMMARY = "Summary of what came before"
 LEFT_OUT = "[The oldest part of the conversation had no room here.]"
 
 
 def as_text(view: View, *, tokens: int = ASIDE_TOKENS) -> str:
     """The conversation as plain text of at most about so many tokens: whole rounds, the newest first."""
     meta = {one.id for one in view.records if isinstance(one, Said) and one.meta}
+    summaries = {one.summary_id or one.id for one in view.records if isinstance(one, Compacted)}
     told: list[str] = []
     room = tokens
     spans = rounds(view.items)
     for start, end in reversed(spans):
-        text = "\n\n".join(filter(None, (_item(item, meta) for item in view.items[start:end])))
+        text = "\n\n".join(filter(None, (_item(item, meta, summaries) for item in view.items[start:end])))
         size = estimate_text(text)
         if size > room:
             # Of the newest round at least its end is told, however large it is.
@@ -42,15 +44,22 @@ def as_text(view: View, *, tokens: int = ASIDE_TOKENS) -> str:
     return "\n\n".join(filter(None, reversed(told)))
 
 
-def _item(item: Item, meta: set[str]) -> str:
+def _item(item: Item, meta: set[str], summaries: set[str]) -> str:
     if item.record_id in meta:
         return ""
     parts = [text for one in item.parts if (text := _block(one.block))]
     if not parts:
         return ""
-    has_words = any(isinstance(one.block, Text) for one in item.parts)
-    who = "Assistant" if item.role == "assistant" else ("Person" if has_words else "Tools")
-    return f"{who}:\n" + "\n".join(parts)
+    return f"{_who(item, summaries)}:\n" + "\n".join(parts)
+
+
+def _who(item: Item, summaries: set[str]) -> str:
+    """What a summary says is nobody's turn, least of all the person's (C20)."""
+    if item.record_id in summaries:
+        return SUMMARY
+    if item.role == "assistant":
+        return "Assistant"
+    return "Person" if any(isinstance(one.block, Text) for one in item.parts) else "Tools"
 
 
 def _block(block: Block) -> str:

@@ -5,32 +5,36 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from nacre.messages.blocks import Text, ToolCall, ToolResult
+from nacre.messages.blocks import ToolCall, ToolResult
 from nacre.messages.pairing import Item
 
 
 def cuts(items: Sequence[Item]) -> list[int]:
     """Every place at which a kept tail may begin, oldest first; the end of the items always is one."""
+    answered = {
+        part.block.call_id for item in items for part in item.parts if isinstance(part.block, ToolResult)
+    }
     places: list[int] = []
     is_open: set[str] = set()
-    before: Item | None = None
+    """Calls of the present reply that wait for a result which is to come, whatever is said meanwhile."""
+    reply: int | None = None
     for place, item in enumerate(items):
-        goes_on = before is not None and item.role == "assistant" and _is_same_reply(before, item)
-        if not is_open and not goes_on:
+        goes_on = _goes_on(items, reply, place)
+        if item.role == "assistant":
+            if not goes_on:
+                is_open.clear()  # what was called before and never answered stays unanswered
+            reply = place
+        is_same_record = place > 0 and items[place - 1].record_id == item.record_id
+        if not (is_open or goes_on or is_same_record):
             places.append(place)
         for part in item.parts:
             match part.block:
-                case ToolCall() as call if item.role == "assistant":
+                case ToolCall() as call if item.role == "assistant" and call.id in answered:
                     is_open.add(call.id)
                 case ToolResult() as result:
                     is_open.discard(result.call_id)
                 case _:
                     pass
-        if item.role == "assistant":
-            before = item
-        elif any(isinstance(part.block, Text) for part in item.parts):
-            # A person's words end the waiting: what was called and never answered stays unanswered.
-            is_open.clear()
     return [*places, len(items)]
 
 
@@ -51,5 +55,9 @@ def rounds(items: Sequence[Item]) -> list[tuple[int, int]]:
     return list(pairwise([*starts, len(items)]))
 
 
-def _is_same_reply(before: Item, item: Item) -> bool:
-    return before.reply_id is not None and before.reply_id == item.reply_id
+def _goes_on(items: Sequence[Item], reply: int | None, place: int) -> bool:
+    """Whether an item is one more record of the reply whose last one stands at a place before it."""
+    item = items[place]
+    if reply is None or item.role != "assistant" or items[reply].reply_id != item.reply_id:
+        return False
+    return item.reply_id is not None or reply == place - 1

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from nacre.layers.l4_compact.earlier import HEAD, by_rule
 from nacre.layers.l4_compact.install import WHOLE, Material, Span, Terms, install, share_out
 from nacre.layers.l4_compact.policy import CompactSettings
-from nacre.messages.blocks import Text
+from nacre.messages.blocks import Opaque, Text
 from nacre.messages.facts import Facts
 from nacre.messages.records import Compacted, Record, Said
 from nacre.messages.summary import Draft
@@ -78,3 +78,10 @@ def test_a_long_one_is_cut_at_a_line_and_says_so() -> None:
 def test_without_any_summary_rules_say_nothing() -> None:
     """C26: facts alone."""
     assert by_rule(View.of([said(1), said(2)]), WHOLE, ROOM) == Draft(kind="rules")
+
+
+def test_what_a_provider_s_block_says_is_handed_on() -> None:
+    """C23b, C26: rules cannot read it out of anything else."""
+    block = Opaque("compaction", {"type": "compaction", "content": "half done", "signature": "x"})
+    records = put([said(1), said(2)], Draft(kind="provider", block=block))
+    assert by_rule(View.of([*records, said(3)]), WHOLE, ROOM).text == f"{HEAD}half done"

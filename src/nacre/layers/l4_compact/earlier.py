@@ -6,7 +6,7 @@ from itertools import accumulate
 
 from nacre import prompts
 from nacre.layers.l4_compact.install import STANDING, Span
-from nacre.messages.blocks import Text
+from nacre.messages.blocks import Opaque, Text
 from nacre.messages.facts import carried
 from nacre.messages.records import Compacted
 from nacre.messages.summary import Draft
@@ -39,7 +39,10 @@ def _said(record: Compacted) -> str:
     texts = [block.text for block in record.summary if isinstance(block, Text)]
     ours = [text.removeprefix(STANDING).strip() for text in texts if text.startswith(STANDING)]
     if ours:
-        return "\n\n".join(text.removeprefix(HEAD).strip() for text in ours)
+        # A provider's block can be read, too, and nobody else knows what it says.
+        blocks = [block.wire.get("content") for block in record.summary if isinstance(block, Opaque)]
+        signed = [text for text in blocks if isinstance(text, str)]
+        return "\n\n".join([*signed, *(text.removeprefix(HEAD).strip() for text in ours)]).strip()
     # A span that was put in other words keeps its facts, and they are told anyway.
     if record.kind == "span" or carried(record) is not None:
         return ""
