@@ -162,7 +162,9 @@ class Extracting:
         self._cursor = heard.last
         self._heads = heads_of(list(self._heads))
         commits: JsonObject = {str(one.location.directory): at for one, at in self._heads.items()}
-        self._note(CURSOR, {"covers": heard.last, "commits": commits})
+        facts: JsonObject = {"covers": heard.last, "commits": commits}
+        clock = self._session.clock
+        self._background.record(Noted(id=clock.new_id(), at=clock.now(), kind=CURSOR, facts=facts))
 
     def _report(
         self,
@@ -194,11 +196,8 @@ class Extracting:
                 "commits": [*left.commits],
                 "rejected": [*done.rejected],
             }
-        self._note(EXTRACTION, facts)
-
-    def _note(self, kind: str, facts: JsonObject) -> None:
         clock = self._session.clock
-        self._background.record(Noted(id=clock.new_id(), at=clock.now(), kind=kind, facts=facts))
+        self._background.record(Noted(id=clock.new_id(), at=clock.now(), kind=EXTRACTION, facts=facts))
 
     def _rest(self, failures: int) -> None:
         if not self._is_resting:
