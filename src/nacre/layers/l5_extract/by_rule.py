@@ -1,0 +1,228 @@
+"""Facts of lasting worth found without a model, in English and Chinese: conservative rules (E10).
+
+Every text is the person's own sentence, word for word but for its dates. What is asked, supposed, guessed,
+quoted, pasted or wanted for the task at hand is left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, tzinfo
+
+from nacre.layers.l5_extract.by_rule_phrases import Phrases, Rule, chinese, english
+from nacre.layers.l5_extract.by_rule_sentences import Sentence, blanked, statements
+from nacre.memory import when
+from nacre.memory.entry import Kind
+from nacre.memory.wording import MAX_DESCRIPTION_CHARS, clipped, one_line
+from nacre.messages.facts import Words
+
+MIN_WORDS = 3
+"""A shorter statement says nothing by itself; two characters of Chinese count as a word."""
+MIN_HAN = 4
+MIN_EVENT_WORDS = 7
+"""What happened, told in fewer words, is about something that was said before."""
+NAME_WORDS = 6
+NAME_CHARS = 60
+"""As long as a file's name may be."""
+HAN_NAME_CHARS = 12
+SAME = 0.8
+"""Above this share of words in common, and with the same numbers, two statements are one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One fact that a person stated."""
+
+    text: str
+    """Their sentence, with its dates made absolute where that is certain."""
+    kind: Kind
+    name: str
+    """A slug of what it is about."""
+    description: str
+    sources: tuple[str, ...]
+    """The records it was said in."""
+    on: date | None
+    """The day it speaks of."""
+    negates: str = ""
+    """What it says is not so, or no longer."""
+
+
+def found(words: Sequence[Words], *, zone: tzinfo) -> list[Found]:
+    """What these messages state that is worth keeping, in their order, each fact once."""
+    kept: list[Found] = []
+    for message in words:
+        for text, kind in _facts(message.text):
+            _add(kept, _made(text, kind, message, zone))
+    return kept
+
+
+def _facts(message: str) -> Iterator[tuple[str, Kind]]:
+    sentences = statements(message)
+    if not sentences:
+        return
+    phrases = chinese() if _is_chinese(message) else english()
+    plain = blanked(message)
+    if phrases.reply.search(plain):
+        return
+    is_prompt = bool(phrases.prompt.search(plain))
+    rules = (
+        [one for one in phrases.rules if not one.is_event] if _is_code(message, phrases) else phrases.rules
+    )
+    is_listing = False
+    for sentence in sentences:
+        told = phrases.remember.match(sentence.text)
+        if told is not None and not sentence.is_item:
+            is_listing = not told["fact"].strip()
+            fact = None if is_listing or is_prompt else _remembered(told, phrases)
+            if fact is not None:
+                yield fact
+        elif is_listing and sentence.is_item and not is_prompt:
+            if _says_something(sentence.text):
+                yield sentence.text, _kind_of(sentence.text, phrases, default="user")
+        elif not is_prompt:
+            is_listing = False
+            yield from _stated(sentence, phrases, rules)
+
+
+def _is_code(message: str, phrases: Phrases) -> bool:
+    return "```" in message or bool(phrases.machine.search(message))
+
+
+def _remembered(told: re.Match[str], phrases: Phrases) -> tuple[str, Kind] | None:
+    fact = told["fact"].strip()
+    if phrases.not_a_fact.match(fact) or not _says_something(fact) or _ASKS.search(fact):
+        return None
+    return fact, _kind_of(fact, phrases, default="project")
+
+
+def _stated(sentence: Sentence, phrases: Phrases, rules: Sequence[Rule]) -> Iterator[tuple[str, Kind]]:
+    corrected = phrases.correction.match(sentence.text)
+    text = sentence.text if corrected is None else corrected["fact"]
+    if corrected is None:
+        text = phrases.question.sub("", text)
+        text = text[_lead_end(text, phrases) :].strip()
+    plain = blanked(text)
+    if not _says_something(plain) or _ASKS.search(plain) or phrases.unsure.match(plain):
+        return
+    if confirmed := _wish(sentence.text, phrases):
+        yield sentence.text, confirmed.kind
+    elif rule := _rule_for(plain, phrases, rules):
+        yield text, rule.kind
+    elif corrected is not None and phrases.negated.search(plain):
+        yield text, "project"
+
+
+def _wish(text: str, phrases: Phrases) -> Rule | None:
+    """A wish in the sentence as it stands: `yes, exactly` belongs to one."""
+    plain = blanked(text)
+    if _ASKS.search(plain):
+        return None
+    return next((rule for rule in phrases.rules if rule.is_wish and rule.match(plain)), None)
+
+
+def _rule_for(plain: str, phrases: Phrases, rules: Sequence[Rule]) -> Rule | None:
+    is_task = bool(phrases.task.search(plain))
+    is_request = bool(phrases.request.match(plain))
+    is_short = _length(plain) < MIN_EVENT_WORDS and not _is_chinese(plain)
+    for rule in rules:
+        if is_task and not rule.is_wish:
+            continue
+        if is_request and not (rule.is_wish or rule.is_hint):
+            continue
+        if rule.is_event and is_short:
+            continue
+        if rule.match(plain):
+            return rule
+    return None
+
+
+def _kind_of(fact: str, phrases: Phrases, *, default: Kind) -> Kind:
+    """Of what a person wants to be remembered: by the rules, else by who it is about."""
+    matching = next((rule.kind for rule in phrases.rules if not rule.is_hint and rule.match(fact)), None)
+    if matching is not None:
+        return matching
+    if _ADDRESS.search(fact):
+        return "reference"
+    if _IMPERATIVE.match(fact):
+        return "feedback"
+    return "user" if _FIRST_PERSON.search(fact) else default
+
+
+def _lead_end(text: str, phrases: Phrases) -> int:
+    lead = phrases.lead.match(text)
+    return lead.end() if lead else 0
+
+
+def _made(text: str, kind: Kind, message: Words, zone: tzinfo) -> Found:
+    resolved = one_line(when.resolved(text, message.at, zone))
+    negated = (chinese() if _is_chinese(text) else english()).negated.search(text)
+    days = when.days(resolved)
+    return Found(
+        text=resolved,
+        kind=kind,
+        name=_name(resolved),
+        description=clipped(resolved, MAX_DESCRIPTION_CHARS),
+        sources=(message.record_id,),
+        on=days[0] if days else None,
+        negates=next((part.strip() for part in negated.groups() if part), "") if negated else "",
+    )
+
+
+def _add(kept: list[Found], new: Found) -> None:
+    """A fact that was said before takes its place, in its later words."""
+    for place, old in enumerate(kept):
+        if _is_same(old.text, new.text):
+            sources = tuple(dict.fromkeys((*old.sources, *new.sources)))
+            kept[place] = replace(new, sources=sources)
+            return
+    kept.append(new)
+
+
+def _is_same(one: str, other: str) -> bool:
+    mine, theirs = set(_TERM.findall(one.casefold())), set(_TERM.findall(other.casefold()))
+    if {term for term in mine if term.isdigit()} != {term for term in theirs if term.isdigit()}:
+        return False
+    return bool(mine | theirs) and len(mine & theirs) / len(mine | theirs) >= SAME
+
+
+def _name(text: str) -> str:
+    if _is_chinese(text):
+        return "".join(_HAN_NAME.findall(text))[:HAN_NAME_CHARS] or "fact"
+    terms = [word.replace("'", "").replace("’", "") for word in _WORD.findall(text.lower())]
+    telling = [word for word in terms if word not in _EMPTY_WORDS] or terms
+    return "-".join(telling[:NAME_WORDS])[:NAME_CHARS].strip("-") or "fact"
+
+
+def _says_something(text: str) -> bool:
+    return _length(text) >= MIN_WORDS or len(_HAN.findall(text)) >= MIN_HAN
+
+
+def _length(text: str) -> int:
+    """In words."""
+    han = len(_HAN.findall(text))
+    return han // 2 + len(_WORD.findall(_HAN.sub(" ", text) if han else text))
+
+
+def _is_chinese(text: str) -> bool:
+    """More of it is written in Chinese characters than in words of letters; kana is Japanese."""
+    return not _KANA.search(text) and len(_HAN.findall(text)) > len(_WORD.findall(_HAN.sub(" ", text)))
+
+
+_HAN = re.compile(r"[\u4e00-\u9fff]")
+_KANA = re.compile(r"[\u3040-\u30ff]")
+_HAN_NAME = re.compile(r"[\u4e00-\u9fffA-Za-z0-9]+")
+_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)?")
+_TERM = re.compile(r"[\u4e00-\u9fff]|[^\W_]+")
+_ASKS = re.compile(r"[?？][\"'”’)」]*\s*$|吗[。.!！]*$")
+_ADDRESS = re.compile(r"https?://\S|#[a-z][\w-]+")
+_IMPERATIVE = re.compile(r"^(?:to|always|never|don['’]t|do not|use|不要|别|总是|用|要)\b", re.IGNORECASE)
+_FIRST_PERSON = re.compile(r"\b(?:i|i['’]m|my|me|we|our)\b|我", re.IGNORECASE)
+_EMPTY_WORDS = frozenset(
+    """
+    a an the i i'm im ive i've am is are was were be been being my me we our us it its that this these those
+    and or but so to of in on at for with from by as also just actually really recently have has had do did
+    which who some very about into than then there them they he she his her you your
+    """.split()
+)
