@@ -136,20 +136,17 @@ def _shared_sentences(sheets: Sequence[Sheet]) -> Iterator[tuple[Sheet, Sheet]]:
 def _near(sheets: Sequence[Sheet]) -> Iterator[tuple[Sheet, Sheet]]:
     """Pairs with most of their terms in common; such a pair shares one of the rarest few of each."""
     spread = Counter(term for sheet in sheets for term in sheet.terms)
-    holders: dict[str, list[Sheet]] = defaultdict(list)
-    for sheet in sheets:
+    holders: dict[str, list[int]] = defaultdict(list)
+    for number, sheet in enumerate(sheets):
         rare = sorted(sheet.terms, key=lambda term: (spread[term], term))
-        few = len(rare) - ceil(NEAR * len(rare)) + 1
-        seen: set[str] = set()
-        for term in rare[:few]:
-            if spread[term] > MAX_HOLDERS:
-                continue
-            for other in holders[term]:
-                if other.file not in seen:
-                    seen.add(other.file)
-                    if _share(sheet.terms, other.terms) >= NEAR:
-                        yield sheet, other
-            holders[term].append(sheet)
+        few = [term for term in rare[: len(rare) - ceil(NEAR * len(rare)) + 1] if spread[term] <= MAX_HOLDERS]
+        least, most = NEAR * len(rare), len(rare) / NEAR
+        for other in {at for term in few for at in holders[term]}:
+            theirs = sheets[other].terms
+            if least <= len(theirs) <= most and _share(sheet.terms, theirs) >= NEAR:
+                yield sheet, sheets[other]
+        for term in few:
+            holders[term].append(number)
 
 
 def _is_merged(copy: Copy, one: Sheet, other: Sheet, linked: Mapping[str, Collection[str]]) -> bool:
@@ -297,6 +294,6 @@ def _plain(text: str) -> str:
     return re.sub(r"[\W_]+", "-", text.removesuffix(".md").lower()).strip("-")
 
 
-def _share(one: Collection[str], other: Collection[str]) -> float:
-    first, second = frozenset(one), frozenset(other)
-    return len(first & second) / len(first | second) if first | second else 0.0
+def _share(one: frozenset[str], other: frozenset[str]) -> float:
+    common = len(one & other)
+    return common / (len(one) + len(other) - common) if common else 0.0

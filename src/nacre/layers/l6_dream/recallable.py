@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
-from nacre.layers.l6_dream.copy import Copy, Step, Topic
+from nacre.layers.l6_dream.copy import Copy, Step, Topic, is_topic
 from nacre.layers.l6_dream.finding import Finder
+from nacre.memory.likeness import terms
 from nacre.memory.wording import one_line
 
 FOUND_BEFORE = 3
@@ -16,8 +17,8 @@ FOUND_BEFORE = 3
 FOUND_AFTER = 5
 """And it must be among so many now: as many as a message gets (R5), with room for a neighbour."""
 MAX_HEADINGS = 5
-MAX_BYSTANDERS = 200
-"""Memories that were not touched, but are asked for: a merged one may have pushed itself before them."""
+MAX_SAMPLED = 200
+"""Memories that lost no word they could be found by, but are asked for: another may stand before them now."""
 _HEADING = re.compile(r"^#{1,6}[ \t]+(.+)$", re.MULTILINE)
 
 
@@ -34,32 +35,44 @@ class Lost:
 
 def lost(copy: Copy, *, today: date) -> list[Lost]:
     """The questions, made from what was there, that found their memory and find it no more."""
-    changed = {file for file in copy.changed if file in copy.base or file in copy.now}
+    changed = copy.changed
     old = Copy(copy.base, written=copy.written)
     before = old.topics()
     touched = [topic for topic in before if topic.entry.file in changed]
     if not touched:
         return []
-    others = [topic for topic in before if topic.entry.file not in changed]
-    asked = [*touched, *others[:: max(1, len(others) // MAX_BYSTANDERS)][:MAX_BYSTANDERS]]
+    heirs = successors(copy.steps)
+    asked = _asked(before, copy, heirs)
     finder = Finder(before, asked=today)
     answered = [
         (topic.entry.file, question)
-        for topic in asked
-        for question in questions(topic)
+        for topic, question in asked
         if topic.entry.file in finder.found(question, limit=FOUND_BEFORE)
     ]
     for topic in touched:
         finder.forget(topic.entry.file)
-    for topic in copy.topics():
-        if topic.entry.file in changed:
-            finder.learn(topic)
-    heirs = successors(copy.steps)
+    for file, data in changed.items():
+        if data is not None and is_topic(file):
+            finder.learn(copy.topic(file))
     return [
         Lost(file, question)
         for file, question in answered
         if (heir := _heir(file, copy, heirs)) and heir not in finder.found(question, limit=FOUND_AFTER)
     ]
+
+
+def _asked(before: Sequence[Topic], copy: Copy, heirs: Mapping[str, str]) -> list[tuple[Topic, str]]:
+    """Every question of which a word is no longer where it was, and of the others some."""
+    at_risk: list[tuple[Topic, str]] = []
+    safe: list[tuple[Topic, str]] = []
+    for topic in before:
+        heir = _heir(topic.entry.file, copy, heirs)
+        is_same = copy.now.get(topic.entry.file) == copy.base[topic.entry.file]
+        known = frozenset[str]() if is_same or not heir else frozenset(terms(copy.topic(heir).text))
+        for question in questions(topic):
+            is_kept = is_same or set(terms(question)) <= known
+            (safe if is_kept else at_risk).append((topic, question))
+    return at_risk + safe[:: max(1, len(safe) // MAX_SAMPLED)][:MAX_SAMPLED]
 
 
 def questions(topic: Topic) -> Iterator[str]:
