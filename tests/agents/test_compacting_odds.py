@@ -249,9 +249,9 @@ async def test_no_summary_is_made_ahead_where_commands_say_what_it_should_dwell_
         return "the parser"
 
     summarise, asked = answers(SUMMARY)
-    rung = compacting(session, Crew(summarise=summarise, preparation=preparation, before=focused))
-    session.on_heard.append(rung.prepare)
+    compacting(session, Crew(summarise=summarise, preparation=preparation, before=focused))
     for n in range(3):
-        assert await fill(session)
+        while not await fill(session, 1):
+            await settled()
         assert [one.focus for one in asked] == ["the parser"] * (n + 1)
     assert len(begun) <= 1

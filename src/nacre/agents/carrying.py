@@ -13,6 +13,7 @@ from nacre.agents.announcing import INSTRUCTIONS, WHOLE, told_in
 from nacre.agents.dating import DAY
 from nacre.agents.hands import TASKS
 from nacre.agents.meter import METER, SIDE_QUERY, Meter
+from nacre.agents.noting import NOTES
 from nacre.agents.offloading import GONE, MOVED
 from nacre.agents.recalled import RECALLED
 from nacre.agents.rewind import KIND as BEFORE_A_CHANGE
@@ -25,16 +26,15 @@ from nacre.layers.l2_microcompact.declarative import DECLARED
 from nacre.layers.l2_microcompact.microcompact import CLEAR
 from nacre.layers.l2_microcompact.pins import PIN, pinned
 from nacre.layers.l2_microcompact.server_edits import EDIT
+from nacre.layers.l4_compact.collapse import STAGED
 from nacre.layers.l4_compact.policy import COMPACTION
 from nacre.layers.l4_compact.snip import NUMBERED, WAITS
+from nacre.loop.fork import FORK
 from nacre.messages.blocks import JsonObject, ToolResult
 from nacre.messages.facts import FACTS
 from nacre.messages.pairing import Item
 from nacre.messages.records import Noted, Said
 from nacre.messages.view import View
-
-NOTES = "notes"
-"""The kind of note that says how far the session's notes on disk reach."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +72,8 @@ FATES: Mapping[str, Fate] = {
     GONE: Fate(False, _ALREADY_THERE),
     WAITS: Fate(False, "written behind the messages it names: where those are kept, so is the note"),
     "snip": Fate(False, "what it took out stays out by a record of its own"),
-    "collapse_staged": Fate(False, "written behind its span: where that is kept, so is the note"),
-    "fork": Fate(False, "written on a fork's own records alone"),
+    STAGED: Fate(False, "written behind its span: where that is kept, so is the note"),
+    FORK: Fate(False, "written on a fork's own records alone"),
     "hook": Fate(False, "the person's commands are asked again, and say it anew (C18)"),
     MOVED: Fate(False, "its words are gone with it, so that it may have to be told again"),
     "offload_refused": Fate(False, "for people; it was told when it happened"),

@@ -142,12 +142,13 @@ def test_what_was_undone_is_known_to_have_been_committed() -> None:
 @pytest.mark.parametrize(
     ("reply", "why"),
     [
-        (forked(Text("")), "holds no summary"),
+        (forked(Text("")), "is empty"),
         (forked(Text("I did this and that.")), "holds no summary"),
         (forked(Text("<summary> \n</summary>")), "is empty"),
-        (forked(Text("<summary>ok</summary>"), ToolCall("c", "Read", {})), "calls a tool"),
-        (forked(Text("<summary>sorry</summary>"), stop_reason="refusal"), "refusal"),
-        (forked(Text("<summary>so f</summary>"), stop_reason="max_tokens"), "max_tokens"),
+        (forked(Text("<summary>ok</summary>"), ToolCall("c", "Read", {})), "called a tool"),
+        (forked(Text("<summary>sorry</summary>"), stop_reason="refusal"), "would not"),
+        (forked(Text("<summary>no</summary>"), stop_reason="content_filter"), "would not"),
+        (forked(Text("<summary>so f</summary>"), stop_reason="max_tokens"), "cut off"),
         (forked(Text(f"<summary>{'word ' * 2_000}</summary>")), "no shorter"),
     ],
 )

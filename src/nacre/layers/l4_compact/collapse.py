@@ -15,6 +15,7 @@ from nacre import prompts
 from nacre.clock import Clock
 from nacre.errors import SummaryRejected
 from nacre.layers.l4_compact.collapse_policy import DEFAULT, CollapseSettings, FinishedSpan, place_of
+from nacre.layers.l4_compact.summarise import refused
 from nacre.loop.fork import Errand, Fork, Forked
 from nacre.messages.blocks import Block, Json, JsonObject, Opaque, Text, Thinking, ToolResult
 from nacre.messages.facts import Facts
@@ -30,8 +31,6 @@ STAGED = "collapse_staged"
 """The kind of note that holds a summary until it is committed."""
 HEAD = "[What you did here, in summary; the whole of it is in the session's log.]"
 SUMMARY = re.compile(r"<summary>(.*)</summary>", re.DOTALL)
-REFUSALS = frozenset({"refusal", "max_tokens"})
-"""Stop reasons of a reply that is no summary: refused, or cut off."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,10 +69,8 @@ async def summarise_span(
 
 def checked(forked: Forked, span: FinishedSpan) -> str:
     """The summary in a fork's reply, if it can stand for the span (C23c)."""
-    if forked.stop_reason in REFUSALS:
-        raise SummaryRejected(f"the reply ended with {forked.stop_reason}")
-    if forked.replies and forked.replies[-1].tool_calls:
-        raise SummaryRejected("the reply calls a tool")
+    if reason := refused(forked):
+        raise SummaryRejected(reason)
     found = SUMMARY.search(forked.text)
     if found is None:
         raise SummaryRejected("the reply holds no summary")

@@ -13,8 +13,7 @@ from nacre.messages.pairing import Item
 from nacre.messages.records import Compacted, Said
 from nacre.messages.view import View, live_records
 
-LAST_MESSAGE = prompts.load(__package__, "last_message")
-MARK = Text(LAST_MESSAGE.rstrip("\n"))
+MARK = Text(prompts.load(__package__, "last_message").rstrip("\n"))
 """Stands before the message where it is the last thing in a summary."""
 
 
