@@ -193,7 +193,7 @@ class Extracting:
                 "files": [*left.files],
                 "saved": 0 if left.is_proposed else len(left.files),
                 "team_saved": 0 if left.is_proposed else left.team,
-                "commits": [*left.commits],
+                "commits": [commit for _, commit in left.where],
                 "rejected": [*done.rejected],
             }
         clock = self._session.clock

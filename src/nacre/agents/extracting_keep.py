@@ -37,9 +37,8 @@ class Kept:
 
     files: tuple[str, ...] = ()
     """Topics, as the person calls them; the index is none."""
-    commits: tuple[str, ...] = ()
-    scopes: tuple[str, ...] = ()
-    """One for each commit: empty for the project's memory."""
+    where: tuple[tuple[Memory, str], ...] = ()
+    """The memories that were changed, and the commits that did it."""
     team: int = 0
     """How many of the files are the team's."""
     is_proposed: bool = False
@@ -56,10 +55,9 @@ class Kept:
     @property
     def undo(self) -> list[str]:
         """The commands that take it back."""
-        pairs = zip(self.commits, self.scopes, strict=True)
         return [
-            f"nacre memory undo{f' --scope {scope}' if scope else ''} {commit[:SHORT_COMMIT]}"
-            for commit, scope in pairs
+            f"nacre memory undo {'--scope team ' * _is_team(memory)}{commit[:SHORT_COMMIT]}"
+            for memory, commit in self.where
         ]
 
 
@@ -79,8 +77,7 @@ async def kept(changes: Sequence[Changed], *, mode: Consent, session: str) -> Ke
         files = {one.file: (one.after, version_of(one.before)) for one in changes if one.memory is memory}
         commit = await memory.put_all(files, Change(author="extract", reason=REASON, session=session))
         if commit:
-            scope = "team" if _is_team(memory) else ""
-            left = replace(left, commits=(*left.commits, commit), scopes=(*left.scopes, scope))
+            left = replace(left, where=(*left.where, (memory, commit)))
     return left
 
 

@@ -16,6 +16,7 @@ from nacre.cli.memory_importing import import_
 from nacre.cli.memory_linting import lint
 from nacre.cli.memory_listing import INDEX, entry_json, list_
 from nacre.cli.memory_opening import json_option, place, read_only, run, scope_option
+from nacre.cli.memory_reviewing import review
 from nacre.cli.memory_saving import save
 from nacre.cli.memory_sync import sync
 from nacre.cli.memory_verifying import verify
@@ -132,6 +133,7 @@ for command in (
     log,
     diff,
     confirm,
+    review,
     undo,
     why,
     verify,

@@ -50,6 +50,11 @@ def edit(options: RunOptions, /, name: str, *, allow_secret: bool, scope: str) -
     return 0
 
 
+def edited_by_hand(copy: Path) -> None:
+    """Let the person change a file in their editor."""
+    _run(_editor(), copy)
+
+
 def _editor() -> list[str]:
     words = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
     try:

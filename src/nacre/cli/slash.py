@@ -238,6 +238,13 @@ def _correct(text: str, scene: Scene) -> Ending:
     return None
 
 
+def _memory(text: str, scene: Scene) -> Ending:
+    from nacre.cli.slash_memory import saved_last
+
+    scene.run(saved_last(scene.ready, text))
+    return None
+
+
 def _pin(text: str, scene: Scene) -> Ending:
     from nacre.cli.slash_results import pin_result
 
@@ -284,6 +291,7 @@ COMMANDS = {
     "recall": Command(_recall, "which memories the last message got, and why; /recall TEXT tries words"),
     "forget": Command(_forget, "forget a memory given to this conversation: /forget N; without N lists"),
     "correct": Command(_correct, "let such a memory say something else: /correct N TEXT"),
+    "memory": Command(_memory, "which memories were drawn from this conversation last; /memory undo"),
     "pin": Command(_pin, "keep a tool result in view: /pin N or /pin last; without, the list"),
     "unpin": Command(_unpin, "let a pinned result go: /unpin N; without, the list"),
     "exit": Command(_exit, "leave (also Ctrl-D)"),

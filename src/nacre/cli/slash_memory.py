@@ -5,14 +5,22 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nacre.agents.extracting import WORK
 from nacre.agents.recalled import in_view
 from nacre.cli.output import print_error, printable
 from nacre.errors import NacreError
 from nacre.memory.entry import Change
+from nacre.memory.undo import undo
 
 if TYPE_CHECKING:
+    from nacre.agents.extracting_keep import Kept
     from nacre.agents.opening import Ready
     from nacre.memory.directory import Memory
+
+
+UNDO = "undo"
+PATIENCE_SECONDS = 2.0
+"""How long somebody who asks is kept waiting for what is under way: rules need far less, a model more."""
 
 
 async def forget(ready: Ready, text: str) -> None:
@@ -48,6 +56,37 @@ async def correct(ready: Ready, text: str) -> None:
         print_error(str(error))
         return
     print(printable(f"corrected {saved.entry.file}; `nacre memory undo {saved.commit[:10]}` takes it back"))
+
+
+async def saved_last(ready: Ready, text: str) -> None:
+    """`/memory`: what was drawn from the conversation last; `/memory undo` takes it back (E6)."""
+    extracting = ready.extracting
+    if extracting is None:
+        print("memories are not drawn from this conversation (see the setting extract.mode)")
+        return
+    if not await ready.background.wait(WORK, PATIENCE_SECONDS):
+        print("still at it: what was said last is being looked through")
+    left = extracting.last
+    if left is None:
+        print("no memory was drawn from this conversation yet")
+    elif text == UNDO:
+        await _taken_back(ready, left)
+    else:
+        print(printable(left.line))
+
+
+async def _taken_back(ready: Ready, left: Kept) -> None:
+    if left.is_proposed:
+        print_error("nothing was saved yet: `nacre memory review` accepts or rejects what was found")
+        return
+    change = _by_hand(ready, "what was drawn from a conversation, taken back in a chat")
+    for memory, commit in left.where:
+        try:
+            await undo(memory.location, commit, change=change, clock=memory.clock, watch=memory.watch)
+        except NacreError as error:
+            print_error(str(error))
+            return
+    print(printable(f"took back {', '.join(left.files)}; this conversation has still read them"))
 
 
 def _meant(ready: Ready, number: str) -> tuple[Memory, str] | None:

@@ -6,7 +6,7 @@ import asyncio
 import re
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from nacre.errors import ToolError
 from nacre.layers.l5_extract.by_rule import Found
@@ -16,6 +16,7 @@ from nacre.memory.copies import Changed
 from nacre.memory.directory import Memory
 from nacre.memory.entry import Change, Draft, Entry, compose, read_entry
 from nacre.memory.frontmatter import Document
+from nacre.memory.likeness import terms
 from nacre.memory.subjects import Subjects
 from nacre.memory.transaction import Transaction
 
@@ -28,28 +29,47 @@ async def ruled(memory: Memory, found: Sequence[Found], judge: Judge, *, session
     A memory that holds nothing but an older statement on the subject says the new one instead; what was
     written at length gets it as a line of its own.
     """
-    known = [_plain(one.body) for one in await memory.list()]
+    entries = await memory.list()
+    known = [_plain(one.body) for one in entries]
     new = [one for one in found if not any(_plain(one.text) in text for text in known)]
     if not new:
         return []
     # Nothing is written in it: held for one look at which memory is about what.
     async with memory.transact(Change(author="extract", reason="looking", session=session)) as tx:
-        changes = await asyncio.to_thread(_placed, memory, new, judge, tx)
+        placing = _Placing(memory, [one for one in entries if _is_one_statement(one)], judge, tx)
+        changes = await asyncio.to_thread(placing.all, new)
     return [one for one in changes if _is_sound(one, judge)]
 
 
-def _placed(memory: Memory, found: Sequence[Found], judge: Judge, tx: Transaction) -> list[Changed]:
-    subjects = Subjects(memory.location.directory)
-    subjects.catch_up(tx)
-    changes: dict[str, Changed] = {}
-    for one in found:
-        name = slot_of(one.text) or one.name
-        file = subjects.same(name, one.description) or subjects.free_name(name, tx)
-        before, _ = tx.read(file)
-        standing = changes[file].after if file in changes else before
-        after = _composed(one, file, standing, judge)
-        changes[file] = Changed(memory=memory, file=file, before=before, after=after)
-    return list(changes.values())
+@dataclass(frozen=True, slots=True)
+class _Placing:
+    """Finds the file for each statement, while nobody else can change them."""
+
+    memory: Memory
+    statements: Sequence[Entry]
+    """Memories that are one statement: a newer one may take their place."""
+    judge: Judge
+    tx: Transaction
+
+    def all(self, found: Sequence[Found]) -> list[Changed]:
+        subjects = Subjects(self.memory.location.directory)
+        subjects.catch_up(self.tx)
+        changes: dict[str, Changed] = {}
+        for one in found:
+            name = slot_of(one.text) or one.name
+            same = self._denied(one) or subjects.same(name, one.description)
+            file = same or subjects.free_name(name, self.tx)
+            before, _ = self.tx.read(file)
+            standing = changes[file].after if file in changes else before
+            after = _composed(one, file, standing, self.judge)
+            changes[file] = Changed(memory=self.memory, file=file, before=before, after=after)
+        return list(changes.values())
+
+    def _denied(self, found: Found) -> str:
+        """The memory that says what this denies."""
+        denied = set(terms(found.negates))
+        fitting = (one.file for one in self.statements if denied and denied <= set(terms(one.body)))
+        return next(fitting, "")
 
 
 def _composed(found: Found, file: str, standing: bytes | None, judge: Judge) -> bytes:
