@@ -95,7 +95,7 @@ class _Known:
 
     @staticmethod
     def of(texts: Sequence[str], *, at: datetime | None, zone: tzinfo) -> _Known:
-        whole = "\n".join(texts)
+        whole = unicodedata.normalize("NFKC", "\n".join(texts))
         days = frozenset(dates_of(whole)) | (following(texts, at, zone) if at else frozenset())
         return _Known(
             _normal(whole), frozenset(_stems(whole)), frozenset(_numbers(whole)), frozenset(days), at

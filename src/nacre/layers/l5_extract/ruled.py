@@ -83,6 +83,7 @@ def _composed(found: Found, file: str, standing: bytes | None, judge: Judge) -> 
     if standing is None:
         return compose(draft, file=file, now=judge.now)
     there = read_entry(file, standing)
+    draft = replace(draft, name=slot_of(found.text))  # what it is about is said already
     if not _is_one_statement(there):
         body = f"{there.body.rstrip()}\n\n{found.text}"
         draft = replace(draft, body=body, name="", description="", kind=None)
