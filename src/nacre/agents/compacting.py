@@ -35,6 +35,8 @@ OPENING_GROWTH, OPENING_FRAME = 1.25, 256
 """How much larger the opening may have become; the words around it."""
 ENOUGH_SHARE = 0.6
 """Of what the base leaves of the threshold: a draft that leaves more is too old to be of use (C21)."""
+SHORT_TOKENS = 1_000
+"""Of a conversation: half of that has no room for words, deeds and a tail beside what must be said."""
 WITH = "with"
 """Where a boundary names the records that were made for it: results moved to disk, thinking left out."""
 ROUND_SHARE = 0.25
@@ -103,14 +105,18 @@ class Compacting:
             raise ContextOverflow(f"the window is full and {self._why_not}; change it, or begin with /clear")
         if done is None:
             return ()
-        self.session.tell(done.line)
-        self.crew.after(done)
+        if done.after < pressure.thresholds.blocking:
+            # Otherwise none of it is recorded: it is an overflow, and nothing happened.
+            self.session.tell(done.line)
+            self.crew.after(done)
         return done.records
 
     async def compact(self, wish: Wish) -> Compaction:
         """Do it now because a person asks; raises `NothingToCompact` where that would gain nothing."""
         session, wish, view = self.session, replace(wish, trigger="manual"), self.session.view
         done = None
+        if view.estimate < SHORT_TOKENS:
+            raise NothingToCompact("nothing was compacted: the conversation is short as it is")
         if _has_past(view):
             done = await self._compacted(view, wish, tokens=session.tokens, must_shrink=True)
         if (session.view.epochs, len(session.view.items)) != (view.epochs, len(view.items)):

@@ -209,12 +209,26 @@ def _blocks(draft: Draft, shares: Shares, material: Material) -> tuple[Block, ..
         _titled("What the user said", shares.words),
         _titled("What was done", shares.deeds),
         _titled("Task list", material.tasks),
-        _titled("Where the rest is", material.where.told),
+        _titled("Where the rest is", _rest(shares, material.where)),
     )
     facts = "\n\n".join(section for section in sections if section)
     told = [said, Text(facts)] if facts else [said]
     block: list[Block] = [draft.block] if draft.block else []
     return (*block, *ahead, *told, *behind, *shares.last)
+
+
+def _rest(shares: Shares, where: Where) -> str:
+    """The files to read in; what has no room above for a pointer of its own is pointed to here."""
+    left = (
+        (shares.facts.left_words, "messages of the user's", where.words, shares.words),
+        (shares.facts.left_deeds, "calls", where.deeds, shares.deeds),
+    )
+    lines = [
+        f"Not shown above, {what}: {count:,}, in {path}"
+        for count, what, path, text in left
+        if count and path and path not in text
+    ]
+    return "\n".join([*lines, where.told] if where.told else lines)
 
 
 def _titled(title: str, text: str) -> str:
