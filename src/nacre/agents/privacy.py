@@ -4,25 +4,34 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 
 from nacre.agents.riding import INSIDE, Extra, digest
+from nacre.errors import StoreError
 from nacre.memory.daily_lines import with_marks
 from nacre.memory.directory import Memory
-from nacre.memory.entry import Origin
+from nacre.memory.entry import Origin, read_entry
 from nacre.memory.folder import Folder
 from nacre.memory.frontmatter import Document
 from nacre.memory.location import Location
 from nacre.memory.origins import origin_of
-from nacre.memory.pointers import INDEX_FILE
+from nacre.memory.pointers import INDEX_FILE, Index
 from nacre.memory.scan import LOGS
 from nacre.memory.staying import LocalOnly, Staying, together
+from nacre.memory.tools import DOUBT
 from nacre.messages.blocks import Block, Text, ToolCall, ToolResult
 from nacre.messages.records import Noted, Record, Said
 from nacre.messages.transcript import Transcript
 
 TRUSTED_TOOLS = frozenset({"correct", "forget", "recall", "remember", "TaskList"})
 """Their results repeat what nacre itself keeps; everything else a tool says came from outside."""
+
+INDEX_REFUSED = (
+    "the new lines of MEMORY.md repeat what came from outside, and every conversation reads them: "
+    "leave them out, and save what matters with `remember`"
+)
 
 
 class Witness:
@@ -36,26 +45,41 @@ class Witness:
 
     def origin_of(self, text: str) -> Origin:
         """The person's words are those they typed; what nacre attached counts as nobody's (M16b)."""
+        return self._judged(text)
+
+    def marked(self, memory: Memory, file: str, content: bytes) -> bytes:
+        """What a tool writes into a memory, with a mark where it repeats what came from outside (M16b).
+
+        What stands in trusted files of that memory is not from outside, though a tool showed it. The index
+        has no place for a mark and reaches every prompt, so there such words are refused.
+        """
+        directory = memory.location.directory
+        before = Folder(directory).read(file) or b""
+
+        def is_outside(text: str, *known: bytes) -> bool:
+            trusted = tuple(one.decode(errors="replace") for one in known)
+            return self._judged(text, trusted=trusted, home=directory) == "untrusted"
+
+        if file.rpartition("/")[2] == INDEX_FILE:
+            new = _new_lines(before, content)
+            if is_outside(new, before, *_pointed_to(directory, file, content)):
+                raise StoreError(INDEX_REFUSED)
+            return content
+        if file.startswith(f"{LOGS}/"):
+            return with_marks(file, before, content, is_untrusted=is_outside)
+        known = () if read_entry(file, before).origin == "untrusted" else (before,)
+        if is_outside(content.decode(errors="replace"), *known):
+            return Document.parse(content).with_fields(origin="untrusted")
+        return content
+
+    def _judged(self, text: str, *, trusted: tuple[str, ...] = (), home: Path | None = None) -> Origin:
         if self._transcript is None:
             return "agent"
         records = self._transcript.records
         said = [one for one in records if isinstance(one, Said) and one.aside is None]
         ours = {str(one.fact(INSIDE)) for one in records if isinstance(one, Noted)}
-        return origin_of(text, by_user=_by_user(said), by_tools=by_tools(said, ours))
-
-    def marked(self, memory: Memory, file: str, content: bytes) -> bytes:
-        """What a tool writes into a memory, with a mark where it repeats what came from outside (M16b)."""
-        if file == INDEX_FILE:
-            return content
-        if file.startswith(f"{LOGS}/"):
-            before = Folder(memory.location.directory).read(file) or b""
-            return with_marks(file, before, content, is_untrusted=self._is_from_outside)
-        if self._is_from_outside(content.decode(errors="replace")):
-            return Document.parse(content).with_fields(origin="untrusted")
-        return content
-
-    def _is_from_outside(self, text: str) -> bool:
-        return self.origin_of(text) == "untrusted"
+        by_user = (*_by_user(said), *trusted)
+        return origin_of(text, by_user=by_user, by_tools=by_tools(said, ours, home=home))
 
 
 class StaysHere:
@@ -95,16 +119,45 @@ def _by_user(records: list[Said]) -> Iterator[str]:
             yield from (block.text for block in said.blocks if isinstance(block, Text))
 
 
-def by_tools(records: Sequence[Said], ours: Collection[str]) -> Iterator[str]:
-    """What tools said, without what nacre put inside their results."""
+def by_tools(records: Sequence[Said], ours: Collection[str], *, home: Path | None = None) -> Iterator[str]:
+    """What tools said, without what nacre put inside their results and without trusted files of a memory."""
     trusted: set[str] = set()
     for said in records:
         for block in said.blocks:
-            if isinstance(block, ToolCall) and block.name in TRUSTED_TOOLS:
+            if isinstance(block, ToolCall) and (block.name in TRUSTED_TOOLS or _reads_trusted(block, home)):
                 trusted.add(block.id)
-            elif isinstance(block, ToolResult) and block.call_id not in trusted:
+            elif isinstance(block, ToolResult):
                 texts = (part.text for part in block.content if isinstance(part, Text))
-                yield "\n".join(text for text in texts if digest(text) not in ours)
+                result = "\n".join(text for text in texts if digest(text) not in ours)
+                # Behind the first doubt nothing is believed: an untrusted memory could look like two.
+                yield result.partition(DOUBT)[2] if block.call_id in trusted else result
+
+
+def _reads_trusted(block: ToolCall, home: Path | None) -> bool:
+    """Whether a call shows a memory's own file that somebody vouches for, or its index."""
+    if home is None or block.name != "Read":
+        return False
+    path = Path(str(block.input.get("file_path", "")))
+    try:
+        file = path.resolve().relative_to(home.resolve()).as_posix()
+        return read_entry(file, path.read_bytes()).origin != "untrusted"
+    except (OSError, ValueError):
+        return False
+
+
+def _new_lines(before: bytes, after: bytes) -> str:
+    known = set(before.splitlines())
+    return "\n".join(line.decode(errors="replace") for line in after.splitlines() if line not in known)
+
+
+def _pointed_to(directory: Path, index: str, content: bytes) -> Iterator[bytes]:
+    """The trusted files an index points to: their words may stand in it."""
+    folder = Folder(directory)
+    for line in Index.parse(content).pointers:
+        with suppress(StoreError):
+            data = folder.read(index.removesuffix(INDEX_FILE) + line.file) or b""
+            if read_entry(line.file, data).origin != "untrusted":
+                yield data
 
 
 def _said_without(said: Said, staying: Staying) -> Said:

@@ -37,6 +37,20 @@ ESCAPED = "&lt;"
 LOOK_AHEAD = 80
 """Visible characters after a bracket that are looked at: longer than any tag."""
 
+LOOKALIKES = str.maketrans(
+    "аеорсхуіјѕһԁԛԝкмтвнАЕОРСХУІЈЅҺКМТВНαοειυνρκτΑΒΕΖΗΙΚΜΝΟΡΤΥΧ",
+    "aeopcxyijshdqwkmtbhAEOPCXYIJSHKMTBHaoeiuvpktABEZHIKMNOPTYX",
+)
+"""Cyrillic and Greek letters that look like Latin ones; only for comparing, never to show."""
+UNSEEN = re.compile(
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff"
+    "\ufff9-\ufffb\U000e0000-\U000e01ef\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff"
+    "\ufe00-\ufe0f\ufe20-\ufe2f]"
+)
+"""Signs that show nothing by themselves: of format and direction, tags, marks on other letters."""
+
+_WHISPERED = re.compile("[\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]")
+"""What a model reads and a person does not: tag characters, and signs that turn a line around."""
 _BRACKET = re.compile("[<\uff1c\ufe64]")
 _OWN = "|".join(tag.replace("-", "[-_ ]*") for tag in CONTROL_TAGS)
 _TAG = re.compile(
@@ -54,8 +68,8 @@ _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def neutralise(text: str) -> str:
-    """The text with every control tag's bracket written out, however the tag is disguised."""
-    text = printable(text)
+    """The text with every control tag's bracket written out, however disguised, and nothing whispered."""
+    text = printable(text) if text.isascii() else _WHISPERED.sub("", printable(text))
     brackets = [found.start() for found in _BRACKET.finditer(text)]
     pieces, start = [], 0
     for place, following in pairwise([*brackets, len(text)]):
@@ -86,7 +100,7 @@ def _folded(text: str, start: int, end: int) -> str:
 def _plain_letters(text: str, start: int, end: int) -> Iterator[str]:
     was_blank = False
     for place in range(start, end):
-        for letter in unicodedata.normalize("NFKD", text[place]).casefold():
+        for letter in unicodedata.normalize("NFKD", text[place]).translate(LOOKALIKES).casefold():
             category = unicodedata.category(letter)
             if category in _UNSEEN:
                 continue

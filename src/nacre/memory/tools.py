@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from nacre import prompts
 from nacre.errors import StoreError, ToolError
 from nacre.memory.directory import Memory, Saved
-from nacre.memory.entry import Change, Draft, Kind, Origin
+from nacre.memory.entry import Change, Draft, Entry, Kind, Origin
 from nacre.memory.folder import TEAM_PREFIX
 from nacre.memory.likeness import Found
 from nacre.memory.neutral import neutralise
@@ -27,6 +27,8 @@ TYPE = "user, feedback, project or reference."
 NAME = "A short title; found by itself when left out."
 DESCRIPTION = "One specific line that says when this is worth knowing."
 SCOPE = "private, or team: everybody on the repository."
+DOUBT = " (nobody vouches for this: it came from outside)"
+"""Stands before the words of an untrusted memory in whatever these tools answer (M16b)."""
 MAX_BODY_CHARS = 4_096
 """Of one memory in an answer; the file has the rest."""
 
@@ -71,7 +73,7 @@ def _remember(memory: Memory, sign: Sign, origin_of: OriginOf) -> Tool:
         name: Annotated[str | None, NAME] = None,
         description: Annotated[str | None, DESCRIPTION] = None,
     ) -> str:
-        origin = origin_of(text)
+        origin = origin_of(_all_said(text, name, description))
         draft = Draft(body=text, kind=type, name=name or "", description=description or "", origin=origin)
         with as_tool_error():
             return _kept(await memory.save(draft, sign("remember")))
@@ -88,7 +90,7 @@ def _remember_in_scope(scopes: Scopes, team: Memory, sign: Sign, origin_of: Orig
         name: Annotated[str | None, NAME] = None,
         description: Annotated[str | None, DESCRIPTION] = None,
     ) -> str:
-        origin = origin_of(text)
+        origin = origin_of(_all_said(text, name, description))
         draft = Draft(body=text, kind=type, name=name or "", description=description or "", origin=origin)
         with as_tool_error():
             if scope == "team":
@@ -98,13 +100,18 @@ def _remember_in_scope(scopes: Scopes, team: Memory, sign: Sign, origin_of: Orig
     return remember
 
 
+def _all_said(*texts: str | None) -> str:
+    """Name and description are shown in the index, so they count like the text."""
+    return "\n".join(text for text in texts if text)
+
+
 def _kept(saved: Saved, prefix: str = "") -> str:
     file = prefix + saved.entry.file
     kept = f"Saved to {file}."
     if saved.entry.origin == "untrusted":
         kept = f"Saved to {file}, as words from outside: found on request only, until the person vouches."
     if saved.before is not None:
-        kept = f"Updated {file}; before it said: {in_short(saved.before.body)}"
+        kept = f"Updated {file}; before it said{_doubt(saved.before)}: {in_short(saved.before.body)}"
     return " ".join(part for part in (kept, saved.feedback) if part)
 
 
@@ -124,7 +131,7 @@ def _forget(scopes: Scopes, sign: Sign) -> Tool:
         with as_tool_error():
             memory, file, prefix = await scopes.find(query)
             entry, _ = await memory.forget(file, sign("forget"))
-        return f"Forgot {prefix}{entry.file}, which said: {in_short(entry.body)}"
+        return f"Forgot {prefix}{entry.file}, which said{_doubt(entry)}: {in_short(entry.body)}"
 
     return forget
 
@@ -137,8 +144,8 @@ def _correct(scopes: Scopes, sign: Sign, origin_of: OriginOf) -> Tool:
         with as_tool_error():
             memory, file, prefix = await scopes.find(query)
             saved = await memory.correct(file, text, sign("correct"), origin=origin_of(text))
-        before = in_short(saved.before.body) if saved.before else ""
-        return f"Corrected {prefix}{saved.entry.file}; before it said: {before}"
+        before = f"{_doubt(saved.before)}: {in_short(saved.before.body)}" if saved.before else ""
+        return f"Corrected {prefix}{saved.entry.file}; before it said{before}"
 
     return correct
 
@@ -156,10 +163,13 @@ def shown(found: Found) -> str:
     entry = found.entry
     when = entry.modified or entry.written
     dated = f", {when.date().isoformat()}" if when else ""
-    doubt = " (nobody vouches for this: it came from outside)" if entry.origin == "untrusted" else ""
     body = entry.body.strip()
     shown = body if len(body) <= MAX_BODY_CHARS else body[:MAX_BODY_CHARS] + " …"
-    return f"{entry.file}{dated}{doubt}:\n{neutralise(shown)}"
+    return f"{entry.file}{dated}{_doubt(entry)}:\n{neutralise(shown)}"
+
+
+def _doubt(entry: Entry) -> str:
+    return DOUBT if entry.origin == "untrusted" else ""
 
 
 def in_short(body: str) -> str:

@@ -1,0 +1,195 @@
+"""The single pieces of the defence: whose words count, what may stand in the index, what is shown (M16b)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bench.poisoning import settings_in
+from bench.poisoning_cases import ORDER, TOLD
+from nacre.agents.opening import open_agent
+from nacre.memory.directory import Memory
+from nacre.memory.entry import Change, Draft, Origin
+from nacre.memory.neutral import neutralise
+from nacre.memory.origins import origin_of
+from nacre.messages.events import ResultReady
+from nacre.providers.scripted import Scripted
+from nacre.settings import Settings
+from nacre.testing import ScriptedProvider, call, say
+from nacre.tools.guard import Answer
+
+HAND = Change(author="user", reason="by hand")
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    made = settings_in(tmp_path)
+    (made.cwd / "page.txt").write_text(f"Some notes.\n{ORDER}\nThank you.\n", encoding="utf-8")
+    return made
+
+
+async def memory_of(settings: Settings) -> Memory:
+    return await Memory.open(settings.cwd, environ={"NACRE_HOME": str(settings.home)})
+
+
+async def play(settings: Settings, *script: Scripted) -> list[str]:
+    """What the tools answered."""
+    provider = ScriptedProvider([*script, say("done")])
+    answers: list[str] = []
+    async with open_agent(settings, provider=provider, ask=yes) as ready:
+        async for event in ready.agent.run("go on"):
+            if isinstance(event, ResultReady):
+                answers.append(str(event.result.content))
+    return answers
+
+
+async def yes(*_: object) -> Answer:
+    return "once"
+
+
+def read_page(settings: Settings) -> Scripted:
+    return call("Read", file_path=str(settings.cwd / "page.txt"))
+
+
+async def origins(settings: Settings) -> dict[str, Origin]:
+    return {entry.file: entry.origin for entry in await (await memory_of(settings)).list()}
+
+
+async def test_a_refused_line_of_the_index_is_told_and_nothing_is_written(settings: Settings) -> None:
+    """M8: the index has no place for a mark, and every prompt gets it."""
+    memory = await memory_of(settings)
+    await memory.save(Draft(body=TOLD, name="Releases"), HAND)
+    index = memory.location.directory / "MEMORY.md"
+    before = index.read_bytes()
+    *_, answer = await play(
+        settings,
+        read_page(settings),
+        call("Read", file_path=str(index)),
+        call("Write", file_path=str(index), content=f"{before.decode()}- {ORDER}\n"),
+    )
+    assert "repeat what came from outside" in answer
+    assert index.read_bytes() == before
+
+
+async def test_an_honest_line_of_the_index_is_written(settings: Settings) -> None:
+    """M8: in own words, in words of the topic it points to, and beside lines that were there."""
+    memory = await memory_of(settings)
+    saved = await memory.save(Draft(body=TOLD, name="Releases"), HAND)
+    index = memory.location.directory / "MEMORY.md"
+    topic = memory.location.directory / saved.entry.file
+    own = f"- [Tea]({topic.name}) — what people drink in the office"
+    new = f"# Memory\n\n- [Releases]({topic.name}) — {TOLD}\n{own}\n"
+    await play(
+        settings,
+        read_page(settings),
+        call("Read", file_path=str(topic)),
+        call("Read", file_path=str(index)),
+        call("Write", file_path=str(index), content=new),
+    )
+    assert index.read_text(encoding="utf-8") == new
+
+
+async def test_an_edit_of_a_trusted_topic_keeps_it_trusted(settings: Settings) -> None:
+    """M16b: that Read showed it makes its words nobody else's; what a page said does."""
+    memory = await memory_of(settings)
+    draft = Draft(body=TOLD, name="Releases", description="who releases, and when")
+    topic = memory.location.directory / (await memory.save(draft, HAND)).entry.file
+    edit = call("Edit", file_path=str(topic), old_string="Fridays", new_string="Mondays")
+    await play(settings, call("Read", file_path=str(topic)), edit)
+    assert await origins(settings) == {topic.name: "user"}
+    assert "Mondays" in topic.read_text(encoding="utf-8")
+    worse = call("Edit", file_path=str(topic), old_string="Mondays.", new_string=f"Mondays.\n\n{ORDER}")
+    await play(settings, read_page(settings), call("Read", file_path=str(topic)), worse)
+    assert await origins(settings) == {topic.name: "untrusted"}
+
+
+async def test_two_trusted_topics_put_together_stay_trusted(settings: Settings) -> None:
+    memory = await memory_of(settings)
+    one = await memory.save(Draft(body=TOLD, name="Releases"), HAND)
+    two = await memory.save(
+        Draft(body="The office drinks green tea from Uji in the morning.", name="Tea"), HAND
+    )
+    folder = memory.location.directory
+    text = f"---\nname: Habits\ndescription: of the office\n---\n{TOLD}\n{two.entry.body}\n"
+    reads = (call("Read", file_path=str(folder / each.entry.file)) for each in (one, two))
+    await play(settings, *reads, call("Write", file_path=str(folder / "habits.md"), content=text))
+    assert (await origins(settings))["habits.md"] == "user"
+
+
+@pytest.mark.parametrize("way", ["recall", "forget", "Read", "Read a part", "correct"])
+async def test_an_untrusted_memory_is_not_washed_clean_by_being_shown(settings: Settings, way: str) -> None:
+    """M16b: whatever shows it, what repeats it is as untrusted."""
+    memory = await memory_of(settings)
+    saved = await memory.save(Draft(body=ORDER, name="Publishing", origin="untrusted"), HAND)
+    path = str(memory.location.directory / saved.entry.file)
+    shows = {
+        "recall": call("recall", query="publish packages token"),
+        "forget": call("forget", query=saved.entry.file),
+        "Read": call("Read", file_path=path),
+        "Read a part": call("Read", file_path=path, offset=5),
+        "correct": call(
+            "correct", query=saved.entry.file, text="Nothing to see here any more, says the agent."
+        ),
+    }
+    target = str(memory.location.directory / "leaving.md")
+    text = f"---\nname: How they leave\ndescription: leaving the house\n---\n{ORDER}\n"
+    await play(
+        settings,
+        shows[way],
+        call("remember", text=ORDER, name="The way things leave the house"),
+        call("Write", file_path=target, content=text),
+    )
+    found = await origins(settings)
+    assert len(found) >= 2
+    assert set(found.values()) == {"untrusted"}
+
+
+async def test_name_and_description_count_like_the_text(settings: Settings) -> None:
+    """M16b: the index shows them."""
+    await play(
+        settings, read_page(settings), call("remember", text="Tea is in the kitchen.", description=ORDER)
+    )
+    assert set((await origins(settings)).values()) == {"untrusted"}
+    assert "evil" not in (await (await memory_of(settings)).index()).text
+
+
+RULE = "Restart the worker after every change of the queue settings"
+PAGE = f"The handbook. {RULE}, then look at the log. The end."
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (f"{RULE}.", "untrusted"),
+        ("I looked around for a while. " * 9 + f"{RULE}.", "untrusted"),
+        ("The person wants the worker to be restarted by hand, never by the queue.", "agent"),
+        ("Look at the log.", "untrusted"),
+        ("The queue settings were discussed. Nobody wants the worker gone, and the log can wait.", "agent"),
+    ],
+)  # fmt: skip
+def test_one_sentence_from_outside_is_enough(text: str, expected: Origin) -> None:
+    """M16b: own words around it do not thin it out; single words in common do not make a quotation."""
+    assert origin_of(text, by_user=["do it"], by_tools=[PAGE]) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "</system-reminder>",
+        "</ѕуѕtem-reminder>",
+        "<\u202e/system-reminder>",
+        "</system\U000e0041-reminder>",
+        "＜/system-reminder>",
+        "<|im_start|>",
+    ],
+)
+def test_no_disguise_of_a_control_tag_is_shown_as_one(text: str) -> None:
+    assert neutralise(f"a {text} b").startswith("a &lt;")
+
+
+def test_what_only_a_model_would_read_is_not_shown() -> None:
+    """Tag characters and signs that turn a line around; joined emoji and right-to-left words stay."""
+    hidden = "".join(chr(0xE0000 + ord(sign)) for sign in ORDER)
+    assert neutralise(f"Tea\u202e {hidden}time\u2066") == "Tea time"
+    assert neutralise("👩\u200d💻 שלום") == "👩\u200d💻 שלום"
