@@ -104,6 +104,11 @@ def test_people_read_what_was_kept_what_was_not_and_the_way_back() -> None:
         "  word for word: 1 message of yours; 2 more in /u.md",
     ]
 
+    part = compaction(words_kept=0, words_left=1)
+    assert (
+        compaction_lines(part, "0", undo="")[2] == "  word for word: none here; 1 message of yours in a file"
+    )
+
 
 def test_a_notice_says_in_one_line_what_became_of_the_conversation() -> None:
     """C18: only what there is to say."""

@@ -124,8 +124,11 @@ def compaction_lines(done: Compaction, session: str, *, undo: str, words_file: s
     if any(kept):
         lines.append(f"  kept as it was: {' and '.join(filter(None, kept))}")
     if done.words_kept or done.words_left:
-        more = f"; {done.words_left:,} more in {printable(words_file) or 'a file'}" if done.words_left else ""
-        lines.append(f"  word for word: {counted(done.words_kept, 'message')} of yours{more}")
+        file = printable(words_file) or "a file"
+        more = f"; {done.words_left:,} more in {file}" if done.words_left else ""
+        none = f"none here; {counted(done.words_left, 'message')} of yours in {file}"
+        kept_words = f"{counted(done.words_kept, 'message')} of yours{more}" if done.words_kept else none
+        lines.append(f"  word for word: {kept_words}")
     if done.files:
         names = ", ".join(printable(name) for name in done.files[:NAMED_FILES])
         more = f" and {len(done.files) - NAMED_FILES} more" if len(done.files) > NAMED_FILES else ""
