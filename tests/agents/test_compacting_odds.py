@@ -255,3 +255,15 @@ async def test_no_summary_is_made_ahead_where_commands_say_what_it_should_dwell_
             await settled()
         assert [one.focus for one in asked] == ["the parser"] * (n + 1)
     assert len(begun) <= 1
+
+
+async def test_nobody_hears_of_a_compaction_that_was_not_recorded() -> None:
+    """C18, C26: where even that leaves too much, files read stay read and PostCompact is not told."""
+    session, heard = session_of(), list[object]()
+    compacting(session, Crew(after=heard.append))
+    await fill(session, 8)
+    await session.add_user("word " * 40_000)
+    with pytest.raises(ContextOverflow):
+        await session.prepare()
+    assert not any(isinstance(one, Compacted) for one in session.view.records)
+    assert heard == []

@@ -184,3 +184,12 @@ async def test_what_could_not_be_written_down_is_the_next_time(tmp_path: Path) -
     (tmp_path / FILE).rmdir()
     await spending.settle()
     assert spent(tmp_path)["tokens"] == 1_000_000
+
+
+def test_a_person_s_own_commands_cost_nothing_and_are_never_stopped() -> None:
+    """F5, C18: PostCompact is told of a compaction whatever was spent."""
+    talk = session()
+    spending = Spending(talk, SpendSettings(session_tokens=1))
+    talk.pay(MILLION)
+    assert spending.allows("compact") is not None
+    assert spending.allows("hooks") is None
