@@ -158,8 +158,11 @@ def _is_merged(copy: Copy, one: Sheet, other: Sheet, linked: Mapping[str, Collec
     kept, gone = _kept_and_gone(copy, one, other)
     data = _joined(kept, gone)
     is_changed = data != kept.topic.document.data
-    if not copy.is_free(gone.file) or (is_changed and not copy.is_free(kept.file)):
-        if gone.file in copy.theirs and gone.file not in copy.pinned and kept.file not in copy.pinned:
+    if not copy.is_free(gone.file) or not (
+        copy.is_free(kept.file) or _is_only_pinned(copy, kept, is_changed)
+    ):
+        # Who wrote one of the two, or took a merge back, may have meant to have both.
+        if not is_changed and gone.file not in copy.pinned:
             copy.propose(gone.file, None, f"says the same as {kept.file}")
         return False
     names = (_name(gone), _plain(gone.topic.entry.title))
@@ -175,6 +178,11 @@ def _is_merged(copy: Copy, one: Sheet, other: Sheet, linked: Mapping[str, Collec
         copy.write(file, _relinked(copy.topic(file), gone, kept), f"links to {kept.file}", group=group)
     copy.remove(gone.file, f"merged into {kept.file}", into=kept.file, group=group)
     return True
+
+
+def _is_only_pinned(copy: Copy, kept: Sheet, is_changed: bool) -> bool:
+    """Whether a memory may stand for another as it is: what is pinned keeps every byte."""
+    return not is_changed and kept.file not in copy.theirs
 
 
 def _is_alike(one: Topic, other: Topic) -> bool:

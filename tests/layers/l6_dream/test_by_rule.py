@@ -1,0 +1,325 @@
+"""A dream without a model: what needs no judgement is put in order, and nothing is lost by it."""
+
+from __future__ import annotations
+
+import tarfile
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nacre.layers.l6_dream.by_rule import Rules, by_rule
+from nacre.layers.l6_dream.by_rule_merge import contradicts, sentences
+from nacre.layers.l6_dream.check import Terms, problems
+from nacre.layers.l6_dream.copy import Copy
+from nacre.memory.folder import is_ours
+from nacre.memory.pointers import Index
+from nacre.memory.recall.base import Drift, Reference
+from nacre.memory.when import resolved
+from tests.layers.l6_dream.made import DEPLOYS, FILES, NOW, OTHERS, topic
+
+DATA = Path(__file__).parents[4] / "shared" / "data" / "claude_memory"
+RULES = Rules(now=NOW, resolve=resolved)
+
+
+def dreamt(files: Mapping[str, bytes], rules: Rules = RULES, **given: object) -> Copy:
+    copy = Copy(files, **given)  # type: ignore[arg-type]
+    by_rule(copy, rules)
+    assert problems(copy, Terms(root=Path("/nowhere"), today=NOW.date())) == []
+    return copy
+
+
+def pointers(copy: Copy) -> list[str]:
+    return [line.file for line in Index.parse(copy.now["MEMORY.md"]).pointers]
+
+
+def test_a_memory_that_is_there_twice_becomes_one_and_the_index_lists_what_there_is() -> None:
+    """D8."""
+    copy = dreamt(FILES)
+    assert copy.now.keys() == FILES.keys() - {"deploys_again.md"}
+    assert pointers(copy) == ["deploys.md", *OTHERS]
+    told = {step.file: (step.action, step.reason) for step in copy.told()}
+    assert told == {
+        "MEMORY.md": ("changed", "put the index in order"),
+        "deploys_again.md": ("removed", "merged into deploys.md"),
+    }
+
+
+def test_what_only_the_other_one_says_is_kept() -> None:
+    more = topic(
+        "Deploys",
+        "Deploys go out on Tuesdays through the pipeline after two approvals from the platform group.\n\n"
+        "Ask Ines in the ops channel before the first one.",
+    )
+    copy = dreamt({**FILES, "deploys_again.md": more})
+    assert "deploys.md" not in copy.now
+    assert b"Ask Ines" in copy.now["deploys_again.md"]
+
+
+def test_nearly_the_same_words_are_one_memory_and_its_other_name_is_not_lost() -> None:
+    one = topic(
+        "Release train",
+        "Every release leaves on the second Thursday after the quality team signed the list in the wiki.",
+        modified="2026-03-01T00:00:00Z",
+    )
+    other = topic(
+        "Release schedule",
+        "Every release leaves on the second Thursday after the quality team has signed the list in the wiki.",
+        modified="2026-03-05T00:00:00Z",
+    )
+    copy = dreamt({**OTHERS, "train.md": one, "schedule.md": other})
+    assert "train.md" not in copy.now
+    assert b"Also known as: Release train" in copy.now["schedule.md"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Keep the timeout of the gateway at {} seconds for all calls.", ("30", "60")),
+        ("{} squash commits before merging a branch to main.", ("Always", "Never")),
+        ("The reviewer for the billing service code is {} these days.", ("Alice", "Bob")),
+        ("Run `make {}` before every push to the shared branch.", ("check", "test")),
+        ("发布之前{}等两个人批准合并请求", ("要", "不要")),
+    ],
+)
+def test_what_may_contradict_is_left_to_somebody_who_can_tell(text: str, words: tuple[str, str]) -> None:
+    one, other = (text.format(word) for word in words)
+    assert contradicts(one, other)
+    files = {**OTHERS, "a.md": topic("The rule", one), "b.md": topic("The rule", other)}
+    copy = dreamt(files)
+    assert {"a.md", "b.md"} <= copy.now.keys()
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{"pinned": "true"}, {"origin": "untrusted"}, {"local-only": "true"}, {"type": "feedback"}],
+    ids=str,
+)
+def test_memories_that_differ_in_more_than_words_are_not_merged(more: dict[str, str]) -> None:
+    """M16b, M27: nobody gains trust or is shown to more people by a merge; what is pinned stays."""
+    kind = more.pop("type", "project")
+    text = "Deploys go out on Tuesdays through the pipeline after two approvals from the platform group."
+    files = {**FILES, "deploys.md": topic("Deploys", text, kind=kind, **more)}
+    if "pinned" in more:
+        assert "deploys_again.md" not in dreamt(files).now, "the pinned one stays, and stays as it is"
+        files = {**files, "deploys_again.md": topic("Deploys", text, pinned="true")}
+    copy = dreamt(files)
+    assert {"deploys.md", "deploys_again.md"} <= copy.now.keys()
+    assert copy.now["deploys.md"] == files["deploys.md"]
+
+
+def test_what_the_person_wrote_is_only_proposed_to() -> None:
+    """D6."""
+    files = {**FILES, "mine.md": topic("Mine", "We chose the blue one yesterday.")}
+    copy = dreamt(files, theirs={"mine.md"})
+    assert copy.now["mine.md"] == files["mine.md"]
+    (proposal,) = copy.proposals
+    assert proposal.file == "mine.md" and b"2026-03-01" in (proposal.after or b"")
+
+
+def test_two_proposals_to_one_file_do_not_undo_each_other() -> None:
+    text = topic("Freeze", "The freeze ends on 2026-03-05. We agreed on it yesterday.")
+    copy = dreamt({**OTHERS, "freeze.md": text}, theirs={"freeze.md"})
+    (proposal,) = copy.proposals
+    assert proposal.after is not None
+    assert b"expired:" in proposal.after and b"2026-03-01" in proposal.after
+
+
+def test_a_memory_of_the_persons_is_not_merged_away() -> None:
+    copy = dreamt(FILES, theirs={"deploys.md", "deploys_again.md"})
+    assert {"deploys.md", "deploys_again.md"} <= copy.now.keys()
+    (proposal,) = copy.proposals
+    assert proposal.after is None and proposal.reason.startswith("says the same as deploys")
+
+
+def test_relative_dates_are_written_out_by_the_files_own_date() -> None:
+    """D8: the date of the file, not that of the dream."""
+    files = {**OTHERS, "choice.md": topic("Choice", "We chose Postgres yesterday.")}
+    assert b"2026-03-01" in dreamt(files).now["choice.md"]
+    bare = {**OTHERS, "choice.md": b"---\nname: Choice\ntype: user\n---\n\nWe chose Postgres yesterday.\n"}
+    at = {"choice.md": datetime(2026, 5, 2, 12, tzinfo=UTC)}
+    assert b"2026-05-01" in dreamt(bare, written=at).now["choice.md"]
+    assert dreamt(bare).now["choice.md"] == bare["choice.md"], "a file without a date is left alone"
+
+
+def test_a_project_memory_whose_date_has_passed_is_marked_and_kept() -> None:
+    """D8: marked, not deleted; what lies ahead is not over."""
+    files = {
+        **OTHERS,
+        "over.md": topic("Freeze", "Merges are frozen until 2026-03-05 for the mobile release."),
+        "ahead.md": topic("Launch", "The launch is due by 2027-01-10; planning began before 2026-02-01."),
+        "tastes.md": topic("Tastes", "Liked tea before 2026-01-01.", kind="user"),
+        "plain.md": topic("Incident", "The incident of 2026-02-02 was a full disk."),
+        "named.md": topic("Offer", "An offer of the vendor.", kind="reference", expires="2026-04-01"),
+    }
+    copy = dreamt(files)
+    marked = {file for file in copy.now if b"expired:" in copy.now[file]}
+    assert marked == {"over.md", "named.md"}
+    again = Copy(copy.now)
+    by_rule(again, RULES)
+    assert not again.changed, "a second dream has nothing to do"
+    later = {**copy.now, "over.md": copy.now["over.md"].replace(b"until 2026-03-05", b"until 2027-03-05")}
+    assert b"expired:" not in dreamt(later).now["over.md"]
+
+
+def test_a_memory_of_which_nothing_is_left_in_the_project_says_so() -> None:
+    """D8, R12."""
+    texts = {"Look into src/gone.py first.": False, "Begin with src/there.py.": True}
+    files = {**OTHERS, **{f"m{n}.md": topic(f"Hint {n}", text) for n, text in enumerate(texts)}}
+
+    def check(bodies: object) -> list[Drift]:
+        def one(text: str) -> Drift:
+            found = [exists for said, exists in texts.items() if said in text]
+            return Drift(references=tuple(Reference(kind="path", text="src/x.py", exists=x) for x in found))
+
+        return [one(str(body)) for body in bodies]  # type: ignore[attr-defined]
+
+    copy = dreamt(files, replace(RULES, check=check))
+    assert b"drift: " in copy.now["m0.md"]
+    assert copy.now["m1.md"] == files["m1.md"]
+    texts["Look into src/gone.py first."] = True
+    back = copy.now
+    assert b"drift:" not in dreamt(back, replace(RULES, check=check)).now["m0.md"]
+
+
+def test_days_logs_are_pointed_to_from_the_topic_they_are_about_and_stay_as_they_are() -> None:
+    """D8, D9: pointers only; what a tool said is pointed to by nobody."""
+    log = b"- 10:00 the platform group wants three approvals for deploys from now on\n- 11:00 lunch\n"
+    tool = b"- 10:00 the pipeline of the platform group leaks approvals for deploys [untrusted]\n"
+    files = {**FILES, "logs/2026/11/2026-11-03.md": log, "logs/2026/11/2026-11-04.md": tool}
+    copy = dreamt(files)
+    assert b"See also: [2026-11-03](logs/2026/11/2026-11-03.md)" in copy.now["deploys.md"]
+    assert b"2026-11-04" not in copy.now["deploys.md"]
+    assert copy.now["logs/2026/11/2026-11-03.md"] == log
+    assert not dreamt(copy.now).changed
+
+
+def test_in_daily_mode_the_index_points_to_the_newest_logs() -> None:
+    """D9, M17: only the dream writes it."""
+    logs = {f"logs/2026/10/2026-10-{day:02}.md": b"- 10:00 nothing of note\n" for day in range(1, 21)}
+    copy = dreamt({**OTHERS, **logs}, replace(RULES, is_daily=True))
+    listed = [file for file in pointers(copy) if file.startswith("logs/")]
+    assert listed == [f"logs/2026/10/2026-10-{day:02}.md" for day in range(20, 6, -1)]
+    assert not dreamt(copy.now, replace(RULES, is_daily=True)).changed
+
+
+def test_the_index_keeps_to_its_budget_and_no_detail_of_a_hook_is_lost() -> None:
+    """D3, M8, M9."""
+    many = {
+        f"m{n:03}.md": topic(
+            f"Matter {n}", f"Matter number {n} concerns w{n}x and nothing else.", kind="user"
+        )
+        for n in range(260)
+    }
+    long = "the quick hint about zebras " + "and more zebras " * 20
+    index = "# Memory\n\n" + "".join(f"- [Matter {n}](m{n:03}.md) — hint\n" for n in range(260))
+    index = index.replace("(m007.md) — hint", f"(m007.md) — {long}")
+    copy = dreamt({**many, "MEMORY.md": index.encode()})
+    assert len(copy.now["MEMORY.md"].splitlines()) <= 200
+    assert b"zebras" in copy.now["m007.md"]
+    assert copy.now.keys() == {*many, "MEMORY.md"}, "what is not listed is still there"
+
+
+def test_the_pinned_and_the_most_useful_stand_first() -> None:
+    files = {**OTHERS, "topic_5.md": OTHERS["topic_5.md"].replace(b"---\n\n", b"pinned: true\n---\n\n")}
+    listed = pointers(dreamt(files, replace(RULES, useful={"topic_3.md": 5.0})))
+    assert listed[:2] == ["topic_5.md", "topic_3.md"]
+
+
+def test_untrusted_and_local_memories_lose_their_line_in_the_index() -> None:
+    """M8, M16b, M27."""
+    index = b"# Memory\n\n- [A](a.md) - x\n- [B](b.md) - y\n"
+    files = {
+        **OTHERS,
+        "MEMORY.md": index,
+        "a.md": topic("A", "Said by a web page about gardens.", origin="untrusted"),
+        "b.md": topic("B", "Known only on this machine of yours.", **{"local-only": "true"}),
+    }
+    assert not {"a.md", "b.md"} & set(pointers(dreamt(files)))
+
+
+def test_a_dream_merges_at_most_a_fifth_unless_it_may_do_more() -> None:
+    """D7: the rest has its turn the next day."""
+    twins = {f"twin_{n}.md": DEPLOYS for n in range(10)}
+    left = sum(file.startswith("twin") for file in dreamt(twins).now)
+    assert left == 8
+    copy = Copy(twins)
+    by_rule(copy, replace(RULES, is_unbraked=True))
+    assert sum(file.startswith("twin") for file in copy.now) == 1
+
+
+def test_links_to_what_was_merged_lead_to_what_it_was_merged_into() -> None:
+    linking = topic("Ops", "See [[deploys_again]] and [[Hobby chess]] for the rest.")
+    copy = dreamt({**FILES, "ops.md": linking})
+    assert b"[[deploys]]" in copy.now["ops.md"] and b"[[Hobby chess]]" in copy.now["ops.md"]
+    kept = dreamt({**FILES, "ops.md": linking}, theirs={"ops.md"})
+    assert "deploys_again.md" in kept.now, "a link in the person's own words is not broken"
+
+
+def test_files_that_are_no_text_stay_byte_for_byte() -> None:
+    odd = {"odd.md": b"---\nname: \xff\xfe\n---\nyesterday \xff\n", "empty.md": b"", "bare.md": b"no head\n"}
+    copy = dreamt({**FILES, **odd})
+    assert {file: copy.now[file] for file in odd} == odd
+
+
+WORDS = st.sampled_from("alpha beta gamma delta epsilon deploys on Tuesday never 3 `make` the a of".split())
+BODIES = st.lists(st.lists(WORDS, min_size=1, max_size=12).map(" ".join), min_size=1, max_size=4)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.tuples(BODIES, st.booleans(), st.booleans()), min_size=1, max_size=8))
+def test_whatever_is_there_no_sentence_is_lost_and_a_second_dream_has_nothing_to_do(
+    made: list[tuple[list[str], bool, bool]],
+) -> None:
+    """D6, D8: pinned files and the person's keep every byte."""
+    files = {
+        f"m{n}.md": topic(f"M {n}", ".\n".join(body), **({"pinned": "true"} if pinned else {}))
+        for n, (body, pinned, _) in enumerate(made)
+    }
+    theirs = {f"m{n}.md" for n, (_, _, is_theirs) in enumerate(made) if is_theirs}
+    copy = Copy(files, theirs=theirs)
+    by_rule(copy, replace(RULES, is_unbraked=True))
+    for n, (_, pinned, is_theirs) in enumerate(made):
+        if pinned or is_theirs:
+            assert copy.now[f"m{n}.md"] == files[f"m{n}.md"]
+    before = {sentence for file in files for sentence in sentences(Copy(files).topic(file).entry.body)}
+    after = [set(sentence.split()) for one in copy.topics() for sentence in sentences(one.entry.body)]
+    for sentence in before:
+        # Of two that differ in no word that counts, one may stand for both.
+        assert any(len(set(sentence.split()) & other) >= 0.8 * len(set(sentence.split())) for other in after)
+    again = Copy(copy.now, theirs=theirs)
+    by_rule(again, replace(RULES, is_unbraked=True))
+    assert again.changed == {}
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason="the recorded memory folders are not here")
+def test_real_folders_are_put_in_order_without_losing_anything() -> None:
+    """D8 on folders that people's agents wrote."""
+    seen = 0
+    for archive in sorted(DATA.glob("*.tar.gz")):
+        files = _memories(archive)
+        if not files:
+            continue
+        seen += 1
+        at = dict.fromkeys(files, datetime(2026, 6, 1, tzinfo=UTC))
+        copy = dreamt(files, written=at)
+        said = "\n".join(one.text for one in copy.topics()).casefold()
+        for file in files.keys() - copy.now.keys():
+            assert all(one in said for one in sentences(Copy(files).topic(file).entry.body))
+        assert not dreamt(copy.now, written=at).changed
+    assert seen
+
+
+def _memories(archive: Path) -> dict[str, bytes]:
+    found: dict[str, bytes] = {}
+    with tarfile.open(archive) as packed:
+        for member in packed:
+            _, folder, file = member.name.partition("memory/")
+            source = packed.extractfile(member) if member.isfile() and folder and is_ours(file) else None
+            if source is not None:
+                found[file] = source.read()
+    return found

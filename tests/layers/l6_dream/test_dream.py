@@ -1,0 +1,359 @@
+"""One dream from the lock to the commit: taken over whole or not at all, and never over somebody's edits."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import time
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nacre.layers.l6_dream import dream as dreams
+from nacre.layers.l6_dream.by_rule import Rules
+from nacre.layers.l6_dream.check import Terms, problems
+from nacre.layers.l6_dream.copy import Copy
+from nacre.layers.l6_dream.dream import Night, Wish, dream, recover
+from nacre.layers.l6_dream.lock import FILE, Lock
+from nacre.layers.l6_dream.policy import DREAM
+from nacre.layers.l6_dream.state import Board
+from nacre.memory.directory import Memory
+from nacre.memory.entry import Change, Draft
+from nacre.memory.review import waiting
+from nacre.memory.undo import undo
+from nacre.store.history import History
+from tests.layers.l6_dream.made import DEPLOYS, FILES, NOW, OTHERS, held, laid, night, topic
+
+BY_USER = Change(author="user", reason="by hand")
+TERMS = Terms(root=Path("/nowhere"), today=NOW.date())
+
+
+def authors(location: Any) -> list[str]:
+    return [commit.author for commit in History(location.history).log(50)]
+
+
+async def test_a_dream_is_one_commit_that_says_why_and_can_be_taken_back_to_the_byte(tmp_path: Path) -> None:
+    """D6."""
+    location = laid(tmp_path)
+    done = await dream(night(location, sessions=("s-1",)))
+    assert (done.state.status, done.state.phase, done.state.sessions) == ("completed", "updating", ("s-1",))
+    assert held(location).keys() == FILES.keys() - {"deploys_again.md"}
+    newest = History(location.history).log(1)[0]
+    assert (newest.id, newest.author) == (done.state.commit, "dream")
+    assert "deploys_again.md: removed: merged into deploys.md" in newest.reason
+    assert list(done.state.changes) == [
+        {"file": "MEMORY.md", "action": "changed", "reason": "put the index in order"},
+        {"file": "deploys_again.md", "action": "removed", "reason": "merged into deploys.md"},
+    ]
+    await undo(location, done.state.commit, change=BY_USER)
+    assert held(location) == dict(FILES)
+
+
+async def test_nothing_to_do_is_a_dream_without_a_commit(tmp_path: Path) -> None:
+    location = laid(tmp_path)
+    await dream(night(location))
+    done = await dream(night(location))
+    assert (done.state.status, done.state.commit, done.state.changes) == ("completed", "", ())
+
+
+async def test_a_dry_run_leaves_no_trace(tmp_path: Path) -> None:
+    location = laid(tmp_path)
+    done = await dream(night(location), Wish(is_dry=True))
+    assert done.copy is not None and "deploys_again.md" in done.copy.changed
+    assert held(location) == dict(FILES)
+    assert not location.history.exists() and not location.cache.exists()
+    assert not (location.directory / FILE).exists()
+
+
+async def test_a_file_the_person_edited_last_waits_for_their_word(tmp_path: Path) -> None:
+    """D6: the directory as it was found is nobody's; what was edited since is the person's."""
+    location = laid(tmp_path, {**FILES, "mine.md": topic("Mine", "We chose the blue one yesterday.")})
+    memory = await Memory.at(location, tmp_path)
+    await memory.save(Draft(body="Something else altogether: the printer is on floor two."), BY_USER)
+    path = location.directory / "mine.md"
+    path.write_bytes(path.read_bytes().replace(b"blue", b"green"))
+    before = held(location)
+    done = await dream(night(location))
+    assert done.state.status == "completed"
+    assert held(location)["mine.md"] == before["mine.md"]
+    (proposal,) = waiting(location)
+    assert (proposal.file, proposal.author) == ("mine.md", "dream")
+    assert b"2026-03-01" in (proposal.after or b"")
+
+
+async def test_what_an_agent_wrote_is_put_in_order_and_what_was_undone_is_not_done_again(
+    tmp_path: Path,
+) -> None:
+    location = laid(tmp_path)
+    done = await dream(night(location))
+    await undo(location, done.state.commit, change=BY_USER)
+    again = await dream(night(location))
+    assert {"deploys.md", "deploys_again.md"} <= held(location).keys()
+    (proposed,) = again.state.proposed
+    assert str(proposed["reason"]).startswith("says the same as deploys")
+
+
+class Meanwhile:
+    """Somebody edits while a dream is under way: right before it takes over what it did."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, edit: Any) -> None:
+        """Patched because the moment between check and commit cannot be reached from outside."""
+        real = dreams.apply
+
+        async def apply(*args: Any, **kwargs: Any) -> str:
+            edit()
+            return await real(*args, **kwargs)
+
+        monkeypatch.setattr(dreams, "apply", apply)
+
+
+async def test_edits_beside_a_dream_are_merged_file_by_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """D6: a new memory and its line in the index come through."""
+    location = laid(tmp_path)
+
+    def edit() -> None:
+        (location.directory / "new.md").write_bytes(topic("New", "A new one about lighthouses."))
+        index = location.directory / "MEMORY.md"
+        index.write_bytes(index.read_bytes().replace(b"# Memory\n", b"# Memory\n\nWritten by hand.\n", 1))
+
+    Meanwhile(monkeypatch, edit)
+    done = await dream(night(location))
+    assert done.state.status == "completed"
+    files = held(location)
+    assert "new.md" in files and b"Written by hand." in files["MEMORY.md"]
+    assert b"gone.md" not in files["MEMORY.md"]
+    assert authors(location)[:2] == ["dream", "user"]
+
+
+@pytest.mark.parametrize("what", ["changed the one that was to go", "changed the one to stay", "removed it"])
+async def test_a_dream_that_meets_an_edit_is_put_off_and_overwrites_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """D6: also where what a merged memory said would no longer stand anywhere."""
+    location = laid(tmp_path)
+    name = "deploys_again.md" if what.endswith("to go") else "deploys.md"
+    path = location.directory / name
+
+    def edit() -> None:
+        if what == "removed it":
+            path.unlink()
+        else:
+            path.write_bytes(topic("Deploys", "Deploys go out on Mondays."))
+
+    Meanwhile(monkeypatch, edit)
+    done = await dream(night(location))
+    assert done.state.status == "put off"
+    assert "deploys_again.md" in held(location)
+    assert "dream" not in authors(location)
+    assert not (location.directory / FILE).exists(), "the next session tries again"
+    assert done.state.failures == 0
+
+
+async def test_a_memory_that_was_forgotten_meanwhile_loses_the_line_the_dream_gave_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    location = laid(tmp_path)
+    Meanwhile(monkeypatch, (location.directory / "topic_3.md").unlink)
+    done = await dream(night(location))
+    assert done.state.status == "completed"
+    assert b"topic_3.md" not in held(location)["MEMORY.md"]
+
+
+async def test_one_who_lost_the_lock_takes_nothing_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """D2: a process that slept comes back to a lock that is another's."""
+    location = laid(tmp_path)
+    Meanwhile(monkeypatch, lambda: (location.directory / FILE).write_text("1\nelsewhere\n\n-\nheld\n"))
+    done = await dream(night(location))
+    assert done.state.status == "put off"
+    assert held(location) == dict(FILES)
+    assert (location.directory / FILE).read_text().startswith("1\n"), "it is not ours to give back"
+
+
+async def test_while_another_dreams_nobody_else_does(tmp_path: Path) -> None:
+    location = laid(tmp_path)
+    lock = Lock(location.directory, location.cache)
+    other = lock.acquire()
+    done = await dream(night(location))
+    assert done.state.status == "skipped" and "right now" in done.state.error
+    assert other is not None
+    other.give_back()
+    assert (await dream(night(location))).state.status == "completed"
+
+
+def broken(night_: Night, error: Exception) -> Night:
+    def between() -> None:
+        raise error
+
+    return replace(night_, rules=replace(night_.rules, between=between))
+
+
+async def test_a_failure_restores_the_time_and_is_counted_until_a_dream_succeeds(tmp_path: Path) -> None:
+    """D2, D7."""
+    location = laid(tmp_path)
+    board = Board(location.cache)
+    before = NOW - timedelta(days=3)
+    lock = location.directory / FILE
+    lock.write_text("1\n")
+    os.utime(lock, (before.timestamp(), before.timestamp()))
+    for count in (1, 2, 3):
+        done = await dream(broken(night(location), OSError("no")))
+        assert (done.state.status, board.read().failures) == ("failed", count)
+        assert done.state.error == "OSError: no"
+    assert board.read().last_failure == datetime.now(UTC).astimezone().date()
+    assert lock.stat().st_mtime == before.timestamp()
+    assert held(location) == dict(FILES)
+    assert (await dream(night(location))).state.failures == 0
+
+
+async def test_a_dream_that_takes_too_long_is_ended_and_changes_nothing(tmp_path: Path) -> None:
+    """D7."""
+    location = laid(tmp_path)
+    slow = replace(night(location), settings=replace(DREAM, max_seconds=0.05))
+    slow = replace(slow, rules=replace(slow.rules, between=lambda: time.sleep(0.4)))
+    done = await dream(slow)
+    assert done.state.status == "failed" and "took longer" in done.state.error
+    assert held(location) == dict(FILES)
+
+
+async def test_a_dream_can_be_killed_from_outside(tmp_path: Path) -> None:
+    """D5: by a file that any process can write."""
+    location = laid(tmp_path)
+    board = Board(location.cache)
+    slow = replace(night(location), rules=Rules(now=NOW, between=lambda: time.sleep(0.3)))
+    task = asyncio.create_task(dream(slow))
+    while board.read().status != "running":
+        await asyncio.sleep(0.01)
+    board.ask_to_stop(board.read().run)
+    done = await task
+    assert (done.state.status, board.read().status) == ("killed", "killed")
+    assert held(location) == dict(FILES) and not (location.directory / FILE).exists()
+    assert board.read().failures == 0, "being stopped says nothing about the next"
+
+
+async def test_a_session_that_ends_takes_its_dream_with_it(tmp_path: Path) -> None:
+    location = laid(tmp_path)
+    slow = replace(night(location), rules=Rules(now=NOW, between=lambda: time.sleep(0.3)))
+    task = asyncio.create_task(dream(slow))
+    while Board(location.cache).read().status != "running":
+        await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert Board(location.cache).read().status == "killed"
+    assert held(location) == dict(FILES) and not (location.directory / FILE).exists()
+
+
+async def test_what_a_dead_process_left_is_settled(tmp_path: Path) -> None:
+    location = laid(tmp_path)
+    state = await dream(night(location))
+    board = Board(location.cache)
+    raw = json.loads((board.folder / "state.json").read_bytes())
+    dead = {**raw, "status": "running", "start": "another:1"}
+    (board.folder / "state.json").write_text(json.dumps(dead))
+    assert board.read().is_abandoned
+    recover(location)
+    assert (board.read().status, board.read().error) == ("failed", "its process is gone")
+    assert state.state.status == "completed"
+
+
+def lossy(files: dict[str, bytes | None], reason: str = "merged into deploys.md") -> Copy:
+    """A copy in which somebody did this."""
+    copy = Copy(FILES)
+    for file, data in files.items():
+        if data is None:
+            into = reason.rpartition(" ")[2] if reason.endswith(".md") else ""
+            copy.remove(file, reason, into=into)
+        else:
+            copy.write(file, data, "did it")
+    return copy
+
+
+FIXED = b"# Memory\n\n- [Deploys](deploys.md) - when\n"
+
+
+@pytest.mark.parametrize(
+    ("copy", "said"),
+    [
+        (lossy({"MEMORY.md": b"- [X](nowhere.md) - x\n"}), "points to nowhere.md"),
+        (lossy({"MEMORY.md": b"- [Deploys](deploys.md) - x\n" * 300}), "over its budget"),
+        (lossy({"MEMORY.md": FIXED, "topic_1.md": None}, "tidied up"), "without a recorded reason"),
+        (lossy({"MEMORY.md": FIXED, "topic_1.md": None}, "expired"), "no date it names has passed"),
+        (lossy({"MEMORY.md": FIXED, "topic_1.md": None}, "merged into none.md"), "which is not there"),
+        (lossy({"MEMORY.md": FIXED, "topic_1.md": b" \n"}), "emptied"),
+        (lossy({"MEMORY.md": FIXED, **{f"topic_{n}.md": None for n in range(3)}}), "more than 20%"),
+        (lossy({"MEMORY.md": FIXED, "topic_1.md": None}), "no longer found by"),
+        (lossy({"MEMORY.md": FIXED, "topic_1.md": topic("T", "Nothing.")}), "no longer found by"),
+        (lossy({"MEMORY.md": FIXED, "logs/2026/01/2026-01-01.md": b"x"}), "is a day's log"),
+        (lossy({"MEMORY.md": FIXED, "team.md": b"x" * 5_000_000}), "larger than a memory"),
+        (lossy({"MEMORY.md": FIXED, "CLAUDE.md": b"Obey.\n"}), "reserved name"),
+        (
+            lossy({"MEMORY.md": FIXED, "k.md": topic("K", "The key is AKIA" + "Z7QX3LM4RT5VB2NW.")}),
+            "in line",
+        ),
+        (
+            lossy(
+                {
+                    "MEMORY.md": FIXED,
+                    "topic_1.md": OTHERS["topic_1.md"].replace(b"type", b"origin: agent\ntype"),
+                }
+            ),
+            "who vouches",
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_may_not_be_kept_is_named(copy: Copy, said: str) -> None:
+    """D6, D7: and then nothing of the dream is kept."""
+    assert any(said in problem for problem in problems(copy, TERMS)), problems(copy, TERMS)
+
+
+def test_what_nobody_said_is_not_kept_and_what_somebody_said_is() -> None:
+    """D6, E9: names, numbers and paths are looked up in the memories and in what people said."""
+    text = OTHERS["topic_1.md"] + b"Beat Magnus in 41 moves at src/board.py.\n"
+    copy = lossy({"MEMORY.md": FIXED, "topic_1.md": text})
+    assert any("Magnus" in one for one in problems(copy, replace(TERMS, said=())))
+    said = ("I beat Magnus in 41 moves, it is in src/board.py",)
+    assert problems(copy, replace(TERMS, said=said)) == []
+    assert problems(copy, TERMS) == [], "rules add nothing that would have to be looked up"
+
+
+def test_the_person_may_let_more_go() -> None:
+    copy = Copy({f"twin_{n}.md": DEPLOYS for n in range(5)})
+    for n in range(1, 5):
+        copy.remove(f"twin_{n}.md", "merged into twin_0.md", into="twin_0.md")
+    assert any("more than 20%" in one for one in problems(copy, TERMS))
+    assert problems(copy, replace(TERMS, is_unbraked=True)) == []
+
+
+def test_pinned_files_and_the_persons_are_never_in_a_difference_that_is_kept() -> None:
+    files = {**FILES, "pinned.md": topic("Pinned", "Stays as it is.", pinned="true")}
+    copy = Copy(files, theirs={"topic_1.md"})
+    copy.now["pinned.md"] = b"other"
+    copy.now["topic_1.md"] = b"other"
+    found = problems(copy, TERMS)
+    assert any("pinned.md is pinned" in one for one in found)
+    assert any("topic_1.md was last written by the person" in one for one in found)
+
+
+async def test_changes_can_be_picked_one_by_one(tmp_path: Path) -> None:
+    location = laid(tmp_path, {**FILES, "choice.md": topic("Choice", "We chose Postgres yesterday.")})
+    parts: list[list[str]] = []
+
+    def refuse(copy: Copy) -> frozenset[str]:
+        parts.extend(sorted(part) for part in copy.parts())
+        return frozenset({"deploys_again.md"})
+
+    done = await dream(night(location), Wish(refuse=refuse))
+    assert done.state.status == "completed"
+    assert parts == [["choice.md"], ["deploys_again.md"]]
+    files = held(location)
+    assert "deploys_again.md" in files and b"2026-03-01" in files["choice.md"]
+    assert b"deploys_again.md" in files["MEMORY.md"]
