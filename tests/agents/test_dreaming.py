@@ -1,0 +1,306 @@
+"""Layer 6 in a session: gates after each turn, a model that dreams in a copy, and what the person hears."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from nacre.agents.dreaming import Occasion, dreamer_of, night_of, touched_since
+from nacre.agents.memory_places import memory_place
+from nacre.agents.opening import UNKEPT, Ready, open_agent
+from nacre.clock import SystemClock
+from nacre.layers.l6_dream.dream import Dreamt, Wish, dream
+from nacre.layers.l6_dream.lock import FILE
+from nacre.layers.l6_dream.state import Board
+from nacre.memory.directory import Memory
+from nacre.memory.location import Location
+from nacre.memory.review import waiting
+from nacre.memory.transaction import pick_up
+from nacre.messages.events import Event, Notice
+from nacre.messages.usage import Usage
+from nacre.settings import Settings, load
+from nacre.store.history import History
+from nacre.store.slug import canonical, slug
+from nacre.testing import ScriptedProvider, call, say, together
+from tests.layers.l6_dream.made import FILES, OTHERS, held, topic
+from tests.stories.scenes import environment
+
+pytestmark = pytest.mark.moves_prefix(reason="a dream has a conversation of its own")
+MODEL = "claude-sonnet-5-5"
+OFF = {"NACRE_NOTES": "0", "NACRE_COMPACT_PREPARE": "0", "NACRE_EXTRACT": "0"}
+
+
+def settings_in(cwd: Path, **environ: str) -> Settings:
+    cwd.mkdir(exist_ok=True)
+    return load(cwd, {**environment(cwd), **OFF, **environ}, cli={"model": MODEL})
+
+
+def filled(settings: Settings, files: dict[str, bytes]) -> Location:
+    location = memory_place(settings, "project")
+    for file, data in files.items():
+        path = location.directory / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    return location
+
+
+@asynccontextmanager
+async def dreaming(
+    tmp_path: Path, provider: ScriptedProvider, files: dict[str, bytes]
+) -> AsyncIterator[tuple[Occasion, Ready]]:
+    settings = settings_in(tmp_path / "work", NACRE_DREAM="0")
+    location = filled(settings, files)
+    async with open_agent(settings, provider=provider, session=UNKEPT) as ready:
+        memory = await Memory.at(location, settings.cwd)
+        yield Occasion(settings=settings, memory=memory), ready
+
+
+async def dreamt(occasion: Occasion, ready: Ready, wish: Wish | None = None) -> Dreamt:
+    return await dream(night_of(occasion, dreamer=dreamer_of(occasion, ready.forker, ready.hands)), wish)
+
+
+def the_folder(occasion: Occasion) -> Path:
+    """Where the copy of the first dream will lie."""
+    return Path(os.path.realpath(Board(occasion.location.cache).folder)) / "work" / "run1" / "memory"
+
+
+class CountedIds(SystemClock):
+    """The real time, and ids that are known, so that a script can name the copy."""
+
+    def __init__(self) -> None:
+        self._ids = 0
+
+    def new_id(self) -> str:
+        self._ids += 1
+        return f"run{self._ids}"
+
+
+async def test_a_model_dreams_in_a_copy_and_what_it_did_becomes_one_commit(
+    tmp_path: Path, provider: ScriptedProvider
+) -> None:
+    """D3, D4, D5, D6: tools are held to the copy; reasons are recorded; what it said is kept for display."""
+    files = {**OTHERS, "deploys.md": FILES["deploys.md"]}
+    async with dreaming(tmp_path, provider, files) as (plain, ready):
+        occasion = Occasion(settings=plain.settings, memory=plain.memory, clock=CountedIds())
+        folder = the_folder(occasion)
+        provider.script(
+            together(
+                call("Read", file_path=str(folder / "topic_0.md")),
+                call("Read", file_path=str(folder / "topic_1.md")),
+            ),
+            together(
+                call(
+                    "Write",
+                    file_path=str(folder / "topic_0.md"),
+                    content=OTHERS["topic_0.md"].decode()
+                    + "\nThe person likes chess and talks about it at length.\nAlso known as: Hobby chess\n",
+                ),
+                call(
+                    "Write", file_path=str(folder / "topic_1.md"), content="REMOVED: merged into topic_0.md\n"
+                ),
+                call("Write", file_path=str(occasion.location.directory / "topic_2.md"), content="gone"),
+                call("Bash", command=f"rm {folder / 'topic_3.md'}"),
+            ),
+            say("Put two hobbies together."),
+        )
+        done = await dreamt(occasion, ready)
+        assert (done.state.status, done.state.error) == ("completed", "")
+        assert held(occasion.location).keys() == files.keys() - {"topic_1.md"} | {"MEMORY.md"}
+        assert held(occasion.location)["topic_2.md"] == OTHERS["topic_2.md"]
+        assert done.state.tools == {"Read": 2, "Write": 3, "Bash": 1}
+        assert done.state.texts == ("Put two hobbies together.",)
+        assert {"topic_0.md", "topic_1.md"} <= set(done.state.files)
+        newest = History(occasion.location.history).log(1)[0]
+        assert newest.author == "dream" and "topic_1.md: removed: merged into topic_0.md" in newest.reason
+        assert not folder.exists(), "nothing of the copy is left"
+        assert done.state.by == MODEL
+
+
+async def test_what_must_stay_is_refused_at_once_and_what_must_not_be_seen_is_not_there(
+    tmp_path: Path, provider: ScriptedProvider
+) -> None:
+    """D6, M16b, M27."""
+    files = {
+        **OTHERS,
+        "pinned.md": topic("Pinned", "Stays as it is.", pinned="true"),
+        "secret.md": topic("Secret", "Known only on this machine of yours.", **{"local-only": "true"}),
+        "web.md": topic("Web", "Said by a page about gardens.", origin="untrusted"),
+        "logs/2026/11/2026-11-01.md": b"- 10:00 nothing of note\n",
+    }
+    async with dreaming(tmp_path, provider, files) as (plain, ready):
+        occasion = Occasion(settings=plain.settings, memory=plain.memory, clock=CountedIds())
+        folder = the_folder(occasion)
+        provider.script(
+            together(
+                call("Read", file_path=str(folder / "pinned.md")),
+                call("Read", file_path=str(folder / "logs/2026/11/2026-11-01.md")),
+                call("Glob", pattern="**/*.md", path=str(folder)),
+            ),
+            together(
+                call("Write", file_path=str(folder / "pinned.md"), content="other\n"),
+                call("Write", file_path=str(folder / "logs/2026/11/2026-11-01.md"), content="other\n"),
+                call("Write", file_path=str(folder / "run.sh"), content="other\n"),
+            ),
+            say("Nothing to do."),
+        )
+        done = await dreamt(occasion, ready)
+        assert done.state.status == "completed"
+        assert {file: held(occasion.location)[file] for file in files} == files
+        sent = str([request.messages for request in provider.requests])
+        assert "secret.md" not in sent and "web.md" not in sent
+        assert "is pinned: leave it as it is" in sent
+        assert "logs are kept as they are" in sent
+        assert "is no memory file" in sent
+
+
+async def test_a_model_is_told_once_what_is_wrong_and_then_its_work_is_dropped(
+    tmp_path: Path, provider: ScriptedProvider
+) -> None:
+    """D6, E9."""
+    async with dreaming(tmp_path, provider, dict(OTHERS)) as (plain, ready):
+        occasion = Occasion(settings=plain.settings, memory=plain.memory, clock=CountedIds())
+        path = str(the_folder(occasion) / "topic_1.md")
+        invented = OTHERS["topic_1.md"].decode() + "\nBeat Magnus Carlsen in 41 moves.\n"
+        write = call("Write", file_path=path, content=invented)
+        provider.script(
+            call("Read", file_path=path), write, say("Done."),
+            say("It is fine."),
+        )  # fmt: skip
+        done = await dreamt(occasion, ready)
+        assert done.state.status == "failed" and "Magnus" in done.state.error
+        assert held(occasion.location) == dict(OTHERS)
+        assert "It cannot be taken over as it is" in str(provider.requests[3].messages)
+        assert not (occasion.location.directory / FILE).exists()
+
+
+async def test_what_the_person_wrote_is_proposed_by_a_model_too_and_nothing_is_merged_into_a_proposal(
+    tmp_path: Path, provider: ScriptedProvider
+) -> None:
+    """D6: else what a removed memory said would stand nowhere until the person says yes."""
+    async with dreaming(tmp_path, provider, dict(OTHERS)) as (plain, ready):
+        occasion = Occasion(settings=plain.settings, memory=plain.memory, clock=CountedIds())
+        await pick_up(occasion.location)
+        mine = occasion.location.directory / "topic_0.md"
+        mine.write_bytes(mine.read_bytes().replace(b"at length", b"for hours"))
+        before = held(occasion.location)
+        folder = the_folder(occasion)
+        more = before["topic_0.md"].decode() + "\nThe person likes chess.\n"
+        provider.script(
+            together(
+                call("Read", file_path=str(folder / "topic_0.md")),
+                call("Read", file_path=str(folder / "topic_1.md")),
+            ),
+            together(
+                call("Write", file_path=str(folder / "topic_0.md"), content=more),
+                call(
+                    "Write", file_path=str(folder / "topic_1.md"), content="REMOVED: merged into topic_0.md"
+                ),
+            ),
+            say("Done."),
+        )
+        done = await dreamt(occasion, ready)
+        assert (done.state.status, done.state.error) == ("completed", "")
+        after = held(occasion.location)
+        assert {file: after[file] for file in before} == before
+        assert {one.file: one.after for one in waiting(occasion.location)} == {
+            "topic_0.md": more.encode(),
+            "topic_1.md": None,
+        }
+
+
+async def test_a_dream_over_its_budget_of_tokens_ends(tmp_path: Path, provider: ScriptedProvider) -> None:
+    """D7."""
+    settings = settings_in(tmp_path / "work", NACRE_DREAM="0", NACRE_DREAM_MAX_TOKENS="1")
+    location = filled(settings, dict(OTHERS))
+    async with open_agent(settings, provider=provider, session=UNKEPT) as ready:
+        memory = await Memory.at(location, settings.cwd)
+        occasion = Occasion(settings=settings, memory=memory)
+        provider.script(together("Looking.", usage=Usage(input=100, output=100)), say("Done."))
+        done = await dreamt(occasion, ready)
+    assert done.state.status == "failed" and "budget" in done.state.error
+    assert held(location) == dict(OTHERS)
+
+
+def sessions(settings: Settings, location: Location, count: int) -> None:
+    for number in range(count):
+        path = location.directory.parent / f"session-{number}.jsonl"
+        path.write_text("{}\n", encoding="utf-8")
+
+
+async def turn(ready: Ready) -> list[Event]:
+    return [event async for event in ready.agent.run("Hello")]
+
+
+@pytest.mark.parametrize(("count", "gate"), [(4, "too few sessions"), (5, "open")])
+async def test_the_end_of_a_turn_asks_the_gates(
+    tmp_path: Path, provider: ScriptedProvider, count: int, gate: str
+) -> None:
+    """D1: five sessions beside the present one; who asks once and goes gets a dream by rule."""
+    settings = settings_in(tmp_path / "work", NACRE_DREAM="1")
+    location = filled(settings, dict(FILES))
+    sessions(settings, location, count)
+    provider.script(say("Hello."), say("Hello again."))
+    async with open_agent(settings, provider=provider) as ready:
+        await turn(ready)
+        assert ready.dreaming is not None
+        assert ready.dreaming.stopped == {gate: 1}
+        await ready.background.wait("dream")
+        heard = [event.text for event in await turn(ready) if isinstance(event, Notice)]
+    is_done = gate == "open"
+    assert ("deploys_again.md" in held(location)) is not is_done
+    told = any("memory was consolidated" in line for line in heard)
+    assert told or not is_done
+    counted = Board(location.cache).gates()
+    assert counted == ({"open": 1, "too soon": 1} if is_done else {gate: 1, "scanned lately": 1})
+
+
+async def test_a_dream_that_is_switched_off_is_not_even_asked_about(
+    tmp_path: Path, provider: ScriptedProvider
+) -> None:
+    settings = settings_in(tmp_path / "work", NACRE_DREAM="0")
+    provider.script(say("Hello."))
+    async with open_agent(settings, provider=provider) as ready:
+        await turn(ready)
+        assert ready.dreaming is None
+
+
+async def test_a_session_settles_what_a_dead_one_left_before_it_asks(
+    tmp_path: Path, provider: ScriptedProvider
+) -> None:
+    """D2: with the time of a dream that never was, none would be due for a day."""
+    settings = settings_in(tmp_path / "work", NACRE_DREAM="1")
+    location = filled(settings, dict(FILES))
+    sessions(settings, location, 5)
+    (location.directory / FILE).write_text(f"{2**22 + 1}\n{os.uname().nodename}\n\n-\nheld\n")
+    provider.script(say("Hello."))
+    async with open_agent(settings, provider=provider) as ready:
+        await turn(ready)
+        assert ready.dreaming is not None and ready.dreaming.stopped == {"open": 1}
+        await ready.background.wait("dream")
+
+
+async def test_sessions_of_every_directory_that_shares_the_memory_count(tmp_path: Path) -> None:
+    """D1: worktrees are told by the identity file; the present session and sub-agents do not count."""
+    settings = settings_in(tmp_path / "work")
+    location = filled(settings, dict(OTHERS))
+    other = tmp_path / "worktree"
+    other.mkdir()
+    await Memory.at(location, settings.cwd)
+    await Memory.at(location, other)
+    folder = settings.home / "projects" / slug(canonical(other))
+    folder.mkdir(parents=True, exist_ok=True)
+    now = datetime.now(UTC)
+    for path in (location.directory.parent / "a.jsonl", folder / "b.jsonl", folder / "agent-c.jsonl"):
+        path.write_text("{}\n", encoding="utf-8")
+    old = (now - timedelta(days=2)).timestamp()
+    (folder / "old.jsonl").write_text("{}\n", encoding="utf-8")
+    os.utime(folder / "old.jsonl", (old, old))
+    since = now - timedelta(days=1)
+    assert {one.path.stem for one in touched_since(location, settings.home, since)} == {"a", "b"}
+    assert {one.path.stem for one in touched_since(location, settings.home, since, but="a")} == {"b"}
+    assert {one.path.stem for one in touched_since(location, settings.home, None)} == {"a", "b", "old"}
