@@ -103,13 +103,13 @@ async def recalled(case: Honest) -> bool:
         return case.needle in str(last).replace(case.probe, "")
 
 
-def settings_in(folder: Path) -> Settings:
-    """A project and a home of their own; extraction and dream have cases of theirs."""
+def settings_in(folder: Path, **switches: bool) -> Settings:
+    """A project and a home of their own; no layer asks the scripted model anything beside the script."""
     project, home = folder / "project", folder / "home"
     project.mkdir()
     home.mkdir()
-    off = {"switches": {"extract": False, "dream": False}}
-    (home / "settings.json").write_text(json.dumps(off), encoding="utf-8")
+    quiet = dict.fromkeys(("compact_prepare", "dream", "extract", "notes"), False)
+    (home / "settings.json").write_text(json.dumps({"switches": quiet | switches}), encoding="utf-8")
     return load(project, {"NACRE_HOME": str(home), "HOME": str(folder)})
 
 

@@ -139,7 +139,9 @@ class _Check:
         spans = list(sentences(text, marks))
         masked = blanked(text, marks)
         for a, b in spans:
-            if (plain := unquoted(masked[a:b])) and not self._look_up(plain):
+            # A turn can stand inside a paragraph, too.
+            plain = unquoted(masked[a:b]) or (a > piece.start and turn_words(masked[a:b]))
+            if plain and not self._look_up(plain):
                 bad.append(a)
         if not bad:
             return piece
