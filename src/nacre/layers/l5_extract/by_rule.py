@@ -188,6 +188,8 @@ def _is_same(one: str, other: str) -> bool:
 
 
 def _name(text: str) -> str:
+    """Of what it is about, without its dates: a later day is no other subject."""
+    text = _DAY.sub(" ", text)
     if _is_chinese(text):
         return "".join(_HAN_NAME.findall(text))[:HAN_NAME_CHARS] or "fact"
     terms = [word.replace("'", "").replace("’", "") for word in _WORD.findall(text.lower())]
@@ -219,6 +221,7 @@ _ASKS = re.compile(r"[?？][\"'”’)」]*\s*$|吗[。.!！]*$")
 _ADDRESS = re.compile(r"https?://\S|#[a-z][\w-]+")
 _IMPERATIVE = re.compile(r"^(?:to|always|never|don['’]t|do not|use|不要|别|总是|用|要)\b", re.IGNORECASE)
 _FIRST_PERSON = re.compile(r"\b(?:i|i['’]m|my|me|we|our)\b|我", re.IGNORECASE)
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}|\d{4}年(?:\d{1,2}月)?(?:\d{1,2}日)?")
 _EMPTY_WORDS = frozenset(
     """
     a an the i i'm im ive i've am is are was were be been being my me we our us it its that this these those
