@@ -124,9 +124,9 @@ class _Run:
         try:
             held = await asyncio.to_thread(self.lock.acquire)
         except StoreError as error:
-            return self._skipped(str(error))
+            return Dreamt(state=self._failed(str(error), "failed"))
         if held is None:
-            return self._skipped(LOCKED)
+            return Dreamt(state=self._failed(LOCKED, "skipped"))
         try:
             self._clean_up()
             self._tell(self.state)
@@ -294,9 +294,6 @@ class _Run:
 
     def _failed(self, why: str, status: states.Status) -> State:
         return states.failed(self.state, why, at=self.night.clock.now(), status=status)
-
-    def _skipped(self, why: str) -> Dreamt:
-        return Dreamt(state=self._failed(why, "skipped"))
 
     def _dreamt(self) -> Dreamt:
         return Dreamt(state=self.state, copy=self.copy)
