@@ -191,7 +191,9 @@ def join_noting(
 ) -> Noting | None:
     """Keep notes of a session in its folder, if they are wanted and it has one; without a model no `fork`."""
     wanted = is_wanted(
-        switch=settings.switches.notes, compacts=settings.switches.compact, settings=settings.notes
+        switch=settings.switches.notes and not settings.memory.simple,
+        compacts=settings.switches.compact,
+        settings=settings.notes,
     )
     if folder is None or not wanted:
         return None

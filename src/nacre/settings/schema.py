@@ -119,6 +119,7 @@ _KEYS = (
     Key("compaction.tailTokens", Number(high=1_000_000)),
     Key("compaction.wordsTokens", Number(high=1_000_000)),
     Key("compaction.pastTokens", Number(high=1_000_000)),
+    Key("compaction.summarySeconds", SECONDS),
     Key("compaction.summaryTokens", Number(low=1_000, high=64_000)),
     Key("compaction.maxFiles", Number(high=100)),
     Key("compaction.fileTokens", Number(high=1_000_000)),

@@ -145,7 +145,7 @@ def test_what_stands_before_the_span_stays_byte_for_byte(
     assert [item.record_id for item in after.items[:place]] == ahead
 
 
-@pytest.mark.parametrize("room", [400, 800, 1_600])
+@pytest.mark.parametrize("room", [800, 1_600, 3_200])
 def test_what_stands_fits_its_room(room: int) -> None:
     """C21: summary, words, deeds and tail together."""
     after, shares, _ = compacted(conversation(60), room=room)
@@ -296,3 +296,11 @@ def test_what_is_restored_stands_in_the_same_record() -> None:
     texts = [one.text for one in record.summary if isinstance(one, Text)]
     assert (texts[0], texts[1], texts[3]) == ("be brief", STANDING, "file a.py")
     assert "## Task list\n\n1. [ ] a" in texts[2]
+
+
+def test_short_rules_have_room_however_tight_it_is() -> None:
+    """C20: a long last message leaves nothing over, and a person's rules are still there."""
+    view = View.of([*conversation(8), user("last", "a paste " * 400)])
+    terms = Terms(room=300, settings=CompactSettings(tail_tokens=100))
+    shares = share_out(view, RULES, Facts.of(view.records), terms)
+    assert "rule 0: never touch generated/0" in shares.words

@@ -32,8 +32,8 @@ PLACE_SHARE = 0.75
 """The same for a draft that says itself where its tail should begin."""
 WORDS_SHARE = 0.5
 """Of what the tail leaves; what words do not need, deeds may take."""
-LEAST_WORDS_SHARE = 0.15
-"""Of what opening and summary leave, however much a draft made ahead does not know of: words are not lost."""
+LEAST_WORDS_SHARE, LEAST_WORDS_TOKENS = 0.15, 600
+"""Of what opening and summary leave, and in all, however tight it is: a person's short rules are not lost."""
 AHEAD = frozenset({"opening", "rules"})
 """Fragments that stand before the summary, as they stood before the conversation."""
 
@@ -141,7 +141,7 @@ def _shares(view: View, facts: Facts, last: LastMessage, terms: Terms, *, place:
     told = replace(told, words=told.words[: len(told.words) - len(spoken)])
     left = max(0, room - sum(map(estimate_block, raw)))
     rest = max(0, left - _tokens(view.items[place:]))
-    most = max(int(rest * WORDS_SHARE), int(left * LEAST_WORDS_SHARE))
+    most = max(int(rest * WORDS_SHARE), int(left * LEAST_WORDS_SHARE), LEAST_WORDS_TOKENS)
     words = show_words(told, min(settings.words_tokens, most), where=where.words)
     spent = estimate_text(words.text)
     deeds = show_deeds(told, max(0, min(settings.past_tokens, rest) - spent), where=where.deeds)
