@@ -20,7 +20,7 @@ from nacre.layers.l6_dream.copy import Copy
 from nacre.layers.l6_dream.dream import Night, Wish, dream, recover
 from nacre.layers.l6_dream.lock import FILE, Lock
 from nacre.layers.l6_dream.policy import DREAM
-from nacre.layers.l6_dream.state import Board
+from nacre.layers.l6_dream.state import Board, State
 from nacre.memory.directory import Memory
 from nacre.memory.entry import Change, Draft
 from nacre.memory.review import waiting
@@ -262,6 +262,14 @@ async def test_what_a_dead_process_left_is_settled(tmp_path: Path) -> None:
     recover(location)
     assert (board.read().status, board.read().error) == ("failed", "its process is gone")
     assert state.state.status == "completed"
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"status": 5, "files": "x", "tools": [], "pid": "y"}'])
+def test_a_state_that_cannot_be_read_is_as_if_there_were_none(tmp_path: Path, text: str) -> None:
+    board = Board(tmp_path)
+    board.folder.mkdir()
+    (board.folder / "state.json").write_text(text, encoding="utf-8")
+    assert board.read() == State()
 
 
 def lossy(files: dict[str, bytes | None], reason: str = "merged into deploys.md") -> Copy:

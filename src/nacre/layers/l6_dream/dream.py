@@ -301,11 +301,14 @@ class _Run:
 
 def recover(location: Location, *, clock: Clock = SYSTEM_CLOCK) -> bool:
     """Settle what a process left that died in mid-dream: its lock, and what its state says."""
-    board = Board(location.cache)
+    board, lock = Board(location.cache), Lock(location.directory, location.cache, clock=clock)
     state = board.read()
-    is_recovered = Lock(location.directory, location.cache, clock=clock).recover()
+    is_recovered = lock.recover()
     if state.is_abandoned:
-        board.write(states.failed(state, "its process is gone", at=clock.now()))
+        found = lock.read()
+        is_done = found is not None and (found[0].pid, found[0].start) == (state.pid, state.start)
+        ended = replace(state, status="completed", failures=0, failed_on="")
+        board.write(ended if is_done else states.failed(state, "its process is gone", at=clock.now()))
     return is_recovered
 
 

@@ -8,7 +8,7 @@ import os
 import socket
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import date, datetime
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -191,47 +191,30 @@ def touched(state: State, file: str) -> State:
 
 
 def _parsed(found: Mapping[str, Json]) -> State:
-    def word(key: str) -> str:
-        value = found.get(key, "")
-        return value if isinstance(value, str) else ""
+    """What of a file can be understood; the rest is as if nothing were known of it."""
+    empty = State()
+    known = {one.name: _as(getattr(empty, one.name), found.get(one.name)) for one in fields(State)}
+    known |= {
+        "phase": "updating" if found.get("phase") == "updating" else "starting",
+        "status": _STATUSES.get(str(found.get("status")), "never"),
+        "changes": _objects(found.get("changes")),
+        "proposed": _objects(found.get("proposed")),
+    }
+    return State(**known)  # type: ignore[arg-type]
 
-    def number(key: str) -> int:
-        value = found.get(key, 0)
-        return value if isinstance(value, int) else 0
 
-    def words(key: str) -> tuple[str, ...]:
-        value = found.get(key)
-        return tuple(one for one in value if isinstance(one, str)) if isinstance(value, list) else ()
+def _as(usual: object, value: Json) -> object:
+    """A value if it is of the same kind as the usual one."""
+    if isinstance(usual, tuple):
+        return tuple(one for one in value if isinstance(one, str)) if isinstance(value, list) else usual
+    if isinstance(usual, dict):
+        counts = value.items() if isinstance(value, dict) else ()
+        return {name: count for name, count in counts if isinstance(count, int)}
+    return value if isinstance(value, type(usual)) else usual
 
-    def objects(key: str) -> tuple[JsonObject, ...]:
-        value = found.get(key)
-        return tuple(one for one in value if isinstance(one, dict)) if isinstance(value, list) else ()
 
-    tools = found.get("tools")
-    return State(
-        run=word("run"),
-        pid=number("pid"),
-        host=word("host"),
-        start=word("start"),
-        by=word("by"),
-        phase="updating" if word("phase") == "updating" else "starting",
-        status=_STATUSES.get(word("status"), "never"),
-        begun=word("begun"),
-        ended=word("ended"),
-        sessions=words("sessions"),
-        files=words("files"),
-        tools={name: one for name, one in tools.items() if isinstance(one, int)}
-        if isinstance(tools, dict)
-        else {},
-        texts=words("texts"),
-        changes=objects("changes"),
-        proposed=objects("proposed"),
-        commit=word("commit"),
-        error=word("error"),
-        tokens=number("tokens"),
-        failures=number("failures"),
-        failed_on=word("failed_on"),
-    )
+def _objects(value: Json) -> tuple[JsonObject, ...]:
+    return tuple(one for one in value if isinstance(one, dict)) if isinstance(value, list) else ()
 
 
 _STATUSES: dict[str, Status] = {
