@@ -26,6 +26,7 @@ NAMES = (
     "recall",
     "recall.speed",
     "staleness",
+    "dream",
     "replay",
     "layers",
     "compaction.inventions",
