@@ -27,6 +27,8 @@ NAME_WORDS = 6
 NAME_CHARS = 60
 """As long as a file's name may be."""
 HAN_NAME_CHARS = 12
+MIN_CLEAR_WORDS = 22
+"""A longer statement mostly says itself what its pronouns stand for."""
 SAME = 0.8
 """Above this share of words in common, and with the same numbers, two statements are one."""
 
@@ -92,7 +94,7 @@ def _is_code(message: str, phrases: Phrases) -> bool:
 
 def _remembered(told: re.Match[str], phrases: Phrases) -> tuple[str, Kind] | None:
     fact = told["fact"].strip()
-    if phrases.not_a_fact.match(fact) or not _says_something(fact) or _ASKS.search(fact):
+    if phrases.not_a_fact.match(fact) or not _says_something(fact) or _ASKS.search(fact) or fact[-1] in ":：":
         return None
     return fact, _kind_of(fact, phrases, default="project")
 
@@ -123,17 +125,16 @@ def _wish(text: str, phrases: Phrases) -> Rule | None:
 
 
 def _rule_for(plain: str, phrases: Phrases, rules: Sequence[Rule]) -> Rule | None:
-    is_task = bool(phrases.task.search(plain))
+    size = _length(plain)
+    is_dark = bool(phrases.task.search(plain)) or (size < MIN_CLEAR_WORDS and phrases.unclear.search(plain))
     is_request = bool(phrases.request.match(plain))
-    is_short = _length(plain) < MIN_EVENT_WORDS and not _is_chinese(plain)
+    is_short = size < MIN_EVENT_WORDS and not _is_chinese(plain)
     for rule in rules:
-        if is_task and not rule.is_wish:
+        if (is_dark and not rule.is_wish) or (is_short and rule.is_event):
             continue
-        if is_request and not (rule.is_wish or rule.is_hint):
-            continue
-        if rule.is_event and is_short:
-            continue
-        if rule.match(plain):
+        match = rule.match(plain)
+        # Behind what the person wants now, another clause may still state something.
+        if match and (not is_request or rule.is_wish or rule.is_hint or match.start() > 0):
             return rule
     return None
 

@@ -55,6 +55,8 @@ class Phrases:
     """What the person wants now."""
     prompt: re.Pattern[str]
     """The message is a game or about a text: nobody knows who speaks in it."""
+    unclear: re.Pattern[str]
+    """Nobody could understand it who does not know what was said before."""
     machine: re.Pattern[str]
     """The message is about code or its errors: what happened there is the task's state (M13)."""
     reply: re.Pattern[str]
