@@ -35,6 +35,18 @@ def memory(cwd: Path, files: dict[str, bytes] | None = None) -> Path:
     return directory
 
 
+def chat(cwd: Path, *lines: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "nacre", "chat"],
+        cwd=cwd,
+        env=world(cwd, **environ),
+        input="".join(f"{line}\n" for line in lines),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
 def bytes_in(directory: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in directory.glob("*.md")}
 
@@ -170,6 +182,20 @@ def test_the_nightly_dream_points_to_the_logs_once_a_day_and_keeps_them(tmp_path
     assert name in (directory / "deploys.md").read_text(encoding="utf-8")
     assert (directory / name).read_bytes() == log
     assert json.loads(nacre(tmp_path, "dream", "--nightly", "--json").stdout)["status"] == "skipped"
+
+
+def test_a_dream_can_be_begun_in_a_chat_beside_the_conversation(tmp_path: Path) -> None:
+    directory = memory(tmp_path)
+    done = chat(tmp_path, "/dream kill", "/dream")
+    assert done.stdout.splitlines() == [
+        "no dream is under way here",
+        "a dream has begun beside the conversation; /dream status says how far it is",
+    ]
+    assert not (directory / "deploys_again.md").exists()
+    told = chat(tmp_path, "/dream status").stdout
+    assert "completed" in told and "removed deploys_again.md: merged into deploys.md" in told
+    off = chat(tmp_path, "/dream", NACRE_DREAM="0")
+    assert "dreams are switched off" in off.stderr
 
 
 def test_without_memory_there_is_nothing_to_dream_of(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date, datetime
 from functools import partial
 from pathlib import Path
@@ -161,8 +161,6 @@ class Dreaming:
         *,
         tell: Callable[[str], None] = lambda line: None,
     ) -> None:
-        self.state: State | None = None
-        """Of the dream that is under way or was last."""
         self.stopped: Counter[str] = Counter()
         """How many turns stopped at which gate."""
         self._occasion = occasion
@@ -180,8 +178,22 @@ class Dreaming:
             holder = await asyncio.to_thread(self._lock.holder)
             gate = "locked" if holder is not None else "open"
             if holder is None:
-                self._background.start(WORK, self._dreamt(), told="finishing a dream")
+                self.begin()
         self.stopped[gate] += 1
+
+    def begin(self) -> bool:
+        """Begin a dream beside the conversation, whatever the gates say; false while one is under way."""
+        return self._background.start(WORK, self._dreamt(), told="finishing a dream")
+
+    @property
+    def last(self) -> State:
+        """How far the present dream is, or what became of the last, in whatever process."""
+        return self._board.read()
+
+    @property
+    def consolidated(self) -> datetime | None:
+        """When memory was last consolidated."""
+        return self._lock.last()
 
     def keep_counts(self) -> None:
         """Add what was counted to what other sessions counted."""
@@ -214,14 +226,11 @@ class Dreaming:
 
     async def _dreamt(self) -> None:
         night = await asyncio.to_thread(night_of, self._occasion, dreamer=self._dreamer)
-        done = await dream(replace(night, on_state=self._shown))
+        done = await dream(night)
         if line := summary(done):
             self._tell(line)
         if done.state.status == "failed":
             raise NacreError(done.state.error)
-
-    def _shown(self, state: State) -> None:
-        self.state = state
 
 
 async def join_dreaming(

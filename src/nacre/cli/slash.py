@@ -274,6 +274,13 @@ def _compact(text: str, scene: Scene) -> Ending:
     return Reopen(scene.session.id) if is_back and is_kept else None
 
 
+def _dream(text: str, scene: Scene) -> Ending:
+    from nacre.cli.slash_dream import dream_now
+
+    scene.run(dream_now(scene.ready, text))
+    return None
+
+
 def _exit(_: str, __: Scene) -> Ending:
     return Leave()
 
@@ -292,6 +299,7 @@ COMMANDS = {
     "forget": Command(_forget, "forget a memory given to this conversation: /forget N; without N lists"),
     "correct": Command(_correct, "let such a memory say something else: /correct N TEXT"),
     "memory": Command(_memory, "which memories were drawn from this conversation last; /memory undo"),
+    "dream": Command(_dream, "put memory in order beside the conversation; /dream status, /dream kill"),
     "pin": Command(_pin, "keep a tool result in view: /pin N or /pin last; without, the list"),
     "unpin": Command(_unpin, "let a pinned result go: /unpin N; without, the list"),
     "exit": Command(_exit, "leave (also Ctrl-D)"),
