@@ -52,7 +52,7 @@ class Sim:
             "NACRE_MODEL": MODEL,
             # These stories are about other things than who may call what.
             "NACRE_PERMISSIONS_DEFAULT_MODE": "bypassPermissions",
-            # Nor are they about requests beside the conversation's own, which would take replies of the script.
+            # Nor about requests beside the conversation's own, which would take replies of the script.
             "NACRE_EXTRACT": "false",
             "NACRE_DREAM": "false",
             **more,
