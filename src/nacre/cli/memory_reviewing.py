@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -113,9 +113,9 @@ def _one_by_one(options: RunOptions, scope: str, found: Sequence[Proposal], *, r
     _tell(done, as_json=False)
 
 
-def _word(read: Callable[[str], str] = input) -> str:
+def _word() -> str:
     try:
-        return read(ASK).strip().lower()[:1] or "s"
+        return input(ASK).strip().lower()[:1] or "s"
     except EOFError:
         print()
         return "q"
