@@ -128,9 +128,9 @@ def _rule_for(plain: str, phrases: Phrases, rules: Sequence[Rule]) -> Rule | Non
     size = _length(plain)
     is_dark = bool(phrases.task.search(plain)) or (size < MIN_CLEAR_WORDS and phrases.unclear.search(plain))
     is_request = bool(phrases.request.match(plain))
-    is_short = size < MIN_EVENT_WORDS and not _is_chinese(plain)
+    is_thin = (size < MIN_EVENT_WORDS and not _is_chinese(plain)) or not phrases.specific.search(plain)
     for rule in rules:
-        if (is_dark and not rule.is_wish) or (is_short and rule.is_event):
+        if (is_dark and not rule.is_wish) or (is_thin and rule.is_event):
             continue
         match = rule.match(plain)
         # Behind what the person wants now, another clause may still state something.

@@ -57,6 +57,8 @@ class Phrases:
     """The message is a game or about a text: nobody knows who speaks in it."""
     unclear: re.Pattern[str]
     """Nobody could understand it who does not know what was said before."""
+    specific: re.Pattern[str]
+    """A name, a number, a title, a date, one of the family: without any of these an event says too little."""
     machine: re.Pattern[str]
     """The message is about code or its errors: what happened there is the task's state (M13)."""
     reply: re.Pattern[str]
