@@ -88,6 +88,7 @@ async def test_a_model_dreams_in_a_copy_and_what_it_did_becomes_one_commit(
     async with dreaming(tmp_path, provider, files) as (plain, ready):
         occasion = Occasion(settings=plain.settings, memory=plain.memory, clock=CountedIds())
         folder = the_folder(occasion)
+        hobbies = topic("Hobbies", "The person likes pottery and fencing.", kind="user").decode()
         provider.script(
             together(
                 call("Read", file_path=str(folder / "topic_0.md")),
@@ -104,21 +105,23 @@ async def test_a_model_dreams_in_a_copy_and_what_it_did_becomes_one_commit(
                     "Write", file_path=str(folder / "topic_1.md"), content="REMOVED: merged into topic_0.md\n"
                 ),
                 call("Write", file_path=str(occasion.location.directory / "topic_2.md"), content="gone"),
+                call("Write", file_path=str(folder / "hobbies.md"), content=hobbies),
                 call("Bash", command=f"rm {folder / 'topic_3.md'}"),
             ),
             say("Put two hobbies together."),
         )
         done = await dreamt(occasion, ready)
         assert (done.state.status, done.state.error) == ("completed", "")
-        assert held(occasion.location).keys() == files.keys() - {"topic_1.md"} | {"MEMORY.md"}
+        assert held(occasion.location).keys() == files.keys() - {"topic_1.md"} | {"MEMORY.md", "hobbies.md"}
         assert held(occasion.location)["topic_2.md"] == OTHERS["topic_2.md"]
-        assert done.state.tools == {"Read": 2, "Write": 3, "Bash": 1}
+        assert done.state.tools == {"Read": 2, "Write": 4, "Bash": 1}
         assert done.state.texts == ("Put two hobbies together.",)
         assert {"topic_0.md", "topic_1.md"} <= set(done.state.files)
         newest = History(occasion.location.history).log(1)[0]
         assert newest.author == "dream" and "topic_1.md: removed: merged into topic_0.md" in newest.reason
         assert not folder.exists(), "nothing of the copy is left"
         assert done.state.by == MODEL
+        assert b"origin: agent" in held(occasion.location)["hobbies.md"], "the person has not seen it"
 
 
 async def test_what_must_stay_is_refused_at_once_and_what_must_not_be_seen_is_not_there(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 from nacre.layers.l3_notes import notes
@@ -11,6 +11,9 @@ from nacre.layers.l3_notes.configured import Form
 from nacre.layers.l3_notes.file import NotesFile
 from nacre.layers.l3_notes.template import TEMPLATE
 from nacre.layers.l4_compact.summarise import directive
+from nacre.layers.l6_dream.copy import Copy
+from nacre.layers.l6_dream.with_model import Order
+from nacre.layers.l6_dream.with_model import directive as dream_directive
 from nacre.memory.entry import Entry
 from nacre.memory.instructions import Changes, InstructionFile, InstructionPaths, Instructions
 from nacre.memory.manual import ManualMode, manual
@@ -53,7 +56,7 @@ def current() -> dict[str, str]:
     rendered = {f"memory_manual_{name}": manual(mode) for name, mode in MODES.items()}
     return {
         f"{name}.md": text + "\n"
-        for name, text in (rendered | _messages() | _recalled() | _notes() | _summaries()).items()
+        for name, text in (rendered | _messages() | _recalled() | _notes() | _summaries() | _dreams()).items()
     }
 
 
@@ -129,6 +132,18 @@ def _notes() -> dict[str, str]:
     return {
         "notes_first": notes.directive(file, TEMPLATE.text, form=Form(), since=done),
         "notes_too_long": notes.directive(file, long, form=Form()),
+    }
+
+
+def _dreams() -> dict[str, str]:
+    """As a model is asked to put memory in order, where one memory is pinned and one is the person's own."""
+    files = {
+        "audit.md": b"---\nname: Audit\ndescription: why the export goes\ntype: project\n---\n\nThe audit.\n",
+        "looms.md": b"---\nname: Looms\ndescription: which loom is which\npinned: true\n---\n\nTwo.\n",
+    }
+    order = Order(folder=MEMORY, today=date(2026, 3, 4), sessions=("0001", "0002"))
+    return {
+        "dream": dream_directive(Copy(files, theirs={"audit.md"}), transcripts=[MEMORY.parent], order=order)
     }
 
 

@@ -72,7 +72,7 @@ async def with_model(copy: Copy, dreamer: Dreamer, order: Order, *, wrong: Seque
     folder = order.folder
     hidden = frozenset(file for file in copy.now if is_topic(file) and _is_hidden(copy, file))
     await asyncio.to_thread(_lay_out, copy, folder, hidden)
-    told = directive(copy, dreamer, order, hidden=hidden)
+    told = directive(copy, order, transcripts=dreamer.transcripts, hidden=hidden)
     if wrong:
         told = prompts.render(CORRECT, dream=told, problems="\n".join(f"- {one}" for one in wrong))
     with dreamer.open_to(folder, _guarded(copy, order)):
@@ -90,7 +90,9 @@ async def with_model(copy: Copy, dreamer: Dreamer, order: Order, *, wrong: Seque
     return forked
 
 
-def directive(copy: Copy, dreamer: Dreamer, order: Order, *, hidden: frozenset[str] = frozenset()) -> str:
+def directive(
+    copy: Copy, order: Order, *, transcripts: Sequence[Path] = (), hidden: frozenset[str] = frozenset()
+) -> str:
     """What a model is asked to do; nothing in it names what must not leave the machine."""
     shown = [topic.entry for topic in copy.topics() if topic.entry.file not in hidden]
     rows = [manifest_line(entry) for entry in shown[:MAX_LISTED]]
@@ -99,7 +101,7 @@ def directive(copy: Copy, dreamer: Dreamer, order: Order, *, hidden: frozenset[s
     return prompts.render(
         DIRECTIVE,
         directory=str(order.folder),
-        transcripts=", ".join(map(str, dreamer.transcripts)) or "(none)",
+        transcripts=", ".join(map(str, transcripts)) or "(none)",
         sessions=", ".join(order.sessions[:MAX_SESSIONS]) or "(none)",
         pinned=", ".join(sorted(copy.pinned - hidden)) or "(none)",
         theirs=", ".join(sorted(file for file in copy.theirs - hidden if is_topic(file))) or "(none)",
@@ -154,12 +156,18 @@ def _take_back(copy: Copy, folder: Path, hidden: frozenset[str]) -> None:
     removed = {file: found for file, data in files.items() if (found := _removal(data))}
     for file in sorted(files.keys() - removed.keys()):
         if files[file] != copy.now.get(file):
-            copy.write(
-                file, files[file], "brought up to date" if file in copy.now else "learnt from sessions"
-            )
+            is_new = file not in copy.now
+            data = _vouched(file, files[file]) if is_new and is_topic(file) else files[file]
+            copy.write(file, data, "learnt from sessions" if is_new else "brought up to date")
     for file, (reason, into) in sorted(removed.items()):
         if file in copy.now:
             _remove(copy, file, reason, into)
+
+
+def _vouched(file: str, data: bytes) -> bytes:
+    """A new memory is an agent's word, whatever its text says: the person has not seen it (M16b)."""
+    topic = Copy({file: data}).topic(file)
+    return topic.document.with_fields(origin="agent") if topic.entry.origin == "user" else data
 
 
 def _remove(copy: Copy, file: str, reason: str, into: str) -> None:
