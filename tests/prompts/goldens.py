@@ -11,6 +11,7 @@ from nacre.layers.l3_notes.configured import Form
 from nacre.layers.l3_notes.file import NotesFile
 from nacre.layers.l3_notes.template import TEMPLATE
 from nacre.layers.l4_compact.summarise import directive
+from nacre.layers.l5_extract import extract
 from nacre.layers.l6_dream.copy import Copy
 from nacre.layers.l6_dream.with_model import Order
 from nacre.layers.l6_dream.with_model import directive as dream_directive
@@ -56,7 +57,9 @@ def current() -> dict[str, str]:
     rendered = {f"memory_manual_{name}": manual(mode) for name, mode in MODES.items()}
     return {
         f"{name}.md": text + "\n"
-        for name, text in (rendered | _messages() | _recalled() | _notes() | _summaries() | _dreams()).items()
+        for name, text in (
+            rendered | _messages() | _recalled() | _notes() | _summaries() | _drawn() | _dreams()
+        ).items()
     }
 
 
@@ -133,6 +136,11 @@ def _notes() -> dict[str, str]:
         "notes_first": notes.directive(file, TEMPLATE.text, form=Form(), since=done),
         "notes_too_long": notes.directive(file, long, form=Form()),
     }
+
+
+def _drawn() -> dict[str, str]:
+    manifest = "- [project] audit.md (2026-01-01T00:00:00.000Z): why the export goes"
+    return {"extract": extract.directive(MEMORY, manifest, count=4)}
 
 
 def _dreams() -> dict[str, str]:
