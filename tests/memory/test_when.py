@@ -68,7 +68,8 @@ def test_what_is_certain_becomes_a_date(said: str, means: str) -> None:
     [
         "last Tuesday", "next Friday", "on Monday", "in 3 days", "a few weeks ago", "half a year ago",
         "2.5 years ago", "twenty one days ago", "a week ago today", "about three weeks ago", "recently",
-        "the last week", "last summer", "the other day", "next weekend", "周五", "几天前", "最近", "三天后",
+        "the last week", "last month on February 15th", "last summer",
+        "the other day", "next weekend", "周五", "几天前", "最近", "三天后",
     ],
 )  # fmt: skip
 def test_what_can_be_read_in_two_ways_stays_and_is_named(said: str) -> None:

@@ -37,6 +37,9 @@ _PREPOSITIONS = frozenset(
     """.split()
 )
 
+_NAMED_DAY = re.compile(
+    rf"\b(?:{'|'.join(MONTHS)})\s+\d|\d(?:st|nd|rd|th)?\s+(?:of\s+)?(?:{'|'.join(MONTHS)})\b"
+)
 _SPANS = frozenset("the my our his her each every any first very".split())
 """Before `last week` they make it a stretch of seven days, or some other week."""
 _GUESSES = frozenset(
@@ -135,7 +138,9 @@ def _from_now(match: re.Match[str], text: str, said: Said) -> str | None:
 
 
 def _unit(match: re.Match[str], text: str, said: Said) -> str | None:
-    """`last week`, `this month`, `next year`."""
+    """`last week`, `this month`, `next year`; a date that follows says it better, and may say otherwise."""
+    if _NAMED_DAY.search(text[match.end() : match.end() + LOOK_BACK]):
+        return None
     offset = _OFFSETS[match["which"].lower()]
     match match["unit"].lower():
         case "week":

@@ -103,7 +103,7 @@ def _stated(sentence: Sentence, phrases: Phrases, rules: Sequence[Rule]) -> Iter
     corrected = phrases.correction.match(sentence.text)
     text = sentence.text if corrected is None else corrected["fact"]
     if corrected is None:
-        text = phrases.question.sub("", text)
+        text = phrases.question.sub("", text) if _ASKS.search(text) else text
         text = text[_lead_end(text, phrases) :].strip()
     plain = blanked(text)
     if not _says_something(plain) or _ASKS.search(plain) or phrases.unsure.match(plain):
