@@ -30,6 +30,7 @@ NAMES = (
     "replay",
     "layers",
     "compaction.inventions",
+    "extract",
     "real_sessions",
 )
 TINY = "--tiny"
