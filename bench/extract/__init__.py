@@ -37,7 +37,8 @@ no word of the answer, those of the question). Rules were tuned on the first 60 
 labels by hand on outputs of ordinary sessions of the other part. Four samples, each judged once on what had
 no label; after each of the first three the rules were changed, so the last is the one that counts, and
 the figures of the earlier ones in `as judged` are those of the rules of their time. `people` are prompts
-that people wrote themselves (ShareGPT, UltraChat): there it is less sure.
+that people wrote themselves (ShareGPT, UltraChat): there it is less sure, and the last rules were not judged
+on them anew. The judge read each output as it would stand in memory, and its message only where in doubt.
 """
 
 

@@ -1,4 +1,4 @@
-"""Precision by hand: outputs of ordinary sessions, chosen by a fixed rule, each read by a judge.
+"""Precision by hand: outputs of ordinary sessions, chosen by a fixed rule, read as they would be in memory.
 
 Four samples were judged, each once and each without anything of those before; between them the rules were
 changed by what the one before had shown, so that only the last one speaks for them. `judged.jsonl` holds our
