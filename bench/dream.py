@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import random
+import tarfile
 import tempfile
 import time
+from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,6 +20,7 @@ from pathlib import Path
 from bench.machine import bar
 from nacre.layers.l6_dream.by_rule import Rules
 from nacre.layers.l6_dream.dream import Dreamt, Night, Wish, dream
+from nacre.memory.audit import audit
 from nacre.memory.location import Location
 from nacre.memory.when import resolved
 from nacre.messages.blocks import Json, JsonObject
@@ -27,6 +30,8 @@ LIMITS_SECONDS = {1_000: 5.0, 10_000: 60.0}
 TWICE, REWORDED, CONTRADICTING, DATED = 0.04, 0.03, 0.03, 0.2
 """Shares of the memories that are made so."""
 VOCABULARY = 6_000
+FOLDERS = Path(__file__).parents[2] / "shared" / "data" / "claude_memory"
+"""Memory folders of other people, beside the repository; left out where they are not there."""
 NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
 FILLERS = ("really", "usually", "mostly", "simply")
 
@@ -67,17 +72,59 @@ def measure(sizes: Sizes = FULL) -> JsonObject:
     for row in rows:
         bars.append(bar("share of memories that say the same, merged", _number(row["merged"]), at_least=0.95))
         bars.append(bar("contradicting memories merged", _number(row["wrongly_merged"]), at_most=0))
-    return {"rows": [*rows], "bars": bars}
+    return {"rows": [*rows], **real_folders(), "bars": bars}
+
+
+def real_folders() -> JsonObject:
+    """What an audit finds in folders that people's agents wrote, before a dream by rule and after it."""
+    if not FOLDERS.is_dir():
+        return {}
+    before, after = Counter[str](), Counter[str]()
+    scores: list[Json] = []
+    memories = 0
+    for archive in sorted(FOLDERS.glob("*.tar.gz")):
+        with tempfile.TemporaryDirectory() as folder:
+            location = _place(Path(folder))
+            _unpack(archive, location.directory)
+            then = audit(location.directory)
+            done = asyncio.run(
+                dream(Night(location=location, rules=Rules(now=NOW, resolve=resolved)), Wish())
+            )
+            now = audit(location.directory)
+        before, after, memories = (
+            before + Counter(then.counts),
+            after + Counter(now.counts),
+            memories + then.memories,
+        )
+        scores.append([then.score, now.score, done.state.status])
+    found: JsonObject = {"before": dict(before.most_common()), "after": dict(after.most_common())}
+    return {"folders": {"memories": memories, "findings": found, "scores": scores}}
+
+
+def _unpack(archive: Path, directory: Path) -> None:
+    with tarfile.open(archive) as packed:
+        for member in packed:
+            _, folder, file = member.name.partition("memory/")
+            source = (
+                packed.extractfile(member) if member.isfile() and folder and file.endswith(".md") else None
+            )
+            if source is not None:
+                (directory / file).parent.mkdir(parents=True, exist_ok=True)
+                (directory / file).write_bytes(source.read())
+
+
+def _place(base: Path) -> Location:
+    location = Location(
+        directory=base / "memory", source="default", history=base / "history.git", cache=base / "cache"
+    )
+    location.directory.mkdir()
+    return location
 
 
 def _row(count: int) -> JsonObject:
     made = made_up(count, random.Random(count))
     with tempfile.TemporaryDirectory() as folder:
-        base = Path(folder)
-        location = Location(
-            directory=base / "memory", source="default", history=base / "history.git", cache=base / "cache"
-        )
-        location.directory.mkdir()
+        location = _place(Path(folder))
         for file, data in made.files.items():
             (location.directory / file).write_bytes(data)
         night = Night(location=location, rules=Rules(now=NOW, resolve=resolved))
