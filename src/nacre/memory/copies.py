@@ -61,7 +61,7 @@ class MemoryCopies:
     @property
     def copies(self) -> Copies:
         """For whoever works on them."""
-        return Copies(self._root, self._copy_of, self._write)
+        return Copies(self._root, self._copy_of, self._behind, self._lay_out, self._write)
 
     @property
     def places(self) -> tuple[Path, ...]:
@@ -80,14 +80,22 @@ class MemoryCopies:
     def _copy_of(self, path: Path) -> Path:
         if path.is_relative_to(self._root) or path.is_dir():
             return path
-        for number, (memory, directory) in enumerate(self._memories):
+        for number, (_, directory) in enumerate(self._memories):
             if path.is_relative_to(directory):
-                file = path.relative_to(directory).as_posix()
-                copy = self._root / str(number) / file
-                if copy not in self._known:
-                    self._make(copy, memory, file)
-                return copy
+                return self._root / str(number) / path.relative_to(directory)
         return path
+
+    def _behind(self, path: Path) -> Path:
+        for number, (_, directory) in enumerate(self._memories):
+            if path.is_relative_to(self._root / str(number)):
+                return directory / path.relative_to(self._root / str(number))
+        return path
+
+    def _lay_out(self, path: Path) -> None:
+        for number, (memory, _) in enumerate(self._memories):
+            folder = self._root / str(number)
+            if path.is_relative_to(folder) and path not in self._known and not path.is_dir():
+                self._make(path, memory, path.relative_to(folder).as_posix())
 
     def _make(self, copy: Path, memory: Memory, file: str) -> None:
         folder = Folder(memory.location.directory)

@@ -135,7 +135,8 @@ class Policy:
             return True
         if path is not None:
             # A rule against a file holds for every name of it; a rule for one only for where it really is.
-            paths = [path] if rule.effect == "allow" else [path, _as_named(arguments, workspace)]
+            others = [workspace.behind(path), _as_named(arguments, workspace)]
+            paths = [path] if rule.effect == "allow" else [path, *others]
             return any(meets_path(rule.pattern, one, root=self.root) for one in paths)
         if "url" in arguments:
             return meets_host(rule.pattern, _host(arguments))
@@ -154,6 +155,7 @@ class Policy:
         ]
         parts = (programs(str(arguments.get("command", ""))) or ()) if against else ()
         paths = {one.path for one in named(parts, workspace.cwd) if one.path is not None}
+        paths |= set(map(workspace.behind, paths))
         return [
             rule for rule in against if any(meets_path(rule.pattern, path, root=self.root) for path in paths)
         ]
@@ -228,7 +230,7 @@ def _path(tool: str, arguments: JsonObject, workspace: Workspace) -> Path | None
         raise ToolError("no path")
     if tool == "Glob":
         given = named_place(given, str(arguments.get("pattern", "")))
-    return workspace.locate(given)
+    return workspace.aim(given)
 
 
 def _as_named(arguments: JsonObject, workspace: Workspace) -> Path:

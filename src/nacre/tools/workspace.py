@@ -40,6 +40,10 @@ class Copies:
     root: Path
     of: Callable[[Path], Path]
     """The file that is worked on instead of this one; a path of no such directory stands for itself."""
+    behind: Callable[[Path], Path]
+    """The other way round: the file that a copy stands for, which is what rules speak of."""
+    make: Callable[[Path], None]
+    """Lays a copy out, if this is one and it is not there yet; only for a call that was allowed."""
     write: Writer
 
 
@@ -72,6 +76,15 @@ class Workspace:
         """Called with the real file before a tool changes it; raising stops the change."""
 
     def locate(self, file_path: str) -> Path:
+        """The file to work on, as it was allowed; a copy is there from now on."""
+        path = self.aim(file_path)
+        if (judged := _judged.get()) is not None and judged != path:
+            raise ToolError(f"{file_path} led to {judged} when it was allowed and leads to {path} now.")
+        if self.copies is not None:
+            self.copies.make(path)
+        return path
+
+    def aim(self, file_path: str) -> Path:
         """The real file a path means, links followed; relative paths start at the working directory."""
         if not file_path or "\0" in file_path:
             raise ToolError("The path is empty or holds a zero byte; give the path of a file.")
@@ -79,10 +92,11 @@ class Workspace:
             path = Path(os.path.realpath(self.cwd / os.path.expanduser(file_path)))  # noqa: PTH111  # no error on an unknown ~user
         except (OSError, ValueError) as error:
             raise ToolError(f"Cannot use the path {file_path}: {error}.") from None
-        path = self.copies.of(path) if self.copies else path
-        if (judged := _judged.get()) is not None and judged != path:
-            raise ToolError(f"{file_path} led to {judged} when it was allowed and leads to {path} now.")
-        return path
+        return self.copies.of(path) if self.copies else path
+
+    def behind(self, path: Path) -> Path:
+        """The file that is meant by a path, where that is a copy."""
+        return self.copies.behind(path) if self.copies else path
 
     def shown(self, path: Path) -> str:
         """The path as briefly as it can be said from the working directory."""
