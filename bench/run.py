@@ -30,6 +30,9 @@ NAMES = (
     "replay",
     "layers",
     "compaction.inventions",
+    "compaction.survival",
+    "compaction.speed",
+    "compaction.blocking",
     "extract",
     "real_sessions",
 )

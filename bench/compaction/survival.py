@@ -58,7 +58,7 @@ class Sizes:
     """How much is played."""
 
     sessions: int = 2
-    windows: tuple[int, ...] = (60_000, 100_000, 200_000)
+    windows: tuple[int, ...] = (60_000, 100_000)
     libraries: bool = True
 
 
