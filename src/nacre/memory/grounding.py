@@ -21,6 +21,9 @@ from nacre.messages.facts import Words
 
 MIN_SHARED = 2
 """Terms a message must share with a memory to be where it came from, unless it has fewer."""
+LOOK_BACK = 40
+"""Signs before a word in which the end of the last sentence is looked for: a long text is not read again and
+again from its beginning for each of its words."""
 _QUOTED = re.compile(r"\"([^\"\n]{2,200})\"|“([^”\n]{2,200})”|`([^`\n]{2,200})`|「([^」\n]{2,200})」")
 _MARKER = re.compile(r"^[ \t]*(?:[-*+]|\d+[.)])[ \t]+", re.MULTILINE)
 _ADDRESS = re.compile(r"https?://[^\s<>\"'`)\]，。]+")
@@ -55,7 +58,7 @@ def ungrounded(
     `at` is when it was said: "tomorrow" is the day after.
     """
     known = _Known.of([*said, old], at=at, zone=zone)
-    found = [claim for claim in _claims(new) if not known.has(claim)]
+    found = [claim for claim in dict.fromkeys(_claims(new)) if not known.has(claim)]
     if not found and _is_unrelated(new, [*said, old]):
         found = [_Claim("text", _first_words(new))]
     return list(dict.fromkeys(one.text for one in found))
@@ -153,7 +156,9 @@ def _is_name(match: re.Match[str], text: str) -> bool:
     word = match[0].removesuffix("'s").removesuffix("’s")
     if CJK_RUN.search(word) or not word[0].isupper() or _is_common(word):
         return False
-    return not (_START.search(text[: match.start()]) and _PLAIN_END.search(word))
+    if not _PLAIN_END.search(word):
+        return True
+    return not _START.search(text, max(0, match.start() - LOOK_BACK), match.start())
 
 
 def _is_common(word: str) -> bool:

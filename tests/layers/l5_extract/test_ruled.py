@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -113,3 +114,18 @@ async def test_what_is_not_grounded_or_a_secret_is_left_out(memory: Memory) -> N
     secret = "AKIA" + "QYLPMN5HFIQR7BBB"
     assert await changes(memory, stated("I live in Porto."), said="I live in Lisbon.") == []
     assert await changes(memory, stated(f"My key is {secret}.")) == []
+
+
+async def test_what_was_found_is_judged_beside_the_conversation(memory: Memory) -> None:
+    """E10: all that was said is looked through, which must not hold up who is talking."""
+    where: list[threading.Thread] = []
+
+    class Watched(Judge):
+        def check(self, change: Changed) -> None:
+            where.append(threading.current_thread())
+
+    words = [Words("m1", AT, "I prefer tabs over spaces.")]
+    judge = Watched(heard=Heard(words=words), session="s", now=AT, zone=UTC, origin_of=lambda _: "user")
+    await ruled(memory, [stated("I prefer tabs over spaces.")], judge, session="s")
+    assert where
+    assert threading.main_thread() not in where

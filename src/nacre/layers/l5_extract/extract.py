@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -61,8 +62,13 @@ async def extract(
             copies=desk.copies,
         )
         forked = await fork(errand)
-        changes = [replace(one, after=judge.signed(one)) for one in desk.changed()]
+        changes = await asyncio.to_thread(_signed, desk, judge)
     return Extracted(changes=changes, forked=forked, rejected=tuple(judge.rejected))
+
+
+def _signed(desk: MemoryCopies, judge: Judge) -> list[Changed]:
+    """In a thread, because all that tools said is looked through for each of them."""
+    return [replace(one, after=judge.signed(one)) for one in desk.changed()]
 
 
 def directive(directory: Path, manifest: str, *, count: int) -> str:

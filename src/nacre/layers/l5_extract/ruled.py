@@ -38,7 +38,7 @@ async def ruled(memory: Memory, found: Sequence[Found], judge: Judge, *, session
     async with memory.transact(Change(author="extract", reason="looking", session=session)) as tx:
         placing = _Placing(memory, [one for one in entries if _is_one_statement(one)], judge, tx)
         changes = await asyncio.to_thread(placing.all, new)
-    return [one for one in changes if _is_sound(one, judge)]
+    return await asyncio.to_thread(lambda: [one for one in changes if _is_sound(one, judge)])
 
 
 @dataclass(frozen=True, slots=True)
