@@ -11,6 +11,7 @@ from nacre.memory.directory import Memory
 from nacre.memory.entry import Change, Draft
 from nacre.memory.folder import Folder
 from nacre.memory.review import FOLDER, Proposal, accept, find, propose, reject, waiting
+from nacre.store import disk
 from nacre.testing import FrozenClock
 
 TEA = b"---\nname: Tea\ndescription: Green tea\ntype: user\n---\n\nGreen tea.\n\nNo sugar.\n"
@@ -126,3 +127,19 @@ async def test_what_is_no_proposal_is_passed_over(memory: Memory) -> None:
         (folder / name).write_text(text)
     (found,) = waiting(memory.location)
     assert (found.id, found.after) == (odd.id, b"\xff\xfe odd")
+
+
+async def test_what_another_process_proposes_meanwhile_is_not_dropped(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """E7: two sessions propose at the same moment; both proposals wait."""
+    write, seen = disk.replace_file, list[Proposal]()
+
+    def writes(path: Path, data: bytes, **more: str) -> None:
+        monkeypatch.setattr(disk, "replace_file", write)
+        seen.append(proposed(memory, "milk.md"))
+        write(path, data, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(disk, "replace_file", writes)
+    seen.append(proposed(memory))
+    assert {one.id for one in waiting(memory.location)} == {one.id for one in seen}

@@ -242,7 +242,9 @@ async def join_dreaming(
         return None
     occasion = Occasion(settings=settings, memory=memory, session=known.session, clock=session.clock)
     # What a process left that died in mid-dream is settled once, so that a turn costs one stat.
-    await asyncio.to_thread(recover, memory.location, clock=session.clock)
+    # Where that cannot be written, a conversation begins all the same.
+    with contextlib.suppress(NacreError, OSError):
+        await asyncio.to_thread(recover, memory.location, clock=session.clock)
     # Somebody who asks once and goes does not wait for a model; what rules do takes a moment.
     dreamer = dreamer_of(occasion, forker, hands) if settings.is_interactive else None
     dreaming = Dreaming(occasion, forker.background, dreamer, tell=session.tell)

@@ -63,15 +63,18 @@ class Proposal:
 def propose(location: Location, proposal: Proposal, *, clock: Clock = SYSTEM_CLOCK) -> Proposal:
     """Put a change into the queue; one by the same author for the same file takes the older one's place."""
     folder = location.cache / FOLDER
-    kept = [one for one in waiting(location) if (one.file, one.author) != (proposal.file, proposal.author)]
+    known = waiting(location)
+    kept = [one for one in known if (one.file, one.author) != (proposal.file, proposal.author)]
     made = replace(proposal, id=clock.new_id().replace("-", "")[-ID_CHARS:], made_at=clock.now())
     data = json.dumps(made.as_json(), ensure_ascii=True, indent=1).encode()
     try:
         disk.make_folder(folder)
         disk.replace_file(_path(folder, made.id), data, temp_name=f".{made.id}.tmp")
         staying = {one.id for one in kept[-(MAX_WAITING - 1) :]} | {made.id}
-        for old in [path for path in folder.glob("*.json") if path.stem not in staying]:
-            old.unlink(missing_ok=True)
+        # Only what was seen above: what another process proposed since is not ours to drop.
+        for old in known:
+            if old.id not in staying:
+                _path(folder, old.id).unlink(missing_ok=True)
     except OSError as error:
         raise StoreError(disk.explain(error, folder)) from error
     return made

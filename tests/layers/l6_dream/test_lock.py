@@ -175,3 +175,16 @@ def test_a_lock_that_is_no_file_is_an_error_in_words(tmp_path: Path, clock: Froz
     lock = Lock(tmp_path / "memory", tmp_path / "cache", clock=clock)
     with pytest.raises(Exception, match="not a regular file"):
         lock.acquire()
+
+
+@pytest.mark.parametrize(
+    "data", ["²\n", "7\nhost\n\n--5\nheld\n", f"7\nhost\n\n{'9' * 30}\nheld\n", f"{'9' * 400}\n"]
+)
+def test_a_lock_that_nobody_can_have_written_is_taken_over(lock: Lock, clock: FrozenClock, data: str) -> None:
+    """D2: a torn or foreign body keeps nobody from dreaming for ever."""
+    put(lock, data.encode(), seconds_ago=2 * DAY, clock=clock)
+    lock.recover()
+    held = lock.acquire()
+    assert held is not None
+    held.give_back()
+    assert lock.acquire() is not None

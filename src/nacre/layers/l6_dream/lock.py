@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import socket
 import time
 from collections.abc import Iterator
@@ -29,6 +30,9 @@ SETTLE_SECONDS = 0.05
 """Between writing and reading back: on a disk that two machines share, the slower write must have come in."""
 DONE, HELD = "done", "held"
 _NONE = "-"
+_PID = re.compile(r"[0-9]{1,10}")
+_TIME = re.compile(r"-?[0-9]{1,19}")
+"""What the system takes for a number and for a time: a body that says more was not written by anybody."""
 _NS = 1_000_000_000
 MAX_BYTES = 4_096
 
@@ -49,9 +53,9 @@ class Body:
     def parse(cls, data: bytes) -> Body | None:
         lines = [line.strip() for line in data.decode(errors="replace").splitlines()]
         lines += [""] * (5 - len(lines))
-        if not lines[0].isdigit():
+        if not _PID.fullmatch(lines[0]):
             return None
-        previous = int(lines[3]) if lines[3].lstrip("-").isdigit() and lines[3] != _NONE else None
+        previous = int(lines[3]) if _TIME.fullmatch(lines[3]) else None
         return cls(int(lines[0]), lines[1], lines[2], previous, lines[4] or DONE)
 
     @property
