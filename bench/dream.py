@@ -72,7 +72,7 @@ def measure(sizes: Sizes = FULL) -> JsonObject:
     for row in rows:
         bars.append(bar("share of memories that say the same, merged", _number(row["merged"]), at_least=0.95))
         bars.append(bar("contradicting memories merged", _number(row["wrongly_merged"]), at_most=0))
-    return {"rows": [*rows], **real_folders(), "bars": bars}
+    return {"rows": [*rows], "folders": real_folders(), "bars": bars}
 
 
 def real_folders() -> JsonObject:
@@ -98,7 +98,7 @@ def real_folders() -> JsonObject:
         )
         scores.append([then.score, now.score, done.state.status])
     found: JsonObject = {"before": dict(before.most_common()), "after": dict(after.most_common())}
-    return {"folders": {"memories": memories, "findings": found, "scores": scores}}
+    return {"memories": memories, "findings": found, "scores": scores}
 
 
 def _unpack(archive: Path, directory: Path) -> None:

@@ -26,6 +26,7 @@ NAMES = (
     "recall",
     "recall.speed",
     "staleness",
+    "poisoning",
     "dream",
     "replay",
     "layers",
@@ -33,6 +34,7 @@ NAMES = (
     "compaction.survival",
     "compaction.speed",
     "compaction.blocking",
+    "compaction.faults",
     "extract",
     "real_sessions",
 )

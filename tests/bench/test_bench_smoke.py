@@ -26,7 +26,12 @@ def documented(name: str) -> set[str]:
     return set(re.findall(r"`(\w+)`", row.split("|")[3])) | {"bars"}
 
 
-@pytest.mark.parametrize("name", ALWAYS)
+MOVES = pytest.mark.moves_prefix(reason="full compaction")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(one, marks=MOVES) if one == "compaction.faults" else one for one in ALWAYS]
+)
 def test_a_tiny_run_gives_the_documented_fields(name: str) -> None:
     module = import_module(f"bench.{name}")
     figures = module.measure(module.TINY)
