@@ -21,7 +21,9 @@ from nacre.agents.background import Background
 from nacre.agents.forking import Forker
 from nacre.agents.hands import Hands
 from nacre.agents.knowing import Known
-from nacre.agents.looking import look
+from nacre.agents.looking import look, look_back
+from nacre.agents.privacy import by_tools
+from nacre.agents.riding import INSIDE
 from nacre.agents.siding import player
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import NacreError, StoreError
@@ -39,6 +41,7 @@ from nacre.memory.location import Location
 from nacre.memory.recall.usage import read_usage
 from nacre.memory.when import resolved
 from nacre.messages.facts import Facts
+from nacre.messages.records import Noted, Record, Said
 from nacre.settings import Settings
 from nacre.store.slug import canonical, slug
 
@@ -48,6 +51,8 @@ DRIFT_SECONDS = 5.0
 """For looking up what memories name in the project: nobody waits, but a dream is not about this alone."""
 HEARD_SESSIONS = 20
 """Of the newest sessions the person's words are read, to look up what a model writes."""
+MAX_OUTSIDE_CHARS = 16_000_000
+"""Of what tools said, newest sessions first: what a model writes is compared with it word by word."""
 CITED_WEIGHT = 3
 """A memory that a reply spoke of did more than one that was only there."""
 SUFFIX = ".jsonl"
@@ -147,6 +152,7 @@ def dreamer_of(occasion: Occasion, forker: Forker, hands: Hands) -> Dreamer | No
         open_to=partial(_owned, hands),
         transcripts=sorted({path.parent for path in paths}),
         said=lambda: _said(paths[:HEARD_SESSIONS]),
+        outside=lambda: _outside(paths),
     )
 
 
@@ -287,9 +293,29 @@ def _useful(location: Location) -> dict[str, float]:
 
 def _said(paths: Sequence[Path]) -> list[str]:
     """What people said in these sessions; one that cannot be read says nothing."""
-    said: list[str] = []
+    return [words.text for path in paths for words in Facts.of(_records(path)).words]
+
+
+def _outside(paths: Sequence[Path]) -> list[str]:
+    """What tools said in these sessions, as much as can be looked through."""
+    found: list[str] = []
+    room = MAX_OUTSIDE_CHARS
     for path in paths:
-        with contextlib.suppress(NacreError, OSError):
-            if (found := look(path)) is not None:
-                said += [words.text for words in Facts.of(found.view.records).words]
-    return said
+        records = _records(path)
+        ours = {str(one.fact(INSIDE)) for one in records if isinstance(one, Noted) and one.fact(INSIDE)}
+        texts = [*by_tools([one for one in records if isinstance(one, Said)], ours)]
+        found += texts
+        room -= sum(map(len, texts))
+        if room < 0:
+            break
+    return found
+
+
+def _records(path: Path) -> Sequence[Record]:
+    """All of a log, for a search finds what was said before a compaction, too; of a huge one its end."""
+    with contextlib.suppress(NacreError, OSError):
+        if (whole := look_back(path)) is not None:
+            return whole.records
+        if (end := look(path)) is not None:
+            return end.view.records
+    return ()

@@ -18,6 +18,7 @@ from nacre.layers.l6_dream.recallable import lost
 from nacre.memory.contain import topic_inside
 from nacre.memory.folder import MAX_BYTES
 from nacre.memory.grounding import ungrounded
+from nacre.memory.origins import origin_of
 from nacre.memory.secrets import find_secrets
 
 MAX_TOLD = 5
@@ -36,6 +37,8 @@ class Terms:
     """The person said yes to taking away more than a dream may by itself."""
     said: Sequence[str] | None = field(default=None, repr=False)
     """What people said in the sessions under review; none where no model wrote anything."""
+    outside: Sequence[str] = field(default=(), repr=False)
+    """What tools said in those sessions: a model finds it there, and nobody vouches for it."""
     has_index: bool = True
 
 
@@ -48,6 +51,7 @@ def problems(copy: Copy, terms: Terms) -> list[str]:
     found += _brake(copy, terms)
     if terms.said is not None:
         found += _inventions(copy, terms.said)
+        found += _repetitions(copy, terms.said, terms.outside)
     # The dearest question comes last, and only where the rest is fine.
     return found or [str(one) for one in lost(copy, today=terms.today)[:MAX_TOLD]]
 
@@ -157,6 +161,31 @@ def _inventions(copy: Copy, said: Sequence[str]) -> list[str]:
         claims = ungrounded("\n".join(new), said=[*known, *said]) if new else []
         found += [f"{file} claims {claim!r}, which nobody said" for claim in claims[:MAX_TOLD]]
     return found
+
+
+def _repetitions(copy: Copy, said: Sequence[str], outside: Sequence[str]) -> list[str]:
+    """What a model wrote that repeats a page, a file or a command: no dream makes it a memory (M16b)."""
+    trusted, doubted = [*said], [*outside]
+    for file, data in copy.base.items():
+        is_doubted = is_topic(file) and Copy({file: data}).topic(file).entry.origin == "untrusted"
+        (doubted if is_doubted else trusted).append(_text(data))
+    there = {line for data in copy.base.values() for line in _lines(_text(data))}
+    found = []
+    for file, now in copy.changed.items() if doubted else ():
+        if now is None or (is_topic(file) and copy.topic(file).entry.origin == "untrusted"):
+            continue
+        new = "\n".join(line for line in _lines(_words_of(copy, file)) if line not in there)
+        if new and origin_of(new, by_user=trusted, by_tools=doubted) == "untrusted":
+            found.append(f"{file} repeats what came from outside and nobody vouches for; leave that out")
+    return found
+
+
+def _words_of(copy: Copy, file: str) -> str:
+    """What a file tells a reader: fields such as dates repeat by themselves."""
+    if not is_topic(file):
+        return _text(copy.now[file])
+    entry = copy.topic(file).entry
+    return f"{entry.name}\n{entry.description}\n{entry.body}"
 
 
 def _lines(text: str) -> list[str]:

@@ -199,7 +199,10 @@ class _Run:
 
     async def _by_model(self, copy: Copy, dreamer: Dreamer, rules: Rules) -> None:
         """The model's turn, and one more where something speaks against what it did."""
-        said = await asyncio.to_thread(dreamer.said)
+        terms = replace(
+            self._terms(await asyncio.to_thread(dreamer.said)),
+            outside=await asyncio.to_thread(dreamer.outside),
+        )
         order = Order(
             folder=self.folder,
             today=self.night.clock.now().astimezone(rules.zone).date(),
@@ -213,7 +216,7 @@ class _Run:
             await with_model(copy, dreamer, order, wrong=wrong)
             if rules.has_index:
                 await asyncio.to_thread(index_all, copy, useful=rules.useful, with_logs=rules.is_daily)
-            wrong = await asyncio.to_thread(problems, copy, self._terms(said))
+            wrong = await asyncio.to_thread(problems, copy, terms)
             if not wrong:
                 return
         raise DreamRejectedError(_listed(wrong))

@@ -49,6 +49,8 @@ class Dreamer:
     transcripts: Sequence[Path] = ()
     said: Callable[[], Sequence[str]] = field(default=tuple)
     """What people said in the sessions under review."""
+    outside: Callable[[], Sequence[str]] = field(default=tuple)
+    """What tools said in them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
