@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import threading
 import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from nacre.clock import Clock
 from nacre.layers.l6_dream import dream as dreams
 from nacre.layers.l6_dream.by_rule import Rules
 from nacre.layers.l6_dream.check import Terms, problems
@@ -24,6 +26,7 @@ from nacre.layers.l6_dream.state import Board, State
 from nacre.memory.directory import Memory
 from nacre.memory.entry import Change, Draft
 from nacre.memory.review import waiting
+from nacre.memory.transaction import Transaction
 from nacre.memory.undo import undo
 from nacre.store.history import History
 from tests.layers.l6_dream.made import DEPLOYS, FILES, NOW, OTHERS, held, laid, night, topic
@@ -236,6 +239,33 @@ async def test_a_dream_can_be_killed_from_outside(tmp_path: Path) -> None:
     assert (done.state.status, board.read().status) == ("killed", "killed")
     assert held(location) == dict(FILES) and not (location.directory / FILE).exists()
     assert board.read().failures == 0, "being stopped says nothing about the next"
+
+
+@pytest.mark.parametrize("by", ["another process", "the end of the session"])
+async def test_who_stops_a_dream_while_it_is_committed_comes_too_late(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: str
+) -> None:
+    """D5, D6: what was changed is not reported as stopped, nor done again by the next session."""
+    location = laid(tmp_path)
+    board, finish, begun = Board(location.cache), Transaction._finish, threading.Event()
+
+    def slowly(tx: Transaction, change: Change, clock: Clock) -> None:
+        if change.author == "dream":
+            begun.set()
+            time.sleep(0.6)
+        finish(tx, change, clock)
+
+    monkeypatch.setattr(Transaction, "_finish", slowly)
+    task = asyncio.create_task(dream(night(location)))
+    await asyncio.to_thread(begun.wait, 10)
+    if by == "another process":
+        board.ask_to_stop(board.read().run)
+    else:
+        task.cancel()
+    await asyncio.wait({task})
+    state = board.read()
+    assert (state.status, state.commit) == ("completed", History(location.history).newest)
+    assert held(location) != dict(FILES) and (location.directory / FILE).exists()
 
 
 async def test_a_session_that_ends_takes_its_dream_with_it(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 
 from nacre.clock import SYSTEM_CLOCK, Clock
@@ -33,10 +34,16 @@ async def apply(
     if not changed:
         return ""
     change = Change(author="dream", reason=reason_of(copy.told()), session=session)
-    async with transact(location, change, clock=clock, watch=watch) as tx:
-        if held is not None and not held.is_ours:
-            raise VersionConflict("another process took this dream for abandoned and began its own")
-        await in_thread(_write, tx, copy, changed)
+    tx: Transaction | None = None
+    try:
+        async with transact(location, change, clock=clock, watch=watch) as tx:
+            if held is not None and not held.is_ours:
+                raise VersionConflict("another process took this dream for abandoned and began its own")
+            await in_thread(_write, tx, copy, changed)
+    except asyncio.CancelledError:
+        # A commit that was under way is completed: who stops us then comes too late, and must be told so.
+        if tx is None or not tx.commit:
+            raise
     return tx.commit
 
 

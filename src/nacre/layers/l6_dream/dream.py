@@ -152,18 +152,23 @@ class _Run:
         except asyncio.CancelledError:
             task.cancel()
             await asyncio.wait({task})
-            self.state = self._failed("stopped before its end", "killed")
+            self.is_killed = True
+            self._end(task)
+            if self.state.status != "completed":
+                self.state = self._failed("stopped before its end", "killed")
             raise
 
     def _end(self, task: asyncio.Task[None]) -> None:
+        if task.cancelled() and self.state.commit:
+            self.state = self._completed()
+            return
         if task.cancelled():
             why = "killed" if self.is_killed else f"took longer than {self.night.settings.max_seconds:g} s"
             self.state = self._failed(why, "killed" if self.is_killed else "failed")
             return
         match task.exception():
             case None:
-                at = self.night.clock.now().isoformat()
-                self.state = replace(self.state, status="completed", ended=at, failures=0, failed_on="")
+                self.state = self._completed()
             case VersionConflict() as error:
                 self.state = self._failed(str(error), "put off")
             case NacreError() as error:
@@ -294,6 +299,10 @@ class _Run:
         shutil.rmtree(self.board.folder / "work", ignore_errors=True)
         with contextlib.suppress(OSError):
             (self.board.folder / states.KILL).unlink(missing_ok=True)
+
+    def _completed(self) -> State:
+        at = self.night.clock.now().isoformat()
+        return replace(self.state, status="completed", ended=at, failures=0, failed_on="")
 
     def _failed(self, why: str, status: states.Status) -> State:
         return states.failed(self.state, why, at=self.night.clock.now(), status=status)
