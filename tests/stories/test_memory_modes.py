@@ -84,7 +84,7 @@ def alone(tmp_path: Path, **environ: str) -> Settings:
 
 async def test_in_daily_mode_a_session_adds_lines_and_finds_them_again(tmp_path: Path) -> None:
     """M17: the log of the clock's date, the manual of that mode, an index that is read and not written."""
-    settings = alone(tmp_path, NACRE_MEMORY_MODE="daily")
+    settings = alone(tmp_path, NACRE_MEMORY_MODE="daily", NACRE_DREAM="false")
     memory = await Memory.open(settings.cwd, environ={"NACRE_HOME": str(settings.home)})
     await memory.save(Draft(body="The person drinks green tea.", name="Tea"), HAND)
     index = (memory.location.directory / "MEMORY.md").read_bytes()
