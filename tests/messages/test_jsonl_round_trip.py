@@ -242,7 +242,7 @@ def test_a_compaction_is_a_boundary_and_a_summary_that_hangs_on_it() -> None:
 
 
 def test_a_snip_is_a_boundary_that_names_the_messages_it_took_out() -> None:
-    """T2, C29: a reader that knows only the names takes the same messages out; we read what stands exactly."""
+    """T2, C29: a reader that knows only the names takes the same messages out; we read what stands."""
     gone = tuple(Change(BlockOf(name, place), ()) for name, place in (("u3", 0), ("u3", 1), ("u4", 0)))
     record = Replaced(id="x", at=AT, changes=gone, reason="snip")
     (line,) = _lines(record, "u9")
