@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from nacre.agents.compacting_crew import Wish
 from nacre.agents.kept import LogKeeper
 from nacre.agents.noting import NOTES
@@ -51,3 +53,17 @@ async def test_a_session_writes_its_notes_beside_the_work_and_a_compaction_stand
         assert FORMER in str(done.record.summary)
         await ready.background.flush()
         assert ready.agent.session.view.last_noted(NOTES) is not None
+
+
+@pytest.mark.parametrize(("role", "asked"), [("", 1), ("embedded", 0)])
+async def test_whoever_plays_the_role_writes_the_notes(tmp_path: Path, role: str, asked: int) -> None:
+    """P2, F7: with the embedded engine in that role rules write them, and the model is not asked."""
+    cwd = with_early_notes(tmp_path / "work", firstTokens=10_000)
+    home = cwd / "home" / "settings.json"
+    given = json.loads(home.read_text(encoding="utf-8"))
+    home.write_text(json.dumps(given | ({"roles": {"notes": role}} if role else {})), encoding="utf-8")
+    async with Simulator() as sim, talking_to(sim, CLAUDE, cwd, notes=True) as ready:
+        sim.extend(["a word " * 3_000, "Nothing to note."])
+        await say(ready.agent, "tell me a story")
+        await ready.background.wait("notes")
+        assert len(sim.log) == 1 + asked

@@ -75,7 +75,8 @@ def join_compacting(session: Session, settings: Settings, staff: Staff) -> Compa
         # What a summary points to may be read without a question.
         rule = Rule("allow", "Read", f"//{str(keeper.path.resolve()).lstrip('/')}", "this session's log")
         staff.hands.guard.policy = staff.hands.guard.policy.with_rules([rule])
-    noting = join_noting(session, settings, folder=folder, background=staff.background, fork=staff.fork)
+    writer = player(settings.roles.notes, staff.forker, settings)
+    noting = join_noting(session, settings, folder=folder, background=staff.background, fork=writer)
     compacting = Compacting(
         session,
         settings=settings.compaction,
