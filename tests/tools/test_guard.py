@@ -259,6 +259,19 @@ def test_a_rule_denies_a_fork_too(workspace: Workspace) -> None:
     assert policy.decide(tool("Read"), {"file_path": ".env"}, workspace).effect == "deny"
 
 
+def test_what_a_person_wants_to_be_asked_about_no_fork_does(workspace: Workspace) -> None:
+    """F3: nobody can be asked for it; what it may write is the program's own, whatever rules say of that."""
+    notes = workspace.root / "notes"
+    narrow = Narrowing(tools=frozenset({"Read", "Bash", "Edit"}), writes_in=(notes,))
+    asks = rules(ask=["Read(private/**)", "Bash(ls:*)", "Edit"])
+    policy = Policy(root=workspace.root, rules=asks).narrowed(narrow)
+    refused = policy.decide(tool("Read"), {"file_path": "private/plan.md"}, workspace)
+    assert (refused.effect, "nobody can be asked" in refused.reason) == ("deny", True)
+    assert policy.decide(tool("Bash"), {"command": "ls -la"}, workspace).effect == "deny"
+    assert policy.decide(tool("Read"), {"file_path": "src/app.py"}, workspace).effect == "allow"
+    assert policy.decide(tool("Edit"), {"file_path": "notes/a.md"}, workspace).effect == "allow"
+
+
 @pytest.mark.parametrize("call", [{}, {"file_path": 3}, {"file_path": "a\0b"}])
 def test_malformed_arguments_reach_the_tool_which_says_what_is_wrong(
     workspace: Workspace, call: JsonObject

@@ -80,7 +80,13 @@ class Policy:
             return Decision("allow")
         decision = self._by_rule(tool.name, arguments, path, workspace)
         if self.narrowing is not None and (decision is None or decision.effect != "deny"):
+            asked = decision if decision is not None and decision.effect == "ask" else None
             decision = self._by_narrowing(self.narrowing, tool.name, arguments, path)
+            # What it may write is the program's own business; of all else a person wanted to be asked.
+            if asked is not None and decision.effect == "allow" and tool.name not in EDITORS:
+                decision = replace(
+                    asked, effect="deny", reason=f"{asked.reason}, and nobody can be asked here"
+                )
         if decision is None:
             decision = self._by_default(tool, arguments, path, workspace)
         return replace(decision, path=path)
