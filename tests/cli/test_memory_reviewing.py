@@ -13,6 +13,7 @@ from nacre.cli import memory_reviewing
 from nacre.cli.main import main
 from nacre.memory.location import Location, MemoryPaths, locate
 from nacre.memory.review import Proposal, propose
+from nacre.testing import FrozenClock
 
 Capture = pytest.CaptureFixture[str]
 
@@ -113,3 +114,20 @@ def test_one_by_one_in_a_terminal(
     assert (place.directory / "accepted.md").read_text().endswith("About accepted.\n")
     assert (place.directory / "edited.md").read_text().endswith("Really edited.\n")
     assert [one["file"] for one in document(capsys, "review")] == ["skipped.md", "left.md"]
+
+
+class Backwards(FrozenClock):
+    """Gives every later id a smaller number."""
+
+    def new_id(self) -> str:
+        return f"{999_999_999_999 - int(super().new_id()[-12:]):032d}"
+
+
+def test_what_is_proposed_at_one_moment_keeps_its_order(place: Location, capsys: Capture) -> None:
+    """E7: the oldest first, also where the clock could not tell them apart."""
+    names = [f"n{n}" for n in range(12)]
+    clock = Backwards()
+    for name in names:
+        made = Proposal(file=f"{name}.md", before=None, after=b"x", author="extract", reason="heard")
+        propose(place, made, clock=clock)
+    assert [one["file"] for one in document(capsys, "review")] == [f"{name}.md" for name in names]

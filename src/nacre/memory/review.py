@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import cast, get_args
 
@@ -23,6 +23,8 @@ from nacre.store import disk
 FOLDER = "review"
 MAX_WAITING = 500
 """More than anybody reads through: the oldest beyond it make room for new ones."""
+TICK = timedelta(milliseconds=1)
+"""What a clock of ours can tell apart."""
 ID_CHARS = 8
 """Of an id: enough to tell the proposals of one memory apart, short enough to be typed."""
 _ID = re.compile(r"[0-9a-z]{1,32}")
@@ -65,7 +67,10 @@ def propose(location: Location, proposal: Proposal, *, clock: Clock = SYSTEM_CLO
     folder = location.cache / FOLDER
     known = waiting(location)
     kept = [one for one in known if (one.file, one.author) != (proposal.file, proposal.author)]
-    made = replace(proposal, id=clock.new_id().replace("-", "")[-ID_CHARS:], made_at=clock.now())
+    # Two of one moment would stand in any order: the later one is said to be made later.
+    last = max((one.made_at + TICK for one in known if one.made_at), default=clock.now())
+    made_at = max(clock.now(), last)
+    made = replace(proposal, id=clock.new_id().replace("-", "")[-ID_CHARS:], made_at=made_at)
     data = json.dumps(made.as_json(), ensure_ascii=True, indent=1).encode()
     try:
         disk.make_folder(folder)
