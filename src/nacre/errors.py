@@ -18,6 +18,7 @@ NacreError
 ├── StoreError           bytes could not be read or written
 │   ├── VersionConflict      someone else wrote the key meanwhile
 │   └── OutsideStore         the key leaves the store
+├── MailError            a letter cannot be sent or read
 ├── ToolError            a tool cannot do what was asked; becomes an error result
 ├── SpendCapReached      what background work may cost is used up
 └── PrefixMoved          bytes already sent changed without being announced (raised in tests)
@@ -109,6 +110,10 @@ class VersionConflict(StoreError):
 
 class OutsideStore(StoreError):
     """The key leads outside the store."""
+
+
+class MailError(NacreError):
+    """A letter cannot be sent or read; the message says why and what to do."""
 
 
 class ToolError(NacreError):

@@ -22,9 +22,10 @@ class Bench:
         self.tools = {
             "read": self.make("read", read_only=True),
             "write": self.make("write", read_only=False),
+            "send": self.make("send", read_only=False, together=True),
         }
 
-    def make(self, name: str, *, read_only: bool) -> Tool:
+    def make(self, name: str, *, read_only: bool, together: bool = False) -> Tool:
         async def call(arguments) -> str:
             key = arguments["key"]
             self.noted.append(f"+{key}")
@@ -36,7 +37,9 @@ class Bench:
             self.noted.append(f"-{key}")
             return key
 
-        return Tool(name=name, description=".", input_schema={}, call=call, read_only=read_only)
+        return Tool(
+            name=name, description=".", input_schema={}, call=call, read_only=read_only, together=together
+        )
 
     def gate(self, key: str) -> asyncio.Event:
         return self.go.setdefault(key, asyncio.Event())
@@ -104,6 +107,25 @@ async def test_writers_run_one_by_one_in_order_and_readers_see_what_was_written_
         assert [result.call_id for result in await running.results()] == [f"id-{key}" for key in "abcde"]
 
 
+async def test_calls_that_go_together_run_side_by_side_once_the_reply_is_whole(bench):
+    bench.open("a", "w", "r")
+    sent = [ToolCall(f"id-{key}", "send", {"key": key}) for key in ("s1", "s2")]
+    async with Running(bench.tools) as running:
+        for call in (writes("a"), *sent, writes("w"), reads("r")):
+            running.start(call)
+        await settle()
+        assert bench.noted == []
+        running.release()
+        await settle()
+        assert bench.noted == ["+a", "-a", "+s1", "+s2"]
+        bench.open("s2")
+        await settle()
+        assert bench.noted[4:] == ["-s2"]
+        bench.open("s1")
+        await running.results()
+    assert bench.noted[5:] == ["-s1", "+w", "-w", "+r", "-r"]
+
+
 async def test_at_most_ten_readers_run_at_the_same_time(bench):
     keys = [f"{number:02}" for number in range(READERS_AT_ONCE + 5)]
     async with Running(bench.tools) as running:
@@ -153,7 +175,7 @@ async def test_no_calls_give_no_results(bench):
 async def test_an_unknown_tool_is_answered_with_the_names_there_are(bench):
     call = ToolCall("1", "fly", {})
     assert await run_all([call], bench.tools) == [
-        result_of(call, "There is no tool named fly. Available: read, write.", is_error=True)
+        result_of(call, "There is no tool named fly. Available: read, send, write.", is_error=True)
     ]
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from nacre.agents.riding import Extra, Rider
 from nacre.messages.blocks import JsonObject
 from nacre.messages.records import Said
+from nacre.messages.usage import Usage
 from nacre.messages.view import View
 from nacre.providers.base import Request
 
@@ -30,6 +31,8 @@ class Company:
     """What to stop when a turn is cancelled."""
     on_heard: list[Callable[[], None]] = field(default_factory=list)
     """What begins once a reply is there, and somebody or some tool is waited for."""
+    payers: list[Callable[[Usage, str], None]] = field(default_factory=list)
+    """Others that are told of every payment, and whose prices count."""
     before_asking: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
     """What must come to rest before the next request."""
     before_stopping: list[Callable[[str, bool], Awaitable[Extra | None]]] = field(default_factory=list)

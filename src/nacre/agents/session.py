@@ -371,7 +371,10 @@ class Session(Company):
 
     def pay(self, usage: Usage, model: str | None = None, *, purpose: str = "") -> None:
         """Count what a request cost, whether or not its reply was of use; another model may have answered."""
-        self.meter = self.meter.after(usage, self.priced_as(model), purpose=purpose)
+        priced = self.priced_as(model)
+        self.meter = self.meter.after(usage, priced, purpose=purpose)
+        for told in self.payers:
+            told(usage, priced)
 
     def priced_as(self, model: str | None) -> str:
         """Whose prices count where this model answered."""

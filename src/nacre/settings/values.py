@@ -66,6 +66,10 @@ class Switches:
     drift_check: bool = True
     """Check a recalled memory against the files it speaks of."""
     grounding: bool = True
+    agents: bool = True
+    """Let the model start other agents and write to them."""
+    skills: bool = True
+    """List the skills there are, and let the model load them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,6 +131,24 @@ class SpendSettings:
     """US dollars of today, of all sessions that have a cap by the day."""
     day_tokens: int | None = None
     """Tokens of today, of all sessions that have a cap by the day."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentSettings:
+    """How far agents of a session may go."""
+
+    max_depth: int = 3
+    """An agent of an agent of an agent, and no further: deeper ones repeat each other's work."""
+    max_at_once: int = 20
+    """Working side by side: each has a request under way, and providers limit those."""
+    stall_seconds: float = 600.0
+    """Without any sign for so long it hangs: no reply and no command takes ten minutes."""
+    result_chars: int = 32_000
+    """Of a result that stand in the conversation: about 8,000 tokens; the rest is in a file."""
+    progress_seconds: float = 30.0
+    """Between two lines on what an agent is doing: more often costs more than anybody reads."""
+    teammates: Literal["in-process", "process"] = "in-process"
+    """Where a member of a team runs: beside the session, or as a process of its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -263,6 +285,7 @@ class Settings:
     compaction: CompactSettings = field(default_factory=CompactSettings)
     dream: DreamSettings = field(default_factory=DreamSettings)
     extract: ExtractSettings = field(default_factory=ExtractSettings)
+    agents: AgentSettings = field(default_factory=AgentSettings)
     permissions: Permissions = field(default_factory=Permissions)
     switches: Switches = field(default_factory=Switches)
     memory: MemorySettings = field(default_factory=MemorySettings)

@@ -35,6 +35,8 @@ class Tool:
     """Takes the model's arguments; a `ToolError` or any other exception becomes an error result."""
     read_only: bool = False
     """Changes nothing: may run side by side with others, and while the reply still streams."""
+    together: bool = False
+    """Changes things elsewhere: its calls run side by side, once the reply that makes them is on disk."""
     max_seconds: float | None = MAX_SECONDS
     """A call that takes longer is cancelled; None for a tool that guards its own time."""
     max_result_chars: float | None = None

@@ -35,14 +35,16 @@ async def run_all(calls: Sequence[ToolCall], tools: Mapping[str, Tool]) -> list[
 class Running:
     """The tool calls of one reply, started as they become ready.
 
-    Order as the model meant it: a writer waits for all calls before it, a reader for the writers before it.
+    Order as the model meant it: a writer waits for all calls before it, a reader for the writers before it;
+    calls that go together wait for all but each other.
     Use it as a context manager: whatever happens inside, no tool is left running behind it.
     """
 
     def __init__(self, tools: Mapping[str, Tool]) -> None:
         self._tools = tools
         self._started: list[tuple[ToolCall, asyncio.Task[ToolResult]]] = []
-        self._last_writer: asyncio.Task[ToolResult] | None = None
+        self._writers: list[asyncio.Task[ToolResult]] = []
+        self._together: list[asyncio.Task[ToolResult]] = []
         self._places = asyncio.Semaphore(READERS_AT_ONCE)
         self._released = asyncio.Event()
 
@@ -58,11 +60,15 @@ class Running:
         """Take on one more call; a reader begins at once, a writer not before `release`."""
         tool = self._tools.get(call.name)
         is_writer = tool is not None and not tool.read_only
-        before = [task for _, task in self._started if is_writer or task is self._last_writer]
+        goes_together = tool is not None and tool.together
+        earlier = [task for _, task in self._started] if is_writer else self._writers
+        before = [task for task in earlier if not (goes_together and task in self._together)]
         task = asyncio.create_task(self._answer(call, tool, before), name=f"tool {call.name}")
         self._started.append((call, task))
+        if goes_together:
+            self._together.append(task)
         if is_writer:
-            self._last_writer = task
+            self._writers.append(task)
 
     def release(self) -> None:
         """Let the writers begin: the reply is whole and on disk."""
