@@ -1,4 +1,4 @@
-"""How a process group ends whole, and whether anyone in it still runs."""
+"""How a process group ends whole, whether anyone in it still runs, and whether a process is the one meant."""
 
 from __future__ import annotations
 
@@ -62,3 +62,31 @@ def _signal(group: int, number: signal.Signals) -> None:
     # Gone already, or no longer ours after a change of user: nothing we could do.
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(group, number)
+
+
+def is_alive(pid: int, start: str = "") -> bool:
+    """Whether this process runs, and is the one that was meant: numbers are given out again."""
+    if pid <= 0:
+        return False
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError, ValueError):
+        return False
+    except PermissionError:
+        pass
+    state, now = _told(pid)
+    return state not in {"Z", "X"} and (not start or not now or now == start)
+
+
+def started(pid: int) -> str:
+    """What tells a process from another one of its number; empty where the system does not say."""
+    return _told(pid)[1]
+
+
+def _told(pid: int) -> tuple[str, str]:
+    """Its state and its start, the latter with the machine's: ticks begin anew when that does."""
+    with contextlib.suppress(OSError, IndexError):
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2]
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        return fields.split()[0], f"{boot[:8]}:{fields.split()[19]}"
+    return "", ""

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from nacre.layers.l6_dream.lock import DONE, FILE, HELD, Body, Lock, is_alive, started
+from nacre.groups import is_alive, started
+from nacre.layers.l6_dream.lock import DONE, FILE, HELD, Body, Lock
 from nacre.testing import FrozenClock
 from tests.layers.l6_dream.made import NOW
 
@@ -162,12 +163,6 @@ def test_another_programs_lock_is_heeded_while_its_process_lives(lock: Lock, clo
 def test_a_clock_that_jumps_does_not_lock_anybody_out(lock: Lock, clock: FrozenClock, gone: int) -> None:
     put(lock, body(gone, host="elsewhere"), seconds_ago=-2 * DAY, clock=clock)
     assert lock.acquire() is not None
-
-
-def test_no_other_process_is_asked_about_that_has_no_number() -> None:
-    assert not is_alive(0)
-    assert not is_alive(-1)
-    assert not is_alive(2**70)
 
 
 def test_a_lock_that_is_no_file_is_an_error_in_words(tmp_path: Path, clock: FrozenClock) -> None:

@@ -6,7 +6,6 @@ whether it was finished. Who dies in between leaves all that is needed to put th
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import socket
@@ -21,6 +20,7 @@ from filelock import FileLock, Timeout
 
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import StoreError
+from nacre.groups import is_alive, started
 from nacre.store import disk
 
 FILE = ".consolidate-lock"
@@ -209,28 +209,6 @@ class Lock:
 
 class _BusyError(StoreError):
     """Somebody is taking the lock at this very moment."""
-
-
-def is_alive(pid: int, start: str = "") -> bool:
-    """Whether this process runs, and is the one that was meant: numbers are given out again."""
-    if pid <= 0:
-        return False
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError, ValueError):
-        return False
-    except PermissionError:
-        pass
-    return not start or not started(pid) or started(pid) == start
-
-
-def started(pid: int) -> str:
-    """What tells a process from another one of its number; empty where the system does not say."""
-    with contextlib.suppress(OSError, IndexError):
-        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2]
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-        return f"{boot[:8]}:{fields.split()[19]}"
-    return ""
 
 
 def _host() -> str:

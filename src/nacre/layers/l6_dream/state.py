@@ -13,7 +13,7 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from nacre.layers.l6_dream.lock import is_alive, started
+from nacre.groups import is_alive, started
 from nacre.messages.blocks import Json, JsonObject
 from nacre.store import disk
 
