@@ -181,7 +181,7 @@ async def test_a_fork_cannot_fork_by_who_asks_and_by_what_its_history_says() -> 
     assert forked.text == "Then not."
     assert "A fork cannot fork (session_memory)" in str(provider.requests[-1].messages[-1])
     history = await branch(mine, ERRAND)
-    assert [note.facts for note in history.view.noted(FORK)] == [{"source": "session_memory"}]
+    assert [note.facts for note in history.view.noted(FORK)] == [{"source": "session_memory", "after": "u1"}]
     with pytest.raises(ToolError, match=r"cannot fork \(session_memory\)"):
         await branch(history.view, ERRAND)
 

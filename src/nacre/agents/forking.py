@@ -8,33 +8,31 @@ what it does is no step of the conversation.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager
-from dataclasses import dataclass, replace
-from datetime import datetime
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from nacre.agents.agent import Agent
 from nacre.agents.background import IN_BACKGROUND, Background, supervised
+from nacre.agents.forking_asking import Asking, AskingAside
+from nacre.agents.forking_line import Line
 from nacre.agents.hands import Hands, own_tools
-from nacre.agents.lifetimes import TOUCHED
-from nacre.agents.meter import SIDE_QUERY
 from nacre.agents.offloading import Offloader
 from nacre.agents.riding import Extra, with_extras
 from nacre.agents.session import Session
-from nacre.cache.breakpoints import place
 from nacre.cache.rules import profile
-from nacre.errors import SpendCapReached, ToolError
-from nacre.loop.fork import Errand, Forked, branch, refuse_nested, run_fork
+from nacre.errors import ToolError
+from nacre.loop.fork import WHOLE, Errand, Forked, Whole, branch, refuse_nested, run_fork
 from nacre.loop.loop import Slots
 from nacre.messages.blocks import JsonObject
-from nacre.messages.events import ProviderEvent, Reply, StartedOver
+from nacre.messages.events import Event
 from nacre.messages.plain import as_text
-from nacre.messages.records import Noted, Record, Said
-from nacre.messages.transcript import Transcript
-from nacre.messages.usage import Usage
+from nacre.messages.records import Record, Said
+from nacre.messages.transcript import Transcript, Write, nowhere
 from nacre.messages.view import View
-from nacre.providers.base import Provider, Request
+from nacre.providers.base import Provider
 from nacre.settings import Settings
 from nacre.tools.base import Tool
 from nacre.tools.guard import Guard
@@ -44,9 +42,10 @@ from nacre.tools.workspace import Version, Workspace, version_of
 
 Make = Callable[[Workspace], Sequence[Tool]]
 """Builds tools that work in a workspace."""
-TOUCHED_SHARE = 0.5
-"""Of a fork's request: where it read this much, the provider's cache lives on from there."""
-SHARE_DECIMALS = 4
+MAX_ROUNDS = 200
+"""Of a fork that was sent for on purpose: more than any real task took, and an end to going in circles."""
+FROM_SERVERS = "mcp__"
+"""How the names of tools begin that servers offer: they belong to no workspace."""
 
 
 async def join_forks(
@@ -90,6 +89,7 @@ class Forker:
         self._hands = hands
         self.background = background
         self._make = make
+        self._line = Line()
         self._foreground: set[asyncio.Task[Forked]] = set()
         session.on_cancel.append(self.stop)
 
@@ -119,6 +119,42 @@ class Forker:
             await asyncio.gather(*tasks, return_exceptions=True)
         return [_outcome(task) for task in tasks]
 
+    def detached(
+        self,
+        directive: str,
+        *,
+        view: View | Forked | None = None,
+        max_rounds: int = MAX_ROUNDS,
+        write: Write | None = None,
+        heard: Callable[[Event], None] | None = None,
+    ) -> Coroutine[Any, Any, Forked]:
+        """A fork that may do what its parent may, for a supervisor to run: a cancelled turn does not end it.
+
+        What the parent has said is taken now, not when it begins; where it cannot be sent, this raises at
+        once. Those that start from the same words let one go ahead (A1). Instead of a view it takes a fork
+        that has ended, which then goes on. `write` keeps what is said, `heard` is told of each event.
+        """
+        ended = view if isinstance(view, Forked) else None
+        start = view if isinstance(view, View) else ended.view if ended else self.session.view
+        refuse_nested(View() if ended else start)
+        errand = Errand(
+            source="agent",
+            directive=directive,
+            may=WHOLE,
+            max_rounds=max_rounds,
+            max_output=self.session.settings.max_output,
+            view=start,
+            resumes=ended is not None,
+            on_event=heard,
+            write=write or nowhere,
+        )
+        return self._in_line(start, errand)
+
+    async def _in_line(self, view: View, errand: Errand) -> Forked:
+        last = bytes(view.links[-1]) if view.links else b""
+        async with self._line.stand(last) as began:
+            return await self._fork(view, errand, began)
+
     def stop(self) -> None:
         """The turn was cancelled: its forks end with it; those of the background do not."""
         for task in self._foreground:
@@ -144,8 +180,8 @@ class Forker:
         told = as_text(view, tokens=max(room, 0))
         words = f"<conversation>\n{told}\n</conversation>\n\n{errand.directive}"
         transcript = await branch(View(), replace(errand, directive=words), clock=session.clock)
-        may = errand.may.tools if errand.may else frozenset()
-        asking = _AskingAside(
+        may = errand.may.tools if isinstance(errand.may, Narrowing) else frozenset()
+        asking = AskingAside(
             session,
             provider,
             self.background,
@@ -160,9 +196,9 @@ class Forker:
         session = self.session
         inside = session.profile.strips_old_thinking
         transcript = await branch(view, errand, clock=session.clock, inside_results=inside)
-        return await self._run(transcript, _Asking(session, self.provider, self.background, errand, began))
+        return await self._run(transcript, Asking(session, self.provider, self.background, errand, began))
 
-    async def _run(self, transcript: Transcript, asking: _Asking) -> Forked:
+    async def _run(self, transcript: Transcript, asking: Asking) -> Forked:
         session, errand = self.session, asking.errand
         async with self._apart(errand) as (tools, guard):
             done = await run_fork(
@@ -177,107 +213,30 @@ class Forker:
 
     @asynccontextmanager
     async def _apart(self, errand: Errand) -> AsyncGenerator[tuple[Mapping[str, Tool], Guard], None]:
-        """The parent's tools by name, on a workspace of the fork's own, behind a guard that asks nobody."""
+        """The parent's tools by name, on a workspace of the fork's own, behind a guard of its own."""
         workspace, may = self._hands.workspace.clone(), errand.may
         workspace.owned = dict(self._hands.workspace.owned)
         workspace.copies = errand.copies
         for path in errand.knows:
             workspace.saw(path, await asyncio.to_thread(_version, path))
-        policy = self._hands.guard.policy
-        guard = Guard(policy.narrowed(may or Narrowing(tools=frozenset())), workspace)
+        guard = self._guard(may, workspace)
         built = {one.name: one for one in self._make(workspace)} if may is not None else {}
-        tools = [_same(one, built.get(one.name)) for one in self._tools.values()]
+        tools = guard.stand_before(_same(one, built.get(one.name)) for one in self._tools.values())
+        # These stand behind the parent's guard already, which asks the same person.
+        lent = (
+            {n: one for n, one in self._tools.items() if n.startswith(FROM_SERVERS)} if may == WHOLE else {}
+        )
         try:
-            yield {one.name: one for one in guard.stand_before(tools)}, guard
+            yield {one.name: one for one in tools} | lent, guard
         finally:
             await workspace.close()
 
-
-@dataclass(slots=True)
-class _Asking:
-    """The requests of one fork: the parent's bytes before its own, booked beside the conversation."""
-
-    session: Session
-    provider: Provider
-    background: Background
-    errand: Errand
-    began: asyncio.Event
-    shared: int | None = None
-    """How many messages it has in common with the parent, and with other forks of this view."""
-    requests: int = 0
-    fork_id: str = ""
-
-    def request(self, view: View, max_output: int) -> Request:
-        """The parent's bytes with what is the fork's own behind them."""
-        if self.shared is None:
-            self.shared = len(self.session.request(view, max_output).messages) - 1
-        return self.session.request(view, max_output, branch_at=self.shared)
-
-    async def ask(self, view: View, max_output: int) -> AsyncGenerator[ProviderEvent, None]:
-        """The loop's slot; the parent's own books are not touched."""
-        session, source = self.session, self.errand.source
-        self._check_cap()
-        self.fork_id = self.fork_id or session.clock.new_id()
-        request, begun = self.request(view, max_output), session.clock.now()
-        async with aclosing(session.telemetry.ask(self.provider, request, purpose=source)) as events:
-            async for event in events:
-                self.began.set()
-                match event:
-                    case Reply():
-                        is_touched = self._touches(view, event.usage, begun)
-                        self._pay(event.usage, event.model, at=begun, is_touched=is_touched)
-                    case StartedOver(usage=Usage() as wasted):
-                        self._pay(wasted, None, at=begun)
-                    case _:
-                        pass
-                yield event
-
-    def _touches(self, view: View, usage: Usage, begun: datetime) -> bool:
-        """Whether the provider's cache of what the parent sends next lives on from here; says so."""
-        last = self.session.warmth.touched_at
-        is_later = last is None or begun > last
-        is_same = view.epochs == self.session.view.epochs and usage.hit_rate >= TOUCHED_SHARE
-        if is_later and is_same:
-            self.session.touched(begun)
-        return is_same
-
-    def _pay(self, usage: Usage, model: str | None, *, at: datetime, is_touched: bool = False) -> None:
-        session, source = self.session, self.errand.source
-        self.requests += 1
-        session.pay(usage, model, purpose=source)
-        facts: JsonObject = {
-            "purpose": source,
-            "model": session.priced_as(model),
-            "usage": usage.as_json(),
-            "share": round(usage.hit_rate, SHARE_DECIMALS),
-            "fork": self.fork_id,
-            "request": self.requests,
-            TOUCHED: is_touched,
-        }
-        self.background.record(Noted(id=session.clock.new_id(), at=at, kind=SIDE_QUERY, facts=facts))
-
-    def _check_cap(self) -> None:
-        why = self.background.allows(self.errand.source) if IN_BACKGROUND.get() else None
-        if why is not None:
-            raise SpendCapReached(why)
-
-
-@dataclass(slots=True, kw_only=True)
-class _AskingAside(_Asking):
-    """The same of another model, which shares nothing: of the tools it is told those it may call."""
-
-    model: str
-    tools: Sequence[Tool]
-
-    def request(self, view: View, max_output: int) -> Request:
-        definitions = [one.definition for one in sorted(self.tools, key=lambda one: one.name)]
-        rules = profile(self.model)
-        system, tools, messages = place([], definitions, view.messages, profile=rules)
-        most = min(max_output, rules.max_output)
-        return Request(model=self.model, system=system, tools=tools, messages=messages, max_tokens=most)
-
-    def _touches(self, view: View, usage: Usage, begun: datetime) -> bool:
-        return False
+    def _guard(self, may: Narrowing | Whole | None, workspace: Workspace) -> Guard:
+        """Asks nobody where the fork may do less than its parent; else whom the parent's asks."""
+        if isinstance(may, Whole):
+            return self._hands.guard.apart(workspace, who="A fork of this conversation")
+        policy = self._hands.guard.policy
+        return Guard(policy.narrowed(may or Narrowing(tools=frozenset())), workspace)
 
 
 def _slots(session: Session, transcript: Transcript) -> Slots:

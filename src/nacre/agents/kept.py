@@ -48,6 +48,11 @@ class LogKeeper:
         """What belongs to the session beside its log."""
         return self._log.folder
 
+    @property
+    def envelope(self) -> Envelope:
+        """What every line of the log repeats."""
+        return self._envelope
+
     async def write(self, records: Sequence[Record]) -> None:
         parent, lines = self._parent, []
         for record in records:

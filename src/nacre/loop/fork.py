@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, Protocol, TypeAlias
 
@@ -20,9 +20,9 @@ from nacre.loop.loop import NO_SLOTS, Slots, run
 from nacre.loop.recover import Ask
 from nacre.loop.round import heard
 from nacre.messages.blocks import Block, JsonObject, Message, Text, ToolResult
-from nacre.messages.events import Reply
-from nacre.messages.records import Noted
-from nacre.messages.transcript import Transcript
+from nacre.messages.events import Event, Reply
+from nacre.messages.records import Noted, Said
+from nacre.messages.transcript import Transcript, Write, nowhere
 from nacre.messages.usage import Usage
 from nacre.messages.view import View
 from nacre.tools.base import Tool
@@ -31,7 +31,7 @@ from nacre.tools.workspace import Copies
 
 Source: TypeAlias = Literal[
     "main", "session_memory", "compact", "extract_memories", "auto_dream", "agent_summary",
-    "memdir_relevance", "side",
+    "memdir_relevance", "side", "agent",
 ]  # fmt: skip
 """Who asks a model: under this name it is booked, and only `main` may fork (F6)."""
 
@@ -44,6 +44,14 @@ PENDING = "[This call is still running; its result is not known here.]"
 NO_TOOLS = "Not allowed: no tool can be called here. Say it in words instead."
 
 
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """All that the parent may do: by the same rules, and the same person is asked."""
+
+
+WHOLE = Whole()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Errand:
     """What a fork is sent out for, and how far it may go."""
@@ -51,16 +59,23 @@ class Errand:
     source: Source
     directive: str
     """The one message at the end of the parent's."""
-    may: Narrowing | None = None
+    may: Narrowing | Whole | None = None
     """Which tools, and where; none: every call is refused."""
     max_rounds: int = 1
+    """After so many it stops, with `tool_use` as the reason, whether or not it has come to an end."""
     max_output: int = 20_000
     view: View | None = None
     """Another view than the parent's as it stands now: an older one, or a shorter."""
+    resumes: bool = False
+    """That view is where a fork of the same parent ended, which goes on from there."""
     knows: tuple[Path, ...] = ()
     """Files whose text the directive shows: to edit them, nobody need read them once more."""
     on_reply: Callable[[Reply], None] | None = None
     """Told of each reply as it comes; raising ends the errand."""
+    on_event: Callable[[Event], None] | None = None
+    """Told of everything that happens on the way; raising ends the errand."""
+    write: Write = nowhere
+    """Keeps what is said; whatever ends the errand, that is a whole conversation (T6)."""
     copies: Copies | None = None
     """What it works on instead of some files: what comes of that is the errand's to judge."""
 
@@ -79,6 +94,8 @@ class Forked:
     stop_reason: str | None = None
     denials: int = 0
     seconds: float = 0.0
+    view: View = field(default_factory=View, repr=False, compare=False)
+    """Where it ended: from there it can go on."""
 
     @property
     def text(self) -> str:
@@ -112,12 +129,20 @@ async def branch(
     `inside_results` is for models that lose their thinking, and with it the cache, at a person's words
     between two tool rounds: there the directive rides inside the last result.
     """
-    refuse_nested(view)
-    transcript = Transcript.apart(view)
-    facts: JsonObject = {"source": errand.source}
-    mark = Noted(id=clock.new_id(), at=clock.now(), kind=FORK, facts=facts)
+    refuse_nested(View() if errand.resumes else view)
+    transcript = Transcript.apart(view, write=errand.write)
     blocks = _directed(view.open_calls, errand.directive, inside_results=inside_results)
-    await transcript.append(mark, heard("user", blocks, clock, meta=True))
+    directive = heard("user", blocks, clock, meta=True)
+    if errand.resumes:
+        await transcript.append(directive)
+        return transcript
+    if view.open_calls:
+        # A log of its own begins with what its first message answers.
+        await errand.write(_last_reply(view))
+    after = next((one.id for one in reversed(view.records) if isinstance(one, Said)), None)
+    facts: JsonObject = {"source": errand.source, "after": after}
+    mark = Noted(id=clock.new_id(), at=clock.now(), kind=FORK, facts=facts)
+    await transcript.append(mark, directive)
     return transcript
 
 
@@ -132,19 +157,14 @@ async def run_fork(
 ) -> Forked:
     """Run the loop on a fork's own history; what is too long is raised, never compacted (F6)."""
     allowed = tools if errand.may is not None else {name: _refusing(one) for name, one in tools.items()}
-    # A reply that was cut off is the errand's to judge: room was given on purpose.
-    limits = Limits(
-        max_rounds=errand.max_rounds,
-        max_output=errand.max_output,
-        raised_output=errand.max_output,
-        max_continues=0,
-    )
     replies: list[Reply] = []
     begun, token = clock.seconds(), SOURCE.set(errand.source)
     try:
-        loop = run(transcript, ask, allowed, slots=slots, limits=limits, clock=clock)
+        loop = run(transcript, ask, allowed, slots=slots, limits=_limits(errand), clock=clock)
         async with aclosing(loop) as events:
             async for event in events:
+                if errand.on_event is not None:
+                    errand.on_event(event)
                 if isinstance(event, Reply):
                     replies.append(event)
                     if errand.on_reply is not None:
@@ -160,7 +180,29 @@ async def run_fork(
         stop_reason=replies[-1].stop_reason,
         denials=calls,
         seconds=clock.seconds() - begun,
+        view=transcript.view,
     )
+
+
+def _limits(errand: Errand) -> Limits:
+    if isinstance(errand.may, Whole):
+        return Limits(max_rounds=errand.max_rounds, max_output=errand.max_output)
+    # A reply that was cut off is the errand's to judge: room was given on purpose.
+    return Limits(
+        max_rounds=errand.max_rounds,
+        max_output=errand.max_output,
+        raised_output=errand.max_output,
+        max_continues=0,
+    )
+
+
+def _last_reply(view: View) -> list[Said]:
+    """The record of the reply whose calls are open, for a second log: what it cost stands in the first."""
+    replies = (one for one in reversed(view.records) if isinstance(one, Said) and one.role == "assistant")
+    last = next((one for one in replies if one.aside is None), None)
+    if last is None or last.reply is None:
+        return []
+    return [replace(last, reply=replace(last.reply, usage=None))]
 
 
 def _directed(open_calls: Sequence[str], directive: str, *, inside_results: bool) -> tuple[Block, ...]:

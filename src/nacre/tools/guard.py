@@ -47,13 +47,35 @@ class Guard:
         ask: Ask | None = None,
         learn: Callable[[Rule], None] | None = None,
     ) -> None:
-        self.policy = policy
+        self._held = [policy]
         self.denials = 0
         """How many calls were refused so far."""
         self._workspace = workspace
         self._ask = ask
         self._learn = learn
         self._one_at_a_time = asyncio.Lock()
+
+    @property
+    def policy(self) -> Policy:
+        """The rules as they are now; an answer "always" adds one."""
+        return self._held[0]
+
+    @policy.setter
+    def policy(self, policy: Policy) -> None:
+        self._held[0] = policy
+
+    def apart(self, workspace: Workspace, *, who: str) -> Guard:
+        """The same before tools of another workspace: the person is asked in one line, and told for whom."""
+        ask = self._ask
+
+        async def ask_for(question: Question) -> Answer:
+            assert ask is not None, "only where somebody can be asked"
+            return await ask(replace(question, reason=f"{who} asks: {question.reason}"))
+
+        twin = Guard(self.policy, workspace, ask=ask_for if ask else None, learn=self._learn)
+        # Rules and their changes are shared, and so is the person: one question at a time for all.
+        twin._held, twin._one_at_a_time = self._held, self._one_at_a_time
+        return twin
 
     def stand_before(self, tools: Iterable[Tool]) -> list[Tool]:
         """The same tools, each behind this guard; what the model is told about them does not change."""
