@@ -20,6 +20,7 @@ NacreError
 │   └── OutsideStore         the key leaves the store
 ├── MailError            a letter cannot be sent or read
 ├── ToolError            a tool cannot do what was asked; becomes an error result
+├── HookRefused          a command of the person's does not let this go on  (exit 1)
 ├── SpendCapReached      what background work may cost is used up
 └── PrefixMoved          bytes already sent changed without being announced (raised in tests)
 """
@@ -118,6 +119,10 @@ class MailError(NacreError):
 
 class ToolError(NacreError):
     """A tool cannot do what was asked; the model reads this as an error result."""
+
+
+class HookRefused(NacreError):
+    """A command of the person's does not let this go on."""
 
 
 class SpendCapReached(NacreError):

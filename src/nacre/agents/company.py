@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from nacre.agents.riding import Extra, Rider
@@ -11,6 +11,7 @@ from nacre.messages.records import Said
 from nacre.messages.usage import Usage
 from nacre.messages.view import View
 from nacre.providers.base import Request
+from nacre.tools.base import Tool
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -40,3 +41,13 @@ class Company:
 
     They get the reply's words, and whether the turn was made to go on before.
     """
+    before_words: list[Callable[[str], Awaitable[None]]] = field(default_factory=list)
+    """Others that may refuse what a person says, by raising, before anything of it is recorded."""
+    around_tools: list[Callable[[Mapping[str, Tool], str], Mapping[str, Tool]]] = field(default_factory=list)
+    """Others that stand around tool calls; they get the tools, and the name of a fork's errand or none."""
+
+    def attended(self, tools: Mapping[str, Tool], fork: str = "") -> Mapping[str, Tool]:
+        """The tools with everybody who stands around their calls; as they are where nobody does."""
+        for stand in self.around_tools:
+            tools = stand(tools, fork)
+        return tools

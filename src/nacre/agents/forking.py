@@ -204,7 +204,7 @@ class Forker:
             done = await run_fork(
                 transcript,
                 asking.ask,
-                session.telemetry.tools(tools),
+                session.telemetry.tools(session.attended(tools, errand.source)),
                 errand,
                 slots=_slots(session, transcript),
                 clock=session.clock,

@@ -199,6 +199,8 @@ class Session(Company):
 
     async def add_user(self, text: str) -> None:
         """Record what the person said, and what rides along with it."""
+        for heed in self.before_words:
+            await heed(text)
         self._starts_turn = True
         records = await self.keep(heard("user", (Text(text),), self.clock))
         if self.base.opening and not self.is_opened:

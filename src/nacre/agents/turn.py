@@ -98,7 +98,7 @@ def _rounds(
         return session.telemetry.ask(provider, session.send(view, max_output))
 
     slots = Slots(fit=session.fit, keep=session.keep, heard=session.heard, sift=session.sift)
-    hands = session.telemetry.tools(tools)
+    hands = session.telemetry.tools(session.attended(tools))
     return run(session.transcript, ask, hands, slots=slots, limits=limits, clock=session.clock)
 
 

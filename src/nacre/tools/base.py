@@ -41,6 +41,8 @@ class Tool:
     """A call that takes longer is cancelled; None for a tool that guards its own time."""
     max_result_chars: float | None = None
     """Longer results go to disk; never more than the settings say, unless infinite: it bounds itself."""
+    guarded: bool = False
+    """A guard decides about every call, and may ask a person."""
     clearable: bool = False
     """Its results can be had again, so that old ones may be cleared; nacre's own tools need not say so."""
 

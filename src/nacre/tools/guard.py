@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -34,6 +36,27 @@ class Question:
 
 Ask = Callable[[Question], Awaitable[Answer]]
 """Puts the question to a person."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a person's command wants a guard to do with one call; no rule is set aside by it."""
+
+    effect: Literal["allow", "ask"]
+    reason: str = ""
+
+
+_wished: ContextVar[Wish | None] = ContextVar("wished", default=None)
+
+
+@contextmanager
+def wishing(wish: Wish | None) -> Iterator[None]:
+    """Have the guard of the call made in here heed a wish; no call that this one leads to hears of it."""
+    token = _wished.set(wish)
+    try:
+        yield
+    finally:
+        _wished.reset(token)
 
 
 class Guard:
@@ -83,21 +106,32 @@ class Guard:
 
     def _guarded(self, tool: Tool) -> Tool:
         async def call(arguments: JsonObject) -> ToolResult | str:
-            decision = self.policy.decide(tool, arguments, self._workspace)
+            wish = _wished.get()
+            decision = self._decided(tool, arguments, wish)
             if decision.effect == "ask":
-                decision = await self._asked(tool, arguments)
+                decision = await self._asked(tool, arguments, wish)
             if decision.effect == "deny":
                 self.denials += 1
                 raise ToolError(f"Not allowed: {decision.reason}. {self.policy.summary()}")
-            with expecting(decision.path):
-                return await _in_its_time(tool, arguments)
+            with expecting(decision.path), wishing(None):
+                return await in_its_time(tool, arguments)
 
-        return replace(tool, call=call, max_seconds=None)
+        return replace(tool, call=call, max_seconds=None, guarded=True)
 
-    async def _asked(self, tool: Tool, arguments: JsonObject) -> Decision:
+    def _decided(self, tool: Tool, arguments: JsonObject, wish: Wish | None) -> Decision:
+        decision = self.policy.decide(tool, arguments, self._workspace)
+        match wish:
+            case Wish("allow") if decision.effect == "ask" and not decision.is_ruled:
+                return replace(decision, effect="allow")
+            case Wish("ask", reason) if decision.effect == "allow":
+                return replace(decision, effect="ask", reason=reason)
+            case _:
+                return decision
+
+    async def _asked(self, tool: Tool, arguments: JsonObject, wish: Wish | None) -> Decision:
         # One question at a time; and an earlier "always" may have answered this one already.
         async with self._one_at_a_time:
-            decision = self.policy.decide(tool, arguments, self._workspace)
+            decision = self._decided(tool, arguments, wish)
             if decision.effect != "ask":
                 return decision
             if self._ask is None:
@@ -121,7 +155,7 @@ class Guard:
                     return replace(decision, effect="deny", reason="the user said no")
 
 
-async def _in_its_time(tool: Tool, arguments: JsonObject) -> ToolResult | str:
+async def in_its_time(tool: Tool, arguments: JsonObject) -> ToolResult | str:
     """The tool's time begins when it does: whoever was asked before may have taken theirs."""
     try:
         async with asyncio.timeout(tool.max_seconds) as limit:

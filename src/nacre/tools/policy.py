@@ -41,6 +41,8 @@ class Decision:
     reason: str = ""
     path: Path | None = None
     """The real file that was judged; the tool must find the same one."""
+    is_ruled: bool = False
+    """A rule wants the person to be asked: only the person's own answer will do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,9 +132,11 @@ class Policy:
             for rule in (*met, *shields):
                 is_met = rule in shields or self._meets(rule, arguments, path, workspace)
                 if rule.effect == effect and is_met:
-                    return Decision(effect, f"{rule.text} ({rule.origin or 'a rule'}) says {effect}")
+                    says = f"{rule.text} ({rule.origin or 'a rule'}) says {effect}"
+                    return Decision(effect, says, is_ruled=True)
                 if effect == "ask" and tool == "Bash" and _dodges(rule, arguments):
-                    return Decision("ask", f"{rule.text} cannot be checked on a line like this")
+                    unsure = f"{rule.text} cannot be checked on a line like this"
+                    return Decision("ask", unsure, is_ruled=True)
         is_allowed_in_parts = tool == "Bash" and self._allows_each_part(arguments, met, workspace)
         return Decision("allow") if is_allowed_in_parts else None
 
