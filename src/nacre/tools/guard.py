@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -77,6 +77,8 @@ class Guard:
         self._ask = ask
         self._learn = learn
         self._one_at_a_time = asyncio.Lock()
+        self.waiting: Callable[[], AbstractContextManager[None]] = nullcontext
+        """Entered while a person is waited for, who may take their time."""
 
     @property
     def policy(self) -> Policy:
@@ -87,18 +89,31 @@ class Guard:
     def policy(self, policy: Policy) -> None:
         self._held[0] = policy
 
-    def apart(self, workspace: Workspace, *, who: str) -> Guard:
-        """The same before tools of another workspace: the person is asked in one line, and told for whom."""
+    def apart(self, workspace: Workspace, *, who: str, policy: Policy | None = None) -> Guard:
+        """The same before tools of another workspace: the person is asked in one line, and told for whom.
+
+        With a policy of its own it goes by that one; what a person allows for good there holds here as well,
+        where both are about the same project.
+        """
         ask = self._ask
 
         async def ask_for(question: Question) -> Answer:
             assert ask is not None, "only where somebody can be asked"
             return await ask(replace(question, reason=f"{who} asks: {question.reason}"))
 
-        twin = Guard(self.policy, workspace, ask=ask_for if ask else None, learn=self._learn)
-        # Rules and their changes are shared, and so is the person: one question at a time for all.
-        twin._held, twin._one_at_a_time = self._held, self._one_at_a_time
+        learn = self._learn
+        if policy is not None:
+            learn = self._taught if policy.root == self.policy.root else None
+        twin = Guard(policy or self.policy, workspace, ask=ask_for if ask else None, learn=learn)
+        # The person is shared: one question at a time for all; and so are rules and their changes.
+        twin._one_at_a_time = self._one_at_a_time
+        twin._held = self._held if policy is None else twin._held
         return twin
+
+    def _taught(self, rule: Rule) -> None:
+        self.policy = self.policy.with_rules([rule])
+        if self._learn is not None:
+            self._learn(rule)
 
     def stand_before(self, tools: Iterable[Tool]) -> list[Tool]:
         """The same tools, each behind this guard; what the model is told about them does not change."""
@@ -130,29 +145,31 @@ class Guard:
 
     async def _asked(self, tool: Tool, arguments: JsonObject, wish: Wish | None) -> Decision:
         # One question at a time; and an earlier "always" may have answered this one already.
-        async with self._one_at_a_time:
-            decision = self._decided(tool, arguments, wish)
-            if decision.effect != "ask":
-                return decision
-            if self._ask is None:
-                return replace(
-                    decision, effect="deny", reason=f"{decision.reason}, and nobody is there to ask"
-                )
-            rule = self.policy.rule_for(tool, arguments, self._workspace)
-            shown = await preview(tool.name, arguments, self._workspace)
-            question = Question(
-                tool=tool.name, arguments=arguments, reason=decision.reason, preview=shown, rule=rule
-            )
-            match await self._ask(question):
-                case "once":
-                    return replace(decision, effect="allow")
-                case "always":
-                    self.policy = self.policy.with_rules([rule])
-                    if self._learn is not None:
-                        self._learn(rule)
-                    return replace(decision, effect="allow")
-                case "no":
-                    return replace(decision, effect="deny", reason="the user said no")
+        with self.waiting():
+            async with self._one_at_a_time:
+                return await self._answered(tool, arguments, wish)
+
+    async def _answered(self, tool: Tool, arguments: JsonObject, wish: Wish | None) -> Decision:
+        decision = self._decided(tool, arguments, wish)
+        if decision.effect != "ask":
+            return decision
+        if self._ask is None:
+            return replace(decision, effect="deny", reason=f"{decision.reason}, and nobody is there to ask")
+        rule = self.policy.rule_for(tool, arguments, self._workspace)
+        shown = await preview(tool.name, arguments, self._workspace)
+        question = Question(
+            tool=tool.name, arguments=arguments, reason=decision.reason, preview=shown, rule=rule
+        )
+        match await self._ask(question):
+            case "once":
+                return replace(decision, effect="allow")
+            case "always":
+                self.policy = self.policy.with_rules([rule])
+                if self._learn is not None:
+                    self._learn(rule)
+                return replace(decision, effect="allow")
+            case "no":
+                return replace(decision, effect="deny", reason="the user said no")
 
 
 async def in_its_time(tool: Tool, arguments: JsonObject) -> ToolResult | str:
