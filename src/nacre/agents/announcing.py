@@ -103,11 +103,11 @@ class Announcer:
         return Extra(kind=INSTRUCTIONS, text=text, facts=facts, notice=notice)
 
 
-def told_in(notes: Iterable[Noted]) -> dict[str, str]:
-    """Digests by path of what such notes say was told."""
+def told_in(notes: Iterable[Noted], fact: str = "files") -> dict[str, str]:
+    """Digests, by path or name, of what such notes say was told."""
     told: dict[str, str] = {}
     for note in notes:
-        now = _as_told(note.fact("files"))
+        now = _as_told(note.fact(fact))
         told = now if note.fact(WHOLE) is True else told | now
     return told
 

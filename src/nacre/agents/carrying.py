@@ -19,6 +19,7 @@ from nacre.agents.recalled import RECALLED
 from nacre.agents.rewind import KIND as BEFORE_A_CHANGE
 from nacre.agents.riding import INSIDE, RECORD
 from nacre.agents.session import OPENING
+from nacre.agents.skill_tool import SKILL, invoked
 from nacre.cache.lifetime import LIFETIME
 from nacre.clock import Clock
 from nacre.layers.l1_offload.offload import DUPLICATE, OFFLOAD, REREAD
@@ -59,6 +60,9 @@ FATES: Mapping[str, Fate] = {
     COMPACTION: Fate(True, "failures and refills in a row are counted over compactions (C25)"),
     "extract_cursor": Fate(True, "else all that is kept would be looked at for memories again (E2)"),
     NUMBERED: Fate(True, "so that no number is given twice (C29)"),
+    SKILL: Fate(True, "what was loaded is brought back by every later compaction, too"),
+    "skills": Fate(True, "where the list came back with the summary: else it is told again"),
+    "plan": Fate(True, "where the plan came back with the summary: else it is shown again"),
     METER: Fate(True, "else the session would seem to have cost nothing before"),
     FACTS: Fate(True, "words and deeds that the summary shows are known from it alone"),
     "extraction": Fate(False, "for people and statistics, who read the whole log"),
@@ -118,6 +122,7 @@ def carried(
         PIN: [{"call": call, "on": True, "by": "kept"} for call in sorted(_pins(view, kept))],
         METER: [Meter.of(view.records).as_json()],
         FACTS: [facts] if facts else [],
+        SKILL: list(invoked(view).values()),
         **{kind: [note.facts] for kind in _LAST if (note := view.last_noted(kind))},
     }
     ours = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from nacre.agents.knowing import Known
@@ -12,6 +13,8 @@ from nacre.agents.mcp_tools import mcp_tools
 from nacre.agents.permissions import Learned, policy_of
 from nacre.agents.rewind import Rewind
 from nacre.agents.session import Session
+from nacre.agents.skill_tool import SkillDesk, skill_tool
+from nacre.agents.skills import skill_places
 from nacre.errors import ConfigError
 from nacre.layers.l2_microcompact.tools import Pinboard, pin_tool
 from nacre.layers.l4_compact.tools import Scissors, snip_tool
@@ -22,6 +25,7 @@ from nacre.tools import default_tools
 from nacre.tools.base import Tool
 from nacre.tools.bash import BashSettings
 from nacre.tools.guard import Ask, Guard
+from nacre.tools.policy import WILD, WRITTEN_OUT
 from nacre.tools.rules import Rule
 from nacre.tools.tasks import Task, TaskBoard, restored, stored, task_list_tool
 from nacre.tools.web_fetch import web_fetch_tool
@@ -43,6 +47,8 @@ class Hands:
     """What there is to tell about the tools, told once."""
     pins: Pinboard = field(default_factory=Pinboard)
     scissors: Scissors = field(default_factory=Scissors)
+    skills: SkillDesk | None = None
+    """None where they are switched off."""
 
     def with_memory(self, known: Known) -> list[Tool]:
         """The tools with those of memory, whose directory may be read and changed without a question."""
@@ -61,6 +67,12 @@ class Hands:
         new = sorted({folder.resolve() for folder in folders} - set(policy.directories))
         self.guard.policy = replace(policy, directories=(*policy.directories, *new))
 
+    def allow(self, place: Path, *, tools: Iterable[str], why: str) -> None:
+        """Let these tools have a file, or all in a folder, without a question; what is denied stays so."""
+        # The very place is meant: `[id]` is a name here and no set of letters.
+        pattern = f"//{WILD.sub(WRITTEN_OUT, str(place.resolve()).lstrip('/'))}"
+        self.guard.policy = self.guard.policy.with_rules(Rule("allow", name, pattern, why) for name in tools)
+
     def belong_to(self, session: Session, folder: Path | None) -> Rewind:
         """Tie the task list and the files before a change to a session, whose log then holds them."""
         notes = session.view.noted(TASKS)
@@ -74,6 +86,9 @@ class Hands:
 
         self.board.changed = keep
         self.pins.belong_to(session.transcript, session.clock)
+        if self.skills is not None:
+            let_read = partial(self.allow, tools=["Read"], why="a skill that was loaded")
+            self.skills.belong_to(session.transcript, session.clock, let_read)
         rewind = Rewind(session.transcript, session.clock, folder=folder)
         self.workspace.before_change = rewind.keep
         return rewind
@@ -90,13 +105,16 @@ async def take_up(
     learn = notices.of_failing(learned.add) if keeps else None
     guard = Guard(policy_of(settings, learned), workspace, ask=ask, learn=learn)
     board, pins, scissors = TaskBoard(), Pinboard(), Scissors()
-    tools = own_tools(settings, workspace, board, pins, scissors)
+    skills = SkillDesk(skill_places(settings)) if settings.switches.skills else None
+    tools = own_tools(settings, workspace, board, pins, scissors, skills)
+    if skills is not None:
+        notices.others.append(skills.take_notices)
     if settings.mcp_servers:
         servers = Servers(parse_servers(settings.mcp_servers, environ=settings.environ))
         await stack.enter_async_context(servers)
         tools += mcp_tools(servers)
-        notices.others = servers.take_notices
-    return Hands(workspace, guard, board, guard.stand_before(tools), notices.take, pins, scissors)
+        notices.others.append(servers.take_notices)
+    return Hands(workspace, guard, board, guard.stand_before(tools), notices.take, pins, scissors, skills)
 
 
 def own_tools(
@@ -105,13 +123,17 @@ def own_tools(
     board: TaskBoard,
     pins: Pinboard | None = None,
     scissors: Scissors | None = None,
+    skills: SkillDesk | None = None,
 ) -> list[Tool]:
-    """The tools every session has, without those of MCP servers."""
+    """The tools every session has, without those of MCP servers; one for skills where there are any."""
     tools = [*default_tools(workspace, bash=_bash(settings)), task_list_tool(board)]
     if settings.microcompact.pin_tool:
         tools.append(pin_tool(pins or Pinboard()))
     if settings.switches.snip:
         tools.append(snip_tool(scissors or Scissors()))
+    if settings.switches.skills:
+        desk = skills or SkillDesk(skill_places(settings))
+        tools += [skill_tool(desk)] if desk.look() else []
     return [*tools, web_fetch_tool()] if settings.switches.web_fetch else tools
 
 
@@ -120,11 +142,11 @@ class _Notices:
 
     def __init__(self) -> None:
         self._lines: list[str] = []
-        self.others: Callable[[], tuple[str, ...]] = tuple
+        self.others: list[Callable[[], tuple[str, ...]]] = []
 
     def take(self) -> tuple[str, ...]:
         own, self._lines = self._lines, []
-        return (*own, *self.others())
+        return (*own, *(line for take in self.others for line in take()))
 
     def of_failing(self, add: Callable[[Rule], None]) -> Callable[[Rule], None]:
         """The same, where an answer that cannot be kept is no reason to refuse the call it was given for."""

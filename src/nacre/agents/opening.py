@@ -23,10 +23,12 @@ from nacre.agents.joining import join, join_layers, join_recall
 from nacre.agents.kept import Opened, mend, start
 from nacre.agents.kept import resume as resume_log
 from nacre.agents.knowing import Known, recollect
+from nacre.agents.planning import Planning, join_planning
 from nacre.agents.recalling import Recaller
 from nacre.agents.restore import join_restoring
 from nacre.agents.rewind import Rewind
 from nacre.agents.session import Base, Session, SessionSettings
+from nacre.agents.skill_list import join_skills
 from nacre.agents.workplace import environment, git_branch
 from nacre.cache.rules import put_in_force, with_overrides
 from nacre.clock import SYSTEM_CLOCK, Clock
@@ -78,6 +80,8 @@ class Ready:
     """Draws memories from the conversation, where that is wanted."""
     dreaming: Dreaming | None = field(default=None, kw_only=True)
     """Has memory consolidated between sessions, where that is wanted."""
+    planning: Planning = field(kw_only=True)
+    """Keeps the plan of the session."""
 
     @property
     def background(self) -> Background:
@@ -152,20 +156,19 @@ async def _ready(begun: _Beginning, stack: AsyncExitStack) -> Ready:
     forker = await join_forks(agent, hands, settings, stack, shared=known.tools)
     stack.push_async_callback(agent.cancel)
     restorer = join_restoring(talk, known, hands, settings, leaves=leaves)
+    join_skills(talk, hands, restorer, tools=tools)
+    planning = await join_planning(talk, hands, restorer, folder)
     compacting = join_compacting(talk, settings, Staff(hands, forker, restorer, hooks))
     extracting = join_extracting(agent, known, settings, forker, leaves=leaves)
     dreaming = await join_dreaming(agent, known, hands, settings, forker, stack)
-    about = (_told(opened, hands, known), recaller, known.memories, hooks)
+    about = (rewind, _told(opened, hands, known), recaller, known.memories, hooks)
     return Ready(
-        agent,
-        choice,
-        hands,
-        rewind,
-        *about,
+        *(agent, choice, hands, *about),
         forker=forker,
         compacting=compacting,
         extracting=extracting,
         dreaming=dreaming,
+        planning=planning,
     )
 
 

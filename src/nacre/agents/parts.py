@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from nacre import prompts
 from nacre.agents.announcing import INSTRUCTIONS
 from nacre.agents.dating import DAY
+from nacre.agents.planning import PLAN
 from nacre.agents.recalled import RECALLED
 from nacre.agents.riding import INSIDE, RECORD, digest
 from nacre.agents.savings import kept_out
 from nacre.agents.session import OPENING
+from nacre.agents.skill_list import SKILLS
 from nacre.agents.workplace import ENVIRONMENT
 from nacre.layers.l4_compact.install import STANDING
 from nacre.memory.opening import AGAIN_BEGINS, memory_part
@@ -27,6 +29,8 @@ KINDS = (
     "memory",
     "notes",
     "surroundings",
+    "skills",
+    "plan",
     "summary",
     "user_text",
     "assistant_text",
@@ -38,7 +42,13 @@ KINDS = (
     "other",
 )
 """In the order people read them; `notes` are those of the session, once they stand for what was said."""
-_RIDING = {INSTRUCTIONS: "instructions", RECALLED: "memory", DAY: "surroundings"}
+_RIDING = {
+    INSTRUCTIONS: "instructions",
+    RECALLED: "memory",
+    DAY: "surroundings",
+    SKILLS: "skills",
+    PLAN: "plan",
+}
 """By the kind of note about words that ride with a message."""
 RESTORED_OPENING = prompts.load(__package__, "restored_opening")
 _OFFLOADED = ("offload", "duplicate", "reread")

@@ -49,6 +49,8 @@ CUT = "[Cut here for want of room; the whole of it is on disk.]"
 
 Source: TypeAlias = Callable[[], Awaitable[Sequence[Fragment]]]
 """Brings what only it knows of, the newest first."""
+Carrier: TypeAlias = Callable[[Sequence[Fragment], str], Sequence[Noted]]
+"""What the log says from now on, given what came back and the record that holds it."""
 _ORDER = {"plan": 0, "agents": 1, "skill": 2}
 """What counts more when there is not room for all that sources bring."""
 _CLOSING = re.compile(r"</[a-z-]+>\Z")
@@ -103,6 +105,10 @@ class Restorer:
     ) -> None:
         self.sources: list[Source] = []
         """Skills, plans, running agents: whoever has something of that kind adds itself."""
+        self.carriers: list[Carrier] = []
+        """Those of them that must know later that it came back."""
+        self.keeping: Sequence[Item] = ()
+        """What stays in view by itself, for sources that ask."""
         self.last = Restored()
         self._session = session
         self._workspace = hands.workspace
@@ -116,6 +122,7 @@ class Restorer:
         self, kept: Sequence[Item], *, tokens: int, settings: CompactSettings
     ) -> list[Fragment]:
         """All that comes back beside these items, within so many tokens; files are the first to be cut."""
+        self.keeping = kept
         instructions = await self._instructions()
         seen = self._workspace.recently_seen()
         day = self._session.clock.now().astimezone().date().isoformat()
@@ -123,7 +130,7 @@ class Restorer:
         rules = [_rules(instructions)] if instructions else []
         first = _within([*opening, *rules], tokens)
         room = tokens - _tokens(first)
-        others = await self._others(min(room, SOURCES_TOKENS))
+        others = await _brought(self.sources, room)
         room -= _tokens(others)
         told = instructions.all_files if instructions else ()
         visible = visible_in(kept, self._workspace)
@@ -145,7 +152,8 @@ class Restorer:
 
     def carry(self, view: View, summary_id: str, more: Sequence[Noted] = ()) -> tuple[Noted, ...]:
         """The bookkeeping for the record that holds the last fragments; `more` comes on top of it."""
-        notes = (*self._notes(summary_id), *more)
+        told = (note for carrier in self.carriers for note in carrier(self.last.fragments, summary_id))
+        notes = (*self._notes(summary_id), *told, *more)
         return carried(
             view, summary_id=summary_id, clock=self._session.clock, more=notes, kept=self.last.kept
         )
@@ -196,21 +204,14 @@ class Restorer:
         text = "\n".join(part for part in (RESTORED_OPENING, _cut(context, room), where) if part)
         return Fragment(kind="opening", name="opening", text=text)
 
-    async def _others(self, tokens: int) -> list[Fragment]:
-        brought: list[Fragment] = []
-        for source in self.sources:
-            try:
-                brought += await source()
-            except (NacreError, OSError):
-                continue  # a plan that cannot be read now must not keep a session from going on
-        ordered = sorted(brought, key=lambda one: _ORDER.get(one.kind, len(_ORDER)))
-        framed = [
-            replace(
-                one, text=_cut(prompts.render(RESTORED_OTHER, name=one.name, text=one.text), SOURCE_TOKENS)
-            )
-            for one in ordered
-        ]
-        return _within(framed, tokens)
+
+def restoring(*sources: Source) -> Callable[[Sequence[Item], int], Awaitable[Sequence[Fragment]]]:
+    """For a loop of one's own: what these bring comes back, `Crew(restore=restoring(plan, skills))`."""
+
+    async def restore(kept: Sequence[Item], tokens: int) -> Sequence[Fragment]:
+        return await _brought(sources, tokens)
+
+    return restore
 
 
 def join_restoring(
@@ -219,6 +220,22 @@ def join_restoring(
     """The restorer of a session whose riders have joined; `leaves` as in `recollect`."""
     announcer = next((one for one in session.riders if isinstance(one, Announcer)), None)
     return Restorer(session, hands, known, settings, announcer=announcer, leaves=leaves)
+
+
+async def _brought(sources: Iterable[Source], tokens: int) -> list[Fragment]:
+    """What sources have, framed, each within its bound, the plan first; together within so many tokens."""
+    brought: list[Fragment] = []
+    for source in sources:
+        try:
+            brought += await source()
+        except (NacreError, OSError):
+            continue  # a plan that cannot be read now must not keep a session from going on
+    ordered = sorted(brought, key=lambda one: _ORDER.get(one.kind, len(_ORDER)))
+    framed = (
+        replace(one, text=_cut(prompts.render(RESTORED_OTHER, name=one.name, text=one.text), SOURCE_TOKENS))
+        for one in ordered
+    )
+    return _within(framed, min(tokens, SOURCES_TOKENS))
 
 
 def _rules(instructions: Instructions) -> Fragment:

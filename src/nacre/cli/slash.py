@@ -212,6 +212,13 @@ def _tasks(_: str, scene: Scene) -> Ending:
     return None
 
 
+def _plan(text: str, scene: Scene) -> Ending:
+    from nacre.cli.slash_plan import plan
+
+    plan(scene.ready.planning, text, scene.run)
+    return None
+
+
 def _recall(text: str, scene: Scene) -> Ending:
     """Why the last message got the memories it got; with words, what they would get (R10)."""
     if text:
@@ -295,6 +302,7 @@ COMMANDS = {
     "rewind": Command(_rewind, "take back: /rewind N [files|conversation]; without N lists the points"),
     "retry": Command(_retry, "ask again after a failure, without new words"),
     "tasks": Command(_tasks, "the task list"),
+    "plan": Command(_plan, "the plan of this session: /plan TEXT sets it, /plan edit, /plan clear"),
     "recall": Command(_recall, "which memories the last message got, and why; /recall TEXT tries words"),
     "forget": Command(_forget, "forget a memory given to this conversation: /forget N; without N lists"),
     "correct": Command(_correct, "let such a memory say something else: /correct N TEXT"),

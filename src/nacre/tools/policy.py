@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
@@ -21,7 +22,7 @@ from nacre.tools.shell import EXTRACTION, Allowed, SimpleCommand, explain, objec
 from nacre.tools.workspace import Workspace
 
 Mode: TypeAlias = Literal["default", "acceptEdits", "bypassPermissions"]
-HARMLESS = frozenset({"Pin", "Snip", "TaskList", "remember", "recall", "forget", "correct"})
+HARMLESS = frozenset({"Pin", "Skill", "Snip", "TaskList", "remember", "recall", "forget", "correct"})
 """Tools that touch nothing but the session itself and memory, where every change can be taken back."""
 GUARDED_FOLDERS = frozenset({".git", ".nacre", ".claude"})
 """What lies in here decides what programs run later: changing it is always asked for."""
@@ -30,7 +31,8 @@ SUBCOMMANDS = frozenset(
 )
 """Programs of which the second word says what they do; "always" then means both words."""
 
-_WILD = re.compile(r"[*?\[{]")
+WILD, WRITTEN_OUT = re.compile(r"[*?\[{]"), r"[\g<0>]"
+"""What has a meaning in a path pattern, and how it is written so that it has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +114,7 @@ class Policy:
             inside = path.is_relative_to(self.root)
             pattern = f"/{path.relative_to(self.root)}" if inside else f"//{str(path).lstrip('/')}"
             # The very file is meant: `[id].tsx` is a name here and no set of letters.
-            pattern = _WILD.sub(r"[\g<0>]", pattern)
+            pattern = WILD.sub(WRITTEN_OUT, pattern)
         elif tool.name == "Bash":
             pattern = _command_pattern(str(arguments.get("command", "")))
         elif tool.name == "WebFetch":
@@ -150,6 +152,8 @@ class Policy:
             return any(meets_path(rule.pattern, one, root=self.root) for one in paths)
         if "url" in arguments:
             return meets_host(rule.pattern, _host(arguments))
+        if "skill" in arguments:
+            return fnmatchcase(str(arguments["skill"]).strip().lstrip("/"), rule.pattern)
         command = str(arguments.get("command", ""))
         if rule.effect == "allow":
             # A pattern is about one command, and a line of several is judged part by part below; but a line
