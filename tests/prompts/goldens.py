@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 
+from nacre.agents.progress import summary_request
 from nacre.layers.l3_notes import notes
 from nacre.layers.l3_notes.configured import Form
 from nacre.layers.l3_notes.file import NotesFile
@@ -30,7 +31,10 @@ from nacre.memory.recall.attach import attachment, worded
 from nacre.memory.recall.base import Drift, Pick, Query, Ranked, Reference
 from nacre.memory.recall.manifest import manifest
 from nacre.memory.recall.select import ask
+from nacre.messages.blocks import Text, ToolCall
 from nacre.messages.facts import Deed, Facts
+from nacre.messages.records import Said
+from nacre.messages.view import View
 from nacre.providers.base import Request
 
 FOLDER = Path(__file__).parent / "goldens"
@@ -58,7 +62,14 @@ def current() -> dict[str, str]:
     return {
         f"{name}.md": text + "\n"
         for name, text in (
-            rendered | _messages() | _recalled() | _notes() | _summaries() | _drawn() | _dreams()
+            rendered
+            | _messages()
+            | _recalled()
+            | _notes()
+            | _summaries()
+            | _drawn()
+            | _dreams()
+            | _progress()
         ).items()
     }
 
@@ -153,6 +164,14 @@ def _dreams() -> dict[str, str]:
     return {
         "dream": dream_directive(Copy(files, theirs={"audit.md"}), transcripts=[MEMORY.parent], order=order)
     }
+
+
+def _progress() -> dict[str, str]:
+    """As a small model is asked what an agent is doing."""
+    call = ToolCall("1", "Read", {"file_path": "src/loom.py"})
+    task = Said(id="a", at=datetime(2026, 3, 4, tzinfo=UTC), role="user", blocks=(Text("Find the loom."),))
+    asked = replace(task, id="b", role="assistant", blocks=(Text("It may be here."), call))
+    return {"progress": _spoken(summary_request(View.of([task, asked]), "small"))}
 
 
 def _file(path: Path, text: str, kind: str) -> InstructionFile:
