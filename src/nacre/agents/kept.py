@@ -56,11 +56,14 @@ class LogKeeper:
     async def write(self, records: Sequence[Record]) -> None:
         parent, lines = self._parent, []
         for record in records:
-            lines.append(encode(record, envelope=self._envelope, parent=parent))
+            lines.append(encode(self._as_written(record), envelope=self._envelope, parent=parent))
             parent = chained_id(record) or parent
         # One write into the page cache: a thread would cost more than it saves.
         self._log.append(b"".join(lines))
         self._parent = parent
+
+    def _as_written(self, record: Record) -> Record:
+        return record
 
     async def sync(self) -> None:
         await asyncio.to_thread(self._log.sync)

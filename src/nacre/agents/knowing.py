@@ -114,6 +114,11 @@ async def foresee(settings: Settings, *, clock: Clock) -> Known:
         return known
 
 
+def instruct(settings: Settings, *, session: str = "") -> Known:
+    """What the instructions files say, for somebody who is told nothing of the project's memory."""
+    return _instructed(settings, _places(settings), session=session)
+
+
 def _instructed(settings: Settings, places: MemoryPlaces | None, *, session: str = "") -> Known:
     """What the instructions files say; memory comes on top of it."""
     instructions = load_instructions(instruction_paths(settings))

@@ -68,7 +68,7 @@ class SideLog:
         """Append all of them or none."""
         parent, lines = self._parent, []
         for record in records:
-            lines.append(encode(self._marked(record), envelope=self._envelope, parent=parent))
+            lines.append(encode(marked(record, self._agent), envelope=self._envelope, parent=parent))
             parent = chained_id(record) or parent
         try:
             # One write into the page cache: a thread would cost more than it saves.
@@ -88,7 +88,9 @@ class SideLog:
     ) -> None:
         self.close()
 
-    def _marked(self, record: Record) -> Record:
-        if not isinstance(record, Said) or record.aside is not None:
-            return record
-        return replace(record, aside="sidechain", extra={**record.extra, AGENT: self._agent})
+
+def marked(record: Record, agent: str) -> Record:
+    """A record as it stands in such a log: said by another agent."""
+    if not isinstance(record, Said) or record.aside is not None:
+        return record
+    return replace(record, aside="sidechain", extra={**record.extra, AGENT: agent})
