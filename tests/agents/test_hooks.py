@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nacre.agents.hooks import MAX_CHARS, HookPlace, Hooks
+from nacre.agents.hooks_points import MAX_CHARS, HookPlace, Hooks
 from nacre.agents.hooks_answer import NO_REASON, answer
 from nacre.agents.hooks_run import MAX_BYTES, Ran, run_hook
 from nacre.agents.hooks_table import EVENTS, Hook, parse_hooks
@@ -71,6 +71,7 @@ async def test_a_command_is_told_what_happens_by_the_names_other_programs_use(tm
         "session_id": "s-1",
         "transcript_path": str(tmp_path / "log.jsonl"),
         "cwd": str(tmp_path),
+        "permission_mode": "default",
         "hook_event_name": "PreCompact",
         "trigger": "manual",
         "custom_instructions": "the « tests »",
@@ -88,7 +89,7 @@ async def test_every_point_has_its_own_fields(tmp_path: Path) -> None:
     told = {}
     for path in tmp_path.iterdir():
         fields = json.loads(path.read_text())
-        told[fields["hook_event_name"]] = {key: fields[key] for key in list(fields)[4:]}
+        told[fields["hook_event_name"]] = {key: fields[key] for key in list(fields)[5:]}
     assert told == {
         "SessionStart": {"source": "clear"},
         "PostCompact": {"trigger": "auto", "compact_summary": "what was said"},
@@ -367,9 +368,8 @@ def test_whatever_stands_in_the_setting_is_read_or_named(written: JsonObject) ->
 def test_what_is_not_run_is_said() -> None:
     """Somebody who relies on a command must learn that it is not heeded."""
     prompt: Json = [{"hooks": [{"type": "prompt", "prompt": "is this fine?"}]}]
-    table = parse_hooks({**setting("Notification", "x"), **setting("PreToolUse", "x"), "Stop": prompt})
+    table = parse_hooks({**setting("Notification", "x"), "Stop": prompt})
     assert table.groups == {}
-    notification, before_tool, kind = table.notices
+    notification, kind = table.notices
     assert notification.startswith("hooks.Notification: no such event here; nacre knows SessionStart,")
-    assert before_tool == "hooks.PreToolUse: commands for this event are not run yet"
     assert "type prompt is left out" in kind

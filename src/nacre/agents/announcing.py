@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -40,12 +40,18 @@ class Announcer:
         self._looked_at: set[Path] = set()
         self._told = told_in(view.noted(INSTRUCTIONS))
         """Digests by path."""
+        self._is_begun = False
+        self.on_loaded: Callable[[Sequence[InstructionFile], bool], None] = _nobody
+        """Told of files that have come in, and whether a compaction had them read again."""
 
     async def beside(self, said: Said, view: View) -> Sequence[Extra]:
         """What touched files bring along goes with results; what changed on disk with a person's words."""
         self._told = told_in(view.noted(INSTRUCTIONS))
         if any(isinstance(block, ToolResult) for block in said.blocks):
             return await self._arrived()
+        if not self._is_begun:
+            self._is_begun = True
+            self.on_loaded(self._opening.all_files, False)
         if view.last_noted(OPENING) is None:
             files = self._opening.all_files
             return [self._noted(files)] if files else []
@@ -57,6 +63,10 @@ class Announcer:
         self._now = await asyncio.to_thread(lambda: reload(taken_up(self._now, told)))
         return self._now
 
+    def restored(self) -> None:
+        """A compaction has put everything that counts before the model again."""
+        self.on_loaded(self._now.all_files, True)
+
     async def _arrived(self) -> list[Extra]:
         paths = [path for path in self._workspace.recently_seen() if path not in self._looked_at]
         self._looked_at.update(paths)
@@ -66,6 +76,7 @@ class Announcer:
         self._now = arrival.instructions
         now = digests(arrival.files)
         new = [file for file in arrival.files if self._told.get(str(file.path)) != now[str(file.path)]]
+        self.on_loaded(new, False)
         text = render_later(new)
         if not text:
             return []
@@ -78,6 +89,7 @@ class Announcer:
             return []
         # What the model wrote or read in this very version it need not be told again.
         unknown = tuple(file for file in changes.changed if not self._has_seen(file.path))
+        self.on_loaded([file for file in changes.changed if str(file.path) not in self._told], False)
         text = render_changes(replace(changes, changed=unknown))
         notice = _said("instructions changed", [*(file.path for file in unknown), *changes.gone])
         return [self._noted(changes.changed, gone=changes.gone, text=text, notice=notice)]
@@ -116,6 +128,10 @@ def _as_told(written: object) -> dict[str, str]:
     if not isinstance(written, dict):
         return {}
     return {str(path): digest for path, digest in written.items() if isinstance(digest, str)}
+
+
+def _nobody(files: Sequence[InstructionFile], is_again: bool) -> None:
+    return None
 
 
 def _said(what: str, paths: Iterable[Path]) -> str:

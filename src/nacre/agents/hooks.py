@@ -1,159 +1,34 @@
-"""The person's own commands at fixed points of a session: told what happens, heard about what follows.
-
-Whoever has come to such a point calls the method named after it and heeds what comes back. Without commands
-for a point nothing is started and nothing is waited for.
-"""
+"""Ties the person's own commands to a session, to its agents, and to the files of instructions that load."""
 
 from __future__ import annotations
 
-import asyncio
-import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Literal, TypeAlias
+from types import TracebackType
+from typing import Any
 
 from nacre import prompts
 from nacre.agents.hands import Hands
-from nacre.agents.hooks_answer import Answer, answer
-from nacre.agents.hooks_run import run_hook
-from nacre.agents.hooks_table import NO_HOOKS, HookTable, parse_hooks
+from nacre.agents.hooks_answer import short
+from nacre.agents.hooks_points import HookPlace, Hooks
+from nacre.agents.hooks_table import LEAVE_SECONDS, NO_HOOKS, parse_hooks
+from nacre.agents.hooks_tools import CONTEXT, HOOK, watch_tools
 from nacre.agents.kept import LogKeeper
 from nacre.agents.riding import Extra
 from nacre.agents.session import Session
 from nacre.agents.shelving import shelf_in
-from nacre.errors import StoreError
-from nacre.layers.l1_offload.pointer import pointer, preview
-from nacre.memory.neutral import neutralise
-from nacre.messages.blocks import JsonObject, ToolResult
+from nacre.errors import HookRefused
+from nacre.messages.blocks import ToolResult
 from nacre.messages.records import Said
 from nacre.messages.view import View
 from nacre.settings import Settings
-from nacre.store.results import Shelf
 
-HOOK = "hook"
-"""The kind of note that says which words came from a command of the person's: event."""
-MAX_CHARS = 10_000
-"""Of what one command says to the model; more goes to a file, and its beginning stays."""
-PREVIEW_BYTES = 2_000
-"""Of such a beginning: what an offloaded tool result shows, too."""
-CONTEXT = prompts.load(__package__, "hook_context")
 GOES_ON = prompts.load(__package__, "hook_goes_on")
+REASON_CHARS = 1_000
+"""Of why a person's words are refused, on one line."""
 
-Source: TypeAlias = Literal["startup", "resume", "clear", "compact"]
-Trigger: TypeAlias = Literal["auto", "manual"]
-
-
-@dataclass(frozen=True, slots=True)
-class PreCompact:
-    """What commands say before a compaction."""
-
-    blocked: str | None
-    """Why there must be none."""
-    focus: str
-    """What the summary should look at, with what they added."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HookPlace:
-    """Where commands run, and what each is told of the session."""
-
-    session_id: str
-    cwd: Path
-    transcript: Path | None = None
-    environ: Mapping[str, str] = field(default_factory=dict)
-    shelf: Shelf = field(default_factory=lambda: Shelf(None))
-    """Where output goes that is too long."""
-
-
-class Hooks:
-    """The commands of one session."""
-
-    def __init__(self, table: HookTable, place: HookPlace, *, tell: Callable[[str], None]) -> None:
-        """`tell` takes what a person should hear; what went wrong is fetched by `notices`."""
-        self._table = table
-        self._place = place
-        self._tell = tell
-        self._warnings: list[str] = list(table.notices)
-        self._kept = 0
-        self.source: Source = "startup"
-        """How the session came to be, as commands are told with the first words."""
-
-    async def session_start(self, source: Source) -> str:
-        """A session begins, goes on, or was compacted: what the model should know."""
-        heard = await self._run("SessionStart", {"source": source})
-        return _joined(one.context for one in heard)
-
-    async def pre_compact(self, trigger: Trigger, focus: str) -> PreCompact:
-        """A compaction is about to happen: whether it may, and what it should look at."""
-        heard = await self._run("PreCompact", {"trigger": trigger, "custom_instructions": focus})
-        reasons = [one.blocks for one in heard if one.blocks is not None]
-        return PreCompact("; ".join(reasons) or None, _joined([focus, *(one.context for one in heard)]))
-
-    async def post_compact(self, trigger: Trigger, summary: str) -> None:
-        """A compaction has happened."""
-        await self._run("PostCompact", {"trigger": trigger, "compact_summary": summary})
-
-    async def stop(self, reply: str, *, is_again: bool) -> str:
-        """A turn is about to end: what there still is to do, or nothing."""
-        told: JsonObject = {"stop_hook_active": is_again, "last_assistant_message": reply}
-        heard = await self._run("Stop", told)
-        for one in heard:
-            if one.stops is not None:
-                self._tell(f"A Stop hook ends the turn: {one.stops}")
-                return ""
-        return _joined(part for one in heard for part in (one.blocks or "", one.context))
-
-    def notices(self) -> tuple[str, ...]:
-        """What went wrong, told once."""
-        told, self._warnings = tuple(self._warnings), []
-        return told
-
-    async def _run(self, event: str, more: JsonObject) -> list[Answer]:
-        """Every command for this point, side by side; what they say, in the order they are written."""
-        due = self._table.due(event, more)
-        if not due:
-            return []
-        place = self._place
-        told: JsonObject = {
-            "session_id": place.session_id,
-            "transcript_path": str(place.transcript or ""),
-            "cwd": str(place.cwd),
-            "hook_event_name": event,
-            **more,
-        }
-        written = json.dumps(told, ensure_ascii=False).encode(errors="replace")
-        # A group, because it comes back only when every command has ended, also when it is cancelled.
-        async with asyncio.TaskGroup() as group:
-            running = [
-                group.create_task(run_hook(hook, written, cwd=place.cwd, environ=place.environ))
-                for hook in due
-            ]
-        return [await self._heeded(event, answer(event, task.result())) for task in running]
-
-    async def _heeded(self, event: str, said: Answer) -> Answer:
-        """Tell the person; what goes on to the model is made safe and short enough."""
-        self._warnings += said.warnings
-        if said.message:
-            self._tell(preview(said.message, PREVIEW_BYTES))
-        context = await self._bounded(event, said.context)
-        if context and not said.is_quiet:
-            self._tell(f"A {event} hook added {len(context):,} characters for the model.")
-        blocks = said.blocks if said.blocks is None else await self._bounded(event, said.blocks)
-        return replace(said, blocks=blocks, context=context)
-
-    async def _bounded(self, event: str, text: str) -> str:
-        """A text as the model may read it; one that is too long goes to a file."""
-        safe = neutralise(text)
-        if len(safe) <= MAX_CHARS:
-            return safe
-        self._kept += 1
-        try:
-            kept = await asyncio.to_thread(self._place.shelf.keep, f"hook-{event}-{self._kept}", text)
-        except StoreError as error:
-            self._warnings.append(f"what a {event} hook said was cut, because it cannot be kept: {error}")
-            return f"{preview(safe, PREVIEW_BYTES)}\n[… {len(text):,} characters in all]"
-        return pointer(f"{event} hook", [safe], kept, preview_bytes=PREVIEW_BYTES)
+__all__ = ["HOOK", "Beginning", "HookPlace", "Hooks", "attend_child", "join_hooks"]
 
 
 class Beginning:
@@ -176,8 +51,36 @@ class Beginning:
         return [Extra(kind=HOOK, text=text, facts={"event": "SessionStart", "source": source})]
 
 
-def join_hooks(session: Session, settings: Settings, hands: Hands) -> Hooks:
-    """Let the person's commands take part in a session; in bare mode there are none."""
+class Words:
+    """What commands have to say of a person's words: they may refuse them, or add to them."""
+
+    def __init__(self, hooks: Hooks) -> None:
+        self._hooks = hooks
+        self._context = ""
+
+    async def heed(self, text: str) -> None:
+        """Before anything is recorded."""
+        self._context = ""
+        said = await self._hooks.user_prompt_submit(text)
+        if said.blocked is not None:
+            why = short(said.blocked, REASON_CHARS)
+            raise HookRefused(f"A UserPromptSubmit hook stops what you said; nothing was sent: {why}")
+        self._context = said.context
+
+    async def sift(self, said: Said) -> tuple[Said, Sequence[Extra]]:
+        """A session's filter: what goes with the words."""
+        is_theirs = not said.meta and not any(isinstance(block, ToolResult) for block in said.blocks)
+        if not (is_theirs and self._context):
+            return said, ()
+        text, self._context = prompts.render(CONTEXT, event="UserPromptSubmit", text=self._context), ""
+        return said, [Extra(kind=HOOK, text=text, facts={"event": "UserPromptSubmit"})]
+
+
+def join_hooks(session: Session, settings: Settings, hands: Hands, stack: AsyncExitStack) -> Hooks:
+    """Let the person's commands take part in a session; in bare mode there are none.
+
+    They are told of its end when the stack is left, behind whatever joins it later.
+    """
     table = NO_HOOKS if settings.memory.simple else parse_hooks(settings.hooks)
     keeper = session.keeper if isinstance(session.keeper, LogKeeper) else None
     root = str(settings.project_root)
@@ -187,28 +90,75 @@ def join_hooks(session: Session, settings: Settings, hands: Hands) -> Hooks:
         transcript=keeper.path if keeper else None,
         environ={**settings.environ, "NACRE_PROJECT_DIR": root, "CLAUDE_PROJECT_DIR": root},
         shelf=shelf_in(keeper.folder if keeper else None),
+        mode=lambda: hands.guard.policy.mode,
     )
     hooks = Hooks(table, place, tell=session.tell)
     hooks.source = "resume" if session.view.items else "startup"
     if table.groups or table.notices:
         hands.open_to({place.shelf.folder} if place.shelf.folder else ())
-        _attend(session, hooks)
+        session.tellers.append(hooks.notices)
+        _attend(session, hooks, stack)
+        watch_tools(session, hooks, lambda: hands.workspace.cwd)
     return hooks
 
 
-def _attend(session: Session, hooks: Hooks) -> None:
-    session.riders.append(Beginning(hooks))
-    session.tellers.append(hooks.notices)
+def attend_child(
+    session: Session,
+    hooks: Hooks,
+    agent_id: str,
+    agent_type: str,
+    *,
+    where: Callable[[], Path] | None = None,
+) -> None:
+    """Let the commands of a session take part in that of an agent it started: its tools, and its end.
 
+    `where` its tools work, if not where the session began. The agent's words are not a person's, and it
+    begins and ends no session: nobody is told of those.
+    """
+    path = getattr(session.keeper, "path", None)
+    inside = hooks.inside(agent_id, agent_type, path if isinstance(path, Path) else None)
+    watch_tools(session, inside, where or (lambda: hooks.place.cwd))
+
+    async def asked(reply: str, is_again: bool) -> str:
+        return await inside.subagent_stop(agent_id, agent_type, reply, is_again=is_again)
+
+    if hooks.waits_at("SubagentStop", agent_type):
+        session.before_stopping.append(_going_on("SubagentStop", asked))
+
+
+def _attend(session: Session, hooks: Hooks, stack: AsyncExitStack) -> None:
+    async def asked(reply: str, is_again: bool) -> str:
+        return await hooks.stop(reply, is_again=is_again)
+
+    async def leave(
+        kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # Who is stopped, or stops a second time, must not wait for as long as a command would like.
+        is_hurried = kind is not None and not issubclass(kind, Exception)
+        await hooks.session_end(hooks.ending, at_most=LEAVE_SECONDS if is_hurried else None)
+
+    if hooks.waits_at("SessionStart"):
+        session.riders.append(Beginning(hooks))
+    if hooks.waits_at("UserPromptSubmit"):
+        words = Words(hooks)
+        session.before_words.append(words.heed)
+        session.filters.append(words.sift)
+    if hooks.waits_at("Stop"):
+        session.before_stopping.append(_going_on("Stop", asked))
+    if hooks.waits_at("SessionEnd"):
+        stack.push_async_exit(leave)
+
+
+def _going_on(
+    event: str, asked: Callable[[str, bool], Coroutine[Any, Any, str]]
+) -> Callable[[str, bool], Coroutine[Any, Any, Extra | None]]:
     async def goes_on(reply: str, is_again: bool) -> Extra | None:
-        reason = await hooks.stop(reply, is_again=is_again)
+        reason = await asked(reply, is_again)
         if not reason:
             return None
         text = prompts.render(GOES_ON, reason=reason)
-        return Extra(kind=HOOK, text=text, facts={"event": "Stop"}, notice="A Stop hook has the turn go on.")
+        return Extra(
+            kind=HOOK, text=text, facts={"event": event}, notice=f"A {event} hook has the turn go on."
+        )
 
-    session.before_stopping.append(goes_on)
-
-
-def _joined(parts: Iterable[str]) -> str:
-    return "\n\n".join(part for part in parts if part)
+    return goes_on

@@ -6,12 +6,14 @@ Exit code 0 is fine, 2 blocks where the event can be blocked, any other is a war
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
 
 from nacre.agents.hooks_run import Ran
 from nacre.agents.hooks_table import EVENTS
-from nacre.messages.blocks import JsonObject
+from nacre.messages.blocks import Json, JsonObject
 
+Permission: TypeAlias = Literal["", "allow", "ask"]
 BLOCKS = 2
 """The exit code that says no."""
 LINE_CHARS = 200
@@ -19,6 +21,10 @@ LINE_CHARS = 200
 COMMAND_CHARS = 60
 """Of a command in a warning: enough to recognise it."""
 NO_REASON = "it gave no reason"
+PERMISSIONS = ("allow", "deny", "ask")
+"""What a command may say of a tool call."""
+OUTPUTS = ("updatedToolOutput", "updatedMCPToolOutput")
+"""Under these names a command gives what stands in for a tool's result; the second is an older one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +43,14 @@ class Answer:
     """For the person: what went wrong."""
     is_quiet: bool = False
     """It asked that nothing be said about its output."""
+    permission: Permission = ""
+    """What it wants the guard to do with a tool call; a refusal is in `blocks`."""
+    reason: str = ""
+    """Why it wants that."""
+    arguments: JsonObject | None = None
+    """What a tool is called with instead."""
+    output: Json = None
+    """What stands in for a tool's result."""
 
 
 def answer(event: str, ran: Ran) -> Answer:
@@ -61,7 +75,7 @@ def answer(event: str, ran: Ran) -> Answer:
 
 def warning(event: str, ran: Ran, what: str) -> str:
     """One line for the person about a command."""
-    return f"the {event} hook `{_short(ran.command, COMMAND_CHARS)}` {_short(what, LINE_CHARS)}"
+    return f"the {event} hook `{short(ran.command, COMMAND_CHARS)}` {short(what, LINE_CHARS)}"
 
 
 class _Fields:
@@ -83,11 +97,17 @@ class _Fields:
             self.odd.append(name)
         return value is wanted
 
-    def part(self, name: str) -> _Fields:
+    def object(self, name: str) -> JsonObject | None:
         value = self._written.get(name)
         if value is not None and not isinstance(value, dict):
             self.odd.append(name)
-        part = _Fields(value if isinstance(value, dict) else {})
+        return value if isinstance(value, dict) else None
+
+    def any(self, *names: str) -> Json:
+        return next((self._written[name] for name in names if self._written.get(name) is not None), None)
+
+    def part(self, name: str) -> _Fields:
+        part = _Fields(self.object(name) or {})
         part.odd = self.odd
         return part
 
@@ -97,18 +117,37 @@ def _structured(event: str, ran: Ran, written: JsonObject) -> Answer:
     decision, reason = fields.text("decision"), fields.text("reason")
     stop_reason, message = fields.text("stopReason"), fields.text("systemMessage")
     stops, is_quiet = fields.says("continue", False), fields.says("suppressOutput", True)
-    context = fields.part("hookSpecificOutput").text("additionalContext")
+    own = fields.part("hookSpecificOutput")
+    context = own.text("additionalContext")
+    before = _judged(own, decision, reason) if event == "PreToolUse" else Answer()
     is_block = decision == "block"
     odd = [f"answered with a {name} of the wrong kind; it is left out" for name in fields.odd]
     if is_block and not EVENTS[event].can_block:
         odd.append("wants to block, which nothing can be here")
-    return Answer(
-        blocks=(reason.strip() or NO_REASON) if is_block and EVENTS[event].can_block else None,
+    if is_block and EVENTS[event].can_block and before.blocks is None:
+        before = replace(before, blocks=reason.strip() or NO_REASON)
+    return replace(
+        before,
         stops=(stop_reason or NO_REASON) if stops else None,
         context=context.strip(),
         message=message,
         warnings=tuple(warning(event, ran, what) for what in odd),
         is_quiet=is_quiet,
+        output=own.any(*OUTPUTS) if event == "PostToolUse" else None,
+    )
+
+
+def _judged(own: _Fields, decision: str, reason: str) -> Answer:
+    """What a command says of a tool call that is about to be made; `approve` is the older word for allow."""
+    permission = own.text("permissionDecision") or {"approve": "allow"}.get(decision, "")
+    why = (own.text("permissionDecisionReason") or reason).strip()
+    if permission and permission not in PERMISSIONS:
+        own.odd.append("permissionDecision")
+    return Answer(
+        blocks=(why or NO_REASON) if permission == "deny" else None,
+        permission="allow" if permission == "allow" else "ask" if permission == "ask" else "",
+        reason=why,
+        arguments=own.object("updatedInput"),
     )
 
 
@@ -117,6 +156,7 @@ def _first_line(text: str) -> str:
     return f": {lines[0].strip()}" if lines else ""
 
 
-def _short(text: str, limit: int) -> str:
+def short(text: str, limit: int) -> str:
+    """One line of at most so many characters."""
     text = " ".join(text.split())
     return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -17,6 +17,10 @@ DEFAULT_SECONDS = 60.0
 """How long a command may take unless its entry says otherwise; what Claude Code waits."""
 MAX_SECONDS = 86_400.0
 """Longer than a day is a slip, not a wish."""
+LEAVE_SECONDS = 1.5
+"""The same where a person leaves and waits for the terminal; what Claude Code waits there."""
+MAX_LEAVE_SECONDS = 60.0
+"""The most that an entry can ask for there: a terminal that stays away for longer looks hung."""
 EVERYTHING = frozenset({"", "*"})
 """Matchers that match whatever there is."""
 
@@ -31,21 +35,23 @@ class HookEvent:
     """Whether exit code 2 or `decision: block` keeps from happening what was about to happen."""
     hears_text: bool = False
     """Whether plain words on stdout count as context."""
-    is_run: bool = True
-    """Whether nacre runs commands here yet."""
+    seconds: float = DEFAULT_SECONDS
+    """How long a command may take unless its entry says otherwise."""
+    max_seconds: float = MAX_SECONDS
+    """How long it may take whatever its entry says."""
 
 
 EVENTS: Mapping[str, HookEvent] = {
     "SessionStart": HookEvent(matches_on="source", hears_text=True),
-    "UserPromptSubmit": HookEvent(can_block=True, hears_text=True, is_run=False),
-    "PreToolUse": HookEvent(matches_on="tool_name", can_block=True, is_run=False),
-    "PostToolUse": HookEvent(matches_on="tool_name", can_block=True, is_run=False),
+    "UserPromptSubmit": HookEvent(can_block=True, hears_text=True),
+    "PreToolUse": HookEvent(matches_on="tool_name", can_block=True),
+    "PostToolUse": HookEvent(matches_on="tool_name", can_block=True),
     "PreCompact": HookEvent(matches_on="trigger", can_block=True, hears_text=True),
     "PostCompact": HookEvent(matches_on="trigger"),
     "Stop": HookEvent(can_block=True),
-    "SubagentStop": HookEvent(can_block=True, is_run=False),
-    "SessionEnd": HookEvent(matches_on="reason", is_run=False),
-    "InstructionsLoaded": HookEvent(matches_on="load_reason", is_run=False),
+    "SubagentStop": HookEvent(matches_on="agent_type", can_block=True),
+    "SessionEnd": HookEvent(matches_on="reason", seconds=LEAVE_SECONDS, max_seconds=MAX_LEAVE_SECONDS),
+    "InstructionsLoaded": HookEvent(matches_on="load_reason"),
 }
 
 
@@ -76,15 +82,19 @@ class HookTable:
     groups: Mapping[str, tuple[Group, ...]] = field(default_factory=dict)
     notices: tuple[str, ...] = ()
 
+    def waits_at(self, event: str, subject: str | None = None) -> bool:
+        """Whether there are commands for an event, and for this subject of theirs where one is named."""
+        return any(subject is None or group.matches(subject) for group in self.groups.get(event, ()))
+
     def due(self, event: str, told: JsonObject) -> tuple[Hook, ...]:
         """The commands that run now, in the order they are written; one that is named twice runs once."""
-        groups = self.groups.get(event)
-        if not groups:
-            return ()
-        subject = str(told.get(EVENTS[event].matches_on, ""))
-        is_matched = bool(EVENTS[event].matches_on)
+        field_name = EVENTS[event].matches_on
+        subject = str(told.get(field_name, ""))
         chosen = (
-            hook for group in groups if not is_matched or group.matches(subject) for hook in group.hooks
+            hook
+            for group in self.groups.get(event, ())
+            if not field_name or group.matches(subject)
+            for hook in group.hooks
         )
         return tuple(dict.fromkeys(chosen))
 
@@ -103,21 +113,18 @@ def parse_hooks(setting: JsonObject) -> HookTable:
         if name not in EVENTS:
             notices.append(f"{place}: no such event here; nacre knows {', '.join(EVENTS)}")
             continue
-        parsed = tuple(_group(f"{place}[{n}]", each, notices) for n, each in enumerate(entry))
-        if parsed and not EVENTS[name].is_run:
-            notices.append(f"{place}: commands for this event are not run yet")
-            continue
+        parsed = (_group(f"{place}[{n}]", each, EVENTS[name], notices) for n, each in enumerate(entry))
         groups[name] = tuple(group for group in parsed if group.hooks)
     return HookTable({name: found for name, found in groups.items() if found}, tuple(notices))
 
 
-def _group(place: str, entry: Json, notices: list[str]) -> Group:
+def _group(place: str, entry: Json, event: HookEvent, notices: list[str]) -> Group:
     if not isinstance(entry, dict):
         raise _wrong(place, "expected an object with a list `hooks`")
     commands = entry.get("hooks")
     if not isinstance(commands, list):
         raise _wrong(f"{place}.hooks", "expected a list of commands")
-    parsed = [_hook(f"{place}.hooks[{n}]", each, notices) for n, each in enumerate(commands)]
+    parsed = [_hook(f"{place}.hooks[{n}]", each, event, notices) for n, each in enumerate(commands)]
     return Group(_matcher(place, entry.get("matcher")), tuple(hook for hook in parsed if hook))
 
 
@@ -134,7 +141,7 @@ def _matcher(place: str, written: Json) -> re.Pattern[str] | None:
         raise _wrong(f"{place}.matcher", f"{written!r} is no regular expression: {error}") from error
 
 
-def _hook(place: str, entry: Json, notices: list[str]) -> Hook | None:
+def _hook(place: str, entry: Json, event: HookEvent, notices: list[str]) -> Hook | None:
     if not isinstance(entry, dict):
         raise _wrong(place, 'expected an object such as {"type": "command", "command": "…"}')
     kind = entry.get("type", "command")
@@ -146,7 +153,8 @@ def _hook(place: str, entry: Json, notices: list[str]) -> Hook | None:
     command = entry.get("command")
     if not isinstance(command, str) or not command.strip() or "\0" in command:
         raise _wrong(f"{place}.command", "expected the command to run, as a string")
-    return Hook(command, _seconds(f"{place}.timeout", entry.get("timeout", DEFAULT_SECONDS)))
+    seconds = _seconds(f"{place}.timeout", entry.get("timeout", event.seconds))
+    return Hook(command, min(seconds, event.max_seconds))
 
 
 def _seconds(place: str, written: Json) -> float:

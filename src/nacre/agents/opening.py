@@ -19,6 +19,7 @@ from nacre.agents.extracting_join import join_extracting
 from nacre.agents.forking import Forker, join_forks
 from nacre.agents.hands import Hands, take_up
 from nacre.agents.hooks import Hooks, join_hooks
+from nacre.agents.hooks_instructions import join_instructions
 from nacre.agents.joining import join, join_layers, join_recall
 from nacre.agents.kept import Opened, mend, start
 from nacre.agents.kept import resume as resume_log
@@ -150,10 +151,11 @@ async def _ready(begun: _Beginning, stack: AsyncExitStack) -> Ready:
     join(talk, known, hands, leaves=leaves)
     join_layers(talk, hands, settings, tools=tools, folder=folder)
     recaller = await join_recall(talk, known, hands, settings, stack, leaves=leaves)
-    hooks = join_hooks(talk, settings, hands)
+    hooks = join_hooks(talk, settings, hands, stack)
     rewind = hands.belong_to(talk, folder)
     agent = Agent(talk, begun.provider, tools, limits=_limits(settings))
     forker = await join_forks(agent, hands, settings, stack, shared=known.tools)
+    join_instructions(talk, hooks, forker.background)
     stack.push_async_callback(agent.cancel)
     restorer = join_restoring(talk, known, hands, settings, leaves=leaves)
     join_skills(talk, hands, restorer, tools=tools)

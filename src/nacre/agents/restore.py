@@ -162,6 +162,8 @@ class Restorer:
         """The compaction with the last fragments is in the log: only what stands there counts as seen."""
         last = self.last
         self._workspace.forget(last.seen)
+        if last.day and self._announcer is not None:
+            self._announcer.restored()
         for path in reversed(last.files):
             if (version := last.whole.get(path)) is not None:
                 self._workspace.saw(path, version)

@@ -24,7 +24,7 @@ from nacre.store.one_writer import one_writer
 FILE = "spending.json"
 """In the home: what all sessions of the present day have paid, and which day that is."""
 EXEMPT = frozenset({"main", "hooks"})
-"""The conversation itself, and a person's own commands, which cost nothing."""
+"""The conversation itself, and a person's own commands, which cost nothing; by the first word."""
 WAIT_SECONDS = 1.0
 """For another session that is writing there: it takes milliseconds, and a turn may wait behind this."""
 
@@ -68,7 +68,7 @@ class Spending:
 
     def allows(self, purpose: str) -> str | None:
         """Why work of this purpose may not go on, in a line for the person; nothing while it may."""
-        if purpose in EXEMPT:
+        if purpose.partition(" ")[0] in EXEMPT:
             return None
         return next((_told(cap) for cap in self._reached()), None)
 

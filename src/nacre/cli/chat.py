@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import click
 
+from nacre.agents.hooks_points import EndReason
 from nacre.agents.instruction_places import instruction_paths
 from nacre.agents.opening import Ready, open_agent
 from nacre.agents.session import Session
@@ -95,6 +96,7 @@ class _Conversation:
         try:
             while isinstance(ending := self._listen(here.ready), Reopen):
                 here = self._move(here, ending)
+            _leaves(here, "prompt_input_exit")
         finally:
             self._let_go(here)
 
@@ -121,6 +123,7 @@ class _Conversation:
         """Let a session go only once the other is open: where that fails, the person stays."""
         if to.session == here.ready.agent.session.id:
             # The same one, read again: only one of them can hold it.
+            _leaves(here, "resume")
             self._let_go(here)
             return self._open(to.session, is_again=True)
         try:
@@ -130,6 +133,7 @@ class _Conversation:
             return here
         if to.is_clear and there.ready.hooks:
             there.ready.hooks.source = "clear"
+        _leaves(here, "clear" if to.is_clear else "resume")
         self._let_go(here)
         return there
 
@@ -205,6 +209,12 @@ class _Conversation:
         for line in _resumed(ready.agent.session):
             print(styled(line, "dim", colour=self._colour))
         print(styled("/help lists commands", "dim", colour=self._colour))
+
+
+def _leaves(here: _Place, reason: EndReason) -> None:
+    """Have the person's commands told why."""
+    if here.ready.hooks:
+        here.ready.hooks.ending = reason
 
 
 def _resumed(session: Session) -> list[str]:

@@ -119,7 +119,9 @@ def status_line(session: Session, working: Sequence[str] = ()) -> str:
     price = f"${meter.cost_usd:.4f}" + ("+" if meter.unpriced else "")
     price += f" (${meter.refresh_usd:.4f} to keep warm)" if meter.refreshes else ""
     warning = "  — close to the window's end" if used >= limits.warning else ""
-    pill = "".join(f" · {name}…" for name in dict.fromkeys(PILLS.get(each, each) for each in working))
+    pill = "".join(
+        f" · {name}…" for name in dict.fromkeys(PILLS.get(each.partition(" ")[0], each) for each in working)
+    )
     return (
         f"context {human_count(used)}/{human_count(limits.window)} ({used / limits.window:.0%})"
         f" · cache {meter.usage.hit_rate:.0%} · {price} · session {session.id[:8]}{pill}{warning}"
