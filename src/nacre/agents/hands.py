@@ -15,6 +15,7 @@ from nacre.agents.rewind import Rewind
 from nacre.agents.session import Session
 from nacre.agents.skill_tool import SkillDesk, skill_tool
 from nacre.agents.skills import skill_places
+from nacre.agents.team_tools import Desk, team_tools
 from nacre.errors import ConfigError
 from nacre.layers.l2_microcompact.tools import Pinboard, pin_tool
 from nacre.layers.l4_compact.tools import Scissors, snip_tool
@@ -35,6 +36,16 @@ TASKS = "tasks"
 """The kind of note that holds the task list."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Desks:
+    """Where tools put what belongs to a session; each is bound to one later, because tools come first."""
+
+    pins: Pinboard = field(default_factory=Pinboard)
+    scissors: Scissors = field(default_factory=Scissors)
+    skills: SkillDesk | None = None
+    crew: Desk = field(default_factory=Desk)
+
+
 @dataclass(frozen=True, slots=True)
 class Hands:
     """Tools and all that belongs to them."""
@@ -49,6 +60,8 @@ class Hands:
     scissors: Scissors = field(default_factory=Scissors)
     skills: SkillDesk | None = None
     """None where they are switched off."""
+    crew: Desk = field(default_factory=Desk)
+    """Where orders for other agents go."""
 
     def with_memory(self, known: Known) -> list[Tool]:
         """The tools with those of memory, whose directory may be read and changed without a question."""
@@ -104,9 +117,9 @@ async def take_up(
     notices = _Notices()
     learn = notices.of_failing(learned.add) if keeps else None
     guard = Guard(policy_of(settings, learned), workspace, ask=ask, learn=learn)
-    board, pins, scissors = TaskBoard(), Pinboard(), Scissors()
     skills = SkillDesk(skill_places(settings)) if settings.switches.skills else None
-    tools = own_tools(settings, workspace, board, pins, scissors, skills)
+    board, desks = TaskBoard(), Desks(skills=skills)
+    tools = own_tools(settings, workspace, board, desks)
     if skills is not None:
         notices.others.append(skills.take_notices)
     if settings.mcp_servers:
@@ -114,26 +127,37 @@ async def take_up(
         await stack.enter_async_context(servers)
         tools += mcp_tools(servers)
         notices.others.append(servers.take_notices)
-    return Hands(workspace, guard, board, guard.stand_before(tools), notices.take, pins, scissors, skills)
+    return hands_of(workspace, guard, board, desks, guard.stand_before(tools), notices.take)
+
+
+def hands_of(
+    workspace: Workspace,
+    guard: Guard,
+    board: TaskBoard,
+    desks: Desks,
+    tools: list[Tool],
+    notices: Callable[[], tuple[str, ...]] = tuple,
+) -> Hands:
+    """Tools that were built for these desks, with them."""
+    pins, scissors, skills, crew = desks.pins, desks.scissors, desks.skills, desks.crew
+    return Hands(workspace, guard, board, tools, notices, pins, scissors, skills, crew)
 
 
 def own_tools(
-    settings: Settings,
-    workspace: Workspace,
-    board: TaskBoard,
-    pins: Pinboard | None = None,
-    scissors: Scissors | None = None,
-    skills: SkillDesk | None = None,
+    settings: Settings, workspace: Workspace, board: TaskBoard, desks: Desks | None = None
 ) -> list[Tool]:
     """The tools every session has, without those of MCP servers; one for skills where there are any."""
+    desks = desks or Desks()
     tools = [*default_tools(workspace, bash=_bash(settings)), task_list_tool(board)]
     if settings.microcompact.pin_tool:
-        tools.append(pin_tool(pins or Pinboard()))
+        tools.append(pin_tool(desks.pins))
     if settings.switches.snip:
-        tools.append(snip_tool(scissors or Scissors()))
+        tools.append(snip_tool(desks.scissors))
     if settings.switches.skills:
-        desk = skills or SkillDesk(skill_places(settings))
-        tools += [skill_tool(desk)] if desk.look() else []
+        skills = desks.skills or SkillDesk(skill_places(settings))
+        tools += [skill_tool(skills)] if skills.look() else []
+    if settings.switches.agents:
+        tools += team_tools(desks.crew)
     return [*tools, web_fetch_tool()] if settings.switches.web_fetch else tools
 
 

@@ -22,7 +22,9 @@ from nacre.tools.shell import EXTRACTION, Allowed, SimpleCommand, explain, objec
 from nacre.tools.workspace import Workspace
 
 Mode: TypeAlias = Literal["default", "acceptEdits", "bypassPermissions"]
-HARMLESS = frozenset({"Pin", "Skill", "Snip", "TaskList", "remember", "recall", "forget", "correct"})
+HARMLESS = frozenset(
+    {"Agent", "Pin", "Skill", "Snip", "TaskList", "TaskStop", "remember", "recall", "forget", "correct"}
+)
 """Tools that touch nothing but the session itself and memory, where every change can be taken back."""
 GUARDED_FOLDERS = frozenset({".git", ".nacre", ".claude"})
 """What lies in here decides what programs run later: changing it is always asked for."""

@@ -1,0 +1,344 @@
+"""Opens one child agent: a session of its own beside its parent's, with the parent's rules and purse.
+
+It takes over who is asked, what may be done and who pays; it shares neither what the parent has read nor
+where it stands, and nothing of it reaches the parent but its report.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from nacre import prompts
+from nacre.agents.agent import Agent
+from nacre.agents.agent_types import INHERIT, SMALL, AgentType
+from nacre.agents.background import IN_BACKGROUND, Background
+from nacre.agents.child_apart import kept_out
+from nacre.agents.child_log import open_side
+from nacre.agents.compacting_join import Staff, join_compacting
+from nacre.agents.forking import Forker
+from nacre.agents.hands import Desks, Hands, hands_of, own_tools
+from nacre.agents.joining import join, join_layers
+from nacre.agents.kept import LogKeeper, Opened
+from nacre.agents.knowing import Known, instruct
+from nacre.agents.memory_places import memory_paths
+from nacre.agents.restore import Restorer, join_restoring
+from nacre.agents.session import Base, Session
+from nacre.agents.side_log import side_log_path
+from nacre.agents.skill_list import join_skills
+from nacre.agents.skill_tool import SkillDesk
+from nacre.agents.skills import skill_places
+from nacre.agents.team_state import Pulse
+from nacre.agents.workplace import environment
+from nacre.clock import Clock
+from nacre.errors import ConfigError, SpendCapReached, ToolError
+from nacre.memory.agent_memory import AgentKind, AgentMemory, agent_memory
+from nacre.messages.records import Record
+from nacre.providers.base import Provider
+from nacre.providers.choose import Choice, build, choose, leaves_machine, small_model
+from nacre.settings import Settings
+from nacre.tools.base import Tool
+from nacre.tools.policy import Policy
+from nacre.tools.rules import Rule
+from nacre.tools.tasks import TaskBoard
+from nacre.tools.workspace import Workspace
+
+FRAME = prompts.load(__package__, "agent_frame")
+NAMED = prompts.load(__package__, "agent_name")
+PURPOSE = "agent"
+"""Under this name what agents cost is booked."""
+FROM_SERVERS = "mcp__"
+MEMORY = "memory"
+"""The origin of rules that open a memory to its owner."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parent:
+    """Whom children are opened for, and what they take over."""
+
+    agent: Agent
+    hands: Hands
+    settings: Settings
+    background: Background
+    folder: Path | None
+    """Of the whole session, where logs of all its agents lie; None where it is not kept."""
+    leaves: bool = True
+    """Whether what its model is told leaves the machine."""
+    depth: int = 0
+
+    @property
+    def session(self) -> Session:
+        return self.agent.session
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Birth:
+    """Who is to be opened."""
+
+    id: str
+    name: str
+    owner: str
+    type: AgentType
+    model: str = ""
+    """Instead of the one of its kind."""
+    place: Path | None = None
+    """A worktree to work in; None: where the parent's session was opened."""
+    pulse: Pulse
+    records: Sequence[Record] = ()
+    """What it has said before, where no log holds that."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Child:
+    """A child agent, ready to run, and what belongs to it."""
+
+    agent: Agent
+    hands: Hands
+    background: Background
+    forker: Forker
+    restorer: Restorer
+    settings: Settings
+    leaves: bool
+    notices: tuple[str, ...] = ()
+
+    @property
+    def session(self) -> Session:
+        return self.agent.session
+
+
+@dataclass(frozen=True, slots=True)
+class Hired:
+    """Who answers a child."""
+
+    provider: Provider
+    model: str
+    leaves: bool
+    notice: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Outfit:
+    """What there is before a child's session."""
+
+    birth: Birth
+    hired: Hired
+    settings: Settings
+    opened: Opened | None
+    known: Known
+    memory: AgentMemory | None
+    hands: Hands
+    tools: list[Tool]
+
+
+async def open_child(birth: Birth, parent: Parent, stack: AsyncExitStack) -> Child:
+    """The agent with its own session, on disk where the parent's is; let go with the stack."""
+    outfit = await _outfit(birth, parent, stack)
+    hired, settings, hands, tools = outfit.hired, outfit.settings, outfit.hands, outfit.tools
+    session = await _session(outfit, parent)
+    rounds = birth.type.max_turns or parent.agent.limits.max_rounds
+    agent = Agent(session, hired.provider, tools, limits=replace(parent.agent.limits, max_rounds=rounds))
+    background = _supervised(agent, parent, stack)
+    forker = _forker(agent, hands, settings, background)
+    stack.push_async_callback(agent.cancel)
+    restorer = join_restoring(session, outfit.known, hands, settings, leaves=hired.leaves)
+    join_skills(session, hands, restorer, tools=tools)
+    join_compacting(session, settings, Staff(hands, forker, restorer))
+    told = (hired.notice, outfit.memory.notice if outfit.memory else "")
+    return Child(
+        agent=agent,
+        hands=hands,
+        background=background,
+        forker=forker,
+        restorer=restorer,
+        settings=settings,
+        leaves=hired.leaves,
+        notices=tuple(line for line in told if line),
+    )
+
+
+async def _outfit(birth: Birth, parent: Parent, stack: AsyncExitStack) -> _Outfit:
+    hired = hire(birth, parent, stack)
+    settings = _settings_at(birth.place, parent.settings)
+    opened = await _opened(birth, parent, settings, stack)
+    known = instruct(settings, session=birth.id if opened else "")
+    memory = await _memory(birth, settings, stack, parent, keeps=opened is not None)
+    hands = _hands(birth, parent, settings, stack)
+    tools = _tools(birth.type, hands, known, memory)
+    return _Outfit(birth, hired, settings, opened, known, memory, hands, tools)
+
+
+async def _session(outfit: _Outfit, parent: Parent) -> Session:
+    """Its conversation, with those who take part in the messages of any session."""
+    opened, hands, known = outfit.opened, outfit.hands, outfit.known
+    records = opened.records if opened else outfit.birth.records
+    session = Session(
+        _base(outfit, parent.session.clock),
+        await known.stays.over(records) if outfit.hired.leaves else records,
+        keeper=opened.keeper if opened else None,
+        settings=parent.session.settings,
+        clock=parent.session.clock,
+    )
+    session.ends_with_answer = True
+    join(session, known, hands, leaves=outfit.hired.leaves)
+    folder = opened.keeper.folder if opened else None
+    join_layers(session, hands, outfit.settings, tools=outfit.tools, folder=folder)
+    hands.belong_to(session, folder)
+    if outfit.birth.place is None:
+        # What it changes is part of the parent's work, which a person can take back as a whole.
+        hands.workspace.before_change = parent.hands.workspace.before_change
+    return session
+
+
+def hire(birth: Birth, parent: Parent, stack: AsyncExitStack) -> Hired:
+    """Who answers the child: the parent's provider for the same model, else one of its own.
+
+    A model that its kind names and that cannot be had is a notice; one that was asked for is refused.
+    """
+    same = Hired(parent.agent.provider, parent.session.base.model, parent.leaves)
+    named, environ = birth.model or birth.type.model, parent.settings.environ
+    if named in {"", INHERIT}:
+        return same
+    try:
+        choice = _choice(named, parent)
+    except ConfigError as error:
+        if birth.model:
+            raise ToolError(str(error)) from error
+        return replace(same, notice=f"{birth.name} goes on with {same.model}: {error}")
+    if choice.model == parent.session.base.model:
+        return same
+    provider = build(choice, environ)
+    stack.push_async_callback(provider.close)
+    return Hired(provider, choice.model, leaves_machine(choice, environ))
+
+
+def _choice(named: str, parent: Parent) -> Choice:
+    settings = parent.settings
+    if named == SMALL:
+        named = settings.small_model or small_model(choose(settings.model, settings.environ))
+    choice = choose(named, settings.environ)
+    if not parent.leaves and leaves_machine(choice, settings.environ):
+        raise ConfigError(f"{named} is not asked: the conversation is with a model on this machine")
+    return choice
+
+
+def _settings_at(place: Path | None, settings: Settings) -> Settings:
+    """The parent's settings for somebody who works in a worktree: at the same place of that checkout."""
+    if place is None:
+        return settings
+    inside = settings.cwd.resolve()
+    root = settings.project_root.resolve()
+    cwd = place / inside.relative_to(root) if inside.is_relative_to(root) else place
+    return replace(settings, cwd=cwd if cwd.is_dir() else place, project_root=place)
+
+
+async def _opened(birth: Birth, parent: Parent, settings: Settings, stack: AsyncExitStack) -> Opened | None:
+    keeper = parent.session.keeper
+    if parent.folder is None or not isinstance(keeper, LogKeeper):
+        return None
+    envelope = replace(keeper.envelope, cwd=str(settings.cwd))
+    path = side_log_path(parent.folder, birth.id)
+    clock = parent.session.clock
+    opened = await open_side(path, envelope, agent=birth.id, home=settings.home, clock=clock)
+    stack.push_async_callback(opened.keeper.close)
+    return opened
+
+
+async def _memory(
+    birth: Birth, settings: Settings, stack: AsyncExitStack, parent: Parent, *, keeps: bool
+) -> AgentMemory | None:
+    """What agents of this kind know for themselves; off where memory is (M26)."""
+    scope = birth.type.memory
+    if scope is None or not settings.memory.is_on:
+        return None
+    kind = AgentKind(type=birth.type.name, scope=scope, session=birth.id if keeps else "", keeps=keeps)
+    try:
+        opening = agent_memory(
+            kind,
+            memory_paths(settings),
+            clock=parent.session.clock,
+            extra_guidelines=settings.memory.extra_guidelines or "",
+        )
+        return await stack.enter_async_context(opening)
+    except ConfigError as error:
+        raise ToolError(str(error)) from error
+
+
+def _hands(birth: Birth, parent: Parent, settings: Settings, stack: AsyncExitStack) -> Hands:
+    """Tools on a workspace of the child's own, behind a guard that goes by the parent's rules."""
+    workspace = Workspace(settings.cwd)
+    workspace.owned = dict(parent.hands.workspace.owned)
+    stack.push_async_callback(workspace.close)
+    policy = _policy(parent.hands.guard.policy, birth.place)
+    guard = parent.hands.guard.apart(workspace, who=birth.name, policy=policy)
+    guard.waiting = birth.pulse.held
+    skills = SkillDesk(skill_places(settings)) if settings.switches.skills else None
+    board, desks = TaskBoard(), Desks(skills=skills)
+    built = own_tools(settings, workspace, board, desks)
+    theirs = parent.agent.tools
+    tools = guard.stand_before(one for one in built if one.name in theirs)
+    if birth.place is not None:
+        tools = kept_out(tools, workspace, of=parent.settings.project_root, place=birth.place)
+    # Tools of servers stand behind the parent's guard already; a caller's own stand behind none.
+    lent = [one for one in theirs.values() if one.name.startswith(FROM_SERVERS) or not one.guarded]
+    return hands_of(workspace, guard, board, desks, [*tools, *lent])
+
+
+def _policy(policy: Policy, place: Path | None) -> Policy:
+    """The parent's, without what opens the parent's memory; in a worktree the project is that one."""
+    rules = tuple(rule for rule in policy.rules if rule.origin != MEMORY)
+    return replace(policy, rules=rules, root=place.resolve() if place else policy.root)
+
+
+def _tools(kind: AgentType, hands: Hands, known: Known, memory: AgentMemory | None) -> list[Tool]:
+    """What its kind leaves it; a memory brings its tools along whatever the kind lists (M26)."""
+    if memory is None:
+        return [one for one in hands.tools if kind.may_call(one.name)]
+    always = {"Read", *(one.name for one in memory.tools)}
+    usual = [one for one in hands.tools if kind.may_call(one.name) or one.name in always]
+    if any(not one.read_only for one in memory.tools):
+        owned = replace(known, memory=memory.memory, tools=list(memory.tools))
+        brought = hands.with_memory(owned)[len(hands.tools) :]
+    else:
+        pattern = f"//{str(memory.memory.location.directory).lstrip('/')}/**"
+        hands.guard.policy = hands.guard.policy.with_rules([Rule("allow", "Read", pattern, MEMORY)])
+        brought = hands.guard.stand_before(memory.tools)
+    return [one for one in (*usual, *brought) if one.name not in kind.disallowed]
+
+
+def _base(outfit: _Outfit, clock: Clock) -> Base:
+    """The same system for all agents of a kind, so that they share what the provider keeps of it."""
+    birth, memory, known = outfit.birth, outfit.memory, outfit.known
+    system = (birth.type.prompt, FRAME, memory.system if memory else "")
+    where = environment(outfit.settings.cwd, clock.now().astimezone())
+    name = prompts.render(NAMED, name=birth.name, type=birth.type.name, owner=birth.owner)
+    opening = "\n".join(part for part in (known.context, where, name) if part)
+    model, words = outfit.hired.model, "\n\n".join(part for part in system if part)
+    return Base.of(model, words, outfit.tools, opening=opening)
+
+
+def _supervised(agent: Agent, parent: Parent, stack: AsyncExitStack) -> Background:
+    """Owns what the child starts beside its turns; what that costs is the parent's to allow."""
+    session, background = agent.session, Background(agent.session)
+    above = parent.background
+
+    async def boundary() -> None:
+        why = above.allows(PURPOSE) if IN_BACKGROUND.get() else None
+        await background.flush()
+        if why is not None:
+            raise SpendCapReached(why)
+
+    background.allows = above.allows
+    agent.after_turn.append(background.flush)
+    session.before_asking.append(boundary)
+    stack.push_async_exit(background.leave)
+    return background
+
+
+def _forker(agent: Agent, hands: Hands, settings: Settings, background: Background) -> Forker:
+    def make(workspace: Workspace) -> Sequence[Tool]:
+        return own_tools(settings, workspace, TaskBoard(hands.board.tasks))
+
+    tools = tuple(agent.tools.values())
+    return Forker(agent.session, agent.provider, tools, hands=hands, background=background, make=make)
