@@ -44,7 +44,7 @@ def edit(options: RunOptions, /, name: str, *, allow_secret: bool, scope: str) -
             version = version_of(data)
             commit = run(opened.put(file, new, change, if_version=version, allow_secret=allow_secret))
         except StoreError as error:
-            kept = _kept(new, file)
+            kept = put_aside(new, file)
             raise StoreError(f"{error}; your text is in {kept}") from error
     print(printable(f"updated {file} ({commit[:10]})"))
     return 0
@@ -74,7 +74,7 @@ def _run(command: list[str], copy: Path) -> None:
         raise StoreError(f"{command[0]} ended with code {done.returncode}; nothing was changed")
 
 
-def _kept(data: bytes, file: str) -> Path:
+def put_aside(data: bytes, file: str) -> Path:
     """Nobody's words are lost because they cannot be saved."""
     descriptor, name = tempfile.mkstemp(prefix=f"{Path(file).stem}-", suffix=".md")
     with os.fdopen(descriptor, "wb") as kept:

@@ -29,7 +29,8 @@ def plan(planning: Planning, text: str, run: Run) -> None:
         now = CLEAR  # something is there, although nobody can read it
     if not text:
         hint = "there is no plan; /plan TEXT sets one, /plan edit opens your editor"
-        print(printable(now.rstrip("\n")) if now.strip() else hint)
+        for line in now.splitlines() if now.strip() else [hint]:
+            print(printable(line))
     elif text == CLEAR:
         run(planning.write(""))
         print("the plan is removed" if now.strip() else "there was no plan")
@@ -38,14 +39,17 @@ def plan(planning: Planning, text: str, run: Run) -> None:
         if new.strip() == now.strip():
             print("the plan is as it was")
             return
-        _set(planning, new, run)
+        _set(planning, new, run, is_edited=text == EDIT)
 
 
-def _set(planning: Planning, text: str, run: Run) -> None:
+def _set(planning: Planning, text: str, run: Run, *, is_edited: bool) -> None:
     try:
         run(planning.write(text))
     except StoreError as error:
-        raise StoreError(f"{error}; the plan is as it was") from error
+        from nacre.cli.memory_editing import put_aside
+
+        kept = f", your text is in {put_aside(text.encode(), 'plan.md')}" if is_edited else ""
+        raise StoreError(f"{error}; the plan is as it was{kept}") from error
     if not text.strip():
         print("the plan is removed")
         return
