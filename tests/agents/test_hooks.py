@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nacre.agents.hooks_points import MAX_CHARS, HookPlace, Hooks
 from nacre.agents.hooks_answer import NO_REASON, answer
+from nacre.agents.hooks_points import MAX_CHARS, HookPlace, Hooks
 from nacre.agents.hooks_run import MAX_BYTES, Ran, run_hook
 from nacre.agents.hooks_table import EVENTS, Hook, parse_hooks
 from nacre.errors import ConfigError

@@ -13,43 +13,13 @@ from nacre.agents.hooks import HOOK, Beginning
 from nacre.agents.opening import open_agent
 from nacre.agents.turn import MAX_GO_ONS
 from nacre.errors import ConfigError
-from nacre.messages.blocks import Json
-from nacre.messages.events import Notice, TurnDone
+from nacre.messages.events import TurnDone
 from nacre.messages.records import Noted, Said
-from nacre.settings import Settings, load
 from nacre.testing import ScriptedProvider, call, first_moved_block, say
 from tests.cli.program import nacre
+from tests.stories.hooked import configure, notices, settings_of, talk
 from tests.stories.processes import eventually, is_running, keep_alive, logs, pids
 from tests.stories.terminal import CTRL_C, CTRL_D, PROMPT, terminal
-
-
-def configure(cwd: Path, **commands: str) -> None:
-    """Write a user's settings that run these commands."""
-    hooks: dict[str, Json] = {
-        event: [{"hooks": [{"type": "command", "command": command}]}] for event, command in commands.items()
-    }
-    (cwd / "home").mkdir(exist_ok=True)
-    (cwd / "home" / "settings.json").write_text(json.dumps({"hooks": hooks}))
-
-
-def settings_of(cwd: Path, **cli: str | bool) -> Settings:
-    environ = {"HOME": str(cwd), "NACRE_HOME": str(cwd / "home"), "PATH": "/usr/bin:/bin"}
-    return load(cwd, environ, cli={"model": "claude-opus-5-5", **cli})
-
-
-async def talk(
-    settings: Settings, provider: ScriptedProvider, *texts: str, session: str = "new"
-) -> list[object]:
-    seen: list[object] = []
-    async with open_agent(settings, provider=provider, session=session) as ready:
-        for text in texts:
-            async for event in ready.agent.run(text):
-                seen.append(event)
-    return seen
-
-
-def notices(events: list[object]) -> list[str]:
-    return [event.text for event in events if isinstance(event, Notice)]
 
 
 async def test_what_a_session_begins_with_rides_behind_the_first_words_and_stays(tmp_path: Path) -> None:
@@ -116,11 +86,7 @@ async def test_rounds_are_counted_over_the_whole_turn(tmp_path: Path) -> None:
     """What a person allows per turn is not widened by a command."""
     configure(tmp_path, Stop="echo never >&2; exit 2")
     provider = ScriptedProvider(otherwise=lambda _: say("done"))
-    settings = load(
-        tmp_path,
-        {"HOME": str(tmp_path), "NACRE_HOME": str(tmp_path / "home"), "PATH": "/usr/bin:/bin"},
-        cli={"model": "claude-opus-5-5", "maxTurns": 2},
-    )
+    settings = settings_of(tmp_path, maxTurns=2)
     seen = await talk(settings, provider, "do it")
     assert len(provider.requests) == 2
     assert any("no round is left" in line for line in notices(seen))
@@ -129,11 +95,7 @@ async def test_rounds_are_counted_over_the_whole_turn(tmp_path: Path) -> None:
 async def test_a_turn_that_ends_at_its_limit_asks_nobody(tmp_path: Path) -> None:
     configure(tmp_path, Stop=f"touch {tmp_path}/asked")
     provider = ScriptedProvider(otherwise=lambda _: call("Glob", pattern="*"))
-    settings = load(
-        tmp_path,
-        {"HOME": str(tmp_path), "NACRE_HOME": str(tmp_path / "home"), "PATH": "/usr/bin:/bin"},
-        cli={"model": "claude-opus-5-5", "maxTurns": 1},
-    )
+    settings = settings_of(tmp_path, maxTurns=1)
     await talk(settings, provider, "do it")
     assert not (tmp_path / "asked").exists()
 

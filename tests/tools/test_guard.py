@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from nacre.errors import ConfigError, ToolError
 from nacre.messages.blocks import JsonObject, ToolCall
 from nacre.tools import default_tools
 from nacre.tools.base import Tool
-from nacre.tools.guard import Answer, Guard, Question
+from nacre.tools.guard import Answer, Guard, Question, Wish, wishing
 from nacre.tools.policy import Mode, Narrowing, Policy
 from nacre.tools.rules import Effect, Rule, parse_rule
 from nacre.tools.run import run_all
@@ -352,3 +353,44 @@ def test_git_is_asked_for_where_the_repository_names_programs(
     assert effect(workspace, "Bash", command="git diff HEAD") == expected
     assert effect(workspace, "Bash", command="/usr/bin/git log -p") == expected
     assert effect(workspace, "Bash", command="ls") == "allow"
+
+
+async def test_a_wish_is_for_one_call_and_not_for_those_it_leads_to(workspace: Workspace) -> None:
+    """Who lets an agent be started has not let it do whatever it likes."""
+    guard = Guard(Policy(root=workspace.root), workspace)
+    (inner,) = guard.stand_before([tool("Other")])
+
+    async def leads_on(arguments: JsonObject) -> str:
+        return str(await inner.call({}))
+
+    (outer,) = guard.stand_before([replace(tool("Starts"), call=leads_on)])
+    with wishing(Wish("allow")), pytest.raises(ToolError, match="Other comes from outside"):
+        await outer.call({})
+    with wishing(Wish("allow")):
+        assert await inner.call({}) == "done"
+
+
+@pytest.mark.parametrize("mode", ["default", "acceptEdits", "bypassPermissions"])
+async def test_a_wish_to_ask_holds_in_every_mode_and_after_every_always(
+    workspace: Workspace, mode: Mode
+) -> None:
+    asked: list[str] = []
+
+    async def ask(question: Question) -> Answer:
+        asked.append(question.reason)
+        return "always"
+
+    guard = Guard(Policy(root=workspace.root, mode=mode), workspace, ask=ask)
+    (reader,) = guard.stand_before([tool("Read")])
+    for _ in range(2):
+        with wishing(Wish("ask", "it is Friday")):
+            assert await reader.call({"file_path": "src/app.py"}) == "done"
+    assert asked == ["it is Friday", "it is Friday"]
+
+
+async def test_a_yes_does_not_pass_a_line_on_which_a_rule_cannot_be_checked(workspace: Workspace) -> None:
+    """A rule against `rm` holds although nobody can say what such a line runs."""
+    guard = Guard(Policy(root=workspace.root, rules=rules(deny=["Bash(rm:*)"])), workspace)
+    (bash,) = guard.stand_before([tool("Bash")])
+    with wishing(Wish("allow")), pytest.raises(ToolError, match="nobody is there to ask"):
+        await bash.call({"command": "$(echo rm) a"})
