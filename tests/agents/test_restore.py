@@ -17,15 +17,16 @@ from nacre.agents.kept import start
 from nacre.agents.knowing import Known, recollect
 from nacre.agents.opening import base_of
 from nacre.agents.parts import parts
-from nacre.agents.restore import CUT, SOURCE_TOKENS, Restorer, Source, join_restoring
+from nacre.agents.restore import CUT, SOURCE_TOKENS, Restorer, Source, join_restoring, restoring
 from nacre.agents.session import Session
 from nacre.errors import StoreError, ToolError
 from nacre.layers.l4_compact.policy import CompactSettings
-from nacre.messages.blocks import Text, ToolCall, ToolResult
+from nacre.messages.blocks import JsonObject, Text, ToolCall, ToolResult
 from nacre.messages.pairing import Item
-from nacre.messages.records import Compacted, ReplyFacts, Said
+from nacre.messages.records import Compacted, Noted, ReplyFacts, Said
 from nacre.messages.summary import Fragment
 from nacre.messages.tokens import estimate_text
+from nacre.messages.view import View
 from nacre.settings import load
 from nacre.testing import FrozenClock
 from nacre.tools.workspace import Version
@@ -508,3 +509,30 @@ def _bringing(*fragments: Fragment) -> Source:
 
 async def _failing() -> Sequence[Fragment]:
     raise StoreError("gone")
+
+
+async def test_a_loop_of_ones_own_hands_over_fragments_and_hears_which_came_back(clock: FrozenClock) -> None:
+    """C21: the plan first, each within its bound; one that fails keeps none of the others from it."""
+
+    async def skill() -> list[Fragment]:
+        return [Fragment(kind="skill", name="s", text="word " * 9_000)]
+
+    async def plan() -> list[Fragment]:
+        return [Fragment(kind="plan", name="p", text="Look.")]
+
+    async def fails() -> list[Fragment]:
+        raise StoreError("not now")
+
+    def told(found: Sequence[Fragment], summary_id: str) -> list[Noted]:
+        facts: JsonObject = {"kinds": [one.kind for one in found], "record": summary_id}
+        return [Noted(id="n", at=clock.now(), kind="mine", facts=facts)]
+
+    crew = restoring(skill, fails, plan, carriers=[told])
+    first, second = await crew.restore((), ROOMY)
+    assert (first.kind, "Look." in first.text) == ("plan", True)
+    assert estimate_text(second.text) <= SOURCE_TOKENS and CUT in second.text
+    own = Noted(id="o", at=clock.now(), kind="own", facts={})
+    mine = Noted(id="n", at=clock.now(), kind="mine", facts={"kinds": ["plan", "skill"], "record": SUMMARY})
+    assert crew.carry(View(), SUMMARY, [own]) == [own, mine]
+    (only,) = await crew.restore((), 60)
+    assert only.kind == "plan"

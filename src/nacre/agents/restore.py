@@ -17,6 +17,7 @@ from typing import TypeAlias
 from nacre import prompts
 from nacre.agents.announcing import INSTRUCTIONS, WHOLE, Announcer
 from nacre.agents.carrying import carried
+from nacre.agents.compacting_crew import Crew
 from nacre.agents.dating import DAY
 from nacre.agents.hands import Hands
 from nacre.agents.knowing import Known, context_of
@@ -207,13 +208,21 @@ class Restorer:
         return Fragment(kind="opening", name="opening", text=text)
 
 
-def restoring(*sources: Source) -> Callable[[Sequence[Item], int], Awaitable[Sequence[Fragment]]]:
-    """For a loop of one's own: what these bring comes back, `Crew(restore=restoring(plan, skills))`."""
+def restoring(*sources: Source, carriers: Sequence[Carrier] = ()) -> Crew:
+    """For a loop of one's own: what these bring comes back, `Compacting(session, crew=restoring(plan))`.
+
+    `carriers` are told what did, and the log keeps what they say of it.
+    """
+    last: list[Fragment] = []
 
     async def restore(kept: Sequence[Item], tokens: int) -> Sequence[Fragment]:
-        return await _brought(sources, tokens)
+        last[:] = await _brought(sources, tokens)
+        return tuple(last)
 
-    return restore
+    def carry(view: View, summary_id: str, own: Sequence[Noted]) -> Sequence[Noted]:
+        return [*own, *(note for carrier in carriers for note in carrier(last, summary_id))]
+
+    return Crew(restore=restore, carry=carry)
 
 
 def join_restoring(
