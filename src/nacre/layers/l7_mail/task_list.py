@@ -18,11 +18,11 @@ from nacre.messages.blocks import Extra
 State: TypeAlias = Literal["pending", "in_progress", "completed"]
 STATES: tuple[State, ...] = ("pending", "in_progress", "completed")
 MAX_TASKS = 500
-"""The file is read and written whole at every change: so many keep it below a few milliseconds."""
+"""Each change reads and writes all of them: at their longest, so many take under a tenth of a second."""
 MAX_TITLE_CHARS = 300
 """A task is named in a line, as in the list of a session."""
-MAX_DETAIL_CHARS = 4_000
-"""About a page: who needs more writes it to a file and names that."""
+MAX_DETAIL_CHARS = 2_000
+"""About half a page: who needs more writes it to a file and names that."""
 MAX_BLOCKERS = 20
 """Who waits for more is better off waiting for one task that stands for them."""
 SHOWN_CHARS = 60

@@ -24,7 +24,7 @@ from nacre.store.one_writer import one_writer
 FORMAT = 1
 """The version both files are written in; a newer one's fields are kept as long as ours can be read."""
 MAX_BYTES = 8_000_000
-"""Every change reads and writes the whole file: beyond this it would be felt; tasks need a quarter."""
+"""Every change reads and writes the whole file; the fullest list of tasks is about half as large."""
 POLL_SECONDS = 0.005
 """Between two tries for the lock, about one flush to disk: members that claim at once must not starve."""
 
