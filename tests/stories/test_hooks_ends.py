@@ -208,6 +208,24 @@ def test_ctrl_c_does_not_wait_for_a_command_at_the_end(tmp_path: Path, pid_file:
     assert [pid for pid in pids(pid_file) if is_running(pid)] == []
 
 
+def test_one_prompt_that_is_interrupted_ends_in_order_and_at_once(tmp_path: Path, pid_file: Path) -> None:
+    """The end is told of a session that was stopped, too; what never ends is not waited for."""
+    last = tmp_path / "last"
+    configure(
+        tmp_path,
+        UserPromptSubmit=keep_alive(pid_file),
+        SessionEnd=matched("", f"{keeps(tmp_path)}; {keep_alive(last)}", timeout=60),
+    )
+    with terminal(tmp_path, "-p", "hello") as person:
+        eventually(lambda: bool(pids(pid_file)), "the first command runs")
+        person.type(CTRL_C)
+        eventually(lambda: bool(pids(last)), "the last command runs")
+        person.type(CTRL_C)
+        assert person.ends() != 0
+    assert [one["reason"] for one in told(tmp_path)] == ["other"]
+    assert [pid for pid in pids(pid_file) + pids(last) if is_running(pid)] == []
+
+
 def test_one_prompt_ends_for_another_reason(tmp_path: Path) -> None:
     configure(tmp_path, SessionEnd=matched("other", keeps(tmp_path)))
     done = nacre(tmp_path, "-p", "hello")

@@ -318,6 +318,28 @@ async def test_cancelling_ends_a_command_and_leaves_a_session_that_goes_on(
     assert provider.calls == 2
 
 
+async def test_cancelling_behind_a_tool_that_has_run_keeps_its_result(tmp_path: Path, pid_file: Path) -> None:
+    """Q2: what was done is not said to be interrupted."""
+    configure(tmp_path, ALLOWED, PostToolUse=f"[ -e {pid_file} ] || {{ {keep_alive(pid_file)}; }}")
+    provider = ScriptedProvider([call("Bash", command="rm -v precious"), say("two")])
+    (tmp_path / "precious").touch()
+    async with open_agent(settings_of(tmp_path), provider=provider) as ready:
+
+        async def play(text: str) -> None:
+            async with aclosing(ready.agent.run(text)) as events:
+                async for _ in events:
+                    pass
+
+        turn = asyncio.ensure_future(play("remove it"))
+        await asyncio.to_thread(eventually, lambda: bool(pids(pid_file)), "the command runs")
+        turn.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await turn
+        assert [pid for pid in pids(pid_file) if is_running(pid)] == []
+        await play("again")
+    assert results(provider) == [(False, "removed 'precious'")]
+
+
 async def test_without_commands_for_tools_nothing_is_wrapped(tmp_path: Path) -> None:
     configure(tmp_path, Stop="true", PreToolUse=matched("Bash", "true"))
     async with open_agent(settings_of(tmp_path), provider=ScriptedProvider()) as ready:

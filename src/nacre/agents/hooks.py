@@ -10,7 +10,7 @@ from typing import Any
 
 from nacre import prompts
 from nacre.agents.hands import Hands
-from nacre.agents.hooks_answer import short
+from nacre.agents.hooks_answer import REASON_CHARS, short
 from nacre.agents.hooks_points import HookPlace, Hooks
 from nacre.agents.hooks_table import LEAVE_SECONDS, NO_HOOKS, parse_hooks
 from nacre.agents.hooks_tools import CONTEXT, HOOK, watch_tools
@@ -25,8 +25,6 @@ from nacre.messages.view import View
 from nacre.settings import Settings
 
 GOES_ON = prompts.load(__package__, "hook_goes_on")
-REASON_CHARS = 1_000
-"""Of why a person's words are refused, on one line."""
 
 __all__ = ["HOOK", "Beginning", "HookPlace", "Hooks", "attend_child", "join_hooks"]
 
@@ -116,8 +114,13 @@ def attend_child(
     begins and ends no session: nobody is told of those.
     """
     path = getattr(session.keeper, "path", None)
-    inside = hooks.inside(agent_id, agent_type, path if isinstance(path, Path) else None)
-    watch_tools(session, inside, where or (lambda: hooks.place.cwd))
+    inside = hooks.inside(
+        agent_id,
+        agent_type,
+        transcript=path if isinstance(path, Path) else None,
+        cwd=where() if where else None,
+    )
+    watch_tools(session, inside, where or (lambda: inside.place.cwd))
 
     async def asked(reply: str, is_again: bool) -> str:
         return await inside.subagent_stop(agent_id, agent_type, reply, is_again=is_again)

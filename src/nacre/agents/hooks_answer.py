@@ -20,6 +20,8 @@ LINE_CHARS = 200
 """Of a warning: one line on a wide terminal, or two."""
 COMMAND_CHARS = 60
 """Of a command in a warning: enough to recognise it."""
+REASON_CHARS = 1_000
+"""Of why something is refused or asked about, on one line: for a person who has to act on it."""
 NO_REASON = "it gave no reason"
 PERMISSIONS = ("allow", "deny", "ask")
 """What a command may say of a tool call."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from nacre.agents.hooks_answer import Answer, answer
+from nacre.agents.hooks_answer import REASON_CHARS, Answer, answer, short
 from nacre.agents.hooks_run import run_hook
 from nacre.agents.hooks_table import HookTable
 from nacre.errors import StoreError
@@ -109,12 +109,15 @@ class Hooks:
         self.ending: EndReason = "other"
         """Why the session is left, as commands are told then."""
 
-    def inside(self, agent_id: str, agent_type: str, transcript: Path | None = None) -> Hooks:
+    def inside(
+        self, agent_id: str, agent_type: str, *, transcript: Path | None = None, cwd: Path | None = None
+    ) -> Hooks:
         """The same commands for an agent of the session: they learn which; what goes wrong is told here."""
         told: JsonObject = {"agent_id": agent_id, "agent_type": agent_type}
         if transcript is not None:
             told["agent_transcript_path"] = str(transcript)
-        twin = Hooks(self._table, replace(self.place, agent=told), tell=self.tell)
+        place = replace(self.place, agent=told, cwd=cwd or self.place.cwd)
+        twin = Hooks(self._table, place, tell=self.tell)
         twin._warnings = self._warnings
         return twin
 
@@ -266,7 +269,7 @@ def _wish(heard: list[Answer]) -> Wish | None:
     for effect in ("ask", "allow"):
         wanted = [one for one in heard if one.permission == effect]
         if wanted:
-            why = _joined(one.reason for one in wanted)
+            why = short(neutralise(_joined(one.reason for one in wanted)), REASON_CHARS)
             return Wish(effect, f"a PreToolUse hook wants it: {why}" if why else "a PreToolUse hook wants it")
     return None
 

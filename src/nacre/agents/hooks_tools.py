@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -99,7 +100,10 @@ class Watch:
 
     async def _after(self, call: ToolCall, answer: ToolResult | str, hooks: Hooks) -> ToolResult | str:
         told = self._spelled_out(call)
-        said = await hooks.post_tool_use(told, response_of(told, answer))
+        try:
+            said = await hooks.post_tool_use(told, response_of(told, answer))
+        except asyncio.CancelledError:
+            return answer  # the tool has run: that is what is recorded of a turn that is cut short
         self._keep(call, "PostToolUse", OBJECTS, reason=said.objection)
         self._keep(call, "PostToolUse", CONTEXT, text=said.context)
         self._stop(hooks, "PostToolUse", said.stops)
