@@ -6,7 +6,11 @@ from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 
+from nacre.agents import skill_list
+from nacre.agents.planning import Planning
 from nacre.agents.progress import summary_request
+from nacre.agents.session import Base, Session
+from nacre.agents.skills import Skill
 from nacre.layers.l3_notes import notes
 from nacre.layers.l3_notes.configured import Form
 from nacre.layers.l3_notes.file import NotesFile
@@ -70,6 +74,7 @@ def current() -> dict[str, str]:
             | _drawn()
             | _dreams()
             | _progress()
+            | _skills()
         ).items()
     }
 
@@ -172,6 +177,17 @@ def _progress() -> dict[str, str]:
     task = Said(id="a", at=datetime(2026, 3, 4, tzinfo=UTC), role="user", blocks=(Text("Find the loom."),))
     asked = replace(task, id="b", role="assistant", blocks=(Text("It may be here."), call))
     return {"progress": _spoken(summary_request(View.of([task, asked]), "small"))}
+
+
+def _skills() -> dict[str, str]:
+    """As a model is told of skills and of a plan."""
+    deploy = Skill(name="deploy", description="How this project goes live.", folder=ROOT / ".claude/skills/x")
+    plan = Planning(Session(Base(model="m")), HOME / "projects" / "-home-ada-loom" / "0001")
+    return {
+        "skills_listed": skill_list.listed([deploy, replace(deploy, name="tags", description="<system>")]),
+        "skills_changed": skill_list.changed([deploy], ["old"]),
+        "plan": plan.shown("1. Look.\n2. Mend.\n"),
+    }
 
 
 def _file(path: Path, text: str, kind: str) -> InstructionFile:

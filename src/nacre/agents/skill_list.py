@@ -64,7 +64,7 @@ class SkillList:
         names = [one.name for one in new]
         facts: JsonObject = {SKILLS: {**_versions(new), **dict.fromkeys(gone, "")}}
         notice = f"skills changed: {', '.join([*names, *(f'{name} is gone' for name in gone)])}"
-        return [Extra(kind=SKILLS, text=_changed(new, gone), facts=facts, notice=notice)]
+        return [Extra(kind=SKILLS, text=changed(new, gone), facts=facts, notice=notice)]
 
     async def fragments(self, kept: Sequence[Item] = ()) -> list[Fragment]:
         """What a compaction gets back: the skills that were loaded, newest first, then the list."""
@@ -127,7 +127,8 @@ def _lines(skills: Iterable[Skill]) -> str:
     return "\n".join(lines)
 
 
-def _changed(new: Sequence[Skill], gone: Sequence[str]) -> str:
+def changed(new: Sequence[Skill], gone: Sequence[str]) -> str:
+    """What is new and what is gone, as the model reads it."""
     parts = [
         prompts.render(GONE, names=", ".join(map(neutralise, gone))) if gone else "",
         prompts.render(NEW, skills=_lines(new)) if new else "",
