@@ -32,6 +32,7 @@ class Entry(NamedTuple):
 
 
 COMMANDS = {
+    "agents": Entry("nacre.cli.agents", "agents", "List agents and teams, write to them, stop them."),
     "chat": Entry("nacre.cli.chat", "chat", "Talk in the terminal (the same as bare `nacre`)."),
     "compact": Entry("nacre.cli.compact", "compact", "Let a summary stand for a session's messages."),
     "context": Entry("nacre.cli.context", "context", "Show what fills the window."),
