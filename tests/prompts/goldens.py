@@ -11,6 +11,8 @@ from nacre.agents.planning import Planning
 from nacre.agents.progress import summary_request
 from nacre.agents.session import Base, Session
 from nacre.agents.skills import Skill
+from nacre.agents.worktree import told as told_worktree
+from nacre.agents.worktree_record import Worktree
 from nacre.layers.l3_notes import notes
 from nacre.layers.l3_notes.configured import Form
 from nacre.layers.l3_notes.file import NotesFile
@@ -75,6 +77,7 @@ def current() -> dict[str, str]:
             | _dreams()
             | _progress()
             | _skills()
+            | _worktree()
         ).items()
     }
 
@@ -177,6 +180,13 @@ def _progress() -> dict[str, str]:
     task = Said(id="a", at=datetime(2026, 3, 4, tzinfo=UTC), role="user", blocks=(Text("Find the loom."),))
     asked = replace(task, id="b", role="assistant", blocks=(Text("It may be here."), call))
     return {"progress": _spoken(summary_request(View.of([task, asked]), "small"))}
+
+
+def _worktree() -> dict[str, str]:
+    """As an agent is told where it works."""
+    path = HOME / "worktrees" / "-home-ada-loom" / "agent-01234567"
+    tree = Worktree(path=path, branch="nacre/agent-01234567", base="0123456789abcdef", repository=ROOT)
+    return {"worktree": told_worktree(tree)}
 
 
 def _skills() -> dict[str, str]:

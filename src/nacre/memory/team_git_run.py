@@ -69,9 +69,17 @@ class Ran:
 
 
 async def run_git(
-    directory: Path, *arguments: str, stdin: bytes = b"", seconds: float = SECONDS, limit: int = MAX_OUTPUT
+    directory: Path,
+    *arguments: str,
+    stdin: bytes = b"",
+    seconds: float = SECONDS,
+    limit: int = MAX_OUTPUT,
+    variables: Mapping[str, str] | None = None,
 ) -> Ran:
-    """Run one command in a directory to its end; `StoreError` when it takes too long or says too much."""
+    """Run one command in a directory to its end; `StoreError` when it takes too long or says too much.
+
+    `variables` stand beside those of the environment, and before what is said here about them.
+    """
     settings = [word for setting in _SETTINGS for word in ("-c", setting)]
     # A file, because what ssh leaves in the background would hold a pipe open for hours.
     with tempfile.TemporaryFile() as words:
@@ -79,7 +87,7 @@ async def run_git(
             child = await asyncio.create_subprocess_exec(
                 "git", "--no-pager", *settings, "-C", str(directory), *arguments,
                 stdin=PIPE if stdin else DEVNULL, stdout=PIPE, stderr=words,
-                env=_environ(os.environ),
+                env={**_environ(os.environ), **(variables or {})},
                 # Without a terminal of its own nothing below git can ask anybody anything either.
                 start_new_session=True,
             )  # fmt: skip

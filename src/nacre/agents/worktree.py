@@ -1,0 +1,257 @@
+"""A worktree for an agent: the repository's last commit on a branch of its own, beside the main checkout.
+
+Nothing of the main checkout changes: neither its files nor its index nor where it stands. What has changed in
+a worktree is never removed; an unchanged one goes with its branch. A crash leaves a record of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+import shutil
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from nacre import prompts
+from nacre.agents.worktree_git import SECONDS, Repository
+from nacre.agents.worktree_record import (
+    FOLDER,
+    Record,
+    Worktree,
+    our_record,
+    record_path,
+    records,
+    write_record,
+)
+from nacre.clock import SYSTEM_CLOCK, Clock
+from nacre.errors import ToolError
+from nacre.store import disk
+from nacre.store.slug import canonical, slug
+
+BRANCH = "nacre/agent-"
+SHORT = 8
+"""So much of an agent's id names its branch and its folder."""
+SHOWN_COMMIT = 12
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*", re.ASCII)
+TOLD = prompts.load(__package__, "worktree")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Left:
+    """A worktree that stays, because something in it is nowhere else."""
+
+    path: Path
+    branch: str
+    commits: int = 0
+    files: int = 0
+    """Changed or new, and not committed."""
+    why: str = ""
+    """Instead of the numbers, where these do not say it."""
+
+    @property
+    def told(self) -> str:
+        """In one line."""
+        parts = [(self.commits, "new commit"), (self.files, "changed file")]
+        said = [f"{count:,} {name}{'s' * (count != 1)}" for count, name in parts if count]
+        return f"{self.path} (branch {self.branch}): {self.why or ' and '.join(said)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leftover:
+    """A worktree whose process is gone."""
+
+    record: Record
+    left: Left | None
+    """What is in it; none: nothing, and it may go."""
+
+
+async def make(
+    repository: Path, agent: str, *, home: Path, session: str = "", clock: Clock = SYSTEM_CLOCK
+) -> Worktree:
+    """A worktree of the last commit of the repository around a directory; `ToolError` says why not."""
+    if not _ID.fullmatch(agent):
+        raise ToolError(f"{agent!r} cannot name a worktree; use letters and digits")
+    git = Repository(repository)
+    base = await _stands_at(git)
+    tree = Worktree(
+        path=await _place(git, home) / f"agent-{agent[:SHORT]}",
+        branch=f"{BRANCH}{agent[:SHORT]}",
+        base=base,
+        repository=Path(canonical(repository)),
+        inside=await _inside(git),
+    )
+    await _refuse_taken(git, tree)
+    record = our_record(tree, session, clock)
+    try:
+        disk.make_folder(tree.path.parent)
+        # First, so that whatever is made afterwards is known to somebody.
+        write_record(record)
+        await git.tell("worktree", "add", "--quiet", "--no-track", "-b", tree.branch, str(tree.path), base)
+        write_record(replace(record, state="ready"))
+    except OSError as error:
+        await _removed(git, tree)
+        raise ToolError(disk.explain(error, tree.path)) from error
+    except BaseException:
+        await _removed(git, tree)
+        raise
+    return tree
+
+
+def told(tree: Worktree) -> str:
+    """What the agent is told about where it works."""
+    return prompts.render(TOLD, path=str(tree.path), branch=tree.branch, base=tree.base[:SHOWN_COMMIT])
+
+
+async def finish(tree: Worktree) -> Left | None:
+    """The agent is done: an unchanged worktree goes, with its branch; of another it says what is left."""
+    left = await changes(tree)
+    if left is None:
+        await _removed(Repository(tree.repository), tree)
+    return left
+
+
+async def leftovers(home: Path, *, clock: Clock = SYSTEM_CLOCK) -> list[Leftover]:
+    """The worktrees of processes that are gone; without any this asks git nothing."""
+    found = [one for one in await asyncio.to_thread(lambda: [*records(home)]) if one.is_ownerless]
+    return [Leftover(record=one, left=await _in(one, clock)) for one in found]
+
+
+async def tidy(home: Path, *, clock: Clock = SYSTEM_CLOCK) -> tuple[list[Leftover], list[Leftover]]:
+    """Remove what processes that are gone left unchanged; gives what went, and what stays."""
+    found = await leftovers(home, clock=clock)
+    for one in found:
+        if one.left is None:
+            await _removed(Repository(one.record.tree.repository), one.record.tree)
+    gone = [one for one in found if one.left is None]
+    return gone, [one for one in found if one.left is not None]
+
+
+async def changes(tree: Worktree) -> Left | None:
+    """What there is in a worktree, or on its branch, that is nowhere else; changes nothing there."""
+    git, stays = Repository(tree.repository), Left(path=tree.path, branch=tree.branch)
+    try:
+        tip = await git.run("rev-parse", "--verify", "--quiet", f"refs/heads/{tree.branch}^{{commit}}")
+        if tip.code not in {0, 1}:
+            return replace(stays, why=f"its repository cannot be read: {tip.told}")
+        stands = os.fsdecode(tip.out).strip() or tree.base
+        stays = replace(stays, commits=await _counted(git, tree.base, stands))
+        if tree.path.exists():
+            stays = await _looked_into(git, tree, stays)
+    except (ToolError, OSError) as error:
+        return replace(stays, why=f"nobody can tell what has changed: {error}")
+    return stays if stays.commits or stays.files or stays.why else None
+
+
+async def _in(record: Record, clock: Clock) -> Left | None:
+    """As `changes`; in one that was never ready nobody can have changed anything."""
+    tree = record.tree
+    if record.state == "ready":
+        return await changes(tree)
+    with contextlib.suppress(ToolError, OSError):
+        entry = await _entry(Repository(tree.repository), tree)
+        lock = (entry / "index.lock").stat() if entry else None
+        # Whoever asked for it is gone, but git need not be: it outlives a killed parent.
+        if lock is not None and clock.now().timestamp() - lock.st_mtime < SECONDS:
+            return Left(path=tree.path, branch=tree.branch, why="git is still laying it out")
+    return None
+
+
+async def _looked_into(git: Repository, tree: Worktree, stays: Left) -> Left:
+    entry = await _entry(git, tree)
+    if entry is None or not _leads_to(tree.path / ".git", entry):
+        is_empty = not any(tree.path.iterdir())
+        return stays if is_empty else replace(stays, why="it is no worktree any more, and files are in it")
+    if (entry / "locked").exists():
+        return replace(stays, why="it is locked")
+    head = await git.run("symbolic-ref", "--quiet", "HEAD", at=tree.path)
+    is_elsewhere = os.fsdecode(head.out).strip() != f"refs/heads/{tree.branch}"
+    # Also what the index was told to take for unchanged.
+    refreshed = await git.run("update-index", "--really-refresh", at=tree.path)
+    status = await git.tell(
+        "status", "--porcelain", "-z", "--untracked-files=all", "--ignore-submodules=none", "--no-renames",
+        at=tree.path,
+    )  # fmt: skip
+    files = len([line for line in status.split("\0") if line]) or int(refreshed.code != 0)
+    return replace(stays, files=files, why="it stands elsewhere than on its branch" if is_elsewhere else "")
+
+
+async def _removed(git: Repository, tree: Worktree) -> None:
+    """Take away a worktree that holds nothing: one name at once, then what is left under others.
+
+    Wherever this is cut off, the record is still there, and doing it again does the rest. The branch goes
+    only where it still stands at its first commit.
+    """
+    doomed = tree.path.with_name(f".{tree.path.name}.gone")
+    await asyncio.to_thread(shutil.rmtree, doomed, ignore_errors=True)
+    with contextlib.suppress(FileNotFoundError):
+        tree.path.rename(doomed)
+    await asyncio.to_thread(shutil.rmtree, doomed, ignore_errors=True)
+    with contextlib.suppress(ToolError):
+        entry = await _entry(git, tree)
+        if entry is not None:
+            await asyncio.to_thread(shutil.rmtree, entry, ignore_errors=True)
+            _remove_empty(entry.parent)
+        await git.run("update-ref", "--no-deref", "-d", f"refs/heads/{tree.branch}", tree.base)
+    record_path(tree.path).unlink(missing_ok=True)
+    _remove_empty(tree.path.parent)
+
+
+def _remove_empty(folder: Path) -> None:
+    with contextlib.suppress(OSError):  # not empty, or not there
+        folder.rmdir()
+
+
+async def _entry(git: Repository, tree: Worktree) -> Path | None:
+    """The folder in which git keeps what it knows of a worktree."""
+    common = Path(git.directory, await git.tell("rev-parse", "--git-common-dir"))
+    for entry in sorted((common / "worktrees").glob(f"{tree.path.name}*")):
+        if _leads_to(entry / "gitdir", tree.path / ".git"):
+            return entry
+    return None
+
+
+def _leads_to(file: Path, place: Path) -> bool:
+    """Whether a file names a place, as git writes it, from the root or from where the file is."""
+    try:
+        named = os.fsdecode(file.read_bytes()).removeprefix("gitdir:").strip()
+    except OSError:
+        return False
+    return os.path.realpath(file.parent / named) == os.path.realpath(place)
+
+
+async def _stands_at(git: Repository) -> str:
+    ran = await git.run("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+    if ran.code == 0:
+        return os.fsdecode(ran.out).strip()
+    looked = await git.run("rev-parse", "--git-dir")
+    if looked.code:
+        raise ToolError(f"a worktree needs a git repository, and there is none: {looked.told}")
+    raise ToolError(f"the repository at {git.directory} has no commit yet; commit something first")
+
+
+async def _place(git: Repository, home: Path) -> Path:
+    """The folder for worktrees of this repository."""
+    common = canonical(git.directory / await git.tell("rev-parse", "--git-common-dir"))
+    return Path(canonical(home)) / FOLDER / slug(common.removesuffix("/.git"))
+
+
+async def _inside(git: Repository) -> str:
+    """Where in its checkout the directory lies; a bare repository has none."""
+    ran = await git.run("rev-parse", "--show-prefix")
+    return "" if ran.code else os.fsdecode(ran.out).removesuffix("\n").rstrip("/")
+
+
+async def _refuse_taken(git: Repository, tree: Worktree) -> None:
+    has_branch = not (await git.run("show-ref", "--verify", "--quiet", f"refs/heads/{tree.branch}")).code
+    if has_branch or tree.path.exists() or record_path(tree.path).exists():
+        raise ToolError(f"there is a worktree or a branch {tree.branch} already; start the agent once more")
+
+
+async def _counted(git: Repository, base: str, tip: str) -> int:
+    """Commits on the branch; one at least where it stands elsewhere."""
+    if base == tip:
+        return 0
+    ran = await git.run("rev-list", "--count", f"{base}..{tip}")
+    return max(1, int(ran.out)) if not ran.code else 1
