@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,7 @@ import pytest
 from nacre.agents.agent import Agent
 from nacre.agents.compacting_crew import Wish
 from nacre.agents.hooks import HOOK, attend_child
-from nacre.agents.kept import LogKeeper
+from nacre.agents.kept import LogKeeper, start
 from nacre.agents.opening import open_agent
 from nacre.agents.session import Base, Session
 from nacre.errors import HookRefused
@@ -74,29 +76,22 @@ def test_in_one_prompt_a_block_is_one_line_and_exit_code_one(tmp_path: Path) -> 
     assert [path for path in logs(tmp_path) if "hello" in path.read_text()] == []
 
 
-async def child_of(parent: Session, folder: Path, tools: list[Tool]) -> Session:
-    """A session for an agent, as whoever starts one makes it: with a log of its own."""
-    keeper = _Kept(folder / "agent-a1.jsonl")
+@pytest.fixture
+def keeper(tmp_path: Path) -> Iterator[LogKeeper]:
+    """The log of an agent."""
+    opened = start(tmp_path / "agents", tmp_path)
+    yield opened.keeper
+    asyncio.run(opened.keeper.close())
+
+
+def child_of(parent: Session, keeper: LogKeeper, tools: Sequence[Tool] = ()) -> Session:
+    """A session for an agent, as whoever starts one makes it."""
     return Session(Base.of(parent.base.model, "You help.", tools), keeper=keeper)
 
 
-class _Kept:
-    session_id = "child"
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    async def write(self, records: object) -> None:
-        return None
-
-    async def sync(self) -> None:
-        return None
-
-    async def close(self) -> None:
-        return None
-
-
-async def test_an_agent_that_ends_is_asked_about_and_its_tools_are_watched(tmp_path: Path) -> None:
+async def test_an_agent_that_ends_is_asked_about_and_its_tools_are_watched(
+    tmp_path: Path, keeper: LogKeeper
+) -> None:
     """It is told apart by its id and type; its words are no person's, and it begins no session."""
     again = f"{keeps(tmp_path)}; mkdir {tmp_path}/once 2>/dev/null || exit 0; echo 'look again' >&2; exit 2"
     configure(
@@ -117,7 +112,7 @@ async def test_an_agent_that_ends_is_asked_about_and_its_tools_are_watched(tmp_p
         assert ready.hooks is not None
         parent = ready.agent.session
         assert isinstance(parent.keeper, LogKeeper)
-        child = await child_of(parent, tmp_path, tools)
+        child = child_of(parent, keeper, tools)
         attend_child(child, ready.hooks, "a1", "explore")
         seen: list[object] = [each async for each in Agent(child, provider, tools).run("find it")]
         log = parent.keeper.path
@@ -132,17 +127,17 @@ async def test_an_agent_that_ends_is_asked_about_and_its_tools_are_watched(tmp_p
     for one in (used, first, second):
         assert (one["agent_id"], one["agent_type"]) == ("a1", "explore")
         assert (one["session_id"], one["transcript_path"]) == (parent.id, str(log))
-        assert one["agent_transcript_path"] == str(tmp_path / "agent-a1.jsonl")
+        assert one["agent_transcript_path"] == str(keeper.path)
     assert (first["stop_hook_active"], first["last_assistant_message"]) == (False, "It is here.")
     assert (second["stop_hook_active"], second["last_assistant_message"]) == (True, "It is really here.")
 
 
-async def test_an_agent_of_another_type_is_not_asked_about(tmp_path: Path) -> None:
+async def test_an_agent_of_another_type_is_not_asked_about(tmp_path: Path, keeper: LogKeeper) -> None:
     configure(tmp_path, SubagentStop=matched("explore", keeps(tmp_path)))
     provider = ScriptedProvider([say("Done.")])
     async with open_agent(settings_of(tmp_path), provider=provider) as ready:
         assert ready.hooks is not None
-        child = await child_of(ready.agent.session, tmp_path, [])
+        child = child_of(ready.agent.session, keeper)
         attend_child(child, ready.hooks, "a1", "general")
         _ = [each async for each in Agent(child, provider).run("do it")]
         assert (child.around_tools, child.before_stopping) == ([], [])

@@ -170,6 +170,19 @@ async def test_what_is_added_rides_behind_the_results_as_the_programs_word(tmp_p
     assert first_moved_block(provider.requests) is None
 
 
+async def test_where_words_between_rounds_would_cost_the_cache_they_ride_inside_the_result(
+    tmp_path: Path,
+) -> None:
+    """M25; the log still tells them apart from the tool's own."""
+    configure(tmp_path, ALLOWED, PreToolUse=says(additionalContext="the branch is frozen"))
+    provider = ScriptedProvider([call("Bash", command="echo fine"), say("done")])
+    await talk(settings_of(tmp_path, model="claude-sonnet-4-5"), provider, "say it")
+    ((is_error, words),) = results(provider)
+    assert not is_error
+    assert words.startswith("fine\n<system-reminder>")
+    assert "the branch is frozen" in words
+
+
 async def test_an_objection_comes_with_the_result_because_the_tool_has_run(tmp_path: Path) -> None:
     command = f"{keeps(tmp_path)}; echo 'line 1 is too long' >&2; exit 2"
     configure(tmp_path, {"allow": ["Edit(made.py)"]}, PostToolUse=matched("Edit|Write", command))
@@ -253,6 +266,19 @@ async def test_tools_of_servers_and_of_ones_own_are_watched_by_their_names(tmp_p
     assert refused[0]
     assert "about this tool nobody can be" in refused[1]
     assert looked == (False, "looked")
+
+
+async def test_a_tools_time_begins_behind_the_command(tmp_path: Path) -> None:
+    async def never(arguments: JsonObject) -> str:
+        await asyncio.Event().wait()
+        return "never"
+
+    mine = [Tool(name="wait", description="", input_schema={"type": "object"}, call=never, max_seconds=0.05)]
+    configure(tmp_path, PreToolUse=f"sleep 0.3; {keeps(tmp_path)}")
+    provider = ScriptedProvider([call("wait"), say("done")])
+    await talk(settings_of(tmp_path), provider, "wait", tools=mine)
+    assert len(told(tmp_path)) == 1
+    assert results(provider) == [(True, "wait was stopped after 0.05 s.")]
 
 
 @pytest.mark.parametrize("event", ["PreToolUse", "PostToolUse"])

@@ -113,11 +113,10 @@ def attend_child(
     `where` its tools work, if not where the session began. The agent's words are not a person's, and it
     begins and ends no session: nobody is told of those.
     """
-    path = getattr(session.keeper, "path", None)
     inside = hooks.inside(
         agent_id,
         agent_type,
-        transcript=path if isinstance(path, Path) else None,
+        transcript=session.keeper.path if isinstance(session.keeper, LogKeeper) else None,
         cwd=where() if where else None,
     )
     watch_tools(session, inside, where or (lambda: inside.place.cwd))
