@@ -15,6 +15,7 @@ import click
 from nacre.cli.doctor_check import Check
 from nacre.cli.doctor_leaving import Leaving, ways_out
 from nacre.cli.doctor_memory import MemoryReport, instruction_checks, memory_report, secret_checks
+from nacre.cli.doctor_worktrees import worktree_checks
 from nacre.cli.options import RunOptions
 from nacre.cli.output import print_json, print_table
 from nacre.errors import ConfigError
@@ -57,6 +58,7 @@ def doctor(options: RunOptions, /, *, as_json: bool, show_all: bool) -> int:
     if choice is not None and EXTRAS.get(choice.provider_name):
         checks.append(_vendor_check(choice.provider_name))
     checks += [*known.checks, *instruction_checks(settings), *secret_checks(settings)]
+    checks += worktree_checks(settings)
     found = Findings(choice=choice, known=known, checks=tuple(checks), ways=tuple(ways_out(settings, choice)))
     if as_json:
         print_json(_report(settings, found))

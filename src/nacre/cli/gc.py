@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from nacre.agents.pruning import Piece, Plan, Pruned
+    from nacre.agents.worktree import Leftover
+    from nacre.settings import Settings
 
 DEFAULT_DAYS = 30
 """Sessions that old are seldom gone on with, and what a tool said then can be had again."""
@@ -65,7 +68,8 @@ def gc(
     """Take away tool results that sessions keep in files, oldest first; without --yes they are only shown.
 
     A session that is open keeps everything, and so does one that an open session points to. A session that
-    is resumed later says which of its results are gone.
+    is resumed later says which of its results are gone. Worktrees of agents whose process is gone go, too,
+    unless something in them has changed: these are named and stay.
     """
     from nacre.agents.pruning import Wish, plan, prune
     from nacre.clock import SYSTEM_CLOCK
@@ -80,13 +84,40 @@ def gc(
     now = SYSTEM_CLOCK.now()
     planned = plan(settings.home, wish, now)
     done = prune(settings.home, planned) if is_meant else None
+    empty, changed = _worktrees(settings, is_meant=is_meant)
     if as_json:
-        print_json(_as_json(planned, done))
+        trees: JsonObject = {
+            "worktrees": [str(one.record.tree.path) for one in empty],
+            "worktrees_kept": [one.left.told for one in changed if one.left],
+        }
+        print_json({**_as_json(planned, done), **trees})
     else:
         _print(planned, done, now)
+        _print_worktrees(empty, changed, is_meant=is_meant)
     for line in done.failed if done else ():
         print_error(line)
     return 1 if done and done.failed else 0
+
+
+def _worktrees(settings: Settings, *, is_meant: bool) -> tuple[list[Leftover], list[Leftover]]:
+    """Of agents that are gone: those that go or would go, and those in which something has changed."""
+    if not (settings.home / "worktrees").is_dir():
+        return [], []
+    from nacre.agents.worktree import leftovers, tidy
+
+    if is_meant:
+        return asyncio.run(tidy(settings.home))
+    found = asyncio.run(leftovers(settings.home))
+    return [one for one in found if one.left is None], [one for one in found if one.left is not None]
+
+
+def _print_worktrees(empty: Sequence[Leftover], changed: Sequence[Leftover], *, is_meant: bool) -> None:
+    if empty:
+        what = f"{_count(len(empty), 'unchanged worktree')} of agents that are gone"
+        print(f"Removed {what}." if is_meant else f"Would remove {what}: add --yes to do it.")
+    for one in changed:
+        if one.left is not None:
+            print(f"Kept: {one.left.told}")
 
 
 def _as_json(planned: Plan, done: Pruned | None) -> JsonObject:
