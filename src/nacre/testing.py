@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 
 from nacre.messages.blocks import Json, JsonObject
+from nacre.messages.events import ProviderEvent
 from nacre.messages.wire import canonical
-from nacre.providers.base import Request
+from nacre.providers.base import Capabilities, Request
 from nacre.providers.scripted import ScriptedProvider, call, say, think, together
 from nacre.store.memory import DictStore
 
 __all__ = [
+    "Cast",
     "DictStore",
     "FrozenClock",
     "ScriptedProvider",
@@ -21,6 +23,39 @@ __all__ = [
     "think",
     "together",
 ]
+
+
+class Cast:
+    """A provider for several agents at once: each conversation is answered from a script of its own.
+
+    `Cast(main, {"count the files": counter})` has `counter` answer whoever was told to count the files, by
+    words in a message that is no reply, and `main` everybody else.
+    """
+
+    def __init__(self, main: ScriptedProvider, parts: dict[str, ScriptedProvider] | None = None) -> None:
+        self.main = main
+        self.parts = parts or {}
+
+    @property
+    def name(self) -> str:
+        return "scripted"
+
+    def stream(self, request: Request) -> AsyncGenerator[ProviderEvent, None]:
+        return self._part(request).stream(request)
+
+    def capabilities(self, model: str) -> Capabilities:
+        return self.main.capabilities(model)
+
+    async def count_tokens(self, request: Request) -> int | None:
+        return await self._part(request).count_tokens(request)
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+    def _part(self, request: Request) -> ScriptedProvider:
+        told = list(_told(request))
+        found = (part for words, part in self.parts.items() if any(words in text for text in told))
+        return next(found, self.main)
 
 
 class FrozenClock:
@@ -58,6 +93,15 @@ def first_moved_block(requests: Sequence[Request]) -> str | None:
                 return f"request {n}, block {i}: {block[:200]!r} became {gone!r}"
         before = now
     return None
+
+
+def _told(request: Request) -> Iterator[str]:
+    """The texts of messages that are neither replies nor results of tools."""
+    for message in request.messages:
+        content = message["content"]
+        blocks: list[Json] = content if isinstance(content, list) else [{"type": "text", "text": content}]
+        if message["role"] == "user":
+            yield from (str(one["text"]) for one in blocks if isinstance(one, dict) and "text" in one)
 
 
 def _blocks(request: Request) -> list[bytes]:

@@ -78,6 +78,8 @@ FATES: Mapping[str, Fate] = {
     "snip": Fate(False, "what it took out stays out by a record of its own"),
     STAGED: Fate(False, "written behind its span: where that is kept, so is the note"),
     FORK: Fate(False, "written on a fork's own records alone"),
+    "agent": Fate(False, "the agents' own files say it as well, before anything is compacted"),
+    "agent_types": Fate(False, "the list is told again where the model no longer sees it"),
     "hook": Fate(False, "the person's commands are asked again, and say it anew (C18)"),
     MOVED: Fate(False, "its words are gone with it, so that it may have to be told again"),
     "offload_refused": Fate(False, "for people; it was told when it happened"),

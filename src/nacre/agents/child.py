@@ -32,6 +32,8 @@ from nacre.agents.skill_tool import SkillDesk
 from nacre.agents.skills import skill_places
 from nacre.agents.team_state import Pulse
 from nacre.agents.workplace import environment
+from nacre.agents.worktree import told
+from nacre.agents.worktree_record import Worktree
 from nacre.clock import Clock
 from nacre.errors import ConfigError, SpendCapReached, ToolError
 from nacre.memory.agent_memory import AgentKind, AgentMemory, agent_memory
@@ -47,6 +49,7 @@ from nacre.tools.workspace import Workspace
 
 FRAME = prompts.load(__package__, "agent_frame")
 NAMED = prompts.load(__package__, "agent_name")
+REMINDER = "<system-reminder>\n{{ text }}\n</system-reminder>"
 PURPOSE = "agent"
 """Under this name what agents cost is booked."""
 FROM_SERVERS = "mcp__"
@@ -61,7 +64,7 @@ class Parent:
     agent: Agent
     hands: Hands
     settings: Settings
-    background: Background
+    forker: Forker
     folder: Path | None
     """Of the whole session, where logs of all its agents lie; None where it is not kept."""
     leaves: bool = True
@@ -71,6 +74,10 @@ class Parent:
     @property
     def session(self) -> Session:
         return self.agent.session
+
+    @property
+    def background(self) -> Background:
+        return self.forker.background
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +90,7 @@ class Birth:
     type: AgentType
     model: str = ""
     """Instead of the one of its kind."""
-    place: Path | None = None
+    tree: Worktree | None = None
     """A worktree to work in; None: where the parent's session was opened."""
     pulse: Pulse
     records: Sequence[Record] = ()
@@ -96,7 +103,6 @@ class Child:
 
     agent: Agent
     hands: Hands
-    background: Background
     forker: Forker
     restorer: Restorer
     settings: Settings
@@ -145,22 +151,21 @@ async def open_child(birth: Birth, parent: Parent, stack: AsyncExitStack) -> Chi
     restorer = join_restoring(session, outfit.known, hands, settings, leaves=hired.leaves)
     join_skills(session, hands, restorer, tools=tools)
     join_compacting(session, settings, Staff(hands, forker, restorer))
-    told = (hired.notice, outfit.memory.notice if outfit.memory else "")
+    notices = (hired.notice, outfit.memory.notice if outfit.memory else "")
     return Child(
         agent=agent,
         hands=hands,
-        background=background,
         forker=forker,
         restorer=restorer,
         settings=settings,
         leaves=hired.leaves,
-        notices=tuple(line for line in told if line),
+        notices=tuple(line for line in notices if line),
     )
 
 
 async def _outfit(birth: Birth, parent: Parent, stack: AsyncExitStack) -> _Outfit:
     hired = hire(birth, parent, stack)
-    settings = _settings_at(birth.place, parent.settings)
+    settings = _settings_at(birth.tree, parent.settings)
     opened = await _opened(birth, parent, settings, stack)
     known = instruct(settings, session=birth.id if opened else "")
     memory = await _memory(birth, settings, stack, parent, keeps=opened is not None)
@@ -185,7 +190,7 @@ async def _session(outfit: _Outfit, parent: Parent) -> Session:
     folder = opened.keeper.folder if opened else None
     join_layers(session, hands, outfit.settings, tools=outfit.tools, folder=folder)
     hands.belong_to(session, folder)
-    if outfit.birth.place is None:
+    if outfit.birth.tree is None:
         # What it changes is part of the parent's work, which a person can take back as a whole.
         hands.workspace.before_change = parent.hands.workspace.before_change
     return session
@@ -223,14 +228,9 @@ def _choice(named: str, parent: Parent) -> Choice:
     return choice
 
 
-def _settings_at(place: Path | None, settings: Settings) -> Settings:
-    """The parent's settings for somebody who works in a worktree: at the same place of that checkout."""
-    if place is None:
-        return settings
-    inside = settings.cwd.resolve()
-    root = settings.project_root.resolve()
-    cwd = place / inside.relative_to(root) if inside.is_relative_to(root) else place
-    return replace(settings, cwd=cwd if cwd.is_dir() else place, project_root=place)
+def _settings_at(tree: Worktree | None, settings: Settings) -> Settings:
+    """The parent's settings; whoever works in a worktree is at the same place of that checkout."""
+    return settings if tree is None else replace(settings, cwd=tree.cwd, project_root=tree.path)
 
 
 async def _opened(birth: Birth, parent: Parent, settings: Settings, stack: AsyncExitStack) -> Opened | None:
@@ -270,7 +270,7 @@ def _hands(birth: Birth, parent: Parent, settings: Settings, stack: AsyncExitSta
     workspace = Workspace(settings.cwd)
     workspace.owned = dict(parent.hands.workspace.owned)
     stack.push_async_callback(workspace.close)
-    policy = _policy(parent.hands.guard.policy, birth.place)
+    policy = _policy(parent.hands.guard.policy, birth.tree)
     guard = parent.hands.guard.apart(workspace, who=birth.name, policy=policy)
     guard.waiting = birth.pulse.held
     skills = SkillDesk(skill_places(settings)) if settings.switches.skills else None
@@ -278,17 +278,17 @@ def _hands(birth: Birth, parent: Parent, settings: Settings, stack: AsyncExitSta
     built = own_tools(settings, workspace, board, desks)
     theirs = parent.agent.tools
     tools = guard.stand_before(one for one in built if one.name in theirs)
-    if birth.place is not None:
-        tools = kept_out(tools, workspace, of=parent.settings.project_root, place=birth.place)
+    if birth.tree is not None:
+        tools = kept_out(tools, workspace, of=parent.settings.project_root, place=birth.tree.path)
     # Tools of servers stand behind the parent's guard already; a caller's own stand behind none.
     lent = [one for one in theirs.values() if one.name.startswith(FROM_SERVERS) or not one.guarded]
     return hands_of(workspace, guard, board, desks, [*tools, *lent])
 
 
-def _policy(policy: Policy, place: Path | None) -> Policy:
+def _policy(policy: Policy, tree: Worktree | None) -> Policy:
     """The parent's, without what opens the parent's memory; in a worktree the project is that one."""
     rules = tuple(rule for rule in policy.rules if rule.origin != MEMORY)
-    return replace(policy, rules=rules, root=place.resolve() if place else policy.root)
+    return replace(policy, rules=rules, root=tree.path.resolve() if tree else policy.root)
 
 
 def _tools(kind: AgentType, hands: Hands, known: Known, memory: AgentMemory | None) -> list[Tool]:
@@ -313,7 +313,8 @@ def _base(outfit: _Outfit, clock: Clock) -> Base:
     system = (birth.type.prompt, FRAME, memory.system if memory else "")
     where = environment(outfit.settings.cwd, clock.now().astimezone())
     name = prompts.render(NAMED, name=birth.name, type=birth.type.name, owner=birth.owner)
-    opening = "\n".join(part for part in (known.context, where, name) if part)
+    tree = prompts.render(REMINDER, text=told(birth.tree)) if birth.tree else ""
+    opening = "\n".join(part for part in (known.context, where, tree, name) if part)
     model, words = outfit.hired.model, "\n\n".join(part for part in system if part)
     return Base.of(model, words, outfit.tools, opening=opening)
 

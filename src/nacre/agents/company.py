@@ -41,6 +41,11 @@ class Company:
 
     They get the reply's words, and whether the turn was made to go on before.
     """
+    awaited: list[Callable[[], Awaitable[Sequence[Extra]]]] = field(default_factory=list)
+    """Others that know of something to come which an answered turn waits for, and goes on with.
+
+    The model itself has sent for it, so that this holds no turn up: only its rounds are counted.
+    """
     before_words: list[Callable[[str], Awaitable[None]]] = field(default_factory=list)
     """Others that may refuse what a person says, by raising, before anything of it is recorded."""
     around_tools: list[Callable[[Mapping[str, Tool], str], Mapping[str, Tool]]] = field(default_factory=list)

@@ -30,6 +30,8 @@ from nacre.agents.restore import join_restoring
 from nacre.agents.rewind import Rewind
 from nacre.agents.session import Base, Session, SessionSettings
 from nacre.agents.skill_list import join_skills
+from nacre.agents.team import Team
+from nacre.agents.team_join import join_team
 from nacre.agents.workplace import environment, git_branch
 from nacre.cache.rules import put_in_force, with_overrides
 from nacre.clock import SYSTEM_CLOCK, Clock
@@ -83,6 +85,8 @@ class Ready:
     """Has memory consolidated between sessions, where that is wanted."""
     planning: Planning = field(kw_only=True)
     """Keeps the plan of the session."""
+    team: Team | None = field(default=None, kw_only=True)
+    """Starts other agents, where the model can send for them."""
 
     @property
     def background(self) -> Background:
@@ -143,10 +147,8 @@ async def _ready(begun: _Beginning, stack: AsyncExitStack) -> Ready:
         usual = hands.with_memory(known)
         tools = tools(usual) if tools else usual
     model = choice.model if choice else settings.model or UNNAMED
-    base, opened = (
-        base_of(model, known, tools, settings, begun.clock),
-        await _fit_to_go(opened, known, leaves),
-    )
+    base = base_of(model, known, tools, settings, begun.clock)
+    opened = await _fit_to_go(opened, known, leaves)
     talk, folder = _session(base, opened, settings, begun.clock), keeper.folder if keeper else None
     join(talk, known, hands, leaves=leaves)
     join_layers(talk, hands, settings, tools=tools, folder=folder)
@@ -160,7 +162,9 @@ async def _ready(begun: _Beginning, stack: AsyncExitStack) -> Ready:
     restorer = join_restoring(talk, known, hands, settings, leaves=leaves)
     join_skills(talk, hands, restorer, tools=tools)
     planning = await join_planning(talk, hands, restorer, folder)
-    compacting = join_compacting(talk, settings, Staff(hands, forker, restorer, hooks))
+    staff = Staff(hands, forker, restorer, hooks)
+    team = join_team(agent, settings, staff, folder=folder, leaves=leaves)
+    compacting = join_compacting(talk, settings, staff)
     extracting = join_extracting(agent, known, settings, forker, leaves=leaves)
     dreaming = await join_dreaming(agent, known, hands, settings, forker, stack)
     about = (rewind, _told(opened, hands, known), recaller, known.memories, hooks)
@@ -171,6 +175,7 @@ async def _ready(begun: _Beginning, stack: AsyncExitStack) -> Ready:
         extracting=extracting,
         dreaming=dreaming,
         planning=planning,
+        team=team,
     )
 
 

@@ -15,6 +15,7 @@ from nacre.agents.riding import INSIDE, RECORD, digest
 from nacre.agents.savings import kept_out
 from nacre.agents.session import OPENING
 from nacre.agents.skill_list import SKILLS
+from nacre.agents.team_news import AGENT, AGENT_TYPES
 from nacre.agents.workplace import ENVIRONMENT
 from nacre.layers.l4_compact.install import STANDING
 from nacre.memory.opening import AGAIN_BEGINS, memory_part
@@ -31,6 +32,7 @@ KINDS = (
     "surroundings",
     "skills",
     "plan",
+    "agents",
     "summary",
     "user_text",
     "assistant_text",
@@ -48,6 +50,8 @@ _RIDING = {
     DAY: "surroundings",
     SKILLS: "skills",
     PLAN: "plan",
+    AGENT: "agents",
+    AGENT_TYPES: "agents",
 }
 """By the kind of note about words that ride with a message."""
 RESTORED_OPENING = prompts.load(__package__, "restored_opening")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 
-from nacre.agents.riding import RECORD
+from nacre.agents.riding import RECORD, Extra
 from nacre.agents.session import Session
 from nacre.loop.limits import Limits
 from nacre.loop.loop import Slots, run
@@ -106,6 +106,12 @@ async def _goes_on(session: Session, tally: _Tally) -> bool:
     """Whether somebody has an answered turn go on; the model is told why."""
     if tally.answer is None:
         return False
+    if tally.limits_left.max_rounds > 0:
+        # What the model itself sent for; whether it is done is asked once all of that is there.
+        awaited = [extra for wait in session.awaited for extra in await wait()]
+        if awaited:
+            await _add(session, awaited)
+            return True
     asked = [await ask(tally.answer, tally.go_ons > 0) for ask in session.before_stopping]
     wanted = [extra for extra in asked if extra is not None]
     if not wanted:
@@ -115,11 +121,16 @@ async def _goes_on(session: Session, tally: _Tally) -> bool:
         session.tell(NO_FURTHER.format(why=why))
         return False
     tally.go_ons += 1
-    for extra in wanted:
+    await _add(session, wanted)
+    return True
+
+
+async def _add(session: Session, extras: Sequence[Extra]) -> None:
+    """Each as a message of its own, with a note for the log."""
+    for extra in extras:
         said = heard("user", (Text(extra.text),), session.clock, meta=True)
         facts: JsonObject = {**extra.facts, RECORD: said.id}
         note = Noted(id=session.clock.new_id(), at=session.clock.now(), kind=extra.kind, facts=facts)
         await session.transcript.append(said, note)
         if extra.notice:
             session.tell(extra.notice)
-    return True

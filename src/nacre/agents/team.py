@@ -1,0 +1,342 @@
+"""The agents of one session: started, limited, stopped, set to work again; what they find out comes back.
+
+Whoever has the Agent tool has a team, agents included; all teams of a session share one roll.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextvars import copy_context
+from dataclasses import dataclass, field, replace
+from functools import partial
+from hashlib import blake2b
+
+from nacre.agents.agent_types import FORK, AgentType, AgentTypes
+from nacre.agents.child import PURPOSE, Child, Parent
+from nacre.agents.hooks import Hooks, attend_child
+from nacre.agents.meter import SIDE_QUERY
+from nacre.agents.progress import Progress
+from nacre.agents.restore import Restorer
+from nacre.agents.riding import Extra
+from nacre.agents.team_disk import own_process
+from nacre.agents.team_forks import left_off
+from nacre.agents.team_news import Kinds, News, fragment_of
+from nacre.agents.team_run import Member, Work
+from nacre.agents.team_state import MAIN, AgentState, Pattern, Pulse, Roll
+from nacre.agents.team_tools import AGENT as TOOL
+from nacre.agents.team_tools import Order
+from nacre.errors import ToolError
+from nacre.loop.fork import refuse_nested
+from nacre.messages.blocks import JsonObject
+from nacre.messages.records import Noted
+from nacre.messages.summary import Fragment
+from nacre.messages.usage import Usage
+
+STARTED = "{name} works in the background now. Its report comes by itself in a later message."
+REPORT = "{report}\n\n[{name}: {calls:,} tool calls, {tokens:,} tokens, {seconds:,.0f} s]"
+STOP_SECONDS = 10.0
+"""How long a stopped agent may take to put its tools down."""
+GRACE_SECONDS = 5.0
+"""How long agents may go on when the session ends: enough to finish a reply."""
+DESCRIBED_CHARS = 80
+"""Of a prompt, where nobody describes the task."""
+
+StartProcess = Callable[[Order, AgentState], Awaitable[None]]
+"""Starts a teammate in a process of its own, which says itself on disk what becomes of it."""
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class House:
+    """What all teams of a session share."""
+
+    roll: Roll
+    types: AgentTypes
+    hooks: Hooks | None = None
+    progress: Progress | None = None
+    members: dict[str, Member] = field(default_factory=dict)
+    """Those that this process has set to work, by name."""
+    on_open: list[Callable[[Child, AgentState], None]] = field(default_factory=list)
+    """Others that take part in a child's session; told before it begins. Mail joins here."""
+    start_process: StartProcess | None = None
+    """Where there is one and the settings say so, teammates run elsewhere."""
+
+
+class Team:
+    """The agents of one owner."""
+
+    def __init__(self, parent: Parent, house: House, *, name: str = MAIN, pulse: Pulse | None = None) -> None:
+        self.house = house
+        self.name = name
+        self.news = News(house.roll, name)
+        self._parent = parent
+        self._pulse = pulse
+        self._changed = asyncio.Event()
+        self._work = Work(parent=parent, roll=house.roll, opened=self._welcome, progress=house.progress)
+
+    def join(self, restorer: Restorer) -> None:
+        """Take part in the owner's session."""
+        session, roll = self._parent.session, self.house.roll
+        self._parent.hands.crew.crew = self
+        session.riders += [self.news, Kinds(self.house.types)]
+        session.before_asking.append(self._settle)
+        session.awaited.append(self._awaited)
+        roll.on_change.append(self._heed)
+        # Let go once nothing of it is under way any more.
+        self._parent.background.held.push_async_callback(self.close)
+
+        async def again() -> list[Fragment]:
+            return fragment_of(roll, self.name)
+
+        restorer.sources.append(again)
+
+    def states(self) -> tuple[AgentState, ...]:
+        """All agents of the session, in the order they were started."""
+        return tuple(self.house.roll.states.values())
+
+    async def answer(self, order: Order) -> str:
+        """What the model gets for an order: the report, or the word that it will come."""
+        state = await self.spawn(order)
+        if state.background:
+            return STARTED.format(name=state.name)
+        if state.status != "completed":
+            raise ToolError(f"{state.name} is {state.status}. {state.result}")
+        return REPORT.format(
+            report=state.result,
+            name=state.name,
+            calls=state.calls,
+            tokens=state.tokens,
+            seconds=state.seconds,
+        )
+
+    async def spawn(self, order: Order) -> AgentState:
+        """Start an agent; comes back when it is done, or at once where it works in the background.
+
+        `ToolError` refuses in one line.
+        """
+        member = self._enlisted(order)
+        state = self.house.roll.states[member.name]
+        if state.pattern == "teammate" and self._starts_processes and self.house.start_process:
+            await self.house.start_process(order, state)
+        elif state.background:
+            self._begin(member, order.prompt)
+        else:
+            await self._attended(member, order.prompt)
+        return self.house.roll.states[member.name]
+
+    async def resume(self, name: str, text: str) -> AgentState:
+        """Set an agent that has ended to work again, on its own conversation, in the background."""
+        roll = self.house.roll
+        state = roll.find(name)
+        if state.is_running:
+            raise ToolError(f"{name} is at work; what you write to it is delivered there.")
+        self._check_room()
+        member = self.house.members.get(name) or await self._again(state)
+        pid, start = own_process()
+        roll.put(
+            replace(
+                state,
+                status="running",
+                run=state.run + 1,
+                background=True,
+                owner=self.name,
+                started=self._parent.session.clock.now(),
+                pid=pid,
+                process_start=start,
+                result="",
+            )
+        )
+        self._begin(member, text)
+        return roll.states[name]
+
+    async def stop(self, name: str) -> str:
+        """Stop an agent on its owner's own wish, who then need not be told."""
+        state = self.house.roll.find(name)
+        if not state.is_running:
+            return f"{name} is not at work ({state.status})."
+        state = await self.halt(name)
+        if state.owner == self.name:
+            self.house.roll.change(name, told=state.run)
+        return f"{name} is {state.status}. {state.result}"
+
+    async def halt(self, name: str) -> AgentState:
+        """Stop an agent and wait until it has put its tools down; its owner is told by and by."""
+        roll = self.house.roll
+        roll.find(name)
+        member = self.house.members.get(name)
+        if member is not None and member.task is not None and not member.task.done():
+            member.task.cancel()
+            await asyncio.wait({member.task}, timeout=STOP_SECONDS)
+        return _put_down(roll, name)
+
+    async def close(self) -> None:
+        """Let go of all that its agents hold; who is still at work by now is not any more."""
+        roll = self.house.roll
+        for name in [one.name for one in self.states() if one.owner == self.name]:
+            if (member := self.house.members.pop(name, None)) is not None:
+                await member.close()
+                _put_down(roll, name)
+        if self._heed in roll.on_change:
+            roll.on_change.remove(self._heed)
+
+    @property
+    def _starts_processes(self) -> bool:
+        return self._parent.settings.agents.teammates == "process"
+
+    def _enlisted(self, order: Order) -> Member:
+        """A place on the roll for a new agent; every refusal comes before it."""
+        kind, parent, roll = self._kind(order), self._parent, self.house.roll
+        self._check_depth()
+        self._check_room()
+        pattern: Pattern = "teammate" if order.team else "fork" if kind is None else "typed"
+        clock, (pid, start) = parent.session.clock, own_process()
+        seconds = parent.settings.agents.stall_seconds
+        state = AgentState(
+            id=blake2b(clock.new_id().encode(), digest_size=8).hexdigest(),
+            name=roll.named(order.name, order.type),
+            type=order.type,
+            pattern=pattern,
+            description=order.description.strip() or order.prompt.strip()[:DESCRIBED_CHARS],
+            owner=self.name,
+            depth=parent.depth + 1,
+            background=order.background or pattern != "typed" or (kind is not None and kind.background),
+            team=order.team,
+            model=order.model or parent.session.base.model,
+            started=clock.now(),
+            pid=pid,
+            process_start=start,
+        )
+        member = Member(
+            name=state.name,
+            type=kind,
+            model=order.model,
+            pulse=Pulse(seconds, above=None if state.background else self._pulse),
+            is_isolated=bool(order.isolation or (kind is not None and kind.isolation)),
+            view=parent.session.view,
+        )
+        roll.put(state)
+        self.house.members[state.name] = member
+        return member
+
+    def _kind(self, order: Order) -> AgentType | None:
+        if order.type == FORK:
+            refuse_nested(self._parent.session.view)
+            if order.model or order.isolation or order.team:
+                raise ToolError("A fork is as its parent is: leave model, isolation and team_name empty.")
+            return None
+        kind = self.house.types.types.get(order.type)
+        if kind is None:
+            known = ", ".join([*sorted(self.house.types.types), FORK])
+            raise ToolError(f"There is no kind of agent named {order.type[:80]!r}. Known: {known}.")
+        return kind
+
+    def _check_depth(self) -> None:
+        most = self._parent.settings.agents.max_depth
+        if self._parent.depth >= most:
+            raise ToolError(
+                f"Agents start agents no more than {most} deep: do it here, or report what is left."
+            )
+
+    def _check_room(self) -> None:
+        most = self._parent.settings.agents.max_at_once
+        if self.house.roll.running >= most:
+            raise ToolError(f"{most} agents are at work, which is the most: wait for one, or stop one.")
+
+    async def _again(self, state: AgentState) -> Member:
+        """An agent of an earlier process, as its log left it."""
+        pulse = Pulse(self._parent.settings.agents.stall_seconds)
+        kind = None if state.pattern == "fork" else self.house.types.types.get(state.type)
+        if kind is None and state.pattern != "fork":
+            raise ToolError(f"There is no kind of agent named {state.type} any more, which {state.name} was.")
+        is_other = state.model != self._parent.session.base.model
+        member = Member(
+            name=state.name, type=kind, pulse=pulse, model=state.model if is_other and kind else ""
+        )
+        if kind is None:
+            member.forked = await left_off(self._parent, state.id, state.name)
+        member.is_isolated = bool(state.worktree or (kind is not None and kind.isolation))
+        self.house.members[state.name] = member
+        return member
+
+    def _begin(self, member: Member, text: str) -> None:
+        """Beside the turn, whose end is not its end."""
+        work = self._work.play(member, text)
+        told = f"waiting for {member.name}"
+        is_begun = self._parent.background.start(
+            f"{PURPOSE} {member.name}", work, grace=GRACE_SECONDS, told=told
+        )
+        if not is_begun:
+            state = self.house.roll.change(member.name, status="stopped", background=False)
+            raise ToolError(f"{state.name} was not started: what background work may cost is used up.")
+
+    async def _attended(self, member: Member, text: str) -> None:
+        """In a task of its own, with a copy of the context: what it sets there, nobody else sees."""
+        work = self._work.play(member, text)
+        task = asyncio.create_task(work, name=f"{PURPOSE} {member.name}", context=copy_context())
+        try:
+            await task
+        except asyncio.CancelledError:
+            _put_down(self.house.roll, member.name)
+            running = asyncio.current_task()
+            if running is None or running.cancelling():
+                raise
+
+    def _welcome(self, child: Child, state: AgentState) -> None:
+        """A child is about to begin: who takes part in its session, and who pays."""
+        house, parent = self.house, self._parent
+        child.session.payers.append(partial(self._pay, state.name))
+        if house.hooks is not None:
+            attend_child(
+                child.session, house.hooks, state.id, state.type, where=lambda: child.hands.workspace.cwd
+            )
+        for line in child.notices:
+            parent.session.tell(line)
+        if TOOL in child.agent.tools:
+            below = Parent(
+                agent=child.agent,
+                hands=child.hands,
+                settings=child.settings,
+                forker=child.forker,
+                folder=parent.folder,
+                leaves=child.leaves,
+                depth=parent.depth + 1,
+            )
+            member = house.members[state.name]
+            Team(below, house, name=state.name, pulse=member.pulse).join(child.restorer)
+        for told in house.on_open:
+            told(child, state)
+
+    def _pay(self, name: str, usage: Usage, model: str) -> None:
+        """What an agent costs, its owner pays: at once, and in the log at the next boundary."""
+        session = self._parent.session
+        session.pay(usage, model, purpose=PURPOSE)
+        facts: JsonObject = {"purpose": PURPOSE, "model": model, "usage": usage.as_json(), "agent": name}
+        note = Noted(id=session.clock.new_id(), at=session.clock.now(), kind=SIDE_QUERY, facts=facts)
+        self._parent.background.record(note)
+
+    async def _settle(self) -> None:
+        self.news.settle(self._parent.session.view)
+
+    def _heed(self, state: AgentState) -> None:
+        if not state.is_running:
+            self._changed.set()
+
+    async def _awaited(self) -> list[Extra]:
+        """For a session that ends with its answer: the next reports, as long as any are to come."""
+        if not self._parent.session.ends_with_answer:
+            return []
+        while True:
+            self._changed.clear()
+            self.news.settle(self._parent.session.view)
+            if extras := self.news.extras():
+                return extras
+            mine = [one for one in self.states() if one.owner == self.name and one.background]
+            if not any(one.is_running for one in mine):
+                return []
+            await self._changed.wait()
+
+
+def _put_down(roll: Roll, name: str) -> AgentState:
+    """Whoever was cancelled before the first step could not say so itself."""
+    state = roll.states[name]
+    return roll.change(name, status="stopped", doing="") if state.is_running else state
