@@ -30,6 +30,7 @@ MARK_BYTES = 512
 """Longer than most letters, whose ids stand at their beginning."""
 CHUNK = 65_536
 """Bytes read at a time."""
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +73,15 @@ def named(path: Path) -> str:
 
 
 @contextmanager
-def opened_folder(path: Path) -> Iterator[int]:
+def opened_folder(path: Path, *, make: bool = False) -> Iterator[int]:
     """The folder by descriptor; a link in its place is refused."""
     try:
-        folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        folder = os.open(path, _FOLDER)
+    except FileNotFoundError:
+        if not make:
+            raise
+        disk.make_folder(path)
+        folder = os.open(path, _FOLDER)
     except OSError as error:
         if error.errno in {errno.ELOOP, errno.ENOTDIR} and path.is_symlink():
             raise MailError(

@@ -7,6 +7,7 @@ import re
 import unicodedata
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import lru_cache
 from typing import Final, Literal, TypeAlias, cast, get_args
 
 from nacre.errors import MailError
@@ -168,6 +169,7 @@ def check_name(name: str) -> str:
     return composed
 
 
+@lru_cache(maxsize=1_024)
 def _objection(name: str) -> str:
     plain = unicodedata.normalize("NFKC", name.translate(LOOKALIKES)).casefold()
     for reason, is_so in (

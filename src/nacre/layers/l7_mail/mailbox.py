@@ -54,10 +54,11 @@ class Mailbox:
     def __init__(self, path: Path, *, clock: Clock = SYSTEM_CLOCK, settings: MailSettings = MAIL) -> None:
         self.path = path
         self._name = form.named(path)
+        self._cursor_name = f"{self._name}.cursor"
+        self._bells = path.with_name(f"{self._name}.bell")
         self._clock = clock
         self._settings = settings
-        # One lock for each thread, so that threads exclude each other as processes do.
-        self._lock = FileLock(path.with_name(f"{self._name}.lock"), mode=disk.FILE_MODE)
+        self._locks: tuple[int, FileLock] = (0, self._new_lock())
         self._settled = NOWHERE
         self._quiet: tuple[_Stamp | None, Place] = (None, NOWHERE)
 
@@ -72,7 +73,9 @@ class Mailbox:
     def waiting(self, known: Container[str] = ()) -> Waiting:
         """The letters behind the cursor, as many as are taken at once; unreadable lines are set aside."""
         stamp, place = self._quiet
-        if (now := self._stamp()) == stamp:
+        if (now := self._stamp()) is None:
+            return Waiting((), self._settled)
+        if now == stamp:
             return Waiting((), place)
         with self._held() as folder:
             box = _opened(folder, self.path.name)
@@ -95,9 +98,8 @@ class Mailbox:
 
     def settle(self, place: Place) -> None:
         """Remember that everything before a place was received."""
-        if place.generation == self._settled.generation and place.offset <= self._settled.offset:
+        if place == self._settled:
             return
-        self._settled = place
         # A cursor that cannot be moved, on a full disk, costs one more reading: the receiver knows the ids.
         with suppress(MailError), self._held() as folder:
             self._move(folder, place)
@@ -105,14 +107,6 @@ class Mailbox:
     def bell(self) -> Bell:
         """A bell that rings here until it is closed."""
         return DoorBell(self._bells, self._stamp, settings=self._settings)
-
-    @property
-    def _bells(self) -> Path:
-        return self.path.with_name(f"{self._name}.bell")
-
-    @property
-    def _cursor_name(self) -> str:
-        return f"{self._name}.cursor"
 
     def _stamp(self) -> _Stamp | None:
         """What changes whenever the box does."""
@@ -122,16 +116,23 @@ class Mailbox:
             return None
         return found.st_ino, found.st_size, found.st_mtime_ns
 
+    def _new_lock(self) -> FileLock:
+        # It keeps threads apart by itself: each has its own descriptor.
+        return FileLock(self.path.with_name(f"{self._name}.lock"), mode=disk.FILE_MODE)
+
+    def _lock(self) -> FileLock:
+        if self._locks[0] != os.getpid():  # a fork must not use what its parent has opened
+            self._locks = (os.getpid(), self._new_lock())
+        return self._locks[1]
+
     @contextmanager
     def _held(self, *, make: bool = False) -> Iterator[int]:
         """The opened folder, while nobody else touches the box; every failure is one line."""
         patience, poll = self._settings.lock_seconds, self._settings.poll_seconds
         try:
-            if make and not self.path.parent.is_dir():
-                disk.make_folder(self.path.parent)
             with (
-                form.opened_folder(self.path.parent) as folder,
-                self._lock.acquire(timeout=patience, poll_interval=poll),
+                form.opened_folder(self.path.parent, make=make) as folder,
+                self._lock().acquire(timeout=patience, poll_interval=poll),
             ):
                 yield folder
         except Timeout:
@@ -238,12 +239,12 @@ class Mailbox:
         try:
             size = os.fstat(box).st_size
             cursor = form.read_cursor(folder, self._cursor_name)
-            is_ahead = (
-                form.start_of(box, size, place) == place.offset > form.start_of(box, size, cursor.place)
-            )
+            before = max(form.start_of(box, size, each) for each in (cursor.place, self._settled))
+            is_ahead = form.start_of(box, size, place) == place.offset > before
         finally:
             os.close(box)
         if is_ahead:
+            self._settled = place
             aside = cursor.aside if cursor.place.generation == place.generation else 0
             self._write_cursor(form.Cursor(place, aside))
 

@@ -1,0 +1,202 @@
+"""One contract for both kinds of inbox: on disk and in memory (A3, A5)."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeAlias
+
+import pytest
+
+from nacre.errors import MailError
+from nacre.layers.l7_mail.inbox import Inbox, Place
+from nacre.layers.l7_mail.mailbox import Mailbox
+from nacre.layers.l7_mail.policy import MailSettings
+from nacre.layers.l7_mail.tray import Tray
+from tests.layers.l7_mail.letters import letter, receive, texts
+
+Make: TypeAlias = Callable[[MailSettings], Inbox]
+
+
+@pytest.fixture(params=["mailbox", "tray"])
+def make(request: pytest.FixtureRequest, tmp_path: Path) -> Make:
+    if request.param == "tray":
+        return lambda settings: Tray(settings=settings)
+    return lambda settings: Mailbox(tmp_path / "inboxes" / "bob.jsonl", settings=settings)
+
+
+@pytest.fixture
+def inbox(make: Make) -> Inbox:
+    return make(MailSettings())
+
+
+def test_an_inbox_nobody_wrote_to_is_empty(inbox: Inbox) -> None:
+    seen = inbox.waiting()
+    assert (seen.letters, seen.aside, seen.more) == ((), 0, False)
+    inbox.settle(seen.place)
+    assert texts(inbox) == []
+
+
+def test_letters_wait_in_order_until_they_are_settled(inbox: Inbox) -> None:
+    for number in range(3):
+        inbox.put(letter(number))
+    first = inbox.waiting()
+    assert first.letters == tuple(letter(number) for number in range(3))
+    assert inbox.waiting() == first
+    inbox.put(letter(3))
+    inbox.settle(first.place)
+    assert texts(inbox) == ["letter 3"]
+
+
+def test_what_is_known_is_not_given_again(inbox: Inbox) -> None:
+    """A3: the receiver's transcript knows the ids."""
+    for number in range(3):
+        inbox.put(letter(number))
+    assert texts(inbox, ("id-0", "id-2")) == ["letter 1"]
+    assert texts(inbox, ("id-0", "id-1", "id-2")) == []
+    assert len(texts(inbox)) == 3
+
+
+def test_a_letter_that_was_sent_twice_is_given_once(inbox: Inbox) -> None:
+    for number in (0, 1, 0):
+        inbox.put(letter(number))
+    assert receive(inbox) == ["letter 0", "letter 1"]
+
+
+def test_the_cursor_never_goes_back(inbox: Inbox) -> None:
+    inbox.put(letter(0))
+    early = inbox.waiting().place
+    inbox.put(letter(1))
+    late = inbox.waiting().place
+    inbox.settle(late)
+    inbox.settle(early)
+    assert texts(inbox) == []
+
+
+def test_a_place_of_another_inbox_moves_nothing(inbox: Inbox) -> None:
+    inbox.put(letter(0))
+    generation = inbox.waiting().place.generation
+    for place in (
+        Place("elsewhere", 10),
+        Place(generation, 10**6),
+        Place(generation, -5),
+        Place(generation, 3),
+    ):
+        inbox.settle(place)
+        assert texts(inbox) == ["letter 0"]
+    assert receive(inbox) == ["letter 0"]
+    inbox.put(letter(1))
+    assert receive(inbox) == ["letter 1"]
+    assert receive(inbox) == []
+
+
+def test_only_so_many_are_taken_at_once(make: Make) -> None:
+    inbox = make(MailSettings(look_letters=4))
+    for number in range(10):
+        inbox.put(letter(number))
+    seen = inbox.waiting()
+    assert (len(seen.letters), seen.more) == (4, True)
+    inbox.settle(seen.place)
+    assert len(inbox.waiting(("id-4",)).letters) == 4
+    assert receive(inbox) == [f"letter {number}" for number in range(4, 10)]
+
+
+def test_only_so_much_text_is_taken_at_once_but_always_a_letter(make: Make) -> None:
+    inbox = make(MailSettings(look_chars=100))
+    for number, length in enumerate((150, 60, 30, 20, 5)):
+        inbox.put(letter(number, "x" * length))
+    found = []
+    while (seen := inbox.waiting()).letters:
+        found.append([len(one.text) for one in seen.letters])
+        inbox.settle(seen.place)
+    assert found == [[150], [60, 30], [20, 5]]
+
+
+def test_a_letter_that_is_none_is_refused_and_leaves_nothing(inbox: Inbox) -> None:
+    """A4."""
+    with pytest.raises(MailError):
+        inbox.put(letter(0, "x" * 100_001))
+    assert texts(inbox) == []
+
+
+def test_threads_may_write_at_once(inbox: Inbox) -> None:
+    """A5: two senders at once; the order of each is kept."""
+
+    def write(sender: int) -> None:
+        for number in range(10):
+            inbox.put(letter(f"{sender}-{number}"))
+
+    writers = [threading.Thread(target=write, args=(sender,)) for sender in range(4)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    found = receive(inbox)
+    assert len(found) == 40
+    for sender in range(4):
+        assert [one for one in found if one.startswith(f"letter {sender}-")] == [
+            f"letter {sender}-{number}" for number in range(10)
+        ]
+
+
+async def test_a_letter_rings(inbox: Inbox) -> None:
+    with inbox.bell() as bell:
+        waiter = asyncio.create_task(bell.rung(20))
+        await asyncio.sleep(0)
+        await asyncio.to_thread(inbox.put, letter(0))
+        assert await waiter
+        assert texts(inbox) == ["letter 0"]
+        assert not await bell.rung(0.01)
+
+
+async def test_a_ring_while_nobody_waits_is_heard_later(inbox: Inbox) -> None:
+    with inbox.bell() as bell:
+        inbox.put(letter(0))
+        assert await bell.rung(20)
+
+
+async def test_every_bell_at_an_inbox_rings(inbox: Inbox) -> None:
+    with inbox.bell() as one, inbox.bell() as other:
+        both = asyncio.gather(one.rung(20), other.rung(20))
+        await asyncio.sleep(0)
+        inbox.put(letter(0))
+        assert await both == [True, True]
+
+
+async def test_two_cannot_wait_at_one_bell(inbox: Inbox) -> None:
+    with inbox.bell() as bell:
+        waiter = asyncio.create_task(bell.rung(20))
+        await asyncio.sleep(0)
+        with pytest.raises(MailError, match="take another"):
+            await bell.rung(20)
+        bell.close()
+        assert not await waiter
+
+
+async def test_a_wait_that_is_cancelled_leaves_the_bell_as_it_was(inbox: Inbox) -> None:
+    with inbox.bell() as bell:
+        waiter = asyncio.create_task(bell.rung())
+        await asyncio.sleep(0)
+        waiter.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiter
+        inbox.put(letter(0))
+        assert await bell.rung(20)
+
+
+async def test_a_closed_bell_rings_no_more(inbox: Inbox) -> None:
+    bell = inbox.bell()
+    bell.close()
+    bell.close()
+    inbox.put(letter(0))
+    assert not await bell.rung(20)
+
+
+def test_a_bell_is_heard_in_one_loop_after_another(inbox: Inbox) -> None:
+    with inbox.bell() as bell:
+        for number in range(3):
+            inbox.put(letter(number))
+            assert asyncio.run(bell.rung(20))
+            assert not asyncio.run(bell.rung(0.01))
