@@ -86,11 +86,7 @@ def gc(
     done = prune(settings.home, planned) if is_meant else None
     empty, changed = _worktrees(settings, is_meant=is_meant)
     if as_json:
-        trees: JsonObject = {
-            "worktrees": [str(one.record.tree.path) for one in empty],
-            "worktrees_kept": [one.left.told for one in changed if one.left],
-        }
-        print_json({**_as_json(planned, done), **trees})
+        print_json({**_as_json(planned, done), **_worktrees_as_json(empty, changed)})
     else:
         _print(planned, done, now)
         _print_worktrees(empty, changed, is_meant=is_meant)
@@ -109,6 +105,13 @@ def _worktrees(settings: Settings, *, is_meant: bool) -> tuple[list[Leftover], l
         return asyncio.run(tidy(settings.home))
     found = asyncio.run(leftovers(settings.home))
     return [one for one in found if one.left is None], [one for one in found if one.left is not None]
+
+
+def _worktrees_as_json(empty: Sequence[Leftover], changed: Sequence[Leftover]) -> JsonObject:
+    return {
+        "worktrees": [str(one.record.tree.path) for one in empty],
+        "worktrees_kept": [one.left.told for one in changed if one.left],
+    }
 
 
 def _print_worktrees(empty: Sequence[Leftover], changed: Sequence[Leftover], *, is_meant: bool) -> None:
