@@ -28,7 +28,11 @@ Accept: TypeAlias = Callable[[Letter], Awaitable[None]]
 MAX_PATH_BYTES = 103
 """What every system takes for the path of a socket; the shortest limit is 104 with the end of the string."""
 MAX_ANSWER_BYTES = 4_096
+STEPS_TO_A_TALK = 5
+"""Of the event loop, from a connection to the task that talks over it: nobody who got in is left hanging."""
 SOCKET_MODE = 0o600
+CLOSING_SECONDS = 1.0
+"""An answer is one short line; who has not read it after this is not going to."""
 OTHERS = 0o077
 _LOCAL_PEERCRED = 1
 _XUCRED_BYTES = 76
@@ -45,6 +49,8 @@ async def serve(path: str | Path, accept: Accept, *, settings: MailSettings = MA
             yield
         finally:
             server.close()
+            for _ in range(STEPS_TO_A_TALK):
+                await asyncio.sleep(0)
             await desk.close()
 
 
@@ -71,7 +77,7 @@ async def send(path: str | Path, letter: Letter, *, settings: MailSettings = MAI
         raise MailError(f"the talk at {place} broke off ({error}); the letter may have arrived") from error
     finally:
         if writer is not None:
-            writer.close()
+            await _closed(writer)
 
 
 class _Desk:
@@ -94,8 +100,8 @@ class _Desk:
         except (OSError, TimeoutError):
             pass  # whoever called is gone or too slow; it was not told that its letter is safe
         finally:
+            await _closed(writer)
             self._talks.discard(task)
-            writer.close()
 
     async def close(self) -> None:
         """Let talks come to their end, which is soon: each has its time."""
@@ -115,6 +121,16 @@ class _Desk:
         except NacreError as error:
             return canonical({"refused": brief(str(error))}) + b"\n"
         return canonical({"accepted": letter.id}) + b"\n"
+
+
+async def _closed(writer: asyncio.StreamWriter) -> None:
+    """End a talk; what the other end did not read by now it never will."""
+    writer.close()
+    try:
+        async with asyncio.timeout(CLOSING_SECONDS):
+            await writer.wait_closed()
+    except (OSError, TimeoutError):
+        writer.transport.abort()
 
 
 async def _line(reader: asyncio.StreamReader) -> bytes:

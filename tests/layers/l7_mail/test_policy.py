@@ -1,0 +1,38 @@
+"""Where a letter goes, read off its address (A3)."""
+
+from __future__ import annotations
+
+import pytest
+
+from nacre.errors import MailError
+from nacre.layers.l7_mail.policy import Bridge, Everyone, Name, Socket, address
+
+
+@pytest.mark.parametrize(
+    ("to", "meant"),
+    [
+        ("main", Name("main")),
+        ("reviewer-2", Name("reviewer-2")),
+        ("*", Everyone()),
+        ("uds:/run/me/a.sock", Socket("/run/me/a.sock")),
+        ("uds:/run/a:b.sock", Socket("/run/a:b.sock")),
+        ("bridge:7f", Bridge("7f")),
+    ],
+)
+def test_an_address_is_one_of_four_kinds(to: str, meant: object) -> None:
+    assert address(to) == meant
+
+
+@pytest.mark.parametrize(
+    "to",
+    ["", "**", "uds:", "bridge: ", "tcp:host", ":x", "uds:/a\0b", "uds:/a\nb", "uds:/" + "x" * 400, "../a"],
+)
+def test_what_is_no_address_is_refused(to: str) -> None:
+    with pytest.raises(MailError) as refused:
+        address(to)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_sender_without_address_cannot_be_answered() -> None:
+    with pytest.raises(MailError, match="no address to answer to"):
+        address("other:main")
