@@ -8,16 +8,19 @@ from dataclasses import dataclass, replace
 
 import click
 
+from nacre.agents.child import PURPOSE
 from nacre.agents.hooks_points import EndReason
 from nacre.agents.instruction_places import instruction_paths
 from nacre.agents.opening import Ready, open_agent
 from nacre.agents.session import Session
 from nacre.agents.warming import kept_warm
+from nacre.cli.agents_beside import Beside
+from nacre.cli.agents_showing import pills
 from nacre.cli.asking import ask_outside, ask_permission, ask_trust
 from nacre.cli.history import History
 from nacre.cli.loop_thread import LoopThread
 from nacre.cli.options import RunOptions, load_settings, run_options
-from nacre.cli.output import has_colour, is_terminal, print_error
+from nacre.cli.output import has_colour, is_terminal, print_error, printable
 from nacre.cli.progress import countdown
 from nacre.cli.render import TurnPrinter, shorten, status_line, styled
 from nacre.cli.signals import end_on_signals
@@ -78,6 +81,8 @@ class _Place:
 
     ready: Ready
     held: AsyncExitStack
+    beside: Beside
+    """Who is told of its agents."""
 
 
 class _Conversation:
@@ -90,11 +95,12 @@ class _Conversation:
         self._is_person = is_terminal(sys.stdin) and is_terminal()
         self._colour = has_colour()
         self._printer = TurnPrinter()
+        self._beside = Beside(tuple, self._history.above)
 
     def hold(self, session: str) -> None:
         here = self._open(session)
         try:
-            while isinstance(ending := self._listen(here.ready), Reopen):
+            while isinstance(ending := self._listen(here), Reopen):
                 here = self._move(here, ending)
             _leaves(here, "prompt_input_exit")
         finally:
@@ -103,8 +109,8 @@ class _Conversation:
     def _let_go(self, here: _Place) -> None:
         """Leave a session; what its work in the background came to meanwhile is still told."""
         self._loop.call(here.held.aclose())
-        for notice in here.ready.agent.session.notices():
-            print_error(notice.text)
+        for line in (*here.beside.untold(), *(one.text for one in here.ready.agent.session.notices())):
+            print_error(line)
 
     def _open(self, session: str, *, is_again: bool = False) -> _Place:
         held = AsyncExitStack()
@@ -117,7 +123,14 @@ class _Conversation:
             self._status(ready)
         else:
             self._greet(ready)
-        return _Place(ready, held)
+        return _Place(ready, held, self._told_of_agents(ready))
+
+    def _told_of_agents(self, ready: Ready) -> Beside:
+        if ready.team is None:
+            return Beside(tuple, self._history.above)
+        beside = Beside(ready.team.states, self._history.above)
+        ready.team.house.roll.on_change.append(beside.changed)
+        return beside
 
     def _move(self, here: _Place, to: Reopen) -> _Place:
         """Let a session go only once the other is open: where that fails, the person stays."""
@@ -137,10 +150,11 @@ class _Conversation:
         self._let_go(here)
         return there
 
-    def _listen(self, ready: Ready) -> Leave | Reopen:
+    def _listen(self, here: _Place) -> Leave | Reopen:
+        self._beside = here.beside
         while True:
             try:
-                ending = self._hear(ready)
+                ending = self._hear(here.ready)
             except KeyboardInterrupt:
                 print("\n(Ctrl-D or /exit leaves)" if self._is_person else "")
                 continue
@@ -148,6 +162,8 @@ class _Conversation:
                 return ending
 
     def _hear(self, ready: Ready) -> Leave | Reopen | None:
+        for line in self._beside.untold():
+            print(styled(f"· {printable(line)}", "dim", colour=self._colour))
         try:
             text = self._history.ask("> " if self._is_person else "")
         except EOFError:
@@ -176,23 +192,28 @@ class _Conversation:
         self._turn(ready, None)
 
     def _turn(self, ready: Ready, text: str | None) -> None:
-        self._printer = printer = TurnPrinter()
+        self._printer = self._beside.printer = printer = TurnPrinter()
         try:
             self._loop.call(_play(ready, text, printer))
         except KeyboardInterrupt:
             printer.end()
-            print_error("stopped; what was said so far is kept")
+            print_error(f"stopped; what was said so far is kept{_who_goes_on(ready)}")
         except ProviderError as error:
             printer.end()
             print_error(f"{error} (what you said is kept; /retry asks again)")
         except NacreError as error:
             printer.end()
             print_error(str(error))
+        finally:
+            self._beside.printer = None
         self._status(ready)
 
     def _status(self, ready: Ready) -> None:
         if self._is_person:
-            line = status_line(ready.agent.session, ready.background.running())
+            states = ready.team.states() if ready.team else ()
+            # Agents are told of by what they do, and not by the task that runs them.
+            working = [each for each in ready.background.running() if not each.startswith(f"{PURPOSE} ")]
+            line = status_line(ready.agent.session, working, pills(states))
             print(styled(line, "dim", colour=self._colour))
 
     def _greet(self, ready: Ready) -> None:
@@ -215,6 +236,14 @@ def _leaves(here: _Place, reason: EndReason) -> None:
     """Have the person's commands told why."""
     if here.ready.hooks:
         here.ready.hooks.ending = reason
+
+
+def _who_goes_on(ready: Ready) -> str:
+    """That a stopped turn stops what it waits for, and nobody else."""
+    names = [each.name for each in (ready.team.states() if ready.team else ()) if each.is_running]
+    if not names:
+        return ""
+    return f"; {', '.join(names)} go{'es' * (len(names) == 1)} on in the background (/agents stop NAME)"
 
 
 def _resumed(session: Session) -> list[str]:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import sys
 from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Self
+
+from nacre.cli.output import has_colour
 
 MAX_LINES = 1_000
 """Older lines are of no more use than the transcripts they also stand in."""
@@ -20,6 +23,8 @@ class History:
         self._path = home / "chat_history"
         self._keeps = keeps
         self._readline = _readline()
+        self._prompt: str | None = None
+        """What stands before the line that is being typed."""
 
     def __enter__(self) -> Self:
         if self._readline and self._keeps:
@@ -42,10 +47,32 @@ class History:
 
     def ask(self, prompt: str) -> str:
         """One line from the person; a backslash at its end asks for another."""
-        line = input(prompt)
+        line = self._typed(prompt)
         while line.endswith("\\"):
-            line = line[:-1] + "\n" + input("… " if prompt else "")
+            line = line[:-1] + "\n" + self._typed("… " if prompt else "")
         return line
+
+    def above(self, line: str) -> bool:
+        """Show a line above the one that is being typed; false where nobody types, or a terminal cannot.
+
+        Called from another thread than the one that waits for the person.
+        """
+        prompt = self._prompt
+        if prompt is None or self._readline is None or not has_colour():
+            return False
+        typed = prompt + self._readline.get_line_buffer()
+        if len(typed) >= shutil.get_terminal_size().columns:
+            return False  # it stands on several rows, of which only the last could be taken away
+        sys.stdout.write(f"\r\x1b[K{line}\n{typed}")
+        sys.stdout.flush()
+        return True
+
+    def _typed(self, prompt: str) -> str:
+        self._prompt = prompt
+        try:
+            return input(prompt)
+        finally:
+            self._prompt = None
 
     def answer(self, prompt: str) -> str:
         """A word in answer to a question: typed after it was asked, and not kept among what was said."""

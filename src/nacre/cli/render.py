@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -24,6 +25,8 @@ MAX_ARGUMENT_CHARS = 80
 """Of a call's arguments on its line; the whole call stands in the transcript."""
 MAX_RESULT_CHARS = 100
 """Of a result's first line."""
+MIN_PASSING = 10
+"""Columns of a line that goes away: fewer say nothing."""
 PILLS = {"compact": "compacting", "collapse": "compacting", "notes": "notes", "hooks": "hooks"}
 """What a person is told of work in the background, by its name."""
 
@@ -42,6 +45,7 @@ class TurnPrinter:
         self._in_line = False
         self._thinking = False
         self._held: list[Event] | None = None
+        self._is_passing = False
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -77,13 +81,31 @@ class TurnPrinter:
             case _:
                 pass
 
+    def passing(self, line: str) -> None:
+        """A line that goes away with the next thing shown; only on a terminal, and never amid words."""
+        if self._held is not None or self._in_line or not self._colour:
+            return
+        width = max(MIN_PASSING, shutil.get_terminal_size().columns - 1)
+        shown = styled(shorten(printable(line), width), "dim", colour=True)
+        sys.stdout.write(f"\r{shown}\x1b[K")
+        sys.stdout.flush()
+        self._is_passing = bool(line)
+
     def end(self) -> None:
         """Finish the line that is being written."""
+        self._wipe()
         if self._in_line:
             print(flush=True)
         self._in_line = self._thinking = False
 
+    def _wipe(self) -> None:
+        if self._is_passing:
+            self._is_passing = False
+            sys.stdout.write("\r\x1b[K")
+            sys.stdout.flush()
+
     def _words(self, text: str, *, thinking: bool) -> None:
+        self._wipe()
         if thinking != self._thinking:
             self.end()
         self._thinking = thinking
@@ -112,8 +134,8 @@ def result_line(result: ToolResult) -> str:
     return shorten(lines[0].strip(), MAX_RESULT_CHARS) + more
 
 
-def status_line(session: Session, working: Sequence[str] = ()) -> str:
-    """Context meter, cache hit rate, money and what goes on in the background, in one line."""
+def status_line(session: Session, working: Sequence[str] = (), agents: Sequence[str] = ()) -> str:
+    """Context meter, cache hit rate, money, what goes on and who works in the background, in one line."""
     limits, meter = session.thresholds, session.meter
     used = session.tokens
     price = f"${meter.cost_usd:.4f}" + ("+" if meter.unpriced else "")
@@ -122,6 +144,7 @@ def status_line(session: Session, working: Sequence[str] = ()) -> str:
     pill = "".join(
         f" · {name}…" for name in dict.fromkeys(PILLS.get(each.partition(" ")[0], each) for each in working)
     )
+    pill += "".join(f" · {printable(each)}…" for each in agents)
     return (
         f"context {human_count(used)}/{human_count(limits.window)} ({used / limits.window:.0%})"
         f" · cache {meter.usage.hit_rate:.0%} · {price} · session {session.id[:8]}{pill}{warning}"

@@ -288,6 +288,13 @@ def _dream(text: str, scene: Scene) -> Ending:
     return None
 
 
+def _agents(text: str, scene: Scene) -> Ending:
+    from nacre.cli.slash_agents import agents_now
+
+    scene.run(agents_now(scene.ready, text))
+    return None
+
+
 def _exit(_: str, __: Scene) -> Ending:
     return Leave()
 
@@ -308,6 +315,7 @@ COMMANDS = {
     "correct": Command(_correct, "let such a memory say something else: /correct N TEXT"),
     "memory": Command(_memory, "which memories were drawn from this conversation last; /memory undo"),
     "dream": Command(_dream, "put memory in order beside the conversation; /dream status, /dream kill"),
+    "agents": Command(_agents, "who works at what; /agents show NAME, /agents stop NAME"),
     "pin": Command(_pin, "keep a tool result in view: /pin N or /pin last; without, the list"),
     "unpin": Command(_unpin, "let a pinned result go: /unpin N; without, the list"),
     "exit": Command(_exit, "leave (also Ctrl-D)"),
