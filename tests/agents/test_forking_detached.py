@@ -17,6 +17,7 @@ from nacre.agents.side_log import SideLog, side_log, side_log_path
 from nacre.errors import Overloaded, ToolError
 from nacre.loop.fork import FORK, Forked
 from nacre.loop.round import CUT_SHORT
+from nacre.messages.blocks import JsonObject
 from nacre.messages.events import Event, Reply, ResultReady
 from nacre.messages.jsonl import Loaded, decode
 from nacre.messages.pairing import INTERRUPTED
@@ -34,10 +35,10 @@ OFF = {"NACRE_NOTES": "0", "NACRE_COMPACT_PREPARE": "0", "NACRE_EXTRACT": "0", "
 ASKS = {"NACRE_PERMISSIONS_DEFAULT_MODE": "default"}
 
 
-@tool(name="Agent")
-async def agent_tool(prompt: str) -> str:
-    """Stands for the tool that sends agents."""
-    raise AssertionError("a fork must not get here")
+@tool(name="Weave")
+async def weave(thread: str) -> str:
+    """A caller's own tool."""
+    return f"woven: {thread}"
 
 
 class Person:
@@ -69,12 +70,18 @@ async def opened(
         settings,
         provider=provider,
         session=session,
-        tools=lambda usual: [*usual, agent_tool],
+        tools=lambda usual: [*usual, weave],
         ask=person,
         clock=FrozenClock(),
     ) as ready:
         _ = [event async for event in ready.agent.run("Hello")]
         yield ready
+
+
+def results_of(message: JsonObject) -> list[JsonObject]:
+    content = message["content"]
+    assert isinstance(content, list)
+    return [block for block in content if isinstance(block, dict)]
 
 
 def log_for(ready: Ready) -> SideLog:
@@ -103,7 +110,8 @@ async def test_a_fork_sent_on_purpose_may_do_what_its_parent_may_and_agents_it_m
             together(
                 call("Write", file_path="new.txt", content="made\n"),
                 call("Bash", command="printf more > other.txt"),
-                call("Agent", prompt="Go."),
+                call("Agent", description="Go", prompt="Go."),
+                call("Weave", thread="red"),
             ),
             say("Done."),
         )
@@ -112,7 +120,8 @@ async def test_a_fork_sent_on_purpose_may_do_what_its_parent_may_and_agents_it_m
         "agent", "Done.", 0, "end_turn"
     )  # fmt: skip
     assert sorted(one.name for one in (tmp_path / "work").glob("*.txt")) == ["new.txt", "other.txt"]
-    assert "Agent cannot be called from a fork." in str(provider.requests[-1].messages[-1])
+    *_, refused, woven = results_of(provider.requests[-1].messages[-1])
+    assert (refused["is_error"], "woven: red" in str(woven)) == (True, True)
     assert provider.requests[-1].tools == provider.requests[0].tools
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from nacre.agents.worktree import leftovers, make, tidy
+from nacre.agents.worktree import finish, leftovers, make, take_over, tidy
 from nacre.agents.worktree_record import record_path, records
 from nacre.clock import SYSTEM_CLOCK
 from nacre.testing import FrozenClock
@@ -115,6 +115,17 @@ async def test_one_that_was_changed_before_its_process_was_killed_is_named_and_n
     git(repository, "worktree", "remove", "--force", str(found[0].tree.path))
     gone, stays = await tidy(home)
     assert (len(gone), stays) == (1, [])
+    assert_no_trace(repository, home)
+
+
+async def test_one_in_which_somebody_goes_on_belongs_to_who_does(repository: Path, home: Path) -> None:
+    """Spawning, worktree: an agent that is resumed in another process must not lose its place to others."""
+    assert dies(repository, home, "finish", 0)
+    [found] = await leftovers(home)
+    take_over(found.record.tree, session="s10")
+    assert await leftovers(home) == []
+    assert [(one.session, one.pid) for one in records(home)] == [("s10", os.getpid())]
+    assert await finish(found.record.tree) is None
     assert_no_trace(repository, home)
 
 

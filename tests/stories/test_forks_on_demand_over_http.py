@@ -40,7 +40,7 @@ from tests.stories.scenes import (
 CHILDREN = 5
 PARTS = [f"Look at part {n} of it." for n in range(CHILDREN)]
 SENDS = calls(
-    *(call("Agent", prompt=part) for part in PARTS), text="I send five, and say why: " + "why " * 500
+    *(call("Send", prompt=part) for part in PARTS), text="I send five, and say why: " + "why " * 500
 )
 FILES, LINES = 8, 600
 BEHIND = 150
@@ -102,10 +102,10 @@ async def test_each_fork_of_a_reply_leaves_a_log_that_reads_as_a_conversation(tm
 
 @asynccontextmanager
 async def sending(sim: Simulator, model: str, cwd: Path) -> AsyncIterator[Ready]:
-    """An agent whose tool Agent sends forks to the background, each with a log of its own."""
+    """An agent whose tool Send sends forks to the background, each with a log of its own."""
     held: list[Ready] = []
 
-    @tool(name="Agent")
+    @tool(name="Send")
     async def send(prompt: str) -> str:
         """Send a fork."""
         ready, number = held[0], str(PARTS.index(prompt))

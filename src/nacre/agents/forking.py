@@ -222,10 +222,7 @@ class Forker:
         guard = self._guard(may, workspace)
         built = {one.name: one for one in self._make(workspace)} if may is not None else {}
         tools = guard.stand_before(_same(one, built.get(one.name)) for one in self._tools.values())
-        # These stand behind the parent's guard already, which asks the same person.
-        lent = (
-            {n: one for n, one in self._tools.items() if n.startswith(FROM_SERVERS)} if may == WHOLE else {}
-        )
+        lent = {one.name: one for one in self._tools.values() if may == WHOLE and _is_lent(one)}
         try:
             yield {one.name: one for one in tools} | lent, guard
         finally:
@@ -255,6 +252,11 @@ def _slots(session: Session, transcript: Transcript) -> Slots:
 
 def _version(path: Path) -> Version:
     return version_of(path.read_bytes(), path.stat())
+
+
+def _is_lent(tool: Tool) -> bool:
+    """Tools of servers stand behind the parent's guard already; a caller's own stand behind none."""
+    return tool.name.startswith(FROM_SERVERS) or not tool.guarded
 
 
 def _same(tool: Tool, built: Tool | None) -> Tool:

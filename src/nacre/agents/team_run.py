@@ -14,7 +14,7 @@ from nacre.agents.child import Birth, Child, Parent, open_child
 from nacre.agents.progress import Progress
 from nacre.agents.team_forks import send_fork
 from nacre.agents.team_state import AgentState, Pulse, Roll, Status
-from nacre.agents.worktree import Left, finish, make
+from nacre.agents.worktree import Left, finish, make, take_over
 from nacre.agents.worktree_record import Worktree, records
 from nacre.cache.rules import cost, profile
 from nacre.errors import NacreError, SpendCapReached, StoreError
@@ -256,7 +256,8 @@ async def _tree(state: AgentState, parent: Parent) -> Worktree:
     settings, session = parent.settings, parent.session
     known = await asyncio.to_thread(lambda: [one.tree for one in records(settings.home)])
     for tree in known:
-        if state.worktree and tree.path == Path(state.worktree):
+        if state.worktree and tree.path == Path(state.worktree) and tree.path.is_dir():
+            take_over(tree, session=session.id, clock=session.clock)
             return tree
     return await make(settings.cwd, state.id, home=settings.home, session=session.id, clock=session.clock)
 

@@ -104,6 +104,14 @@ def told(tree: Worktree) -> str:
     return prompts.render(TOLD, path=str(tree.path), branch=tree.branch, base=tree.base[:SHOWN_COMMIT])
 
 
+def take_over(tree: Worktree, *, session: str = "", clock: Clock = SYSTEM_CLOCK) -> None:
+    """Somebody goes on in a worktree that an earlier process left: it is this one's from now on."""
+    try:
+        write_record(replace(our_record(tree, session, clock), state="ready"))
+    except OSError as error:
+        raise ToolError(disk.explain(error, record_path(tree.path))) from error
+
+
 async def finish(tree: Worktree) -> Left | None:
     """The agent is done: an unchanged worktree goes, with its branch; of another it says what is left."""
     left = await changes(tree)
