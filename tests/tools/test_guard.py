@@ -105,6 +105,20 @@ def test_a_mode_moves_what_is_asked_for(
     assert effect(workspace, name, mode, **call) == expected
 
 
+def test_in_a_worktree_below_the_home_only_what_is_guarded_in_it_is_asked_for(tmp_path: Path) -> None:
+    """Spawning, worktree: else an agent could change nothing there without a question."""
+    root = tmp_path / ".nacre" / "worktrees" / "-repository" / "agent-01234567"
+    root.mkdir(parents=True)
+    workspace = Workspace(root)
+    files = ["src/app.py", ".git", ".claude/settings.json", "../agent-2/app.py", "../../../settings.json"]
+    usual = Policy(root=workspace.root, mode="acceptEdits")
+    apart = replace(usual, in_worktree=True)
+    assert [usual.decide(tool("Write"), {"file_path": one}, workspace).effect for one in files] == ["ask"] * 5
+    assert [apart.decide(tool("Write"), {"file_path": one}, workspace).effect for one in files] == [
+        "allow", "ask", "ask", "ask", "ask"
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("given", "name", "call", "expected"),
     [

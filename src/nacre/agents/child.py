@@ -288,7 +288,9 @@ def _hands(birth: Birth, parent: Parent, settings: Settings, stack: AsyncExitSta
 def _policy(policy: Policy, tree: Worktree | None) -> Policy:
     """The parent's, without what opens the parent's memory; in a worktree the project is that one."""
     rules = tuple(rule for rule in policy.rules if rule.origin != MEMORY)
-    return replace(policy, rules=rules, root=tree.path.resolve() if tree else policy.root)
+    if tree is None:
+        return replace(policy, rules=rules)
+    return replace(policy, rules=rules, root=tree.path.resolve(), in_worktree=True)
 
 
 def _tools(kind: AgentType, hands: Hands, known: Known, memory: AgentMemory | None) -> list[Tool]:

@@ -70,6 +70,8 @@ class Policy:
     directories: tuple[Path, ...] = ()
     """Further directories that are the session's business."""
     narrowing: Narrowing | None = None
+    in_worktree: bool = False
+    """The root is an agent's own worktree: that it lies below nacre's home guards nothing in it."""
 
     def with_rules(self, rules: Iterable[Rule]) -> Policy:
         return replace(self, rules=(*self.rules, *rules))
@@ -218,7 +220,8 @@ class Policy:
             return Decision("allow") if is_inside else Decision("ask", f"{path} is outside the project")
         if not is_inside:
             return Decision("ask", f"it would write outside the project, to {path}")
-        if GUARDED_FOLDERS & set(path.parts):
+        is_own = self.in_worktree and path.is_relative_to(self.root)
+        if GUARDED_FOLDERS & set(path.relative_to(self.root).parts if is_own else path.parts):
             return Decision("ask", f"{path} decides what programs run later")
         return Decision("allow") if self.mode == "acceptEdits" else Decision("ask", f"it would change {path}")
 
