@@ -323,7 +323,7 @@ async def test_the_model_pins_only_where_that_is_asked_for(
         read = call("Read", file_path=str(tmp_path / "spec.txt"))
         more = [call("Grep", pattern=f"result {n}") for n in range(25)]
         provider.script(read, *pins, *more, say("done"), say("yes"))
-        given = {"NACRE_HOME": str(home), "NACRE_MICROCOMPACT_PIN_TOOL": wanted}
+        given = {"NACRE_HOME": str(home), "NACRE_MICROCOMPACT_PIN_TOOL": wanted, "NACRE_NOTES": "0"}
         settings = load(tmp_path, given, cli={"model": FREE})
         async with open_agent(settings, provider=provider, clock=clock) as ready:
             await played(ready.agent, "go")

@@ -37,9 +37,9 @@ def write_state(folder: Path, state: AgentState) -> None:
         "pattern": state.pattern,
         "status": state.status,
         "background": state.background,
-        "cost_usd": round(state.cost_usd, 6),
+        "cost_usd": state.cost_usd,
         "started": state.started.isoformat(),
-        "seconds": round(state.seconds, 3),
+        "seconds": state.seconds,
         "processStart": state.process_start,
         **{key: cast("Json", getattr(state, key)) for key in (*_WORDS, *_COUNTS)},
     }
