@@ -36,7 +36,7 @@ def environ(tmp_path: Path, **more: str) -> dict[str, str]:
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
     (tmp_path / "project").mkdir()
-    return load(tmp_path / "project", environ(tmp_path))
+    return load(tmp_path / "project", environ(tmp_path, NACRE_NOTES="0"))
 
 
 async def memories(settings: Settings) -> tuple[Memory, Memory]:
