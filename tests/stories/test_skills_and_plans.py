@@ -261,6 +261,21 @@ async def test_the_model_keeps_the_plan_up_to_date_without_a_question(project: P
         assert "Listen" not in tail(provider)
 
 
+async def test_a_link_in_the_place_of_the_plan_opens_nothing(project: Path) -> None:
+    secret = project.parent / "secret.txt"
+    secret.write_text("SECRET")
+    await played_once(project)
+    (log,) = (project.parent / "home").glob("projects/*/*.jsonl")
+    path = log.with_suffix("") / "plan.md"
+    path.parent.mkdir(exist_ok=True)
+    path.symlink_to(secret)
+    provider = ScriptedProvider([call("Read", file_path=str(path)), say("done")])
+    async with at_work(project, provider, "latest") as ready:
+        (read,) = results(await turn(ready, "go on"))
+    assert read.is_error
+    assert "SECRET" not in sent(provider)
+
+
 async def test_a_plan_of_an_unkept_session_leaves_no_trace(project: Path) -> None:
     home = project.parent / "home"
     before = sorted(home.rglob("*"))

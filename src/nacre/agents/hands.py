@@ -81,9 +81,12 @@ class Hands:
         self.guard.policy = replace(policy, directories=(*policy.directories, *new))
 
     def allow(self, place: Path, *, tools: Iterable[str], why: str) -> None:
-        """Let these tools have a file, or all in a folder, without a question; what is denied stays so."""
+        """Let these tools have a file, or all in a folder, without a question; what is denied stays so.
+
+        The place is the real one: a link planted there leads to what is judged by itself.
+        """
         # The very place is meant: `[id]` is a name here and no set of letters.
-        pattern = f"//{WILD.sub(WRITTEN_OUT, str(place.resolve()).lstrip('/'))}"
+        pattern = f"//{WILD.sub(WRITTEN_OUT, str(place).lstrip('/'))}"
         self.guard.policy = self.guard.policy.with_rules(Rule("allow", name, pattern, why) for name in tools)
 
     def belong_to(self, session: Session, folder: Path | None) -> Rewind:
