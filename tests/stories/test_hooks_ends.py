@@ -132,6 +132,26 @@ async def test_an_agent_that_ends_is_asked_about_and_its_tools_are_watched(
     assert (second["stop_hook_active"], second["last_assistant_message"]) == (True, "It is really here.")
 
 
+@pytest.mark.moves_prefix(reason="an agent has a conversation of its own")
+async def test_what_an_agent_does_on_demand_is_told_apart_from_the_session(tmp_path: Path) -> None:
+    """The call that starts it is the session's, what it calls is its own, and each has its own end."""
+    note = keeps(tmp_path)
+    configure(tmp_path, {"allow": ["Agent"]}, PreToolUse=note, SubagentStop=note, Stop=note)
+    (tmp_path / "a.txt").write_text("one")
+    started = call("Agent", description="look", prompt="Read a.txt.", subagent_type="explore")
+    read = call("Read", file_path="a.txt")
+    provider = ScriptedProvider([started, read, say("It says one."), say("done")])
+    await talk(settings_of(tmp_path), provider, "look at it")
+    assert [
+        (one["hook_event_name"], one.get("tool_name"), one.get("agent_type")) for one in told(tmp_path)
+    ] == [
+        ("PreToolUse", "Agent", None),
+        ("PreToolUse", "Read", "explore"),
+        ("SubagentStop", None, "explore"),
+        ("Stop", None, None),
+    ]
+
+
 async def test_an_agent_of_another_type_is_not_asked_about(tmp_path: Path, keeper: LogKeeper) -> None:
     configure(tmp_path, SubagentStop=matched("explore", keeps(tmp_path)))
     provider = ScriptedProvider([say("Done.")])
