@@ -39,13 +39,13 @@ class _Border:
         return next((path for path in paths if path is not None and self._is_other(path)), None)
 
     def _written(self, command: str) -> list[Path | None]:
-        """All that a command names which does more than read; a line nobody understands, by its words."""
+        """All that a command names, if it does more than read."""
         if explain(command).read_only:
             return []
-        parts, cwd = programs(command), self._workspace.cwd
-        if parts is None:
-            rest = command.replace(str(self.inside), "")
-            return [self._outside] if str(self._outside) in rest else []
+        # Also inside quotes: what a word of it would do, such as `eval`, nobody here can say.
+        if str(self._outside) in command.replace(str(self.inside), ""):
+            return [self._outside]
+        parts, cwd = programs(command) or (), self._workspace.cwd
         targets = (one.target.text for part in parts for one in part.redirections)
         return [
             *(one.path for one in named(parts, cwd)),
