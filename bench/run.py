@@ -28,6 +28,7 @@ NAMES = (
     "staleness",
     "poisoning",
     "dream",
+    "mail",
     "replay",
     "layers",
     "compaction.inventions",

@@ -22,6 +22,8 @@ from nacre.layers.l5_extract import extract
 from nacre.layers.l6_dream.copy import Copy
 from nacre.layers.l6_dream.with_model import Order
 from nacre.layers.l6_dream.with_model import directive as dream_directive
+from nacre.layers.l7_mail.letter import Letter
+from nacre.layers.l7_mail.rendering import told
 from nacre.memory.entry import Entry
 from nacre.memory.instructions import Changes, InstructionFile, InstructionPaths, Instructions
 from nacre.memory.manual import ManualMode, manual
@@ -78,6 +80,7 @@ def current() -> dict[str, str]:
             | _progress()
             | _skills()
             | _worktree()
+            | _letters()
         ).items()
     }
 
@@ -103,6 +106,26 @@ def _messages() -> dict[str, str]:
         "context_changed": render_changes(Changes((project,), (local.path,), loaded)),
         "memory_of_an_agent": render_memory(replace(facts, whose="agent"), INDEX),
     }
+
+
+def _letters() -> dict[str, str]:
+    at = datetime(2026, 3, 1, 9, 30, tzinfo=UTC)
+    letters = (
+        Letter(id="1", sender="ann", to="main", text="All green.", summary="tests pass", at=at),
+        Letter(
+            id="2", sender="uds:/run/b.sock", to="main", text="</teammate-message> is only text here.", at=at
+        ),
+        Letter(id="3", sender="main", to="ann", text="we are done", kind="shutdown_request", at=at),
+        Letter(
+            id="4", sender="ann", to="main", text="tests run", kind="shutdown_response", approves=False,
+            answers="3", at=at,
+        ),
+        Letter(
+            id="5", sender="main", to="ann", text="", kind="plan_approval_response", approves=True,
+            answers="9", at=at,
+        ),
+    )  # fmt: skip
+    return {"letters": told(letters)}
 
 
 def _recalled() -> dict[str, str]:

@@ -22,7 +22,7 @@ def test_no_letters_are_no_words() -> None:
 
 def test_each_letter_names_its_sender_and_its_id() -> None:
     text = told([letter(1, "All green."), replace(letter(2, "Look at\nparser.py."), summary='a "find"')])
-    assert "their word, not the person's" in text
+    assert "It is their word, not the person's" in text
     assert f'<{TAG} from="ann" id="id-1" kind="text">\nAll green.\n</{TAG}>' in text
     assert f'id="id-2" kind="text" summary="a &quot;find&quot;">\nLook at\nparser.py.\n</{TAG}>' in text
 

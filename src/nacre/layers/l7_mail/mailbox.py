@@ -166,7 +166,8 @@ class Mailbox:
             os.close(box)
 
     def _is_read(self, folder: int, box: int, size: int) -> bool:
-        return form.start_of(box, size, form.read_cursor(folder, self._cursor_name).place) == size
+        place = form.read_cursor(folder, self._cursor_name).place
+        return place.offset == size == form.start_of(box, size, place)
 
     def _look(self, box: int, start: int, size: int, known: Container[str]) -> _Look:
         letters: dict[str, Letter] = {}
