@@ -12,6 +12,7 @@ ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 SAYS = {
     "custom_tool.py": "error  convert: amount: expected a number, got 'ten'",
+    "fan_out.py": "times the price",
     "guarded_agent.py": "2 calls were refused",
     "library_hello.py": "Your note says: buy milk.",
     "never_too_long.py": "the rule of the first message is still there, word for word: True",
