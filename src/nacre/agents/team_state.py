@@ -11,13 +11,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from nacre.errors import StoreError, ToolError
+from nacre.errors import MailError, StoreError, ToolError
+from nacre.layers.l7_mail.letter import MAIN, check_name
 
 Pattern: TypeAlias = Literal["typed", "fork", "teammate"]
 Status: TypeAlias = Literal["running", "idle", "completed", "failed", "stopped", "stalled"]
-MAIN, EVERYONE = "main", "*"
 OVER: frozenset[Status] = frozenset({"completed", "failed", "stopped", "stalled"})
-_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,63}")
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_-]+")
 
 
@@ -109,14 +108,16 @@ class Roll:
             while f"{base}-{number}" in self.states:
                 number += 1
             return f"{base}-{number}"
-        if not _NAME.fullmatch(wanted) or wanted == MAIN:
-            raise ToolError(
-                f"An agent cannot be named {wanted[:80]!r}; use letters, digits, '-', '_' and '.'."
-            )
-        if (taken := self.states.get(wanted)) is not None:
-            raise ToolError(
-                f"There is an agent named {wanted} already ({taken.status}); choose another name."
-            )
+        try:
+            wanted = check_name(wanted)
+        except MailError as error:
+            raise ToolError(f"{error}.") from error
+        if wanted == MAIN:
+            raise ToolError(f"An agent cannot be named {MAIN}: that is the session itself.")
+        # By what a file system that ignores case makes of it, for its inbox is a file.
+        same = (one for one in self.states.values() if one.name.casefold() == wanted.casefold())
+        if (taken := next(same, None)) is not None:
+            raise ToolError(f"There is an agent {taken.name} already ({taken.status}); choose another name.")
         return wanted
 
     def find(self, name: str) -> AgentState:
