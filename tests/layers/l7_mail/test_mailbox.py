@@ -134,6 +134,59 @@ def test_a_full_disk_is_said_and_leaves_the_box_as_it_was(box: Mailbox, path: Pa
     assert receive(box) == ["letter 0", "letter 1"]
 
 
+REALLY_FULL = """
+import os, sys
+from pathlib import Path
+from nacre.errors import MailError
+from nacre.layers.l7_mail.mailbox import Mailbox
+from tests.layers.l7_mail.letters import letter, receive
+base = Path(sys.argv[1])
+box = Mailbox(base / "inboxes" / "bob.jsonl")
+(base / "ballast").write_bytes(b"x" * 40_000)
+sent = refused = 0
+for number in range(200):
+    before = box.path.read_bytes() if box.path.exists() else b""
+    try:
+        box.put(letter(number, f"{number} " + "x" * 900))
+        sent += 1
+    except MailError as error:
+        assert "free some space" in str(error), error
+        assert box.path.read_bytes() == before
+        refused += 1
+assert sent and refused, (sent, refused)
+found = receive(box)
+assert [one.split()[0] for one in found] == [str(number) for number in range(sent)], found
+assert receive(box) == []
+(base / "ballast").unlink()
+box.put(letter(999, "room again"))
+assert receive(box) == ["room again"]
+assert receive(Mailbox(box.path))[-1:] in ([], ["room again"])
+print("as promised")
+"""
+
+
+def test_a_disk_that_is_really_full_refuses_letters_and_gives_those_it_has(tmp_path: Path) -> None:
+    """A5: a file system of 128 KiB, in a namespace of its own."""
+    mounted = [
+        "unshare",
+        "-rm",
+        "sh",
+        "-c",
+        'mount -t tmpfs -o size=128k none "$0" && exec "$@"',
+        str(tmp_path),
+    ]
+    try:
+        subprocess.run([*mounted, "true"], check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("this system lets nobody mount a file system of their own")
+    done = subprocess.run(
+        [*mounted, sys.executable, "-c", REALLY_FULL, str(tmp_path)],
+        capture_output=True, text=True, check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}, cwd=Path(__file__).parents[3],
+    )  # fmt: skip
+    assert done.stdout == "as promised\n", done.stderr
+
+
 def test_on_a_full_disk_letters_are_received_and_settled_all_the_same(box: Mailbox, path: Path) -> None:
     """A5: where neither cursor nor bad lines can be kept, the known ids have to do."""
     box.put(letter(0))

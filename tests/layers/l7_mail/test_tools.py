@@ -61,6 +61,14 @@ async def test_structured_messages_are_sent(
     assert found.answers == message.get("request_id", "")
 
 
+async def test_an_object_written_as_text_is_understood_and_other_json_is_text(tool: Tool, bob: Tray) -> None:
+    await tool.call({"to": "bob", "message": '{"type": "shutdown_request", "reason": "done"}'})
+    for text in ('{"type": "order"}', '{"type": ["x"]}', '{"type": "shutdown_request", "n": 1}', "{", "[1]"):
+        await tool.call({"to": "bob", "message": text})
+    kinds = [one.kind for one in bob.waiting().letters]
+    assert kinds == ["shutdown_request", *["text"] * 5]
+
+
 @pytest.mark.parametrize(
     ("message", "says"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, TypeAlias, cast
@@ -76,7 +77,9 @@ def send_message_tool(desk: PostDesk) -> Tool:
 def content_of(message: str | Structured) -> Content:
     """What a `message` means; a `ToolError` lists what would be understood."""
     if isinstance(message, str):
-        return Content(text=message)
+        # Some models write an object as text; one that begins so is hardly ever meant for reading.
+        meant = _object_in(message)
+        return content_of(meant) if meant is not None else Content(text=message)
     kind = message.get("type")
     if kind not in STRUCTURED:
         raise ToolError(f"{NAME}: message.type {kind!r} is not known; known are {', '.join(STRUCTURED)}")
@@ -88,3 +91,16 @@ def content_of(message: str | Structured) -> Content:
     if isinstance(approves, str) or (kind in RESPONSES and (approves is None or not answers)):
         raise ToolError(f"{NAME}: a {kind} needs request_id, and approve as true or false")
     return Content(text=reason or "", kind=cast("Kind", kind), approves=approves, answers=answers or "")
+
+
+def _object_in(text: str) -> Structured | None:
+    """The structured message that a text is as a whole."""
+    if not text.lstrip().startswith("{"):
+        return None
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(found, dict) or found.get("type") not in STRUCTURED:
+        return None
+    return found if all(isinstance(value, str | bool) for value in found.values()) else None
