@@ -164,9 +164,8 @@ class Team:
         roll = self.house.roll
         roll.find(name)
         member = self.house.members.get(name)
-        if member is not None and member.task is not None and not member.task.done():
-            member.task.cancel()
-            await asyncio.wait({member.task}, timeout=STOP_SECONDS)
+        if member is not None and member.cancel is not None:
+            await member.cancel()
         return _put_down(roll, name)
 
     async def close(self) -> None:
@@ -260,11 +259,10 @@ class Team:
 
     def _begin(self, member: Member, text: str) -> None:
         """Beside the turn, whose end is not its end."""
-        work = self._work.play(member, text)
-        told = f"waiting for {member.name}"
-        is_begun = self._parent.background.start(
-            f"{PURPOSE} {member.name}", work, grace=GRACE_SECONDS, told=told
-        )
+        name, background = f"{PURPOSE} {member.name}", self._parent.background
+        work, told = self._work.play(member, text), f"waiting for {member.name}"
+        member.cancel = partial(background.cancel, name)
+        is_begun = background.start(name, work, grace=GRACE_SECONDS, told=told)
         if not is_begun:
             state = self.house.roll.change(member.name, status="stopped", background=False)
             raise ToolError(f"{state.name} was not started: what background work may cost is used up.")
@@ -273,6 +271,7 @@ class Team:
         """In a task of its own, with a copy of the context: what it sets there, nobody else sees."""
         work = self._work.play(member, text)
         task = asyncio.create_task(work, name=f"{PURPOSE} {member.name}", context=copy_context())
+        member.cancel = partial(_cancelled, task)
         try:
             await task
         except asyncio.CancelledError:
@@ -334,6 +333,12 @@ class Team:
             if not any(one.is_running for one in mine):
                 return []
             await self._changed.wait()
+
+
+async def _cancelled(task: asyncio.Task[None]) -> None:
+    if not task.done():
+        task.cancel()
+        await asyncio.wait({task}, timeout=STOP_SECONDS)
 
 
 def _put_down(roll: Roll, name: str) -> AgentState:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -53,7 +53,8 @@ class Member:
     stack: AsyncExitStack = field(default_factory=AsyncExitStack)
     records: tuple[Record, ...] = ()
     """What it has said, where no log holds that and it is not open."""
-    task: asyncio.Task[object] | None = None
+    cancel: Callable[[], Awaitable[object]] | None = None
+    """Stops what it does and waits for that; None while it was never set to work."""
     last: str = ""
     """What it said last."""
     ending: str = ""
@@ -82,7 +83,6 @@ class Work:
 
         Comes back by itself, also where it failed; being cancelled passes through, once it is put down.
         """
-        member.task = asyncio.current_task()
         RUNNING.set(None)  # a task of its own: the call that started it is none of its business
         clock = self.parent.session.clock
         begun, member.last, member.ending = clock.seconds(), "", ""
