@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -13,6 +14,7 @@ from nacre.cli.agents_showing import ended_line, pills, waiting_line
 from nacre.cli.render import TurnPrinter
 from nacre.messages.blocks import ToolCall
 from nacre.messages.events import CallReady, Event, TextDelta
+from nacre.testing import FrozenClock
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 WEAVER = AgentState(id="1", name="weaver", type="general", doing="Reading loom.py", started=NOW)
@@ -90,6 +92,23 @@ def test_an_end_is_told_in_the_turn_above_the_prompt_or_later_and_only_once() ->
         "dyer is done (0 s, 0 tokens, $0.0000): Green."
     ]
     assert beside.untold() == []
+
+
+async def test_how_long_somebody_is_waited_for_is_told_anew_until_the_turn_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Patched, so that the test need not wait for seconds to go by."""
+    monkeypatch.setattr("nacre.cli.agents_beside.TICK_SECONDS", 0.001)
+    clock, printer = FrozenClock(NOW), Heard()
+    beside = Beside(lambda: [WEAVER], lambda line: False, clock=clock)
+    async with beside.shown(printer):
+        for seconds in (0, 1, 2):
+            while printer.shown[-1:] != [f"~weaver: Reading loom.py ({seconds} s)"]:
+                await asyncio.sleep(0)
+            clock.advance(1)
+    shown = len(printer.shown)
+    await asyncio.sleep(0.01)
+    assert (beside.printer, len(printer.shown)) == (None, shown)
 
 
 def test_a_passing_line_is_gone_before_anything_else_is_shown(

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 
 from nacre.agents.team_state import AgentState
 from nacre.cli.agents_showing import ended_line, waiting_line
 from nacre.cli.render import TurnPrinter
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.messages.events import Notice
+
+TICK_SECONDS = 1.0
+"""Between two looks at the clock of whoever is waited for."""
 
 
 class Beside:
@@ -38,13 +43,34 @@ class Beside:
             self._running.discard(state.name)
             if state.background:
                 self._tell(ended_line(state))
-        if self.printer is not None:
-            self.printer.passing(waiting_line(self._states(), self._clock.now()))
+        self._pass_on(self.printer)
+
+    @asynccontextmanager
+    async def shown(self, printer: TurnPrinter) -> AsyncIterator[None]:
+        """While a turn is under way: its printer shows what happens, and how long it waits for whom."""
+        self.printer = printer
+        ticking = asyncio.create_task(self._tick(printer), name="whom a turn waits for")
+        try:
+            yield
+        finally:
+            self.printer = None
+            ticking.cancel()
+            await asyncio.wait({ticking})
 
     def untold(self) -> list[str]:
         """What came while it could not be shown."""
         lines, self._untold = self._untold, []
         return lines
+
+    async def _tick(self, printer: TurnPrinter) -> None:
+        while True:
+            await asyncio.sleep(TICK_SECONDS)
+            if any(each.is_running and not each.background for each in self._states()):
+                self._pass_on(printer)
+
+    def _pass_on(self, printer: TurnPrinter | None) -> None:
+        if printer is not None:
+            printer.passing(waiting_line(self._states(), self._clock.now()))
 
     def _tell(self, line: str) -> None:
         if self.printer is not None:

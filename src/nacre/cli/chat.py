@@ -192,9 +192,9 @@ class _Conversation:
         self._turn(ready, None)
 
     def _turn(self, ready: Ready, text: str | None) -> None:
-        self._printer = self._beside.printer = printer = TurnPrinter()
+        self._printer = printer = TurnPrinter()
         try:
-            self._loop.call(_play(ready, text, printer))
+            self._loop.call(_play(ready, text, printer, self._beside))
         except KeyboardInterrupt:
             printer.end()
             print_error(f"stopped; what was said so far is kept{_who_goes_on(ready)}")
@@ -204,8 +204,6 @@ class _Conversation:
         except NacreError as error:
             printer.end()
             print_error(str(error))
-        finally:
-            self._beside.printer = None
         self._status(ready)
 
     def _status(self, ready: Ready) -> None:
@@ -259,8 +257,8 @@ def _resumed(session: Session) -> list[str]:
     return [f"resumed session {session.id}", *last]
 
 
-async def _play(ready: Ready, text: str | None, printer: TurnPrinter) -> None:
-    async with aclosing(ready.agent.run(text)) as events:
+async def _play(ready: Ready, text: str | None, printer: TurnPrinter, beside: Beside) -> None:
+    async with beside.shown(printer), aclosing(ready.agent.run(text)) as events:
         async for event in events:
             printer.show(event)
     printer.end()
