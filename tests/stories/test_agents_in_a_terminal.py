@@ -140,6 +140,28 @@ def test_ctrl_c_leaves_agents_in_the_background_alone_and_says_so(sim: Sim, tmp_
         assert person.ends() == 0
 
 
+def test_a_letter_from_another_terminal_reaches_an_agent_at_work_and_a_request_ends_it(
+    sim: Sim, tmp_path: Path
+) -> None:
+    """A3, A4: delivered with the results of its next calls; a person who wants it to end is obeyed."""
+    with terminal(tmp_path, "chat", **sim.environ()) as person:
+        started_in_background(sim, tmp_path, person)
+        person.see(PROMPT)
+        sent = nacre(tmp_path, "agents", "send", "weaver", "Take the blue wool.")
+        assert sent.returncode == 0, sent.stderr
+        sim.extend(calls(waits_for(tmp_path, "dyed")))
+        (tmp_path / "woven").touch()
+        eventually(lambda: len(sim.log()) == 4, "it goes on")
+        assert "Take the blue wool." in json.dumps(sim.log()[-1]["body"]["messages"][-1])
+        assert "No letter waits for weaver" in nacre(tmp_path, "agents", "inbox", "weaver").stdout
+        stopped = nacre(tmp_path, "agents", "stop", "weaver")
+        assert (stopped.returncode, stopped.stdout) == (0, "weaver has stopped\n"), stopped.stderr
+        person.type("/agents\n")
+        person.see("weaver  general  stopped")
+        person.type(CTRL_D)
+        assert person.ends() == 0
+
+
 def test_nothing_that_goes_away_is_written_to_a_pipe(sim: Sim, tmp_path: Path) -> None:
     """A7: whoever reads a pipe gets lines."""
     sim.script(

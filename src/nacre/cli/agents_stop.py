@@ -38,11 +38,12 @@ WORDS = "The person asks you to stop: finish or put down what you are at."
 def stop(options: RunOptions, /, name: str, *, team: str, at_once: bool) -> int:
     """Ask NAME to shut down, wait a little, and say what came of it; exit code 1 when it goes on."""
     from nacre.agents.people import find
+    from nacre.layers.l7_mail.letter import MAIN
 
     settings = load_settings(options)
     target = find(settings.home, settings.cwd, name, team=team)
-    if target.seen is None and target.member is None:
-        raise MailError(f"{target.where} is a person's own; leave it there with Ctrl-D")
+    if target.name == MAIN:
+        raise MailError(f"{target.where}: main is a session of its own; leave it there with Ctrl-D")
     if not target.is_running:
         print(f"{printable(target.name)} is not running")
         return 0
