@@ -30,7 +30,7 @@ async def test_a_session_writes_its_notes_beside_the_work_and_a_compaction_stand
     tmp_path: Path,
 ) -> None:
     """C14, C16, F4: the fork reads the parent's request from the cache; then no summary is asked for."""
-    cwd = with_early_notes(tmp_path / "work", firstTokens=10_000)
+    cwd = with_early_notes(tmp_path / "work", firstTokens=5_000)
     async with Simulator() as sim, talking_to(sim, CLAUDE, cwd, notes=True) as ready:
         keeper = ready.agent.session.keeper
         assert isinstance(keeper, LogKeeper)
@@ -58,7 +58,7 @@ async def test_a_session_writes_its_notes_beside_the_work_and_a_compaction_stand
 @pytest.mark.parametrize(("role", "asked"), [("", 1), ("embedded", 0)])
 async def test_whoever_plays_the_role_writes_the_notes(tmp_path: Path, role: str, asked: int) -> None:
     """P2, F7: with the embedded engine in that role rules write them, and the model is not asked."""
-    cwd = with_early_notes(tmp_path / "work", firstTokens=10_000)
+    cwd = with_early_notes(tmp_path / "work", firstTokens=5_000)
     home = cwd / "home" / "settings.json"
     given = json.loads(home.read_text(encoding="utf-8"))
     home.write_text(json.dumps(given | ({"roles": {"notes": role}} if role else {})), encoding="utf-8")

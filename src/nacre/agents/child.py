@@ -36,6 +36,7 @@ from nacre.agents.worktree import told
 from nacre.agents.worktree_record import Worktree
 from nacre.clock import Clock
 from nacre.errors import ConfigError, SpendCapReached, ToolError
+from nacre.layers.l7_mail.tools import NAME as SEND
 from nacre.memory.agent_memory import AgentKind, AgentMemory, agent_memory
 from nacre.messages.records import Record
 from nacre.providers.base import Provider
@@ -295,10 +296,10 @@ def _policy(policy: Policy, tree: Worktree | None) -> Policy:
 
 def _tools(kind: AgentType, hands: Hands, known: Known, memory: AgentMemory | None) -> list[Tool]:
     """What its kind leaves it; a memory brings its tools along whatever the kind lists (M26)."""
+    always = {SEND} if memory is None else {SEND, "Read", *(one.name for one in memory.tools)}
+    usual = [one for one in hands.tools if kind.may_call(one.name) or one.name in always - kind.disallowed]
     if memory is None:
-        return [one for one in hands.tools if kind.may_call(one.name)]
-    always = {"Read", *(one.name for one in memory.tools)}
-    usual = [one for one in hands.tools if kind.may_call(one.name) or one.name in always]
+        return usual
     if any(not one.read_only for one in memory.tools):
         owned = replace(known, memory=memory.memory, tools=list(memory.tools))
         brought = hands.with_memory(owned)[len(hands.tools) :]

@@ -19,6 +19,8 @@ from nacre.agents.team_tools import Desk, team_tools
 from nacre.errors import ConfigError
 from nacre.layers.l2_microcompact.tools import Pinboard, pin_tool
 from nacre.layers.l4_compact.tools import Scissors, snip_tool
+from nacre.layers.l7_mail.task_tools import TaskDesk, team_tasks_tool
+from nacre.layers.l7_mail.tools import PostDesk, send_message_tool
 from nacre.mcp_client import Servers, parse_servers
 from nacre.messages.records import Noted
 from nacre.settings import Settings
@@ -44,6 +46,8 @@ class Desks:
     scissors: Scissors = field(default_factory=Scissors)
     skills: SkillDesk | None = None
     crew: Desk = field(default_factory=Desk)
+    post: PostDesk = field(default_factory=PostDesk)
+    team_tasks: TaskDesk = field(default_factory=TaskDesk)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +66,9 @@ class Hands:
     """None where they are switched off."""
     crew: Desk = field(default_factory=Desk)
     """Where orders for other agents go."""
+    post: PostDesk = field(default_factory=PostDesk)
+    """Where letters to other agents go."""
+    team_tasks: TaskDesk = field(default_factory=TaskDesk)
 
     def with_memory(self, known: Known) -> list[Tool]:
         """The tools with those of memory, whose directory may be read and changed without a question."""
@@ -143,7 +150,8 @@ def hands_of(
 ) -> Hands:
     """Tools that were built for these desks, with them."""
     pins, scissors, skills, crew = desks.pins, desks.scissors, desks.skills, desks.crew
-    return Hands(workspace, guard, board, tools, notices, pins, scissors, skills, crew)
+    post, tasks = desks.post, desks.team_tasks
+    return Hands(workspace, guard, board, tools, notices, pins, scissors, skills, crew, post, tasks)
 
 
 def own_tools(
@@ -160,7 +168,11 @@ def own_tools(
         skills = desks.skills or SkillDesk(skill_places(settings))
         tools += [skill_tool(skills)] if skills.look() else []
     if settings.switches.agents:
-        tools += team_tools(desks.crew)
+        tools += [
+            *team_tools(desks.crew),
+            send_message_tool(desks.post),
+            team_tasks_tool(desks.team_tasks),
+        ]
     return [*tools, web_fetch_tool()] if settings.switches.web_fetch else tools
 
 

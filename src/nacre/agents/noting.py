@@ -144,6 +144,7 @@ class Noting:
             self._tell_once(RESTING.format(failures=failures))
         moment = Moment(
             tokens=tokens,
+            head_tokens=self._session.base.tokens,
             since_tokens=self._since_tokens,
             calls=self._calls,
             is_pause=self._is_pause,

@@ -24,6 +24,7 @@ from nacre.agents.joining import join, join_layers, join_recall
 from nacre.agents.kept import Opened, mend, start
 from nacre.agents.kept import resume as resume_log
 from nacre.agents.knowing import Known, recollect
+from nacre.agents.mail_room import MailRoom, join_mail
 from nacre.agents.planning import Planning, join_planning
 from nacre.agents.recalling import Recaller
 from nacre.agents.restore import join_restoring
@@ -87,6 +88,8 @@ class Ready:
     """Keeps the plan of the session."""
     team: Team | None = field(default=None, kw_only=True)
     """Starts other agents, where the model can send for them."""
+    mail: MailRoom | None = field(default=None, kw_only=True)
+    """Brings letters in and out, where there can be other agents."""
 
     @property
     def background(self) -> Background:
@@ -153,8 +156,7 @@ async def _ready(begun: _Beginning, stack: AsyncExitStack) -> Ready:
     join(talk, known, hands, leaves=leaves)
     join_layers(talk, hands, settings, tools=tools, folder=folder)
     recaller = await join_recall(talk, known, hands, settings, stack, leaves=leaves)
-    hooks = join_hooks(talk, settings, hands, stack)
-    rewind = hands.belong_to(talk, folder)
+    hooks, rewind = join_hooks(talk, settings, hands, stack), hands.belong_to(talk, folder)
     agent = Agent(talk, begun.provider, tools, limits=_limits(settings))
     forker = await join_forks(agent, hands, settings, stack, shared=known.tools)
     join_instructions(talk, hooks, forker.background)
@@ -176,6 +178,7 @@ async def _ready(begun: _Beginning, stack: AsyncExitStack) -> Ready:
         dreaming=dreaming,
         planning=planning,
         team=team,
+        mail=await join_mail(agent, hands, settings, stack, team=team, folder=folder),
     )
 
 

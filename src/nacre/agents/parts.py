@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from nacre import prompts
 from nacre.agents.announcing import INSTRUCTIONS
 from nacre.agents.dating import DAY
+from nacre.agents.mailing import MAIL
 from nacre.agents.planning import PLAN
 from nacre.agents.recalled import RECALLED
 from nacre.agents.riding import INSIDE, RECORD, digest
@@ -33,6 +34,7 @@ KINDS = (
     "skills",
     "plan",
     "agents",
+    "mail",
     "summary",
     "user_text",
     "assistant_text",
@@ -51,6 +53,7 @@ _RIDING = {
     SKILLS: "skills",
     PLAN: "plan",
     AGENT: "agents",
+    MAIL: "mail",
     AGENT_TYPES: "agents",
 }
 """By the kind of note about words that ride with a message."""

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from nacre.agents.riding import INSIDE, Extra, digest
+from nacre.agents.riding import INSIDE, RECORD, Extra, digest
 from nacre.errors import StoreError
 from nacre.memory.daily_lines import with_marks
 from nacre.memory.directory import Memory
@@ -27,6 +27,8 @@ from nacre.messages.transcript import Transcript
 
 TRUSTED_TOOLS = frozenset({"correct", "forget", "recall", "remember", "TaskList"})
 """Their results repeat what nacre itself keeps; everything else a tool says came from outside."""
+BY_AGENTS = frozenset({"agent", "mail"})
+"""Kinds of notes about what other agents say: neither the person's words nor the program's."""
 
 INDEX_REFUSED = (
     "the new lines of MEMORY.md repeat what came from outside, and every conversation reads them: "
@@ -77,9 +79,9 @@ class Witness:
             return "agent"
         records = self._transcript.records
         said = [one for one in records if isinstance(one, Said) and one.aside is None]
-        ours = {str(one.fact(INSIDE)) for one in records if isinstance(one, Noted)}
-        by_user = (*_by_user(said), *trusted)
-        return origin_of(text, by_user=by_user, by_tools=by_tools(said, ours, home=home))
+        by_user, ours = (*_by_user(said), *trusted), put_inside(records)
+        outside = (*by_tools(said, ours, home=home), *by_agents(records))
+        return origin_of(text, by_user=by_user, by_tools=outside)
 
 
 class StaysHere:
@@ -116,6 +118,21 @@ class StaysHere:
 def _by_user(records: list[Said]) -> Iterator[str]:
     for said in records:
         if said.role == "user" and not said.meta:
+            yield from (block.text for block in said.blocks if isinstance(block, Text))
+
+
+def put_inside(records: Sequence[Record]) -> set[str]:
+    """Digests of what nacre itself put inside results; what other agents say is not its own."""
+    notes = (one for one in records if isinstance(one, Noted) and one.kind not in BY_AGENTS)
+    return {str(one.fact(INSIDE)) for one in notes if one.fact(INSIDE)}
+
+
+def by_agents(records: Sequence[Record]) -> Iterator[str]:
+    """Letters and reports that stand beside a message: words of somebody who may repeat what it has read."""
+    notes = (one for one in records if isinstance(one, Noted) and one.kind in BY_AGENTS)
+    theirs = {str(one.fact(RECORD)) for one in notes if not one.fact(INSIDE)}
+    for said in records:
+        if isinstance(said, Said) and said.meta and said.id in theirs:
             yield from (block.text for block in said.blocks if isinstance(block, Text))
 
 

@@ -117,7 +117,7 @@ class Recaller:
 
     async def beside(self, said: Said, view: View) -> Sequence[Extra]:
         """With a person's words what the local index finds; with anything what came late (R1)."""
-        is_persons = not any(isinstance(block, ToolResult) for block in said.blocks)
+        is_persons = not said.meta and not any(isinstance(block, ToolResult) for block in said.blocks)
         text = "\n".join(block.text for block in said.blocks if isinstance(block, Text))
         if is_persons and self._counting is not None:
             # Before anything new is attached: the last reply cannot have made use of that.

@@ -197,12 +197,12 @@ class Session(Company):
         """How many tokens the next request would hold."""
         return self.view.count(self.base.tokens, ratio=self.calibration.ratio)
 
-    async def add_user(self, text: str) -> None:
-        """Record what the person said, and what rides along with it."""
-        for heed in self.before_words:
+    async def add_user(self, text: str, *, is_persons: bool = True) -> None:
+        """Record what the person said, or what else begins a turn, and what rides along with it."""
+        for heed in self.before_words if is_persons else ():
             await heed(text)
         self._starts_turn = True
-        records = await self.keep(heard("user", (Text(text),), self.clock))
+        records = await self.keep(heard("user", (Text(text),), self.clock, meta=not is_persons))
         if self.base.opening and not self.is_opened:
             opening = heard("user", (Text(self.base.opening),), self.clock, meta=True)
             facts: JsonObject = {"record": opening.id}

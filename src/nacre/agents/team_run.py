@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
+from nacre import prompts
 from nacre.agents.agent_types import AgentType
 from nacre.agents.child import Birth, Child, Parent, open_child
 from nacre.agents.progress import Progress
@@ -25,6 +26,7 @@ from nacre.messages.view import View
 from nacre.store.results import Shelf
 from nacre.tools.run import RUNNING
 
+WOKEN = prompts.load(__package__, "mail_woken")
 NOTHING_SAID = "(It ended without a word.)"
 STOPPED = "It was stopped before it was done."
 STALLED = "It was stopped because nothing was heard of it for {seconds:g} seconds."
@@ -80,6 +82,8 @@ class Work:
 
     async def play(self, member: Member, text: str) -> None:
         """One turn of an agent from its text to its report, which then stands on the roll.
+
+        Without a text it begins with the letters that have come.
 
         Comes back by itself, also where it failed; being cancelled passes through, once it is put down.
         """
@@ -141,7 +145,9 @@ class Work:
             return await self._forked(member, text)
         child = await self._open(member)
         rounds, outcome = child.agent.limits.max_rounds, "answered"
-        async with self._told_of(member, child), aclosing(child.agent.run(text)) as events:
+        if not text:
+            await child.session.add_user(WOKEN, is_persons=False)
+        async with self._told_of(member, child), aclosing(child.agent.run(text or None)) as events:
             async for event in events:
                 self.heard(member, event)
                 if isinstance(event, TurnDone):

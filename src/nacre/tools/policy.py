@@ -23,7 +23,8 @@ from nacre.tools.workspace import Workspace
 
 Mode: TypeAlias = Literal["default", "acceptEdits", "bypassPermissions"]
 HARMLESS = frozenset(
-    {"Agent", "Pin", "Skill", "Snip", "TaskList", "TaskStop", "remember", "recall", "forget", "correct"}
+    {"Agent", "Pin", "SendMessage", "Skill", "Snip", "TaskList", "TaskStop", "TeamTasks"}
+    | {"remember", "recall", "forget", "correct"}
 )
 """Tools that touch nothing but the session itself and memory, where every change can be taken back."""
 GUARDED_FOLDERS = frozenset({".git", ".nacre", ".claude"})

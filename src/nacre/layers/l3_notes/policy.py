@@ -47,6 +47,8 @@ class Moment:
 
     tokens: int
     """The whole context."""
+    head_tokens: int = 0
+    """Of it, what stands before every conversation: system and tools, which nobody has to note."""
     since_tokens: int | None = None
     """The context when notes were last asked for, or what a compaction left of it; none: not asked yet."""
     calls: int = 0
@@ -64,7 +66,7 @@ def due(moment: Moment, settings: NotesSettings = NACRE) -> bool:
     if moment.is_running or moment.failures >= settings.max_failures:
         return False
     if moment.since_tokens is None:
-        return moment.tokens >= settings.first_tokens
+        return moment.tokens - moment.head_tokens >= settings.first_tokens
     has_grown = moment.tokens - moment.since_tokens >= settings.growth_tokens
     return has_grown and (moment.is_pause or moment.calls >= settings.min_calls)
 

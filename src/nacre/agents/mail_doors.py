@@ -1,0 +1,210 @@
+"""Wakes agents for their letters: one that waits has somebody at its bell, one that has ended works again.
+
+Letters can come from other processes, and while an agent gives its last reply; so each is looked after as
+long as it is there. A person who wants it to end is obeyed at once (A4).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from nacre.agents.mail_post import AgentPost
+from nacre.agents.mail_teams import Teams
+from nacre.agents.mailing import Mailing
+from nacre.agents.team import Team
+from nacre.agents.team_disk import own_process
+from nacre.agents.team_state import OVER, AgentState
+from nacre.errors import MailError, NacreError
+from nacre.layers.l7_mail.inbox import Bell, Inbox
+from nacre.layers.l7_mail.letter import Letter
+from nacre.layers.l7_mail.rendering import told
+
+PERSON = "uds:"
+"""From such an address a person's command asks an agent to end: it is nobody of its session or team."""
+
+
+class Room(Protocol):
+    """Where inboxes are."""
+
+    teams: Teams
+
+    def inbox(self, name: str) -> Inbox: ...
+
+
+@dataclass(slots=True, eq=False)
+class _Door:
+    """Somebody who looks after one agent's letters."""
+
+    task: asyncio.Task[None] | None = None
+    mailing: Mailing | None = None
+    """The agent's own, where it is open."""
+    post: AgentPost | None = None
+    poked: asyncio.Event = field(default_factory=asyncio.Event)
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    heeded: set[str] = field(default_factory=set)
+    """Wishes of a person, and letters to a fork, that were taken care of."""
+
+
+class Doors:
+    """All of a session's agents that this process runs."""
+
+    def __init__(self, room: Room, team: Team) -> None:
+        self._room = room
+        self._team = team
+        self._doors: defaultdict[str, _Door] = defaultdict(_Door)
+        self._is_closed = False
+
+    def open(self, name: str, mailing: Mailing, post: AgentPost) -> None:
+        """An agent is there: from now on somebody is at its bell."""
+        door = self._doors[name]
+        door.mailing, door.post = mailing, post
+        self._attend(name)
+
+    async def wake(self, name: str) -> None:
+        """A letter has been put into an agent's inbox; one that does not work is set to work."""
+        state = self._states.get(name)
+        if state is None or self._is_closed:
+            return
+        if not is_here(state):
+            self._room.teams.set_to_work(state)
+            return
+        await self._rouse(name)
+        self._attend(name)
+
+    def heed(self, state: AgentState) -> None:
+        """An agent has changed: letters may have come meanwhile, and others may find room now."""
+        if self._is_closed or state.is_running:
+            return
+        if state.status in OVER:
+            self._room.teams.left(state.name)
+        for door in self._doors.values():
+            door.poked.set()
+
+    async def end(self, name: str) -> AgentState:
+        """Have an agent end, at work or not; it can still be written to."""
+        state = await self._team.halt(name)
+        if state.status == "idle":
+            state = self._team.house.roll.change(name, status="completed", told=state.run)
+        if (member := self._team.house.members.get(name)) is not None:
+            await member.close()
+        return state
+
+    async def close(self) -> None:
+        """Wait at no bell any more."""
+        self._is_closed = True
+        tasks = [door.task for door in self._doors.values() if door.task is not None]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    @property
+    def _states(self) -> dict[str, AgentState]:
+        return self._team.house.roll.states
+
+    def _attend(self, name: str) -> None:
+        door = self._doors[name]
+        if door.task is None or door.task.done():
+            door.task = asyncio.create_task(self._stand(name, door), name=f"letters of {name}")
+        door.poked.set()
+
+    async def _stand(self, name: str, door: _Door) -> None:
+        """Until the agent has ended and nothing waits for it."""
+        with self._room.inbox(name).bell() as bell:
+            while True:
+                door.poked.clear()
+                waits = True
+                # Whoever wrote has heard of it; here it is tried again once somebody else has ended.
+                with suppress(NacreError):
+                    await self._heed_person(name, door)
+                    waits = await self._rouse(name)
+                state = self._states[name]
+                if state.status in OVER and not waits:
+                    return
+                await _either(bell, door.poked)
+
+    async def _rouse(self, name: str) -> bool:
+        """Set an agent to work on its letters, if it has any and does not work; whether some still wait."""
+        door = self._doors[name]
+        async with door.lock:
+            state = self._states[name]
+            if state.is_running:
+                return False
+            if door.post is not None and door.post.is_leaving:
+                await self._say_goodbye(name, door)
+            letters = await self._letters(name, door)
+            if not letters:
+                return False
+            member = self._team.house.members.get(name)
+            if member is not None and member.task is not None:
+                await asyncio.wait({member.task})  # it may still be putting its tools down
+            if state.team:
+                await self._room.teams.come_back(state)
+            is_fork = state.pattern == "fork"
+            await self._team.resume(name, told(letters) if is_fork else "")
+            if is_fork:
+                # No rider brings it letters: what it was told is what it received.
+                door.heeded |= {letter.id for letter in letters}
+                inbox = self._room.inbox(name)
+                found = await asyncio.to_thread(inbox.waiting, door.heeded)
+                if not found.letters:
+                    await asyncio.to_thread(inbox.settle, found.place)
+            return False
+
+    async def _letters(self, name: str, door: _Door) -> list[Letter]:
+        known = door.heeded | (door.mailing.known() if door.mailing else set())
+        found = await asyncio.to_thread(self._room.inbox(name).waiting, known)
+        return [letter for letter in found.letters if not is_from_person(letter)]
+
+    async def _say_goodbye(self, name: str, door: _Door) -> None:
+        """It has agreed to end, and its turn is over."""
+        if door.post is not None:
+            door.post.is_leaving = False
+        await self.end(name)
+
+    async def _heed_person(self, name: str, door: _Door) -> None:
+        """A person wants it to end: it does, and says so."""
+        known = door.heeded | (door.mailing.known() if door.mailing else set())
+        found = await asyncio.to_thread(self._room.inbox(name).waiting, known)
+        state = self._states[name]
+        for letter in found.letters:
+            if not is_from_person(letter):
+                continue
+            door.heeded.add(letter.id)
+            if letter.at < state.started or state.status in OVER:
+                continue
+            if door.post is not None:
+                with suppress(MailError):
+                    await door.post.send(
+                        letter.sender, "", kind="shutdown_response", approves=True, answers=letter.id
+                    )
+                door.post.is_leaving = False
+            await self.end(name)
+
+
+def is_from_person(letter: Letter) -> bool:
+    """Whether a person asks an agent to end, who need not be asked back."""
+    return letter.kind == "shutdown_request" and letter.sender.startswith(PERSON)
+
+
+def is_here(state: AgentState) -> bool:
+    """Whether this process runs an agent, or would; a teammate can have one of its own."""
+    return state.pattern != "teammate" or state.pid == own_process()[0] or state.status in OVER
+
+
+async def _either(bell: Bell, poked: asyncio.Event) -> None:
+    """Wait for a ring or for somebody in this process."""
+    tasks = {
+        asyncio.create_task(bell.rung(), name="bell"),
+        asyncio.create_task(poked.wait(), name="poke"),
+    }
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)

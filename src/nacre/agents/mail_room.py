@@ -1,0 +1,164 @@
+"""The letters of one session: everybody's inbox, and everybody's way to the others (A3).
+
+The session itself is `main`; in a teammate's own process it has the teammate's name, and `main` is who leads
+the team. Letters to a member of a team lie with the team, all others with the session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from functools import partial
+from pathlib import Path
+
+from nacre.agents.agent import Agent
+from nacre.agents.child import Child
+from nacre.agents.hands import Hands
+from nacre.agents.mail_doors import Doors, is_from_person
+from nacre.agents.mail_post import AgentPost
+from nacre.agents.mail_teams import Enlisting, Teams
+from nacre.agents.mailing import Mailing, join_mailing
+from nacre.agents.team import Team
+from nacre.agents.team_state import OVER, AgentState
+from nacre.layers.l7_mail.inbox import Inbox
+from nacre.layers.l7_mail.letter import MAIN, Letter
+from nacre.layers.l7_mail.mailbox import Mailbox, box_path
+from nacre.layers.l7_mail.post import Bridge, nobody
+from nacre.layers.l7_mail.roster import INBOXES
+from nacre.layers.l7_mail.tray import Tray
+from nacre.settings import Settings
+
+
+class MailRoom:
+    """Owned by one session; `folder` is the session's, None where nothing of it is kept."""
+
+    def __init__(
+        self,
+        agent: Agent,
+        hands: Hands,
+        teams: Teams,
+        *,
+        folder: Path | None,
+        team: Team | None = None,
+        bridge: Bridge | None = None,
+    ) -> None:
+        self.teams = teams
+        self.team = team
+        self._folder = folder
+        self._bridge = bridge
+        self._boxes: dict[str, Inbox] = {}
+        self._hands = hands
+        self._agent = agent
+        self.mailing = Mailing(agent.session, self.inbox(MAIN))
+        self.doors = Doors(self, team) if team else None
+        self.post = self._new_post(teams.name)
+
+    def join(self) -> None:
+        """Take part in the session, and in those of all its agents."""
+        self._hands.post.belong_to(self.post)
+        self._attend(self._agent, self.mailing)
+        self.teams.joined = self._belong
+        if self.team is not None and self.doors is not None:
+            self.team.house.on_open.append(self._welcome)
+            self.team.house.roll.on_change.append(self.doors.heed)
+            self._hands.crew.crew = Enlisting(self.team, self.teams, self.doors)
+
+    async def close(self) -> None:
+        """Wait at no bell any more, and leave the teams; letters that come stay where they are."""
+        if self.doors is not None:
+            await self.doors.close()
+        await self.teams.close()
+
+    def inbox(self, name: str) -> Inbox:
+        """Where letters to an agent of this session lie: with its team, with the session, or in memory."""
+        if name not in self._boxes:
+            state = self.states.get(name)
+            path = self.teams.inbox_path(state.team, name) if state and state.team else None
+            if path is None and self._folder is not None:
+                path = box_path(self._folder / INBOXES, name)
+            self._boxes[name] = Mailbox(path) if path else Tray()
+        return self._boxes[name]
+
+    @property
+    def states(self) -> dict[str, AgentState]:
+        """The agents of the session by name."""
+        return self.team.house.roll.states if self.team else {}
+
+    def find(self, asker: str, name: str) -> Inbox | None:
+        """The inbox that a name means to whoever writes; None where it means nobody."""
+        if name in self.states:
+            return self.inbox(name)
+        is_top = asker == self.teams.name
+        if name == MAIN and not is_top:
+            return self.inbox(MAIN)
+        mine = self.states[asker].team if asker in self.states else None
+        path = self.teams.find(name, None if is_top else mine or "")
+        return Mailbox(path) if path else None
+
+    def everyone(self, asker: str) -> Sequence[str]:
+        """Whom `*` means: the asker's team, or whoever of the session has not ended, and all its teams."""
+        own = self.states.get(asker)
+        if own is not None and own.team:
+            return self.teams.people(own.team)
+        here = [one.name for one in self.states.values() if one.status not in OVER]
+        top = [] if asker == self.teams.name else [MAIN]
+        return list(dict.fromkeys([*top, *here, *(self.teams.people() if not top else ())]))
+
+    def _new_post(self, name: str) -> AgentPost:
+        return AgentPost(
+            name,
+            find=partial(self.find, name),
+            everyone=partial(self.everyone, name),
+            wake=self.doors.wake if self.doors else nobody,
+            bridge=self._bridge,
+            clock=self._agent.session.clock,
+        )
+
+    def _welcome(self, child: Child, state: AgentState) -> None:
+        """A child is about to begin: it gets letters, can write some, and is in its team."""
+        assert self.doors is not None, "who has children has doors"
+        post, mailing = self._new_post(state.name), Mailing(child.session, self.inbox(state.name))
+        mailing.shows = _is_not_a_wish
+        child.hands.post.belong_to(post)
+        self._attend(child.agent, mailing)
+        if state.team and (roster := self.teams.rosters.get(state.team)) is not None:
+            child.hands.team_tasks.belong_to(roster, state.name)
+        if isinstance(crew := child.hands.crew.crew, Team):
+            child.hands.crew.crew = Enlisting(crew, self.teams, self.doors)
+        self.doors.open(state.name, mailing, post)
+
+    def _attend(self, agent: Agent, mailing: Mailing) -> None:
+        join_mailing(agent.session, mailing)
+        agent.after_turn.append(mailing.settle)
+
+    def _belong(self, team: str) -> None:
+        """The session is part of a team from now on."""
+        roster, name = self.teams.rosters[team], self.teams.name
+        self.mailing.inboxes.append(Mailbox(roster.inbox_path(name)))
+        self._hands.team_tasks.belong_to(roster, name)
+
+
+async def join_mail(
+    agent: Agent,
+    hands: Hands,
+    settings: Settings,
+    stack: AsyncExitStack,
+    *,
+    team: Team | None,
+    folder: Path | None,
+) -> MailRoom | None:
+    """Let the agents of a session write to each other; to be called behind everybody else who rides."""
+    if not settings.switches.agents:
+        return None
+    teams = Teams(agent.session, settings, keeps=folder is not None)
+    room = MailRoom(agent, hands, teams, folder=folder, team=team)
+    room.join()
+    stack.push_async_callback(room.close)
+    await teams.lead_again()
+    await room.mailing.catch_up()
+    return room
+
+
+def _is_not_a_wish(letter: Letter) -> bool:
+    """A person who wants an agent to end is obeyed; it is not asked."""
+    return not is_from_person(letter)

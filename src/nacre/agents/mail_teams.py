@@ -1,0 +1,169 @@
+"""The teams a session is part of: begun with its first member, joined, and left at the end (A6).
+
+Who begins a team leads it under the name `main`. A session that leaves nothing on disk has none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Protocol
+
+from nacre.agents.session import Session
+from nacre.agents.team import Team
+from nacre.agents.team_state import AgentState
+from nacre.agents.team_tools import Order
+from nacre.errors import MailError, ToolError
+from nacre.layers.l7_mail.letter import MAIN
+from nacre.layers.l7_mail.roster import Member, Roster, member_here, teams
+from nacre.settings import Settings
+
+NOT_KEPT = "This session leaves nothing on disk, and a team does: start the agent without team_name."
+
+
+class Ender(Protocol):
+    """Who can have an agent end that waits."""
+
+    async def end(self, name: str) -> AgentState: ...
+
+
+def _nobody(team: str) -> None:
+    return None
+
+
+class Teams:
+    """Whom of which team this process stands for."""
+
+    def __init__(self, session: Session, settings: Settings, *, keeps: bool, name: str = MAIN) -> None:
+        self.name = name
+        """Under which the session itself is in its teams."""
+        self.rosters: dict[str, Roster] = {}
+        self.joined: Callable[[str], None] = _nobody
+        """Told of every team that the session itself becomes part of."""
+        self.runs_elsewhere: Callable[[AgentState], None] = lambda state: None
+        self._session = session
+        self._settings = settings
+        self._keeps = keeps
+        self._places: dict[str, tuple[str, Member]] = {}
+        self._leaving: set[asyncio.Task[None]] = set()
+
+    def inbox_path(self, team: str, name: str) -> Path:
+        """Where a member's letters lie."""
+        return Roster(self._settings.home, team).inbox_path(name)
+
+    def find(self, name: str, team: str | None) -> Path | None:
+        """Where letters to a member of a team lie, or of any team of the session; None without such a one."""
+        rosters = self.rosters.values() if team is None else filter(None, [self.rosters.get(team)])
+        return next((roster.inbox_path(name) for roster in rosters if roster.member(name)), None)
+
+    def people(self, team: str | None = None) -> Sequence[str]:
+        """The members of a team that live, or of all teams of the session."""
+        rosters = [one for one in self.rosters.values() if team in {None, one.team}]
+        return [each.name for roster in rosters for each in roster.members() if roster.is_alive(each)]
+
+    async def lead_again(self) -> None:
+        """A session that goes on leads the teams that it led before."""
+        if not self._keeps:
+            return
+        for team in await asyncio.to_thread(teams, self._settings.home):
+            roster = Roster(self._settings.home, team)
+            with suppress(MailError):
+                lead = await asyncio.to_thread(roster.member, roster.lead())
+                if lead is not None and lead.name == MAIN and lead.session == self._session.id:
+                    await self._lead(team)
+
+    async def enlist(self, team: str, name: str, kind: str) -> None:
+        """Give an agent of this session its place in a team, which is begun where there is none."""
+        if not self._keeps:
+            raise ToolError(NOT_KEPT)
+        try:
+            if team not in self.rosters:
+                await self._lead(team)
+            await self._join(team, name, kind)
+        except MailError as error:
+            raise ToolError(f"{str(error)[:1].upper()}{str(error)[1:]}.") from error
+
+    async def come_back(self, state: AgentState) -> None:
+        """An agent that had left its team is set to work again."""
+        if state.name not in self._places:
+            await self.enlist(state.team, state.name, state.type)
+
+    def left(self, name: str) -> None:
+        """An agent has ended: its place is free, and its tasks are anybody's; done beside everything else."""
+        if name in self._places:
+            task = asyncio.create_task(self.leave(name), name=f"leave for {name}")
+            self._leaving.add(task)
+            task.add_done_callback(self._leaving.discard)
+
+    async def leave(self, name: str) -> None:
+        """Give a place up, with the tasks that go with it."""
+        team, member = self._places.pop(name, ("", None))
+        if member is not None:
+            with suppress(MailError):
+                await asyncio.to_thread(self.rosters[team].leave, member)
+
+    def set_to_work(self, state: AgentState) -> None:
+        """A letter has gone to a teammate with a process of its own, which reads it there."""
+        self.runs_elsewhere(state)
+
+    async def close(self) -> None:
+        """Leave all teams; letters and tasks stay, for whoever takes the names up again."""
+        if self._leaving:
+            await asyncio.wait(self._leaving)
+        for name in list(self._places):
+            await self.leave(name)
+
+    async def stand_in(self, roster: Roster, kind: str) -> None:
+        """The session itself becomes a member under its own name."""
+        self.rosters[roster.team] = roster
+        await self._join(roster.team, self.name, kind)
+        self.joined(roster.team)
+
+    async def _lead(self, team: str) -> None:
+        roster = Roster(self._settings.home, team, tell=self._session.tell, clock=self._session.clock)
+        lead = self._member(self.name, "")
+        await asyncio.to_thread(roster.create, lead)
+        self.rosters[roster.team] = roster
+        self._places[f"{self.name}@{roster.team}"] = (roster.team, lead)
+        self.joined(roster.team)
+
+    async def _join(self, team: str, name: str, kind: str) -> None:
+        member = self._member(name, kind)
+        await asyncio.to_thread(self.rosters[team].join, member)
+        self._places[name] = (team, member)
+
+    def _member(self, name: str, kind: str) -> Member:
+        session, cwd = self._session.id, str(self._settings.cwd)
+        return member_here(name, agent_type=kind, session=session, cwd=cwd, clock=self._session.clock)
+
+
+class Enlisting:
+    """A crew for teams, too: an agent has its place on the roster before it begins."""
+
+    def __init__(self, crew: Team, teams: Teams, ender: Ender) -> None:
+        self._crew = crew
+        self._teams = teams
+        self._ender = ender
+
+    async def answer(self, order: Order) -> str:
+        """Start an agent; a member of a team only where the team takes it."""
+        if not order.team:
+            return await self._crew.answer(order)
+        name = self._crew.house.roll.named(order.name, order.type)
+        await self._teams.enlist(order.team, name, order.type)
+        try:
+            return await self._crew.answer(replace(order, name=name))
+        except BaseException:
+            await self._teams.leave(name)
+            raise
+
+    async def stop(self, name: str) -> str:
+        """Stop an agent; one that waits ends as well."""
+        state = self._crew.house.roll.find(name)
+        if state.status != "idle":
+            return await self._crew.stop(name)
+        state = await self._ender.end(name)
+        return f"{name} has ended."

@@ -1,0 +1,151 @@
+"""Brings an agent's letters into its session: at the tail of the next message, each once (A3, A5).
+
+Received is what stands in the transcript with its id. Only then the cursor of the inbox moves, so that being
+killed anywhere loses no letter and shows none twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Sequence
+
+from nacre.agents.riding import Extra
+from nacre.agents.session import Session
+from nacre.errors import MailError
+from nacre.layers.l7_mail.inbox import NOWHERE, Inbox, Place, Waiting
+from nacre.layers.l7_mail.letter import Letter
+from nacre.layers.l7_mail.rendering import LETTERS, told
+from nacre.messages.blocks import JsonObject, Text, ToolResult
+from nacre.messages.records import Record, Said
+from nacre.messages.view import View
+
+MAIL = "mail"
+"""The kind of note that says which letters stand in the words it is about: ids, from."""
+NOTED_BEHIND = 4
+"""So many records at the end of a log may hold letters whose note a crash cut off."""
+_OURS = LETTERS.partition("{{")[0]
+"""How what is said about letters begins."""
+_ID = re.compile(r'^<teammate-message from="[^"\n]*" id="([A-Za-z0-9._-]+)"', re.MULTILINE)
+
+
+class Mailing:
+    """A session's last rider, so that nothing comes between its look and what is recorded."""
+
+    def __init__(self, session: Session, *inboxes: Inbox) -> None:
+        self.inboxes = list(inboxes)
+        """All that are read for this session: its own, and one for each team it is part of."""
+        self.shows: Callable[[Letter], bool] = _always
+        """Whether the model is shown a letter; one that is not is received all the same."""
+        self._session = session
+        self._torn = _unnoted(session.transcript.records[-NOTED_BEHIND:])
+        self._taken: dict[Inbox, tuple[frozenset[str], Place]] = {}
+        self._settled: dict[Inbox, Place] = {}
+        self._amiss = ""
+
+    async def beside(self, said: Said, view: View) -> Sequence[Extra]:
+        """The letters that have come."""
+        return await self.arrived(view)
+
+    async def awaited(self) -> Sequence[Extra]:
+        """For a session that ends with its answer: what came while it was given."""
+        arrived = await self.arrived(self._session.view) if self._session.ends_with_answer else ()
+        return [one for one in arrived if one.text]
+
+    async def arrived(self, view: View) -> list[Extra]:
+        """What the transcript does not know yet, as one addition to it."""
+        known = received(view) | self._torn
+        letters: list[Letter] = []
+        for inbox in self.inboxes:
+            found = await self._look(inbox, known)
+            letters += found.letters
+            known |= {letter.id for letter in found.letters}
+        if not letters:
+            return []
+        shown = [letter for letter in letters if self.shows(letter)]
+        lines = [f"{letter.sender}: {letter.summary or letter.kind}" for letter in shown]
+        for line in lines[1:]:
+            self._session.tell(line)
+        facts: JsonObject = {"ids": [one.id for one in letters], "from": [one.sender for one in letters]}
+        return [Extra(kind=MAIL, text=told(shown), facts=facts, notice=lines[0] if lines else "")]
+
+    async def settle(self) -> None:
+        """Move the cursors behind what stands in the transcript by now, and nothing else."""
+        if not self._taken:
+            return
+        known = self.known()
+        safe = [(inbox, place) for inbox, (ids, place) in self._taken.items() if ids <= known]
+        if not safe:
+            return
+        # A power cut must not take the transcript and leave the cursor.
+        await self._session.keeper.sync()
+        for inbox, place in safe:
+            await asyncio.to_thread(inbox.settle, place)
+            self._settled[inbox] = place
+            del self._taken[inbox]
+
+    async def catch_up(self) -> None:
+        """A session is opened: settle what an earlier process had received without saying so."""
+        for inbox in self.inboxes:
+            found = await self._look(inbox, self.known())
+            if found.letters:
+                self._taken.pop(inbox, None)
+        await self.settle()
+
+    async def waits(self) -> bool:
+        """Whether a letter is there that the transcript does not know."""
+        known = self.known()
+        return any([(await self._look(inbox, known)).letters for inbox in self.inboxes])
+
+    def known(self) -> set[str]:
+        """The ids of all letters that were received."""
+        return received(self._session.view) | self._torn
+
+    async def _look(self, inbox: Inbox, known: set[str]) -> Waiting:
+        try:
+            found = await asyncio.to_thread(inbox.waiting, frozenset(known))
+        except MailError as error:
+            if str(error) != self._amiss:
+                self._session.tell(f"letters cannot be read: {error}")
+            self._amiss = str(error)
+            return Waiting((), NOWHERE)
+        if found.aside:
+            self._session.tell(f"{found.aside} lines of an inbox are no letters; they were set aside")
+        if found.place != self._settled.get(inbox, NOWHERE):
+            self._taken[inbox] = (frozenset(letter.id for letter in found.letters), found.place)
+        return found
+
+
+def join_mailing(session: Session, mailing: Mailing) -> None:
+    """Let letters reach a session; to be called behind everybody else who rides."""
+    session.riders.append(mailing)
+    session.before_asking.append(mailing.settle)
+    session.awaited.append(mailing.awaited)
+
+
+def received(view: View) -> set[str]:
+    """The ids of all letters that the transcript knows."""
+    ids = (note.fact("ids") for note in view.noted(MAIL))
+    return {str(one) for several in ids if isinstance(several, list) for one in several}
+
+
+def _unnoted(records: Sequence[Record]) -> set[str]:
+    """Letters at the very end of a log, which may have lost the note behind them."""
+    return {
+        found
+        for one in records
+        if isinstance(one, Said) and one.role == "user"
+        for text in _texts(one)
+        if text.startswith(_OURS)
+        for found in _ID.findall(text)
+    }
+
+
+def _texts(said: Said) -> list[str]:
+    own = [block.text for block in said.blocks if isinstance(block, Text) and said.meta]
+    results = (block for block in said.blocks if isinstance(block, ToolResult))
+    return [*own, *(part.text for one in results for part in one.content if isinstance(part, Text))]
+
+
+def _always(letter: Letter) -> bool:
+    return True
