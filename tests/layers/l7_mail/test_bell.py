@@ -7,8 +7,6 @@ import gc
 import os
 import resource
 import signal
-import subprocess
-import sys
 import threading
 from pathlib import Path
 
@@ -17,9 +15,8 @@ import pytest
 from nacre.layers.l7_mail.bell import ring
 from nacre.layers.l7_mail.mailbox import Mailbox
 from nacre.layers.l7_mail.policy import MailSettings
+from tests.layers.l7_mail.apart import apart, fork_with_a_bell, hang_a_bell_and_die, put
 from tests.layers.l7_mail.letters import letter, texts
-
-ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture
@@ -38,13 +35,9 @@ def descriptors() -> set[str]:
 
 async def test_a_letter_of_another_process_rings(path: Path) -> None:
     box = Mailbox(path)
-    code = (
-        "import sys; from pathlib import Path; from nacre.layers.l7_mail.mailbox import Mailbox;"
-        "from tests.layers.l7_mail.letters import letter; Mailbox(Path(sys.argv[1])).put(letter(1))"
-    )
     with box.bell() as bell:
         waiter = asyncio.create_task(bell.rung())
-        await asyncio.to_thread(subprocess.run, [sys.executable, "-c", code, str(path)], cwd=ROOT, check=True)
+        assert (await asyncio.to_thread(apart, put, path)).returncode == 0
         assert await asyncio.wait_for(waiter, 20)
     assert texts(box) == ["letter 1"]
 
@@ -83,27 +76,15 @@ async def test_a_bell_that_is_forgotten_takes_itself_down(path: Path, bells: Pat
 
 def test_a_bell_of_a_killed_process_is_taken_away_by_the_next_ring(path: Path, bells: Path) -> None:
     box = Mailbox(path)
-    pid = os.fork()
-    if pid == 0:
-        kept = box.bell()
-        os.kill(os.getpid(), signal.SIGKILL)
-        kept.close()
-    os.waitpid(pid, 0)
+    assert apart(hang_a_bell_and_die, path).returncode == -signal.SIGKILL
     assert len(list(bells.iterdir())) == 1
     box.put(letter(0))
     assert list(bells.iterdir()) == []
 
 
-def test_a_fork_does_not_take_its_parents_bell_down(path: Path) -> None:
-    box = Mailbox(path)
-    with box.bell() as bell:
-        pid = os.fork()
-        if pid == 0:
-            bell.close()
-            os._exit(0)
-        os.waitpid(pid, 0)
-        box.put(letter(0))
-        assert asyncio.run(bell.rung(20))
+def test_a_fork_writes_too_and_does_not_take_its_parents_bell_down(path: Path) -> None:
+    done = apart(fork_with_a_bell, path)
+    assert done.stdout == "0 True ['letter 0', 'letter 1', 'letter 2']\n", done.stderr
 
 
 async def test_a_bell_that_got_lost_is_made_good_by_a_slow_look(path: Path, bells: Path) -> None:

@@ -10,7 +10,6 @@ import socket
 import subprocess
 import sys
 import tracemalloc
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,7 +18,7 @@ from nacre.errors import MailError
 from nacre.layers.l7_mail.letter import MAX_LINE_BYTES, written
 from nacre.layers.l7_mail.mailbox import Mailbox, box_path
 from nacre.layers.l7_mail.policy import MailSettings
-from nacre.store import disk
+from tests.layers.l7_mail.apart import apart, look_and_die, tear
 from tests.layers.l7_mail.letters import letter, receive, texts
 
 
@@ -204,35 +203,13 @@ def test_on_a_full_disk_letters_are_received_and_settled_all_the_same(box: Mailb
     assert aside(path) == ["junk"]
 
 
-def apart(act: Callable[[], None]) -> int:
-    """Run in a process of its own; how it ended."""
-    pid = os.fork()
-    if pid == 0:
-        act()
-        os._exit(0)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-
-
-def die() -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
 @pytest.mark.parametrize("share", [0.0, 0.01, 0.5, 0.99, 1.0])
 def test_a_writer_killed_in_mid_write_costs_nobody_elses_letter(path: Path, share: float) -> None:
     """A5: kill -9."""
     box = Mailbox(path)
     box.put(letter(0))
 
-    def killed() -> None:
-        def torn(descriptor: int, data: bytes) -> int:
-            os.write(descriptor, data[: int(len(data) * share)])
-            die()
-            return 0
-
-        disk.append_whole = torn
-        box.put(letter("torn"))
-
-    assert apart(killed) == -signal.SIGKILL
+    assert apart(tear, path, share).returncode == -signal.SIGKILL
     box.put(letter(1))
     box.put(letter(2))
     expected = ["letter 0", *(["letter torn"] if share == 1.0 else []), "letter 1", "letter 2"]
@@ -241,20 +218,8 @@ def test_a_writer_killed_in_mid_write_costs_nobody_elses_letter(path: Path, shar
 
 
 def test_a_first_writer_killed_in_mid_write_leaves_a_box_for_the_next(path: Path) -> None:
-    def killed(length: int) -> Callable[[], None]:
-        def act() -> None:
-            def torn(descriptor: int, data: bytes) -> int:
-                os.write(descriptor, data[:length])
-                die()
-                return 0
-
-            disk.append_whole = torn
-            Mailbox(path).put(letter("torn"))
-
-        return act
-
-    for length in (0, 10, 60):
-        assert apart(killed(length)) == -signal.SIGKILL
+    for share in (0, 0.05, 0.3):
+        assert apart(tear, path, share).returncode == -signal.SIGKILL
     Mailbox(path).put(letter(1))
     assert receive(Mailbox(path)) == ["letter 1"]
 
@@ -262,12 +227,7 @@ def test_a_first_writer_killed_in_mid_write_leaves_a_box_for_the_next(path: Path
 def test_a_receiver_killed_before_it_settles_finds_everything_again(path: Path) -> None:
     box = Mailbox(path)
     box.put(letter(0))
-
-    def killed() -> None:
-        box.waiting()
-        die()
-
-    assert apart(killed) == -signal.SIGKILL
+    assert apart(look_and_die, path).returncode == -signal.SIGKILL
     assert receive(box) == ["letter 0"]
 
 

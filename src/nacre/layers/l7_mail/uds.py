@@ -28,6 +28,8 @@ Accept: TypeAlias = Callable[[Letter], Awaitable[None]]
 MAX_PATH_BYTES = 103
 """What every system takes for the path of a socket; the shortest limit is 104 with the end of the string."""
 MAX_ANSWER_BYTES = 4_096
+MAX_READ_OFF_BYTES = 4 * MAX_LINE_BYTES
+"""Of a letter that was refused before its end; who sends more does not mean to send a letter."""
 STEPS_TO_A_TALK = 5
 """Of the event loop, from a connection to the task that talks over it: nobody who got in is left hanging."""
 SOCKET_MODE = 0o600
@@ -97,6 +99,7 @@ class _Desk:
             async with asyncio.timeout(self._settings.socket_seconds):
                 writer.write(await self._answer(reader, writer, is_full=is_full))
                 await writer.drain()
+            await _read_off(reader)
         except (OSError, TimeoutError):
             pass  # whoever called is gone or too slow; it was not told that its letter is safe
         finally:
@@ -121,6 +124,14 @@ class _Desk:
         except NacreError as error:
             return canonical({"refused": brief(str(error))}) + b"\n"
         return canonical({"accepted": letter.id}) + b"\n"
+
+
+async def _read_off(reader: asyncio.StreamReader) -> None:
+    """Take in what is still being written: who is cut off in mid-write never reads the answer."""
+    left = MAX_READ_OFF_BYTES
+    async with asyncio.timeout(CLOSING_SECONDS):
+        while left > 0 and (chunk := await reader.read(MAX_ANSWER_BYTES)):
+            left -= len(chunk)
 
 
 async def _closed(writer: asyncio.StreamWriter) -> None:
