@@ -82,7 +82,7 @@ def measure(sizes: Sizes = FULL) -> JsonObject:
             ),
             *(
                 bar(f"letters among tasks: {what}", float(str(tasks[what])), at_most=0)
-                for what in ("lost", "twice")
+                for what in ("lost", "twice", "out_of_order")
             ),
             *(
                 bar(f"letters among killed processes: {what}", float(str(killed[what])), at_most=0)

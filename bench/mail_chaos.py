@@ -303,7 +303,7 @@ async def together(base: Path, agents: int, letters: int) -> JsonObject:
         with box.bell() as bell:
             while not done.is_set():
                 seen = await asyncio.to_thread(box.waiting, got[name])
-                got[name] += [f"{one.id}" for one in seen.letters]
+                got[name] += [one.id for one in seen.letters]
                 await asyncio.to_thread(box.settle, seen.place)
                 if sum(map(len, got.values())) >= expected:
                     done.set()
@@ -322,8 +322,21 @@ async def together(base: Path, agents: int, letters: int) -> JsonObject:
         "acknowledged": len(everything),
         "lost": len(set(everything) - set(found)),
         "twice": len(found) - len(set(found)),
+        "out_of_order": _disordered(sent, got),
         "seconds": round(time.monotonic() - began, 1),
     }
+
+
+def _disordered(sent: dict[str, list[str]], got: dict[str, list[str]]) -> int:
+    """How many letters came after a later one of the same sender."""
+    order = {one: (name, number) for name, ids in sent.items() for number, one in enumerate(ids)}
+    count = 0
+    for ids in got.values():
+        last: dict[str, int] = {}
+        for name, number in (order[one] for one in ids):
+            count += last.get(name, -1) >= number
+            last[name] = number
+    return count
 
 
 def main(folder: str, letters: str = "10000", seed: str = "1") -> None:
