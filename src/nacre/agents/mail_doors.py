@@ -12,6 +12,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from nacre.agents.background import Background
+from nacre.agents.child import PURPOSE
 from nacre.agents.mail_post import AgentPost
 from nacre.agents.mail_teams import Teams
 from nacre.agents.mailing import Mailing
@@ -52,9 +54,10 @@ class _Door:
 class Doors:
     """All of a session's agents that this process runs."""
 
-    def __init__(self, room: Room, team: Team) -> None:
+    def __init__(self, room: Room, team: Team, background: Background) -> None:
         self._room = room
         self._team = team
+        self._background = background
         self._doors: defaultdict[str, _Door] = defaultdict(_Door)
         self._is_closed = False
 
@@ -139,9 +142,7 @@ class Doors:
             letters = await self._letters(name, door)
             if not letters:
                 return False
-            member = self._team.house.members.get(name)
-            if member is not None and member.task is not None:
-                await asyncio.wait({member.task})  # it may still be putting its tools down
+            await self._background.wait(f"{PURPOSE} {name}")  # it may still be putting its tools down
             if state.team:
                 await self._room.teams.come_back(state)
             is_fork = state.pattern == "fork"

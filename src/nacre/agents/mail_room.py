@@ -13,7 +13,7 @@ from pathlib import Path
 
 from nacre.agents.agent import Agent
 from nacre.agents.child import Child
-from nacre.agents.hands import Hands
+from nacre.agents.compacting_join import Staff
 from nacre.agents.mail_doors import Doors, is_from_person
 from nacre.agents.mail_post import AgentPost
 from nacre.agents.mail_teams import Enlisting, Teams
@@ -35,7 +35,7 @@ class MailRoom:
     def __init__(
         self,
         agent: Agent,
-        hands: Hands,
+        staff: Staff,
         teams: Teams,
         *,
         folder: Path | None,
@@ -47,10 +47,10 @@ class MailRoom:
         self._folder = folder
         self._bridge = bridge
         self._boxes: dict[str, Inbox] = {}
-        self._hands = hands
+        self._hands = staff.hands
         self._agent = agent
         self.mailing = Mailing(agent.session, self.inbox(MAIN))
-        self.doors = Doors(self, team) if team else None
+        self.doors = Doors(self, team, staff.background) if team else None
         self.post = self._new_post(teams.name)
 
     def join(self) -> None:
@@ -140,7 +140,7 @@ class MailRoom:
 
 async def join_mail(
     agent: Agent,
-    hands: Hands,
+    staff: Staff,
     settings: Settings,
     stack: AsyncExitStack,
     *,
@@ -151,7 +151,7 @@ async def join_mail(
     if not settings.switches.agents:
         return None
     teams = Teams(agent.session, settings, keeps=folder is not None)
-    room = MailRoom(agent, hands, teams, folder=folder, team=team)
+    room = MailRoom(agent, staff, teams, folder=folder, team=team)
     room.join()
     stack.push_async_callback(room.close)
     await teams.lead_again()

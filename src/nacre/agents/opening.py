@@ -168,17 +168,16 @@ async def _ready(begun: _Beginning, stack: AsyncExitStack) -> Ready:
     team = join_team(agent, settings, staff, folder=folder, leaves=leaves)
     compacting = join_compacting(talk, settings, staff)
     extracting = join_extracting(agent, known, settings, forker, leaves=leaves)
-    dreaming = await join_dreaming(agent, known, hands, settings, forker, stack)
     about = (rewind, _told(opened, hands, known), recaller, known.memories, hooks)
     return Ready(
         *(agent, choice, hands, *about),
         forker=forker,
         compacting=compacting,
         extracting=extracting,
-        dreaming=dreaming,
+        dreaming=await join_dreaming(agent, known, hands, settings, forker, stack),
         planning=planning,
         team=team,
-        mail=await join_mail(agent, hands, settings, stack, team=team, folder=folder),
+        mail=await join_mail(agent, staff, settings, stack, team=team, folder=folder),
     )
 
 
