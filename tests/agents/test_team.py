@@ -17,7 +17,7 @@ from nacre.agents.meter import SIDE_QUERY
 from nacre.agents.opening import UNKEPT, Ready, open_agent
 from nacre.agents.team import Team
 from nacre.agents.team_disk import read_states
-from nacre.errors import ProviderError
+from nacre.errors import ProviderError, ToolError
 from nacre.messages.events import Event, ResultReady, TurnDone
 from nacre.messages.jsonl import decode
 from nacre.messages.view import View
@@ -485,3 +485,65 @@ async def test_agents_can_be_switched_off(tmp_path: Path) -> None:
         await played(ready, "Go")
         assert ready.team is None
     assert not {"Agent", "TaskStop"} & {str(one["name"]) for one in main.requests[0].tools}
+
+
+async def test_who_works_for_an_agent_keeps_it_from_seeming_to_hang(tmp_path: Path) -> None:
+    """Limits: an agent that waits for its own, behind it or before it, is not stalled."""
+    main = ScriptedProvider([order("Top."), say("ok")])
+
+    def slowly(n: int) -> object:
+        return call("Bash", command=f"sleep 0.4; echo {n}")
+
+    below = ScriptedProvider([*(slowly(n) for n in range(4)), say("bottom done")])  # type: ignore[list-item]
+    top = ScriptedProvider([order("Bottom.", run_in_background=True), say("waiting"), say("top done")])
+    parts = {"Top.": top, "Bottom.": below}
+    async with opened(tmp_path, Cast(main, parts), NACRE_AGENTS_STALL_SECONDS="1") as ready:
+        (text,) = results(await played(ready, "Go"))
+        assert {one.status for one in team_of(ready).states()} == {"completed"}
+    assert text.startswith("top done")
+    assert "bottom done" in str(top.requests[-1].messages)
+
+
+async def test_agents_that_ended_long_ago_hold_no_files_and_can_go_on(tmp_path: Path) -> None:
+    count = 13
+    replies = [order(f"Task {n}!", name=f"a{n}") for n in range(count)]
+    main = ScriptedProvider([*replies, say("ok"), say("fine")])  # type: ignore[list-item]
+    parts = {f"Task {n}!": ScriptedProvider([say(f"done {n}"), say(f"again {n}")]) for n in range(count)}
+    async with opened(tmp_path, Cast(main, parts)) as ready:
+        await played(ready, "Go")
+        team = team_of(ready)
+        closed = [name for name, member in team.house.members.items() if member.child is None]
+        assert closed == ["a0", "a1"]
+        await team.resume("a0", "Once more.")
+        await ready.background.wait("agent a0", 20)
+        assert team.states()[0].result == "again 0"
+    assert "Task 0!" in str(parts["Task 0!"].requests[-1].messages)
+
+
+async def test_an_agent_is_set_to_work_once_however_many_ask_for_it(tmp_path: Path) -> None:
+    main = ScriptedProvider([order("Dig.", name="digger"), say("ok")])
+    child = ScriptedProvider([say("Dug."), say("Dug more.")])
+    async with opened(tmp_path, Cast(main, {"Dig.": child})) as ready:
+        await played(ready, "Go")
+        team = team_of(ready)
+        asked = await asyncio.gather(
+            *(team.resume("digger", "More.") for _ in range(3)), return_exceptions=True
+        )
+        assert sum(isinstance(one, ToolError) for one in asked) == 2
+        await ready.background.wait("agent digger", 20)
+        assert team.states()[0].result == "Dug more."
+        with pytest.raises(ToolError, match="There is no agent"):
+            await team.resume("nobody", "Hello?")
+
+
+async def test_a_cap_that_is_reached_stops_an_agent_behind(tmp_path: Path) -> None:
+    """F5: before its next request, and its owner is told why."""
+    main = ScriptedProvider([order("Dig.", run_in_background=True, name="digger"), say("ok"), say("I see")])
+    child = ScriptedProvider([call("Glob", pattern="*") for _ in range(50)])
+    async with opened(tmp_path, Cast(main, {"Dig.": child}), NACRE_SPEND_SESSION_TOKENS="60000") as ready:
+        await played(ready, "Go")
+        await ready.background.wait("agent digger", 30)
+        (state,) = team_of(ready).states()
+        assert state.status == "stopped"
+        assert "spend.sessionTokens" in state.result
+    assert child.calls < 50

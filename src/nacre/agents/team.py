@@ -23,10 +23,11 @@ from nacre.agents.team_disk import own_process
 from nacre.agents.team_forks import left_off
 from nacre.agents.team_news import Kinds, News, fragment_of
 from nacre.agents.team_run import Member, Work
-from nacre.agents.team_state import MAIN, AgentState, Pattern, Pulse, Roll
+from nacre.agents.team_state import OVER, AgentState, Pattern, Pulse, Roll
 from nacre.agents.team_tools import AGENT as TOOL
 from nacre.agents.team_tools import Order
 from nacre.errors import ToolError
+from nacre.layers.l7_mail.letter import MAIN
 from nacre.loop.fork import refuse_nested
 from nacre.messages.blocks import JsonObject
 from nacre.messages.records import Noted
@@ -37,6 +38,8 @@ STARTED = "{name} works in the background now. Its report comes by itself in a l
 REPORT = "{report}\n\n[{name}: {calls:,} tool calls, {tokens:,} tokens, {seconds:,.0f} s]"
 STOP_SECONDS = 10.0
 """How long a stopped agent may take to put its tools down."""
+KEPT_OPEN = 10
+"""So many that have ended stay as they are: who goes on with one mostly does so soon."""
 GRACE_SECONDS = 5.0
 """How long agents may go on when the session ends: enough to finish a reply."""
 DESCRIBED_CHARS = 80
@@ -114,12 +117,13 @@ class Team:
 
         `ToolError` refuses in one line.
         """
+        await self._let_go()
         member = self._enlisted(order)
         state = self.house.roll.states[member.name]
         if state.pattern == "teammate" and self._starts_processes and self.house.start_process:
             await self.house.start_process(order, state)
         elif state.background:
-            self._begin(member, order.prompt)
+            await self._begin(member, order.prompt)
         else:
             await self._attended(member, order.prompt)
         return self.house.roll.states[member.name]
@@ -127,11 +131,11 @@ class Team:
     async def resume(self, name: str, text: str) -> AgentState:
         """Set an agent that has ended to work again, on its own conversation, in the background."""
         roll = self.house.roll
-        state = roll.find(name)
-        if state.is_running:
-            raise ToolError(f"{name} is at work; what you write to it is delivered there.")
+        _check_free(roll.find(name))
+        member = self.house.members.get(name) or await self._again(roll.states[name])
+        state = roll.states[name]
+        _check_free(state)  # somebody else may have been quicker
         self._check_room()
-        member = self.house.members.get(name) or await self._again(state)
         pid, start = own_process()
         roll.put(
             replace(
@@ -146,13 +150,13 @@ class Team:
                 result="",
             )
         )
-        self._begin(member, text)
+        await self._begin(member, text)
         return roll.states[name]
 
     async def stop(self, name: str) -> str:
         """Stop an agent on its owner's own wish, who then need not be told."""
         state = self.house.roll.find(name)
-        if not state.is_running:
+        if state.status in OVER:
             return f"{name} is not at work ({state.status})."
         state = await self.halt(name)
         if state.owner == self.name:
@@ -166,6 +170,8 @@ class Team:
         member = self.house.members.get(name)
         if member is not None and member.cancel is not None:
             await member.cancel()
+        if member is not None and roll.states[name].status == "idle":
+            await member.close()
         return _put_down(roll, name)
 
     async def close(self) -> None:
@@ -209,7 +215,7 @@ class Team:
             name=state.name,
             type=kind,
             model=order.model,
-            pulse=Pulse(seconds, above=None if state.background else self._pulse),
+            pulse=Pulse(seconds, above=self._pulse),
             is_isolated=bool(order.isolation or (kind is not None and kind.isolation)),
             view=parent.session.view,
         )
@@ -257,9 +263,21 @@ class Team:
         self.house.members[state.name] = member
         return member
 
-    def _begin(self, member: Member, text: str) -> None:
+    async def _let_go(self) -> None:
+        """Close those that ended longest ago: they can be opened again, and each holds files."""
+        states = self.house.roll.states
+        ended = [
+            member
+            for name, member in self.house.members.items()
+            if member.child is not None and states[name].owner == self.name and states[name].status in OVER
+        ]
+        for member in ended[:-KEPT_OPEN]:
+            await member.close()
+
+    async def _begin(self, member: Member, text: str) -> None:
         """Beside the turn, whose end is not its end."""
         name, background = f"{PURPOSE} {member.name}", self._parent.background
+        await background.wait(name)  # what it has done last may not be put away yet
         work, told = self._work.play(member, text), f"waiting for {member.name}"
         member.cancel = partial(background.cancel, name)
         is_begun = background.start(name, work, grace=GRACE_SECONDS, told=told)
@@ -335,6 +353,11 @@ class Team:
             await self._changed.wait()
 
 
+def _check_free(state: AgentState) -> None:
+    if state.is_running:
+        raise ToolError(f"{state.name} is at work; what you write to it is delivered there.")
+
+
 async def _cancelled(task: asyncio.Task[None]) -> None:
     if not task.done():
         task.cancel()
@@ -344,4 +367,5 @@ async def _cancelled(task: asyncio.Task[None]) -> None:
 def _put_down(roll: Roll, name: str) -> AgentState:
     """Whoever was cancelled before the first step could not say so itself."""
     state = roll.states[name]
-    return roll.change(name, status="stopped", doing="") if state.is_running else state
+    is_over = state.status in OVER
+    return state if is_over else roll.change(name, status="stopped", doing="")
