@@ -169,7 +169,7 @@ async def _outfit(birth: Birth, parent: Parent, stack: AsyncExitStack) -> _Outfi
     settings = _settings_at(birth.tree, parent.settings)
     opened = await _opened(birth, parent, settings, stack)
     known = instruct(settings, session=birth.id if opened else "")
-    memory = await _memory(birth, settings, stack, parent, keeps=opened is not None)
+    memory = await _memory(birth, settings, stack, known, clock=parent.session.clock)
     hands = _hands(birth, parent, settings, stack)
     tools = _tools(birth.type, hands, known, memory)
     return _Outfit(birth, hired, settings, opened, known, memory, hands, tools)
@@ -247,19 +247,21 @@ async def _opened(birth: Birth, parent: Parent, settings: Settings, stack: Async
 
 
 async def _memory(
-    birth: Birth, settings: Settings, stack: AsyncExitStack, parent: Parent, *, keeps: bool
+    birth: Birth, settings: Settings, stack: AsyncExitStack, known: Known, *, clock: Clock
 ) -> AgentMemory | None:
     """What agents of this kind know for themselves; off where memory is (M26)."""
     scope = birth.type.memory
     if scope is None or not settings.memory.is_on:
         return None
-    kind = AgentKind(type=birth.type.name, scope=scope, session=birth.id if keeps else "", keeps=keeps)
+    keeps = bool(known.session)
+    kind = AgentKind(type=birth.type.name, scope=scope, session=known.session, keeps=keeps)
     try:
         opening = agent_memory(
             kind,
             memory_paths(settings),
-            clock=parent.session.clock,
+            clock=clock,
             extra_guidelines=settings.memory.extra_guidelines or "",
+            origin_of=known.witness.origin_of,
         )
         return await stack.enter_async_context(opening)
     except ConfigError as error:

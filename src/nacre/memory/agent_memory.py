@@ -17,7 +17,7 @@ from nacre.memory.holding import hold
 from nacre.memory.location import Location, MemoryPaths, agent_location
 from nacre.memory.manual import AgentScope, ManualMode, manual
 from nacre.memory.opening import MemoryFacts, render_memory
-from nacre.memory.tools import memory_tools
+from nacre.memory.tools import OriginOf, by_agent, memory_tools
 from nacre.store import disk
 from nacre.tools.base import Tool
 
@@ -65,11 +65,12 @@ async def agent_memory(
     clock: Clock = SYSTEM_CLOCK,
     search_tool: str = "",
     extra_guidelines: str = "",
+    origin_of: OriginOf = by_agent,
 ) -> AsyncIterator[AgentMemory]:
     """Open the memory of an agent type for as long as the agent works; edits meanwhile are unconfirmed (M15).
 
     A directory that cannot be written is read-only and says so; one that leads out of the repository, or a
-    type that cannot name a folder, is a `ConfigError`.
+    type that cannot name a folder, is a `ConfigError`. `origin_of` says whose words a text repeats (M16b).
     """
     location = agent_location(kind.scope, kind.type, paths)
     async with AsyncExitStack() as stack:
@@ -82,7 +83,7 @@ async def agent_memory(
             except StoreError as error:
                 notice = f"the memory of {kind.type} is read-only: {error}"
         is_read_only = not kind.keeps or bool(notice)
-        tools = memory_tools(memory, session=kind.session)
+        tools = memory_tools(memory, session=kind.session, origin_of=origin_of)
         mode = ManualMode(
             is_read_only=is_read_only,
             agent_scope=kind.scope,
