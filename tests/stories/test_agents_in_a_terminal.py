@@ -162,6 +162,32 @@ def test_a_letter_from_another_terminal_reaches_an_agent_at_work_and_a_request_e
         assert person.ends() == 0
 
 
+def test_what_an_agent_in_the_background_asks_waits_for_the_next_message_and_a_ctrl_c_there_means_no(
+    sim: Sim, tmp_path: Path
+) -> None:
+    """Q2: a line that is being typed stays; nobody waits for ever behind a question that was dismissed."""
+    mode = {"NACRE_PERMISSIONS_DEFAULT_MODE": "default", "NACRE_PERMISSIONS_ALLOW": "Bash(python3 wait.py:*)"}
+    with terminal(tmp_path, "chat", **{**sim.environ(), **mode, **COLOUR}) as person:
+        started_in_background(sim, tmp_path, person)
+        person.see(PROMPT)
+        person.type("go")
+        person.see("go")
+        sim.extend(calls(call("Bash", command="touch dyed")))
+        (tmp_path / "woven").touch()
+        person.see("· weaver asks: ")
+        person.see("you are asked with your next message\n> go")
+        sim.extend("Good.", "Then not.")
+        person.type(" on\n")
+        eventually(lambda: len(sim.log()) == 5, "the turn goes on beside the question")
+        person.see("go ahead? [y]es, [a]lways, [N]o: ")
+        person.type(CTRL_C)
+        person.see("Good.")
+        person.see("weaver is done (")
+        person.type(CTRL_D)
+        assert person.ends() == 0
+    assert not (tmp_path / "dyed").exists()
+
+
 def test_nothing_that_goes_away_is_written_to_a_pipe(sim: Sim, tmp_path: Path) -> None:
     """A7: whoever reads a pipe gets lines."""
     sim.script(

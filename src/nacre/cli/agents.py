@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from nacre.cli.agents_mail import inbox, send
+from nacre.cli.agents_run import run_member
 from nacre.cli.agents_stop import stop
 from nacre.cli.memory_opening import json_option
 from nacre.cli.options import RunOptions, load_settings
@@ -40,7 +41,7 @@ def agents() -> None:
     """
 
 
-@agents.command("list")
+@agents.command("list", short_help="List agents and teams.")
 @click.option("--all", "everywhere", is_flag=True, help="Those of every directory, not only of this one.")
 @json_option
 @click.pass_obj
@@ -162,7 +163,7 @@ def _letters(each: MemberSeen) -> str:
     return f"{each.waiting} letter{'s' * (each.waiting != 1)} waiting" if each.waiting else "-"
 
 
-@agents.command()
+@agents.command(short_help="List the types of agents there are.")
 @json_option
 @click.pass_obj
 def types(options: RunOptions, /, *, as_json: bool) -> None:
@@ -207,5 +208,5 @@ def _type_json(each: AgentType) -> JsonObject:
     }
 
 
-for command in (send, inbox, stop):
+for command in (send, inbox, run_member, stop):
     agents.add_command(command)

@@ -29,7 +29,7 @@ SHOWN_SENDER = 30
 team_option = click.option("--team", metavar="TEAM", default="", help="Of this team.")
 
 
-@click.command()
+@click.command(short_help="Write to an agent or a team.")
 @click.argument("to")
 @click.argument("message")
 @team_option
@@ -84,7 +84,7 @@ async def _sent(
     return await post.send(target.name if target else to, text, summary=summary), target
 
 
-@click.command()
+@click.command(short_help="Show the letters that wait for an agent.")
 @click.argument("name")
 @team_option
 @click.option("--all", "with_received", is_flag=True, help="Also those that were received already.")

@@ -30,7 +30,7 @@ POLL_SECONDS = 0.1
 WORDS = "The person asks you to stop: finish or put down what you are at."
 
 
-@click.command()
+@click.command(short_help="Ask an agent to shut down.")
 @click.argument("name")
 @team_option
 @click.option("--now", "at_once", is_flag=True, help="End the process of a teammate that has one of its own.")

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import click
 
+from nacre.agents.background import IN_BACKGROUND
 from nacre.agents.child import PURPOSE
 from nacre.agents.hooks_points import EndReason
 from nacre.agents.instruction_places import instruction_paths
@@ -95,6 +96,7 @@ class _Conversation:
         self._is_person = is_terminal(sys.stdin) and is_terminal()
         self._colour = has_colour()
         self._printer = TurnPrinter()
+        """One for all turns: a question can be put in one turn and answered in another."""
         self._beside = Beside(tuple, self._history.above)
 
     def hold(self, session: str) -> None:
@@ -184,15 +186,28 @@ class _Conversation:
             return None
 
     async def _ask(self, question: Question) -> Answer:
+        # An agent in the background asks while the person types: their line stays, and the question waits.
+        is_beside = IN_BACKGROUND.get()
+        if is_beside:
+            self._history.above(printable(f"· {question.reason}; you are asked with your next message"))
         # A reader is asked about while the reply still streams: its words must not run into the question.
         with self._printer.held():
-            return await self._loop.in_main(lambda: ask_permission(question, self._history.answer))
+            return await self._loop.in_main(lambda: self._answer(question, is_beside=is_beside))
+
+    def _answer(self, question: Question, *, is_beside: bool) -> Answer:
+        try:
+            return ask_permission(question, self._history.answer)
+        except KeyboardInterrupt:
+            if not is_beside:
+                raise  # and with the question the turn that asked it ends
+            # No turn of the person's asks this: whoever does would wait for ever, and all others behind it.
+            return "no"
 
     def _go_on(self, ready: Ready) -> None:
         self._turn(ready, None)
 
     def _turn(self, ready: Ready, text: str | None) -> None:
-        self._printer = printer = TurnPrinter()
+        printer = self._printer
         try:
             self._loop.call(_play(ready, text, printer, self._beside))
         except KeyboardInterrupt:

@@ -51,13 +51,15 @@ class TurnPrinter:
     def held(self) -> Iterator[None]:
         """Keep the screen free for somebody else; what happens meanwhile is shown afterwards."""
         self.end()
-        self._held = []
+        is_first = self._held is None
+        self._held = self._held or []
         try:
             yield
         finally:
-            waiting, self._held = self._held, None
-            for event in waiting:
-                self.show(event)
+            if is_first:
+                waiting, self._held = self._held or [], None
+                for event in waiting:
+                    self.show(event)
 
     def show(self, event: Event) -> None:
         if self._held is not None:
