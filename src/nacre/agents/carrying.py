@@ -78,6 +78,7 @@ FATES: Mapping[str, Fate] = {
     "snip": Fate(False, "what it took out stays out by a record of its own"),
     STAGED: Fate(False, "written behind its span: where that is kept, so is the note"),
     FORK: Fate(False, "written on a fork's own records alone"),
+    "reported": Fate(True, "else a teammate would tell its lead again what it has told it"),
     "mail": Fate(True, "else a letter whose inbox was not settled yet would be shown again (A5)"),
     "agent": Fate(False, "the agents' own files say it as well, before anything is compacted"),
     "agent_types": Fate(False, "the list is told again where the model no longer sees it"),
@@ -98,7 +99,7 @@ LISTED = tuple(
     )
 )  # fmt: skip
 """What lists of sessions show: readers of another program look for it at the end of a log only."""
-_LAST = (TASKS, LIFETIME, DECLARED, NOTES, COMPACTION, NUMBERED, "extract_cursor", "mail")
+_LAST = (TASKS, LIFETIME, DECLARED, NOTES, COMPACTION, NUMBERED, "extract_cursor", "mail", "reported")
 """Kinds of which the newest note says all."""
 
 

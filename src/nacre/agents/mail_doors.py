@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
+from collections.abc import Awaitable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -18,10 +19,10 @@ from nacre.agents.mail_post import AgentPost
 from nacre.agents.mail_teams import Teams
 from nacre.agents.mailing import Mailing
 from nacre.agents.team import Team
-from nacre.agents.team_disk import own_process
 from nacre.agents.team_state import OVER, AgentState
+from nacre.agents.teammate_start import Elsewhere
 from nacre.errors import MailError, NacreError
-from nacre.layers.l7_mail.inbox import Bell, Inbox
+from nacre.layers.l7_mail.inbox import Inbox
 from nacre.layers.l7_mail.letter import Letter
 from nacre.layers.l7_mail.rendering import told
 
@@ -60,6 +61,8 @@ class Doors:
         self._background = background
         self._doors: defaultdict[str, _Door] = defaultdict(_Door)
         self._is_closed = False
+        self.elsewhere: Elsewhere | None = None
+        """Those who run elsewhere."""
 
     def open(self, name: str, mailing: Mailing, post: AgentPost) -> None:
         """An agent is there: from now on somebody is at its bell."""
@@ -72,8 +75,8 @@ class Doors:
         state = self._states.get(name)
         if state is None or self._is_closed:
             return
-        if not is_here(state):
-            self._room.teams.set_to_work(state)
+        if self.elsewhere is not None and self.elsewhere.has(state):
+            await self.elsewhere.wake(state)
             return
         await self._rouse(name)
         self._attend(name)
@@ -89,6 +92,8 @@ class Doors:
 
     async def end(self, name: str) -> AgentState:
         """Have an agent end, at work or not; it can still be written to."""
+        if self.elsewhere is not None and self.elsewhere.has(self._states[name]):
+            return self._team.house.roll.change(name, status="stopped", told=self._states[name].run)
         state = await self._team.halt(name)
         if state.status == "idle":
             state = self._team.house.roll.change(name, status="completed", told=state.run)
@@ -128,7 +133,7 @@ class Doors:
                 state = self._states[name]
                 if state.status in OVER and not waits:
                     return
-                await _either(bell, door.poked)
+                await first_of(bell.rung(), door.poked.wait())
 
     async def _rouse(self, name: str) -> bool:
         """Set an agent to work on its letters, if it has any and does not work; whether some still wait."""
@@ -192,17 +197,9 @@ def is_from_person(letter: Letter) -> bool:
     return letter.kind == "shutdown_request" and letter.sender.startswith(PERSON)
 
 
-def is_here(state: AgentState) -> bool:
-    """Whether this process runs an agent, or would; a teammate can have one of its own."""
-    return state.pattern != "teammate" or state.pid == own_process()[0] or state.status in OVER
-
-
-async def _either(bell: Bell, poked: asyncio.Event) -> None:
-    """Wait for a ring or for somebody in this process."""
-    tasks = {
-        asyncio.create_task(bell.rung(), name="bell"),
-        asyncio.create_task(poked.wait(), name="poke"),
-    }
+async def first_of(*waits: Awaitable[object]) -> None:
+    """Wait for one of them; the others are given up."""
+    tasks = {asyncio.ensure_future(wait) for wait in waits}
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:

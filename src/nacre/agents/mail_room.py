@@ -7,7 +7,6 @@ the team. Letters to a member of a team lie with the team, all others with the s
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 
@@ -20,13 +19,13 @@ from nacre.agents.mail_teams import Enlisting, Teams
 from nacre.agents.mailing import Mailing, join_mailing
 from nacre.agents.team import Team
 from nacre.agents.team_state import OVER, AgentState
+from nacre.agents.teammate_start import Elsewhere
 from nacre.layers.l7_mail.inbox import Inbox
 from nacre.layers.l7_mail.letter import MAIN, Letter
 from nacre.layers.l7_mail.mailbox import Mailbox, box_path
 from nacre.layers.l7_mail.post import Bridge, nobody
-from nacre.layers.l7_mail.roster import INBOXES
+from nacre.layers.l7_mail.roster import INBOXES, Roster
 from nacre.layers.l7_mail.tray import Tray
-from nacre.settings import Settings
 
 
 class MailRoom:
@@ -46,6 +45,8 @@ class MailRoom:
         self.team = team
         self._folder = folder
         self._bridge = bridge
+        self._address = ""
+        self._settings = teams.settings
         self._boxes: dict[str, Inbox] = {}
         self._hands = staff.hands
         self._agent = agent
@@ -62,12 +63,35 @@ class MailRoom:
             self.team.house.on_open.append(self._welcome)
             self.team.house.roll.on_change.append(self.doors.heed)
             self._hands.crew.crew = Enlisting(self.team, self.teams, self.doors)
+            house, session = self.team.house, self._agent.session
+            self.doors.elsewhere = Elsewhere(session, self._settings, self.teams, house.roll)
+            house.start_process = self.doors.elsewhere.start
+
+    async def become(self, name: str, roster: Roster, kind: str) -> None:
+        """The session itself is a member of somebody else's team from now on, under a name of its own."""
+        self.teams.name = name
+        self.post = self._new_post(name)
+        self._hands.post.belong_to(self.post)
+        self.mailing.shows = _is_not_a_wish
+        await self.teams.stand_in(roster, kind)
+        await self.mailing.catch_up()
 
     async def close(self) -> None:
         """Wait at no bell any more, and leave the teams; letters that come stay where they are."""
         if self.doors is not None:
+            if self.doors.elsewhere is not None:
+                await self.doors.elsewhere.close()
             await self.doors.close()
         await self.teams.close()
+
+    @property
+    def is_kept(self) -> bool:
+        return self._folder is not None
+
+    def answer_at(self, address: str) -> None:
+        """From now on letters to other sessions say that they can be answered there."""
+        self._address = address
+        self.post.answer_at(address)
 
     def inbox(self, name: str) -> Inbox:
         """Where letters to an agent of this session lie: with its team, with the session, or in memory."""
@@ -105,7 +129,7 @@ class MailRoom:
         return list(dict.fromkeys([*top, *here, *(self.teams.people() if not top else ())]))
 
     def _new_post(self, name: str) -> AgentPost:
-        return AgentPost(
+        post = AgentPost(
             name,
             find=partial(self.find, name),
             everyone=partial(self.everyone, name),
@@ -113,6 +137,9 @@ class MailRoom:
             bridge=self._bridge,
             clock=self._agent.session.clock,
         )
+        if self._address:
+            post.answer_at(self._address)
+        return post
 
     def _welcome(self, child: Child, state: AgentState) -> None:
         """A child is about to begin: it gets letters, can write some, and is in its team."""
@@ -134,29 +161,11 @@ class MailRoom:
     def _belong(self, team: str) -> None:
         """The session is part of a team from now on."""
         roster, name = self.teams.rosters[team], self.teams.name
-        self.mailing.inboxes.append(Mailbox(roster.inbox_path(name)))
+        inbox = Mailbox(roster.inbox_path(name))
+        self.mailing.inboxes.append(inbox)
+        if self.doors is not None and self.doors.elsewhere is not None:
+            self.doors.elsewhere.listen(inbox, self.mailing.known)
         self._hands.team_tasks.belong_to(roster, name)
-
-
-async def join_mail(
-    agent: Agent,
-    staff: Staff,
-    settings: Settings,
-    stack: AsyncExitStack,
-    *,
-    team: Team | None,
-    folder: Path | None,
-) -> MailRoom | None:
-    """Let the agents of a session write to each other; to be called behind everybody else who rides."""
-    if not settings.switches.agents:
-        return None
-    teams = Teams(agent.session, settings, keeps=folder is not None)
-    room = MailRoom(agent, staff, teams, folder=folder, team=team)
-    room.join()
-    stack.push_async_callback(room.close)
-    await teams.lead_again()
-    await room.mailing.catch_up()
-    return room
 
 
 def _is_not_a_wish(letter: Letter) -> bool:

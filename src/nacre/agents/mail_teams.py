@@ -43,16 +43,15 @@ class Teams:
         self.rosters: dict[str, Roster] = {}
         self.joined: Callable[[str], None] = _nobody
         """Told of every team that the session itself becomes part of."""
-        self.runs_elsewhere: Callable[[AgentState], None] = lambda state: None
         self._session = session
-        self._settings = settings
+        self.settings = settings
         self._keeps = keeps
         self._places: dict[str, tuple[str, Member]] = {}
         self._leaving: set[asyncio.Task[None]] = set()
 
     def inbox_path(self, team: str, name: str) -> Path:
         """Where a member's letters lie."""
-        return Roster(self._settings.home, team).inbox_path(name)
+        return Roster(self.settings.home, team).inbox_path(name)
 
     def find(self, name: str, team: str | None) -> Path | None:
         """Where letters to a member of a team lie, or of any team of the session; None without such a one."""
@@ -68,8 +67,8 @@ class Teams:
         """A session that goes on leads the teams that it led before."""
         if not self._keeps:
             return
-        for team in await asyncio.to_thread(teams, self._settings.home):
-            roster = Roster(self._settings.home, team)
+        for team in await asyncio.to_thread(teams, self.settings.home):
+            roster = Roster(self.settings.home, team)
             with suppress(MailError):
                 lead = await asyncio.to_thread(roster.member, roster.lead())
                 if lead is not None and lead.name == MAIN and lead.session == self._session.id:
@@ -82,7 +81,10 @@ class Teams:
         try:
             if team not in self.rosters:
                 await self._lead(team)
-            await self._join(team, name, kind)
+            if self.settings.agents.teammates == "process":
+                await asyncio.to_thread(self._check_free, team, name)
+            else:
+                await self._join(team, name, kind)
         except MailError as error:
             raise ToolError(f"{str(error)[:1].upper()}{str(error)[1:]}.") from error
 
@@ -105,10 +107,6 @@ class Teams:
             with suppress(MailError):
                 await asyncio.to_thread(self.rosters[team].leave, member)
 
-    def set_to_work(self, state: AgentState) -> None:
-        """A letter has gone to a teammate with a process of its own, which reads it there."""
-        self.runs_elsewhere(state)
-
     async def close(self) -> None:
         """Leave all teams; letters and tasks stay, for whoever takes the names up again."""
         if self._leaving:
@@ -123,7 +121,7 @@ class Teams:
         self.joined(roster.team)
 
     async def _lead(self, team: str) -> None:
-        roster = Roster(self._settings.home, team, tell=self._session.tell, clock=self._session.clock)
+        roster = Roster(self.settings.home, team, tell=self._session.tell, clock=self._session.clock)
         lead = self._member(self.name, "")
         await asyncio.to_thread(roster.create, lead)
         self.rosters[roster.team] = roster
@@ -135,8 +133,15 @@ class Teams:
         await asyncio.to_thread(self.rosters[team].join, member)
         self._places[name] = (team, member)
 
+    def _check_free(self, team: str, name: str) -> None:
+        """Whoever has a process of its own joins by itself; here it is only refused early."""
+        roster = self.rosters[team]
+        held = roster.member(name)
+        if held is not None and roster.is_alive(held):
+            raise MailError(f"{name} is taken in team {team}; choose another name")
+
     def _member(self, name: str, kind: str) -> Member:
-        session, cwd = self._session.id, str(self._settings.cwd)
+        session, cwd = self._session.id, str(self.settings.cwd)
         return member_here(name, agent_type=kind, session=session, cwd=cwd, clock=self._session.clock)
 
 

@@ -93,9 +93,10 @@ class Mailing:
         await self.settle()
 
     async def waits(self) -> bool:
-        """Whether a letter is there that the transcript does not know."""
+        """Whether a letter is there that the transcript does not know, and the model would be shown."""
         known = self.known()
-        return any([(await self._look(inbox, known)).letters for inbox in self.inboxes])
+        found = [letter for inbox in self.inboxes for letter in (await self._look(inbox, known)).letters]
+        return any(map(self.shows, found))
 
     def known(self) -> set[str]:
         """The ids of all letters that were received."""

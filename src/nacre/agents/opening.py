@@ -24,7 +24,8 @@ from nacre.agents.joining import join, join_layers, join_recall
 from nacre.agents.kept import Opened, mend, start
 from nacre.agents.kept import resume as resume_log
 from nacre.agents.knowing import Known, recollect
-from nacre.agents.mail_room import MailRoom, join_mail
+from nacre.agents.mail_join import join_mail
+from nacre.agents.mail_room import MailRoom
 from nacre.agents.planning import Planning, join_planning
 from nacre.agents.recalling import Recaller
 from nacre.agents.restore import join_restoring
