@@ -94,7 +94,10 @@ class Doors:
         """Have an agent end, at work or not; it can still be written to."""
         if self.elsewhere is not None and self.elsewhere.has(self._states[name]):
             return self._team.house.roll.change(name, status="stopped", told=self._states[name].run)
-        state = await self._team.halt(name)
+        if self._states[name].is_running:
+            await self._team.halt(name)
+        await self._background.wait(f"{PURPOSE} {name}")  # it may still be putting its tools down
+        state = self._states[name]
         if state.status == "idle":
             state = self._team.house.roll.change(name, status="completed", told=state.run)
         if (member := self._team.house.members.get(name)) is not None:
@@ -147,7 +150,6 @@ class Doors:
             letters = await self._letters(name, door)
             if not letters:
                 return False
-            await self._background.wait(f"{PURPOSE} {name}")  # it may still be putting its tools down
             if state.team:
                 await self._room.teams.come_back(state)
             is_fork = state.pattern == "fork"
