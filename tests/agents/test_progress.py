@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 from nacre.agents.meter import SIDE_QUERY
 from nacre.agents.opening import UNKEPT, Ready, open_agent
 from nacre.agents.progress import PURPOSE, Onlooker, Progress, join_progress, said, summary_request
+from nacre.agents.session import Session
+from nacre.agents.team_state import AgentState
 from nacre.errors import Overloaded
 from nacre.messages.blocks import Message, Text, ToolCall
 from nacre.messages.events import Reply
@@ -23,7 +25,7 @@ from nacre.messages.tokens import estimate_text
 from nacre.messages.usage import Usage
 from nacre.messages.view import View
 from nacre.settings import Settings, load
-from nacre.testing import FrozenClock, ScriptedProvider, say, together
+from nacre.testing import Cast, FrozenClock, ScriptedProvider, call, say, together
 from tests.stories.scenes import environment
 
 SMALL = "claude-haiku-4-5"
@@ -302,3 +304,38 @@ async def test_what_is_paid_stands_in_the_session_under_its_purpose(tmp_path: Pa
     assert session.meter.requests == before.requests + 1
     assert session.meter.cost_usd > before.cost_usd
     assert (note.fact("purpose"), note.fact("model")) == (PURPOSE, SMALL)
+
+
+async def test_agents_say_what_they_do_while_they_do_it(tmp_path: Path) -> None:
+    """A7: an agent is watched, of a fork each reply tells; nothing is said of one that has ended."""
+    seen: dict[str, list[str]] = {"watched": [], "twin": []}
+    orders = [
+        call("Agent", description="d", prompt="Look.", name="watched"),
+        call("Agent", description="d", prompt="Think.", name="twin", subagent_type="fork"),
+    ]
+    gate = anyio.Event()
+    child = ScriptedProvider([call("Glob", pattern="*.loom"), together("None.", gate=gate)])
+    fork = ScriptedProvider([call("Grep", pattern="loom"), say("Thought.")])
+    main = ScriptedProvider([orders[0], orders[1], say("Started."), say("Yes.")])
+    settings = settings_in(tmp_path / "work", NACRE_AGENTS_PROGRESS_SECONDS="0.1")
+    cast = Cast(main, {"Look.": child, "Think.": fork})
+    async with open_agent(settings, provider=cast) as ready:
+        assert ready.team is not None
+
+        def heard(state: AgentState) -> None:
+            seen[state.name].append(state.doing)
+            if state.doing == "Listing *.loom":
+                gate.set()
+
+        sessions: list[Session] = []
+        ready.team.house.roll.on_change.append(heard)
+        ready.team.house.on_open.append(lambda child, _: sessions.append(child.session))
+        _ = [event async for event in ready.agent.run("Look at the loom.")]
+        await ready.background.wait("agent twin")
+        states = ready.team.states()
+    assert "Listing *.loom" in seen["watched"]
+    assert "Searching for loom" in seen["twin"]
+    paid = [session.meter.usage.total for session in sessions]
+    assert [(one.status, one.doing) for one in states] == [("completed", ""), ("completed", "")]
+    assert states[0].tokens == sum(paid) > 0
+    assert all(one.cost_usd > 0 for one in states)

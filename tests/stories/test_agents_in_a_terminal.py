@@ -188,6 +188,34 @@ def test_what_an_agent_in_the_background_asks_waits_for_the_next_message_and_a_c
     assert not (tmp_path / "dyed").exists()
 
 
+def test_a_teammate_that_waits_is_ended_too(sim: Sim, tmp_path: Path) -> None:
+    """A6: it is done with its work and stays for letters until somebody ends it."""
+    sim.script(
+        calls(agent("Look.", name="weaver", team_name="weavers"), waits_for(tmp_path, "asked")),
+        "Ready.",
+        "Good.",
+    )
+    with terminal(tmp_path, "chat", **sim.environ()) as person:
+        person.see(PROMPT)
+        person.type("look at the loom\n")
+        eventually(lambda: '"status": "idle"' in told(tmp_path), "it waits")
+        (tmp_path / "asked").touch()
+        person.see("weaver is done and waits for letters")
+        person.see(PROMPT)
+        listed = nacre(tmp_path, "agents", "list").stdout
+        assert "team weavers: no tasks" in listed
+        person.type("/agents stop weaver\n")
+        person.see("weaver has ended")
+        person.see(PROMPT)
+        person.type("/agents\n")
+        person.see("weaver  general  ")
+        row = person.see("look at the loom")
+        assert not row.startswith(("idle", "running"))
+        assert "$0.0000" not in row
+        person.type(CTRL_D)
+        assert person.ends() == 0
+
+
 def test_nothing_that_goes_away_is_written_to_a_pipe(sim: Sim, tmp_path: Path) -> None:
     """A7: whoever reads a pipe gets lines."""
     sim.script(

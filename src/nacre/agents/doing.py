@@ -11,9 +11,8 @@ from pathlib import PurePath
 from urllib.parse import urlsplit
 
 from nacre.memory.wording import clipped, one_line
-from nacre.messages.blocks import JsonObject, ToolCall
+from nacre.messages.blocks import JsonObject, Message, ToolCall
 from nacre.messages.facts_lines import OLD_TEXTS, line_of
-from nacre.messages.pairing import Item
 from nacre.messages.view import View
 from nacre.tools.shell import programs
 
@@ -61,8 +60,12 @@ def doing(view: View) -> str:
     newest = next((item for item in reversed(view.items) if item.role == "assistant"), None)
     if newest is None:
         return THINKING
-    call = _newest_call(newest)
-    return words_for(call) if call is not None else REPLYING
+    return doing_in(Message("assistant", tuple(part.block for part in newest.parts)))
+
+
+def doing_in(reply: Message) -> str:
+    """The same, where the newest reply is at hand: of its calls the last one counts."""
+    return words_for(reply.tool_calls[-1]) if reply.tool_calls else REPLYING
 
 
 def words_for(call: ToolCall) -> str:
@@ -80,10 +83,6 @@ def words_for(call: ToolCall) -> str:
 def shown(text: str) -> str:
     """On one line, without what shows nothing, and no longer than a line may be."""
     return clipped(one_line(text), MAX_CHARS)
-
-
-def _newest_call(item: Item) -> ToolCall | None:
-    return next((one.block for one in reversed(item.parts) if isinstance(one.block, ToolCall)), None)
 
 
 def _by_arguments(call: ToolCall) -> str:

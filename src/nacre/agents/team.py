@@ -301,7 +301,7 @@ class Team:
     def _welcome(self, child: Child, state: AgentState) -> None:
         """A child is about to begin: who takes part in its session, and who pays."""
         house, parent = self.house, self._parent
-        child.session.payers.append(partial(self._pay, state.name))
+        child.session.payers.append(partial(self._pay, child, state.name))
         if house.hooks is not None:
             attend_child(
                 child.session, house.hooks, state.id, state.type, where=lambda: child.hands.workspace.cwd
@@ -323,9 +323,10 @@ class Team:
         for told in house.on_open:
             told(child, state)
 
-    def _pay(self, name: str, usage: Usage, model: str) -> None:
+    def _pay(self, child: Child, name: str, usage: Usage, model: str) -> None:
         """What an agent costs, its owner pays: at once, and in the log at the next boundary."""
-        session = self._parent.session
+        session, meter = self._parent.session, child.session.meter
+        self.house.roll.change(name, tokens=meter.usage.total, cost_usd=meter.cost_usd)
         session.pay(usage, model, purpose=PURPOSE)
         facts: JsonObject = {"purpose": PURPOSE, "model": model, "usage": usage.as_json(), "agent": name}
         note = Noted(id=session.clock.new_id(), at=session.clock.now(), kind=SIDE_QUERY, facts=facts)

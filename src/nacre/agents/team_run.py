@@ -12,6 +12,7 @@ from pathlib import Path
 from nacre import prompts
 from nacre.agents.agent_types import AgentType
 from nacre.agents.child import Birth, Child, Parent, open_child
+from nacre.agents.doing import doing_in
 from nacre.agents.progress import Progress
 from nacre.agents.team_forks import send_fork
 from nacre.agents.team_state import AgentState, Pulse, Roll, Status
@@ -224,14 +225,13 @@ class Work:
         if event.message.text:
             member.last = event.message.text
         state, usage = self.roll.states[member.name], event.usage
-        calls = state.calls + len(event.message.tool_calls)
-        if member.child is not None:
-            meter = member.child.session.meter
-            tokens, paid = meter.usage.total, meter.cost_usd
-        else:
+        if member.child is None:
+            # A fork has no meter, and nobody watches it: its conversation is not at hand before it ends.
             price = cost(profile(self.parent.session.priced_as(event.model)), usage)
             tokens, paid = state.tokens + usage.total, state.cost_usd + (price or 0.0)
-        self.roll.put(replace(state, rounds=state.rounds + 1, calls=calls, tokens=tokens, cost_usd=paid))
+            state = replace(state, tokens=tokens, cost_usd=paid, doing=doing_in(event.message))
+        calls = state.calls + len(event.message.tool_calls)
+        self.roll.put(replace(state, rounds=state.rounds + 1, calls=calls))
 
 
 def bounded(text: str, name: str, folder: Path | None, chars: int) -> str:

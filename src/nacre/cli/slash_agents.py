@@ -32,7 +32,7 @@ async def agents_now(ready: Ready, text: str) -> None:
     else:
         try:
             state = team.house.roll.find(name)
-            await _stop(team, state) if what == STOP else _show(state)
+            await _stop(ready, state) if what == STOP else _show(state)
         except ToolError as error:
             print_error(str(error))
 
@@ -47,13 +47,18 @@ def _list(team: Team) -> None:
         print("/agents show NAME shows what one has reported, /agents stop NAME ends one")
 
 
-async def _stop(team: Team, state: AgentState) -> None:
-    if not state.is_running:
-        print(f"{printable(state.name)} is not at work ({state.status})")
-        return
-    # Its owner did not ask for this and is told how it ended.
-    await team.halt(state.name)
-    print(f"{printable(state.name)} was stopped; the model hears of it with your next message")
+async def _stop(ready: Ready, state: AgentState) -> None:
+    doors = ready.mail.doors if ready.mail else None
+    name = printable(state.name)
+    if state.status == "idle" and doors is not None:
+        await doors.end(state.name)
+        print(f"{name} has ended")
+    elif not state.is_running or ready.team is None:
+        print(f"{name} is not at work ({state.status})")
+    else:
+        # Its owner did not ask for this and is told how it ended.
+        await ready.team.halt(state.name)
+        print(f"{name} was stopped; the model hears of it with your next message")
 
 
 def _show(state: AgentState) -> None:
