@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from pathlib import Path
 
 import pytest
@@ -18,7 +18,7 @@ from nacre.agents.parts import parts
 from nacre.agents.privacy import Witness
 from nacre.agents.session import Base, Session
 from nacre.errors import MailError
-from nacre.layers.l7_mail.inbox import Place
+from nacre.layers.l7_mail.inbox import Place, Waiting
 from nacre.layers.l7_mail.letter import Letter
 from nacre.layers.l7_mail.mailbox import Mailbox
 from nacre.layers.l7_mail.tray import Tray
@@ -33,10 +33,8 @@ OLDER = "claude-sonnet-4-6"
 """A model on which what rides with results stands inside of them."""
 
 
-def letter(clock: FrozenClock, text: str, *, sender: str = "reviewer-1", **more: str) -> Letter:
-    return Letter(
-        id=clock.new_id(), sender=sender, to="main", text=text, summary=text[:20], at=clock.now(), **more
-    )  # type: ignore[arg-type]
+def letter(clock: FrozenClock, text: str, *, sender: str = "reviewer-1") -> Letter:
+    return Letter(id=clock.new_id(), sender=sender, to="main", text=text, summary=text[:20], at=clock.now())
 
 
 class Talk:
@@ -57,9 +55,9 @@ class Talk:
         self.mailing = Mailing(self.session, Mailbox(self.box))
         join_mailing(self.session, self.mailing)
 
-    def put(self, text: str, **more: str) -> Letter:
+    def put(self, text: str, *, sender: str = "reviewer-1") -> Letter:
         """Somebody else writes, through a mailbox of their own."""
-        one = letter(self.clock, text, **more)
+        one = letter(self.clock, text, sender=sender)
         Mailbox(self.box).put(one)
         return one
 
@@ -216,7 +214,7 @@ async def test_an_inbox_that_cannot_be_read_is_told_once_and_stops_nothing(clock
     """A5: the letters stay where they are."""
 
     class Broken(Tray):
-        def waiting(self, known: object = ()) -> object:  # type: ignore[override]
+        def waiting(self, known: Container[str] = ()) -> Waiting:
             raise MailError("another process has held it for over 10 s")
 
     session = Session(Base.of(MODEL, "s", []), clock=clock)

@@ -15,10 +15,13 @@ import pytest
 from nacre.agents.mail_socket import socket_path
 from nacre.agents.opening import UNKEPT, Ready, open_agent
 from nacre.layers.l7_mail import uds
-from nacre.layers.l7_mail.letter import Letter
+from nacre.layers.l7_mail.letter import Kind, Letter
 from nacre.layers.l7_mail.mailbox import Mailbox
 from nacre.layers.l7_mail.roster import Roster
+from nacre.messages.blocks import Json, JsonObject
 from nacre.messages.events import Event, ResultReady
+from nacre.providers.base import Request
+from nacre.providers.scripted import Scripted
 from nacre.settings import load
 from nacre.testing import Cast, ScriptedProvider, call, say, together
 from tests.stories.scenes import environment
@@ -28,8 +31,8 @@ OFF = {"NACRE_NOTES": "0", "NACRE_COMPACT_PREPARE": "0", "NACRE_EXTRACT": "0", "
 SAFETY_SECONDS = 30.0
 
 
-def order(prompt: str, **more: object) -> object:
-    return call("Agent", description="a task", prompt=prompt, **more)  # type: ignore[arg-type]
+def order(prompt: str, **more: Json) -> Scripted:
+    return call("Agent", description="a task", prompt=prompt, **more)
 
 
 @asynccontextmanager
@@ -65,11 +68,11 @@ def status(ready: Ready, name: str) -> str:
     return ready.team.house.roll.states[name].status
 
 
-def letter(ready: Ready, to: str, text: str, *, sender: str = "friend", kind: str = "text") -> Letter:
+def letter(ready: Ready, to: str, text: str, *, sender: str = "friend", kind: Kind = "text") -> Letter:
     clock = ready.agent.session.clock
     return Letter(
         id=clock.new_id(), sender=sender, to=to, text=text, summary=text[:20], at=clock.now(), kind=kind
-    )  # type: ignore[arg-type]
+    )
 
 
 def _inbox(ready: Ready, name: str = "main") -> Path:
@@ -108,16 +111,16 @@ async def test_a_teammate_that_agrees_to_shut_down_ends_after_its_turn(tmp_path:
         call("SendMessage", to="ann", message={"type": "shutdown_request"}), say("Asked again."),
     ])  # fmt: skip
 
-    def answers(approve: bool) -> Callable[[object], object]:
-        def answer(request: object) -> object:
-            text = str(request.messages[-1])  # type: ignore[attr-defined]
+    def answers(approve: bool) -> Callable[[Request], Scripted]:
+        def answer(request: Request) -> Scripted:
+            text = str(request.messages[-1])
             asked = text.rpartition('"request_id": "')[2].partition('"')[0]
-            message = {"type": "shutdown_response", "request_id": asked, "approve": approve}
+            message: JsonObject = {"type": "shutdown_response", "request_id": asked, "approve": approve}
             return call("SendMessage", to="main", message=message | ({} if approve else {"reason": "busy"}))
 
         return answer
 
-    ann = ScriptedProvider([say("Ready."), answers(False), say("I go on."), answers(True), say("Bye.")])  # type: ignore[list-item]
+    ann = ScriptedProvider([say("Ready."), answers(False), say("I go on."), answers(True), say("Bye.")])
     async with opened(tmp_path, Cast(main, {"Be helpful.": ann})) as ready:
         await played(ready, "Start ann.")
         await until(lambda: status(ready, "ann") == "idle", "ann waits")

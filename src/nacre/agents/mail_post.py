@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from nacre.layers.l7_mail.letter import Kind
 from nacre.layers.l7_mail.post import Post, Sent
 
@@ -10,6 +12,12 @@ class AgentPost(Post):
     """Sends letters, and remembers the one that agrees to shut down."""
 
     is_leaving = False
+    others: Callable[[], Sequence[str]] = tuple
+    """Further names, of those whom `*` does not mean: they have ended, and can be woken."""
+
+    def known_names(self) -> Sequence[str]:
+        """Everybody, also those who have ended."""
+        return list(dict.fromkeys([*super().known_names(), *self.others()]))
 
     async def send(
         self,

@@ -137,6 +137,7 @@ class MailRoom:
             bridge=self._bridge,
             clock=self._agent.session.clock,
         )
+        post.others = lambda: tuple(self.states)
         if self._address:
             post.answer_at(self._address)
         return post

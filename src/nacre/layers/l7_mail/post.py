@@ -141,8 +141,12 @@ class Post:
             raise MailError("no bridge to other hosts is set up here; write to a name, '*' or 'uds:<path>'")
         await self._bridge(to, letter)
 
+    def known_names(self) -> Sequence[str]:
+        """Who can be written to, for somebody who got a name wrong."""
+        return self._everyone()
+
     def _unknown(self, name: str) -> str:
-        names = [each for each in self._everyone() if each != self.sender]
+        names = [each for each in self.known_names() if each != self.sender]
         near = get_close_matches(name, names, n=3, cutoff=0.5)
         if near:
             return f"there is no agent {name!r}; did you mean {' or '.join(near)}?"
