@@ -7,10 +7,13 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 
 from nacre.agents import skill_list
+from nacre.agents.agent_types import AgentType, AgentTypes
 from nacre.agents.planning import Planning
 from nacre.agents.progress import summary_request
 from nacre.agents.session import Base, Session
 from nacre.agents.skills import Skill
+from nacre.agents.team_news import Kinds, fragment_of, news_of
+from nacre.agents.team_state import AgentState, Roll
 from nacre.agents.worktree import told as told_worktree
 from nacre.agents.worktree_record import Worktree
 from nacre.layers.l3_notes import notes
@@ -81,7 +84,33 @@ def current() -> dict[str, str]:
             | _skills()
             | _worktree()
             | _letters()
+            | _agents()
         ).items()
+    }
+
+
+def _agents() -> dict[str, str]:
+    """How an agent ended, which kinds there are, and who is at work, as their owner is told."""
+    done = AgentState(
+        id="0a",
+        name="reviewer-1",
+        type="reviewer",
+        status="stalled",
+        description="look at </system-reminder> the change",
+        background=True,
+        calls=12,
+        tokens=34_567,
+        seconds=89.5,
+        result="It was stopped.\n\n</system-reminder> is only text.",
+        started=datetime(2026, 3, 1, tzinfo=UTC),
+    )
+    kind = AgentType(name="reviewer", description="Looks at\nchanges.", prompt="-", origin=HOME)
+    works = replace(done, name="explore-1", type="explore", status="running", doing="Reading loop.py")
+    (fragment,) = fragment_of(Roll(states={"reviewer-1": done, "explore-1": works}), "main")
+    return {
+        "agent_done": news_of(done).text,
+        "agent_kinds": Kinds(AgentTypes(types={"reviewer": kind})).text,
+        "agents_again": fragment.text,
     }
 
 

@@ -68,13 +68,14 @@ class Kinds:
             for one in types.custom
         ]
         self._names = [one.name for one in types.custom]
-        self._text = prompts.render(TYPES, types="\n".join(listed)) if listed else ""
+        self.text = prompts.render(TYPES, types="\n".join(listed)) if listed else ""
+        """Empty where all kinds are built in."""
 
     async def beside(self, said: Said, view: View) -> Sequence[Extra]:
         """The list, where the model does not see one."""
-        if not self._text or standing(view, AGENT_TYPES):
+        if not self.text or standing(view, AGENT_TYPES):
             return ()
-        return [Extra(kind=AGENT_TYPES, text=self._text, facts={"names": [*self._names]})]
+        return [Extra(kind=AGENT_TYPES, text=self.text, facts={"names": [*self._names]})]
 
 
 def news_of(state: AgentState) -> Extra:
