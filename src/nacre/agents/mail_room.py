@@ -51,6 +51,7 @@ class MailRoom:
         self._hands = staff.hands
         self._agent = agent
         self.mailing = Mailing(agent.session, self.inbox(MAIN))
+        self.mailing.holds_turns = True
         self.doors = Doors(self, team, staff.background) if team else None
         self.post = self._new_post(teams.name)
 
@@ -72,7 +73,7 @@ class MailRoom:
         self.teams.name = name
         self.post = self._new_post(name)
         self._hands.post.belong_to(self.post)
-        self.mailing.shows = _is_not_a_wish
+        self.mailing.shows, self.mailing.holds_turns = _is_not_a_wish, False
         await self.teams.stand_in(roster, kind)
         await self.mailing.catch_up()
 

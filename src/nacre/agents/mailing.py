@@ -37,6 +37,8 @@ class Mailing:
         """All that are read for this session: its own, and one for each team it is part of."""
         self.shows: Callable[[Letter], bool] = _always
         """Whether the model is shown a letter; one that is not is received all the same."""
+        self.holds_turns = False
+        """Nobody wakes this session for its letters: a turn that nothing follows goes on with them."""
         self._session = session
         self._torn = _unnoted(session.transcript.records[-NOTED_BEHIND:])
         self._taken: dict[Inbox, tuple[frozenset[str], Place]] = {}
@@ -48,8 +50,9 @@ class Mailing:
         return await self.arrived(view)
 
     async def awaited(self) -> Sequence[Extra]:
-        """For a session that ends with its answer: what came while it was given."""
-        arrived = await self.arrived(self._session.view) if self._session.ends_with_answer else ()
+        """For a session that ends with its answer, for good: what came while it was given."""
+        is_last = self.holds_turns and self._session.ends_with_answer
+        arrived = await self.arrived(self._session.view) if is_last else ()
         return [one for one in arrived if one.text]
 
     async def arrived(self, view: View) -> list[Extra]:

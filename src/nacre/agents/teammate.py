@@ -15,6 +15,7 @@ from nacre import prompts
 from nacre.agents.agent_types import INHERIT, SMALL, AgentType, agent_types
 from nacre.agents.mail_doors import first_of, is_from_person
 from nacre.agents.mail_room import MailRoom
+from nacre.agents.mailing import MAIL
 from nacre.agents.opening import NEW, SYSTEM, Ready, open_agent
 from nacre.agents.people import team_of
 from nacre.agents.session import Base
@@ -29,7 +30,7 @@ from nacre.layers.l7_mail.roster import Roster
 from nacre.layers.l7_mail.tools import NAME as SEND
 from nacre.messages.blocks import JsonObject
 from nacre.messages.events import Event
-from nacre.messages.records import Noted, Said
+from nacre.messages.records import Noted, Record, Said
 from nacre.providers.base import Provider
 from nacre.providers.choose import choose, small_model
 from nacre.settings import Settings
@@ -109,9 +110,9 @@ class Teammate:
                     NAMED, name=self.name, team=self._roster.team, lead=self._roster.lead()
                 )
                 await self._session.add_user(words, is_persons=False)
-                if prompt:
-                    await self._turn(prompt)
-            elif self._is_owed:
+            if prompt:
+                await self._turn(prompt)
+            elif _is_owed(self._session.transcript.records):
                 await self._turn(None)
             while not self._room.post.is_leaving and not await self._obeys():
                 if await self._room.mailing.waits():
@@ -119,12 +120,6 @@ class Teammate:
                     await self._turn(None)
                 else:
                     await self._rung()
-
-    @property
-    def _is_owed(self) -> bool:
-        """Whether it was killed before it had answered."""
-        items = self._session.view.items
-        return len(items) > 0 and items[-1].role == "user" and any(one.role != "user" for one in items[-2:])
 
     async def _turn(self, text: str | None) -> None:
         """A turn to its end, or until a person wants it to end; then the lead hears of it."""
@@ -201,7 +196,17 @@ def _base(base: Base, words: str) -> Base:
     return replace(base, system=tuple({"type": "text", "text": text} for text in texts))
 
 
-def _last_reply(records: Sequence[object]) -> Said | None:
+def _is_owed(records: Sequence[Record]) -> bool:
+    """Whether words, letters or results stand there that it has not answered, killed or not."""
+    for one in reversed(records):
+        if isinstance(one, Noted) and one.kind == MAIL:
+            return True
+        if isinstance(one, Said) and one.aside is None and not one.meta:
+            return one.role == "user"
+    return False
+
+
+def _last_reply(records: Sequence[Record]) -> Said | None:
     """The last words of the last turn, if that has ended with words."""
     for one in reversed(records):
         if isinstance(one, Said) and one.aside is None:

@@ -1,0 +1,203 @@
+"""Teammates in processes of their own: letters through mailboxes, across kill -9 of either side (A5)."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from nacre.clock import SYSTEM_CLOCK
+from nacre.layers.l7_mail.letter import Letter
+from nacre.layers.l7_mail.mailbox import Mailbox
+from nacre.layers.l7_mail.roster import Roster, member_here
+from nacre.messages.blocks import JsonObject
+from nacre.messages.jsonl import decode
+from nacre.messages.view import View
+from tests.cli.program import nacre, world
+from tests.stories.processes import Sim, begun, eventually, is_running, said, until
+from tests.stories.scenes import call, calls
+
+DIES = """
+import os, signal, sys
+from nacre.layers.l7_mail.mailbox import Mailbox
+from nacre.cli.main import main
+
+moment = sys.argv.pop(1)
+settle, waiting = Mailbox.settle, Mailbox.waiting
+
+def settled(self, place):
+    if moment == "settle" and self.path.stem == "ann" and place.offset > 200:
+        os.kill(os.getpid(), signal.SIGKILL)
+    settle(self, place)
+
+Mailbox.settle = settled
+sys.exit(main())
+"""
+"""The program, killed at the moment when a letter is recorded and its cursor has not moved."""
+
+
+def home(cwd: Path) -> Path:
+    return cwd / "home"
+
+
+@pytest.fixture
+def roster(tmp_path: Path) -> Roster:
+    """A team that this very process leads."""
+    team = Roster(home(tmp_path), "crew")
+    team.create(member_here("main"))
+    return team
+
+
+def write(roster: Roster, to: str, text: str, *, sender: str = "main") -> Letter:
+    at, id_ = SYSTEM_CLOCK.now(), SYSTEM_CLOCK.new_id()
+    letter = Letter(id=id_, sender=sender, to=to, text=text, summary=text[:40], at=at)
+    Mailbox(roster.inbox_path(to)).put(letter)
+    return letter
+
+
+def reports(roster: Roster) -> list[str]:
+    return [letter.text for letter in Mailbox(roster.inbox_path("main")).waiting().letters]
+
+
+@contextmanager
+def ann(cwd: Path, sim: Sim, *program: str) -> Iterator[subprocess.Popen[str]]:
+    """The teammate, until the block is left."""
+    process = subprocess.Popen(
+        [sys.executable, *(program or ("-m", "nacre")), "agents", "run", "ann", "--team", "crew"],
+        cwd=cwd, env=world(cwd, **sim.environ()), text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate(timeout=30)
+
+
+def log_of(roster: Roster, cwd: Path) -> Path:
+    member = roster.member("ann")
+    assert member is not None
+    (path,) = (home(cwd) / "projects").rglob(f"{member.session}.jsonl")
+    return path
+
+
+def shown(path: Path) -> list[str]:
+    """The letters that stand in a log, by what its notes say."""
+    records = decode(iter(path.read_bytes().splitlines()), session_id=path.stem).records
+    return [str(one) for note in View.of(records).noted("mail") for one in note.fact("ids")]  # type: ignore[union-attr]
+
+
+def test_a_teammate_works_for_each_letter_and_ends_when_a_person_asks(
+    tmp_path: Path, sim: Sim, roster: Roster
+) -> None:
+    """A3, A4: it waits, works, reports, and leaves its team in order."""
+    first = write(roster, "ann", "Say one.")
+    sim.extend("One.", "Two.")
+    with ann(tmp_path, sim) as process:
+        eventually(lambda: reports(roster) == ["One."], "a report")
+        second = write(roster, "ann", "Say two.")
+        eventually(lambda: reports(roster) == ["One.", "Two."], "another report")
+        path = log_of(roster, tmp_path)
+        done = nacre(tmp_path, "agents", "stop", "ann", "--team", "crew")
+        assert (done.returncode, done.stdout) == (0, "ann has stopped\n")
+        assert process.wait(30) == 0
+    assert [each.name for each in roster.members()] == ["main"]
+    assert shown(path) == [first.id, second.id]
+    assert "assistant: Two." in said(path)[-2:]
+
+
+def test_killed_between_delivery_and_settle_nothing_is_lost_and_nothing_comes_twice(
+    tmp_path: Path, sim: Sim, roster: Roster
+) -> None:
+    """A5: kill -9 of the receiver with the letter recorded and the cursor not moved; then a restart."""
+    first = write(roster, "ann", "Say one.")
+    (tmp_path / "dies.py").write_text(DIES)
+    with ann(tmp_path, sim, str(tmp_path / "dies.py"), "settle") as process:
+        assert process.wait(30) == -signal.SIGKILL
+    path = log_of(roster, tmp_path)
+    assert shown(path) == [first.id]
+    box = Mailbox(roster.inbox_path("ann"))
+    assert [letter.id for letter in box.waiting().letters] == [first.id], "not settled"
+    assert not roster.is_alive(roster.members()[1])
+    second = write(roster, "ann", "Say two.")
+    sim.extend("One.", "Two.")
+    with ann(tmp_path, sim):
+        eventually(lambda: reports(roster) == ["One.", "Two."], "both reports, each once")
+        assert log_of(roster, tmp_path) == path
+    assert shown(path) == [first.id, second.id]
+    eventually(lambda: Mailbox(roster.inbox_path("ann")).waiting().letters == (), "settled")
+
+
+def test_killed_in_mid_turn_it_goes_on_and_a_polite_signal_leaves_a_whole_log(
+    tmp_path: Path, sim: Sim, roster: Roster
+) -> None:
+    """A5, Q2: first kill -9 while a command runs, then SIGTERM; the place is free and the tasks are back."""
+    roster.tasks.add("mend the roof")
+    write(roster, "ann", "Wait for long.")
+    sim.extend(calls(call("TeamTasks", action="claim")), calls(call("Bash", command="touch begun; sleep 60")))
+    with ann(tmp_path, sim) as process:
+        eventually((tmp_path / "begun").exists, "it is at work")
+        process.kill()
+        process.wait(30)
+    path = log_of(roster, tmp_path)
+    sim.extend(calls(call("Bash", command="touch again; sleep 60")))
+    with ann(tmp_path, sim) as process:
+        eventually((tmp_path / "again").exists, "it goes on")
+        process.terminate()
+        assert process.wait(30) == 128 + signal.SIGTERM
+    assert roster.member("ann") is None
+    assert [task.state for task in roster.tasks.list().tasks] == ["pending"]
+    assert len(shown(path)) == 1
+    said(path)
+
+
+def test_a_name_that_is_held_is_refused_in_one_line(tmp_path: Path, sim: Sim, roster: Roster) -> None:
+    """A6: so are an unknown team, an unknown kind and a name that is no name."""
+    roster.join(member_here("ann"))
+    for args, why in (
+        (("ann", "--team", "crew"), "is taken in team crew"),
+        (("ann", "--team", "other"), "there is no team 'other'; there are crew"),
+        (("bob", "--team", "crew", "--type", "wizard"), "there is no kind of agent named 'wizard'"),
+        (("../bob", "--team", "crew"), "cannot be an agent's name"),
+        (("bob",), "--team"),
+    ):
+        done = nacre(tmp_path, "agents", "run", *args, **sim.environ())
+        assert done.returncode != 0
+        assert why in done.stderr
+        assert done.stderr.count("\n") == 1
+
+
+def test_a_lead_starts_a_process_hears_of_its_work_and_of_its_death(tmp_path: Path, sim: Sim) -> None:
+    """Spawning: `agents.teammates: process`; the report is a letter, a death is told once; no orphans."""
+    home(tmp_path).mkdir(exist_ok=True)
+    (home(tmp_path) / "settings.json").write_text(json.dumps({"agents": {"teammates": "process"}}))
+    wanted = {"description": "wait", "prompt": "You say one word.", "name": "ann", "team_name": "crew"}
+    start: JsonObject = {"name": "Agent", "input": {**wanted}}
+    sim.extend(calls(start), "Started.")
+    with begun(tmp_path, "chat", **sim.environ()) as process:
+        assert process.stdin is not None
+        process.stdin.write("Start ann.\n")
+        until(process.stdout, lambda line: "Started." in line)
+        roster = Roster(home(tmp_path), "crew")
+        eventually(lambda: roster.member("ann") is not None, "ann has joined")
+        member = roster.member("ann")
+        assert member is not None
+        assert member.pid not in {process.pid, os.getpid()}
+        sim.extend("Word.")
+        eventually(lambda: len(Mailbox(roster.inbox_path("main")).waiting().letters) == 1, "a report")
+        os.kill(member.pid, signal.SIGKILL)
+        sim.extend("I see.")
+        process.stdin.write("And?\n")
+        until(process.stdout, lambda line: "I see." in line)
+        process.stdin.write("/exit\n")
+        process.wait(30)
+    told = json.dumps(sim.log()[-1]["body"]["messages"][-1])
+    assert "Word." in told
+    assert not is_running(member.pid)
