@@ -294,6 +294,24 @@ async def test_nothing_that_the_repository_itself_names_is_started(
     assert not proof.exists()
 
 
+async def test_a_filter_that_is_named_for_worktrees_alone_is_not_started_either(
+    tmp_path: Path, repository: Path, home: Path
+) -> None:
+    """Spawning, worktree: settings can be conditional, so they are read where the files are laid out."""
+    mark = tmp_path / "started"
+    (repository / ".git" / "info" / "attributes").write_text("* filter=evil\n", encoding="utf-8")
+    (repository / ".git" / "evil").write_text(
+        f'[filter "evil"]\nsmudge = touch {mark} && cat\nclean = touch {mark} && cat\n', encoding="utf-8"
+    )
+    with (repository / ".git" / "config").open("a", encoding="utf-8") as config:
+        config.write('[includeIf "gitdir:**/worktrees/**"]\npath = evil\n')
+        config.write('[includeIf "onbranch:nacre/**"]\npath = evil\n')
+    tree = await make(repository, AGENT, home=home)
+    assert (tree.path / "a.txt").read_text(encoding="utf-8") == "one\n"
+    assert await finish(tree) is None
+    assert not mark.exists()
+
+
 async def test_a_partial_clone_fetches_nothing_behind_the_persons_back(
     tmp_path: Path, repository: Path, home: Path
 ) -> None:
@@ -308,7 +326,7 @@ async def test_a_partial_clone_fetches_nothing_behind_the_persons_back(
     git(repository, "config", "extensions.partialClone", "x")
     blob = git(repository, "rev-parse", "HEAD:a.txt").strip()
     (repository / ".git" / "objects" / blob[:2] / blob[2:]).unlink()
-    with pytest.raises(ToolError, match="git worktree failed"):
+    with pytest.raises(ToolError, match="git reset failed"):
         await make(repository, AGENT, home=home)
     assert not proof.exists()
     assert not list((home / "worktrees").rglob("*agent-*"))

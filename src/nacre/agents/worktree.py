@@ -88,7 +88,10 @@ async def make(
         disk.make_folder(tree.path.parent)
         # First, so that whatever is made afterwards is known to somebody.
         write_record(record)
-        await git.tell("worktree", "add", "--quiet", "--no-track", "-b", tree.branch, str(tree.path), base)
+        bare = ("worktree", "add", "--quiet", "--no-track", "--no-checkout", "-b", tree.branch)
+        await git.tell(*bare, str(tree.path), base)
+        # Only there can be told which settings count there: some are conditional, and name programs.
+        await git.tell("reset", "--hard", "--quiet", at=tree.path)
         write_record(replace(record, state="ready"))
     except OSError as error:
         await _removed(git, tree)
