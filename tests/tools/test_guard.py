@@ -357,6 +357,9 @@ def test_a_rule_against_a_file_holds_wherever_the_session_is_and_whatever_the_fi
         ("[core] fsmonitor = ./evil\n", "ask"),
         ("[include]\n\tpath = ../evil\n", "ask"),
         ("[gpg]\n\tprogram = ./evil\n", "ask"),
+        ('[remote "origin"]\n\tpromisor = true\n\tuploadpack = ./evil\n', "ask"),
+        ('[protocol "ext"]\n\tallow = always\n', "ask"),
+        ("[credential]\n\thelper = !./evil\n", "ask"),
     ],
 )
 def test_git_is_asked_for_where_the_repository_names_programs(
@@ -367,6 +370,28 @@ def test_git_is_asked_for_where_the_repository_names_programs(
     assert effect(workspace, "Bash", command="git diff HEAD") == expected
     assert effect(workspace, "Bash", command="/usr/bin/git log -p") == expected
     assert effect(workspace, "Bash", command="ls") == "allow"
+
+
+def test_git_is_asked_for_where_settings_of_one_worktree_name_programs(workspace: Workspace) -> None:
+    """They stand in a file of their own beside the config, in a linked worktree beside its head."""
+    shared = workspace.root / ".git"
+    (shared / "config").write_text("[extensions]\n\tworktreeConfig = true\n")
+    assert effect(workspace, "Bash", command="git diff HEAD") == "allow"
+    (shared / "config.worktree").write_text("[diff]\n\texternal = ./evil\n")
+    assert effect(workspace, "Bash", command="git diff HEAD") == "ask"
+
+
+def test_git_is_asked_for_where_a_repository_below_names_programs(workspace: Workspace) -> None:
+    """Where git works decides which settings it obeys, however the command gets there."""
+    inner = workspace.root / "below" / "deep"
+    inner.mkdir(parents=True)
+    (workspace.root / "below" / ".git").mkdir()
+    (workspace.root / "below" / ".git" / "config").write_text("[diff]\n\texternal = ./evil\n")
+    for command in ("cd below && git diff", "git -C below/deep diff", "cd below; cd deep; git log -p"):
+        assert effect(workspace, "Bash", command=command) == "ask", command
+    assert effect(workspace, "Bash", command="git diff") == "allow"
+    workspace.cwd = inner
+    assert effect(workspace, "Bash", command="git diff") == "ask"
 
 
 async def test_a_wish_is_for_one_call_and_not_for_those_it_leads_to(workspace: Workspace) -> None:

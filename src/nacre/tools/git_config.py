@@ -8,10 +8,10 @@ from pathlib import Path
 MAX_BYTES = 1_000_000
 """A larger config is none that somebody wrote by hand."""
 STARTERS = frozenset(
-    "askpass clean command external fsmonitor hookspath pager process program smudge sshcommand"
-    " textconv".split()
+    "askpass clean command external fsmonitor gitproxy helper hookspath pager process program smudge"
+    " sshcommand textconv uploadpack".split()
 )
-"""Keys whose value is a program."""
+"""Keys whose value is a program; a partial clone fetches with some of them while it only reads."""
 
 _SECTION = re.compile(r"\s*\[\s*([\w.-]+)", re.ASCII)
 _KEY = re.compile(r"\s*(?:\[[^\]]*\])?\s*([\w-]+)\s*=", re.ASCII)
@@ -22,9 +22,15 @@ def starter_in(root: Path) -> str:
 
     A config that includes another, or cannot be read, counts as one that does.
     """
-    config = _config_of(root / ".git")
-    if config is None:
-        return ""
+    return next(filter(None, map(_starter, _configs_of(root / ".git"))), "")
+
+
+def repository_around(place: Path) -> Path | None:
+    """The root of the repository that git would work on in a directory, or beside a file."""
+    return next((one for one in (place, *place.parents) if (one / ".git").exists()), None)
+
+
+def _starter(config: Path) -> str:
     try:
         with config.open("rb") as file:
             text = file.read(MAX_BYTES + 1).decode(errors="replace")
@@ -40,23 +46,27 @@ def starter_in(root: Path) -> str:
             section = found[1].lower()
         key = _KEY.match(line)
         name = key[1].lower() if key else ""
+        # An address such as `ext::…` is a program, once its protocol is allowed.
         if name in STARTERS or (section.startswith("include") and name == "path"):
+            return f"{section}.{name}"
+        if section == "protocol" and name == "allow":
             return f"{section}.{name}"
     return ""
 
 
-def _config_of(dot_git: Path) -> Path | None:
+def _configs_of(dot_git: Path) -> list[Path]:
+    """The files with settings of a repository: all its worktrees', and those of this worktree alone."""
     if dot_git.is_dir():
-        return dot_git / "config"
+        return [dot_git / "config", dot_git / "config.worktree"]
     if not dot_git.is_file():
-        return None
+        return []
     try:
         folder = dot_git.parent / _text(dot_git).removeprefix("gitdir:").strip()
         common = folder / "commondir"
         shared = folder / _text(common).strip() if common.is_file() else folder
     except OSError:
-        return dot_git
-    return shared / "config"
+        return [dot_git]
+    return [shared / "config", folder / "config.worktree"]
 
 
 def _text(path: Path) -> str:

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from nacre.errors import ToolError
 from nacre.messages.blocks import JsonObject
 from nacre.tools.base import Tool
-from nacre.tools.git_config import starter_in
+from nacre.tools.git_config import repository_around, starter_in
 from nacre.tools.patterns import named_place
 from nacre.tools.reach import named
 from nacre.tools.rules import EDITORS, READERS, Effect, Rule, meets_command, meets_host, meets_path
@@ -231,12 +231,18 @@ class Policy:
         if not verdict.read_only:
             return Decision("ask", verdict.reason)
         is_git = any(name.rpartition("/")[2] == "git" for name in verdict.programs)
-        if is_git and (setting := starter_in(self.root)):
+        if is_git and (setting := self._starter(command, workspace)):
             return Decision("ask", f"git would start a program that this repository names ({setting})")
         outside = _outside(programs(command) or (), self._roots, workspace)
         return (
             Decision("ask", f"it would read outside the project: {outside}") if outside else Decision("allow")
         )
+
+    def _starter(self, command: str, workspace: Workspace) -> str:
+        """What git would start on the word of the project, or of a repository that the command goes to."""
+        places = (one.path for one in named(programs(command) or (), workspace.cwd))
+        roots = dict.fromkeys([self.root, *(repository_around(one) for one in places if one is not None)])
+        return next(filter(None, (starter_in(root) for root in roots if root is not None)), "")
 
 
 def _path(tool: str, arguments: JsonObject, workspace: Workspace) -> Path | None:
