@@ -29,6 +29,7 @@ NAMES = (
     "poisoning",
     "dream",
     "mail",
+    "agents_idle",
     "replay",
     "layers",
     "compaction.inventions",

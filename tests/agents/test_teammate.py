@@ -103,6 +103,18 @@ async def test_a_teammate_joins_waits_and_works_for_each_letter(tmp_path: Path) 
     assert [(task.owner, task.state) for task in roster.tasks.list().tasks] == [("", "pending")]
 
 
+async def test_teammates_of_one_reply_join_side_by_side(tmp_path: Path) -> None:
+    """A6: one of them begins the team, and those without a name get different ones."""
+    orders = [order(f"Be number {n}.", team_name="crew") for n in range(3)]
+    main = ScriptedProvider([together(*orders), say("There.")])
+    parts = {f"Be number {n}.": ScriptedProvider([say("Ready.")]) for n in range(3)}
+    async with opened(tmp_path, Cast(main, parts)) as ready:
+        events = await played(ready, "Start them.")
+        names = [each.name for each in roster_of(tmp_path).members()]
+    assert names == ["main", "general-1", "general-2", "general-3"]
+    assert all("works in the background now" in text for text in results(events))
+
+
 async def test_a_teammate_that_agrees_to_shut_down_ends_after_its_turn(tmp_path: Path) -> None:
     """A4: its model is asked; a refusal leaves it there."""
     main = ScriptedProvider([

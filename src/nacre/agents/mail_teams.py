@@ -43,6 +43,8 @@ class Teams:
         self.rosters: dict[str, Roster] = {}
         self.joined: Callable[[str], None] = _nobody
         """Told of every team that the session itself becomes part of."""
+        self.one_by_one = asyncio.Lock()
+        """Held while somebody is given a place: orders of one reply come side by side."""
         self._session = session
         self.settings = settings
         self._keeps = keeps
@@ -157,10 +159,13 @@ class Enlisting:
         """Start an agent; a member of a team only where the team takes it."""
         if not order.team:
             return await self._crew.answer(order)
-        name = self._crew.house.roll.named(order.name, order.type)
-        await self._teams.enlist(order.team, name, order.type)
+        async with self._teams.one_by_one:
+            name = self._crew.house.roll.named(order.name, order.type)
+            await self._teams.enlist(order.team, name, order.type)
+            answering = asyncio.ensure_future(self._crew.answer(replace(order, name=name)))
+            await asyncio.sleep(0)  # its first step is to take the name, which then is nobody else's
         try:
-            return await self._crew.answer(replace(order, name=name))
+            return await answering
         except BaseException:
             await self._teams.leave(name)
             raise
