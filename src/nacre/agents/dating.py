@@ -7,6 +7,7 @@ from datetime import date
 
 from nacre import prompts
 from nacre.agents.riding import Extra
+from nacre.agents.session import OPENING
 from nacre.clock import Clock
 from nacre.messages.blocks import ToolResult
 from nacre.messages.records import Said
@@ -38,11 +39,15 @@ class Calendar:
 
 
 def _last_told(view: View) -> date | None:
-    """What the last note says; else the day the conversation began, whose opening named it."""
+    """What the last note says; else the day of the opening, which named it.
+
+    Another program's log has no opening of ours: it comes with these very words, and names today.
+    """
     for note in reversed(view.noted(DAY)):
         if isinstance(written := note.fact("date"), str):
             return date.fromisoformat(written)
-    return next((one.at.astimezone().date() for one in view.records if isinstance(one, Said)), None)
+    opening = view.last_noted(OPENING)
+    return opening.at.astimezone().date() if opening else None
 
 
 def _spelled(day: date) -> str:

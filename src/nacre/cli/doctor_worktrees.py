@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import shlex
 from typing import TYPE_CHECKING
 
@@ -19,6 +18,8 @@ def worktree_checks(settings: Settings) -> list[Check]:
     """Which there are and what removes them; nothing is changed."""
     if not (settings.home / NAME).is_dir():
         return []
+    import asyncio
+
     from nacre.agents.worktree import leftovers
 
     found = asyncio.run(leftovers(settings.home))

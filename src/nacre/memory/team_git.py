@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 from collections.abc import Collection, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 from nacre.clock import SYSTEM_CLOCK, Clock
@@ -186,8 +187,8 @@ class GitRemote:
     async def _git(self, *arguments: str, stdin: bytes = b"", limit: int | None = None) -> Ran:
         # Named outright: git must not look for a repository around this one when it is gone.
         where = f"--git-dir={self._repository}"
-        bound = {} if limit is None else {"limit": limit}
-        return await run_git(self._repository, where, *arguments, stdin=stdin, seconds=self._seconds, **bound)
+        run = run_git if limit is None else partial(run_git, limit=limit)
+        return await run(self._repository, where, *arguments, stdin=stdin, seconds=self._seconds)
 
 
 def _rows(listing: bytes) -> Iterator[tuple[str, str, str]]:

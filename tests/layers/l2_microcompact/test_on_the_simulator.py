@@ -188,10 +188,13 @@ async def test_what_is_declared_is_sent_the_same_in_every_request(
                 "trigger": {"type": "input_tokens", "value": trigger},
                 "keep": {"type": "tool_uses", "value": 3},
                 "clear_at_least": {"type": "input_tokens", "value": trigger * 7 // 9},
-                "exclude_tools": ["TaskList", "correct", "forget", "recall", "remember"],
+                "exclude_tools": [
+                    "Agent", "SendMessage", "TaskList", "TaskStop", "TeamTasks",
+                    "correct", "forget", "recall", "remember",
+                ],
             },
         ]
-    }
+    }  # fmt: skip
     assert configs[-1]["edits"][0]["keep"] == {"type": "thinking_turns", "value": 1}  # type: ignore[index, call-overload]
     kinds = {str(edit["type"]) for one in sim.log for edit in one.applied_edits}
     assert kinds == {"clear_thinking_20251015", "clear_tool_uses_20250919"}
