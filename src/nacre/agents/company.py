@@ -24,6 +24,8 @@ class Company:
     """What words and results pass through before they are recorded; each says what it did to them."""
     riders: list[Rider] = field(default_factory=list)
     """Others that may have something to add to a message."""
+    sifters: list[Callable[[Sequence[Extra]], Awaitable[Sequence[Extra]]]] = field(default_factory=list)
+    """What everything that is added to the conversation passes through."""
     marks: list[Callable[[View, Sequence[JsonObject]], Sequence[int]]] = field(default_factory=list)
     """Others that know ends worth a cache marker: how many messages stand before each (C31c)."""
     finishers: list[Callable[[Request, View], Request]] = field(default_factory=list)
@@ -50,6 +52,12 @@ class Company:
     """Others that may refuse what a person says, by raising, before anything of it is recorded."""
     around_tools: list[Callable[[Mapping[str, Tool], str], Mapping[str, Tool]]] = field(default_factory=list)
     """Others that stand around tool calls; they get the tools, and the name of a fork's errand or none."""
+
+    async def sifted(self, extras: Sequence[Extra]) -> Sequence[Extra]:
+        """What is to be added, as it may be."""
+        for passed in self.sifters:
+            extras = await passed(extras)
+        return extras
 
     def attended(self, tools: Mapping[str, Tool], fork: str = "") -> Mapping[str, Tool]:
         """The tools with everybody who stands around their calls; as they are where nobody does."""

@@ -36,6 +36,7 @@ def join(session: Session, known: Known, hands: Hands, *, leaves: bool) -> None:
     session.telemetry.hides_words = not leaves
     if leaves:
         session.filters.append(known.stays)
+        session.sifters.append(known.stays.beside)
     session.riders.append(Calendar(session.clock, session.view))
     if known.instructions is not None:
         session.riders.append(Announcer(known.instructions, hands.workspace, session.view))

@@ -100,6 +100,15 @@ class StaysHere:
         blocks = (_without(one, staying) if isinstance(one, ToolResult) else one for one in said.blocks)
         return replace(said, blocks=tuple(blocks)), ()
 
+    async def beside(self, extras: Sequence[Extra]) -> Sequence[Extra]:
+        """The same of what other agents write and report, whose models may be told more than this one."""
+        if not any(one.kind in BY_AGENTS and one.text for one in extras):
+            return extras
+        staying = await self.now()
+        return [
+            replace(one, text=staying.without(one.text)) if one.kind in BY_AGENTS else one for one in extras
+        ]
+
     async def over(self, records: Iterable[Record]) -> list[Record]:
         """A log as it may leave: it may have been written with a model on this machine."""
         staying = await self.now()

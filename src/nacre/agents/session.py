@@ -234,7 +234,7 @@ class Session(Company):
         said, extras = await self._filtered(said)
         for rider in self.riders:
             extras += await rider.beside(said, self.view)
-        return self._with(said, extras)
+        return self._with(said, await self.sifted(extras))
 
     async def sift(self, said: Said) -> Sequence[Record]:
         """The loop's slot: what a round that is cut short records; nobody adds to it."""

@@ -127,7 +127,7 @@ async def _goes_on(session: Session, tally: _Tally) -> bool:
 
 async def _add(session: Session, extras: Sequence[Extra]) -> None:
     """Each as a message of its own, with a note for the log."""
-    for extra in extras:
+    for extra in await session.sifted(extras):
         said = heard("user", (Text(extra.text),), session.clock, meta=True)
         facts: JsonObject = {**extra.facts, RECORD: said.id}
         note = Noted(id=session.clock.new_id(), at=session.clock.now(), kind=extra.kind, facts=facts)

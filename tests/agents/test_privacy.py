@@ -1,0 +1,77 @@
+"""What must stay on this machine stays there, also where another agent repeats it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from nacre.agents.memory_places import memory_places
+from nacre.agents.opening import Ready, open_agent
+from nacre.clock import SYSTEM_CLOCK
+from nacre.layers.l7_mail.letter import Letter
+from nacre.memory.staying import MARKER
+from nacre.settings import Settings, load
+from nacre.testing import Cast, ScriptedProvider, say
+from tests.agents.test_team import MODEL, OFF, order, played
+from tests.stories.scenes import environment
+
+SECRET = "The vault code number is 4711 and nobody may know."
+MEMORY = f"---\nname: vault\ndescription: behind the blue door\ntype: user\nlocal-only: true\n---\n{SECRET}\n"
+
+
+def settings_with_a_secret(tmp_path: Path) -> Settings:
+    cwd = tmp_path / "work"
+    cwd.mkdir()
+    settings = load(cwd, {**environment(cwd), **OFF}, cli={"model": MODEL})
+    (folder := memory_places(settings).project.directory).mkdir(parents=True)
+    (folder / "vault.md").write_text(MEMORY, encoding="utf-8")
+    return settings
+
+
+def sent(provider: ScriptedProvider) -> str:
+    return str([request.messages for request in provider.requests])
+
+
+def put_letter(ready: Ready, number: int) -> None:
+    assert ready.mail is not None
+    letter = Letter(
+        id=f"l{number}", sender="other:bob", to="main", text=f"He says: {SECRET}", at=SYSTEM_CLOCK.now()
+    )
+    ready.mail.inbox("main").put(letter)
+
+
+async def test_a_letter_from_who_knows_more_loses_what_must_stay_before_it_leaves(tmp_path: Path) -> None:
+    """M27: a session with a model on this machine may write to one whose model is elsewhere."""
+    main = ScriptedProvider([say("Hello."), say("Read.")])
+    async with open_agent(settings_with_a_secret(tmp_path), provider=main) as ready:
+        await played(ready, "Begin")
+        put_letter(ready, 1)
+        await played(ready, "Go on")
+    assert "other:bob" in sent(main)
+    assert MARKER in sent(main)
+    assert "4711" not in sent(main)
+
+
+async def test_a_letter_that_a_turn_goes_on_with_loses_it_too(tmp_path: Path) -> None:
+    """M27: whichever way letters come into the conversation."""
+    main = ScriptedProvider([say("Hello."), say("Read.")])
+    async with open_agent(settings_with_a_secret(tmp_path), provider=main) as ready:
+        session = ready.agent.session
+        session.ends_with_answer = True
+        session.on_heard.append(lambda: put_letter(ready, 1) if main.calls == 1 else None)
+        await played(ready, "Begin")
+    assert MARKER in sent(main)
+    assert "4711" not in sent(main)
+
+
+async def test_a_report_from_the_background_loses_what_must_stay(tmp_path: Path) -> None:
+    """M27: an agent with a model on this machine may read what its owner's must not be told."""
+    main = ScriptedProvider([order("Find it.", run_in_background=True), say("Later."), say("Thanks.")])
+    child = ScriptedProvider([say(f"Found: {SECRET}")])
+    settings = settings_with_a_secret(tmp_path)
+    async with open_agent(settings, provider=Cast(main, {"Find it.": child})) as ready:
+        await played(ready, "Go")
+        assert ready.team is not None
+        await ready.forker.background.wait("agent general-1")
+        await played(ready, "And now?")
+    assert "Found:" in sent(main)
+    assert "4711" not in sent(main)
