@@ -9,10 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck
+from hypothesis import settings as hypothesis_settings
 
 from nacre.agents.session import Session
 from nacre.messages.view import View
 from nacre.testing import FrozenClock, ScriptedProvider, first_moved_block
+
+# How fast examples are made says something about the machine, and nothing about nacre.
+hypothesis_settings.register_profile("steady", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+hypothesis_settings.load_profile("steady")
 
 LOOPBACK = ("127.", "localhost", "::1")
 FOREIGN_VARIABLES = ("NACRE_", "CLAUDE_", "ANTHROPIC_", "OPENAI_", "OTEL_")

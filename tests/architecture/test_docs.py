@@ -92,7 +92,8 @@ def test_every_path_that_is_named_exists(name: str) -> None:
     ours = re.compile(
         r"(src|tests|docs|examples|bench)(/|$)|\w+(/\w+)*\.(py|lock|toml)$|\w+(/\w+)+\.json$|\w+(/\w+)*/$"
     )
-    home = {"cache/", "locks/", "prompts/", "settings/"} if name == "README.md" else {"prompts/"}
+    kept = {"cache/", "locks/", "prompts/", "run/", "settings/", "skills/", "teams/", "worktrees/"}
+    home = kept if name == "README.md" else {"prompts/"}
     named = {word for word in [*words, *tree] if ours.match(word)} - home
     assert named
     assert sorted(word for word in named if not ((ROOT / word).exists() or (PACKAGE / word).exists())) == []
