@@ -150,3 +150,33 @@ def test_no_bytes_whatever_do_more_than_be_refused(data: bytes) -> None:
         assert "\n" not in str(error)
     else:
         assert found.prompt
+
+
+def test_a_file_of_a_repository_that_leads_out_of_it_is_no_kind(tmp_path: Path) -> None:
+    """M23, M27 hold for kinds, too: a link could have any file with a description told to the model."""
+    outside = tmp_path / "private"
+    put(outside, "vault", REVIEWER.replace("reviewer", "vault"))
+    project = tmp_path / "project"
+    folder = project / ".claude" / "agents"
+    put(folder, "own", REVIEWER.replace("reviewer", "own"))
+    put(project / "shared", "inner", REVIEWER.replace("reviewer", "inner"))
+    (folder / "inner.md").symlink_to(project / "shared" / "inner.md")
+    (folder / "vault.md").symlink_to(outside / "vault.md")
+    found = agent_types(settings_of(project))
+    assert {one.name for one in found.custom} == {"inner", "own"}
+    (notice,) = found.notices
+    assert "vault.md" in notice
+    assert "leads out of the project" in notice
+
+
+def test_a_folder_of_a_repository_that_leads_out_of_it_holds_no_kinds(tmp_path: Path) -> None:
+    """M23: not by a link of the folder either; the person's own may lie anywhere."""
+    put(tmp_path / "private", "vault", REVIEWER)
+    project = tmp_path / "project"
+    (project / ".claude").mkdir(parents=True)
+    (project / ".claude" / "agents").symlink_to(tmp_path / "private")
+    settings = settings_of(project)
+    assert not agent_types(settings).custom
+    settings.home.mkdir(parents=True, exist_ok=True)
+    (settings.home / "agents").symlink_to(tmp_path / "private")
+    assert {one.name for one in agent_types(settings).custom} == {"reviewer"}

@@ -90,11 +90,12 @@ def agent_types(settings: Settings) -> AgentTypes:
     """What there is: built in, in the home, in the project; in bare mode only what is built in."""
     types = {name: _built_in(name) for name in (GENERAL, EXPLORE)}
     notices: list[str] = []
-    places = (settings.home / FOLDER, settings.project_root / ".claude" / FOLDER)
-    for folder in () if settings.memory.simple else places:
+    root = settings.project_root
+    places = ((settings.home / FOLDER, None), (root / ".claude" / FOLDER, Path(os.path.realpath(root))))
+    for folder, tree in () if settings.memory.simple else places:
         for path in _files(folder, notices):
             try:
-                one = parse_type(_read(path), path, notices)
+                one = parse_type(_read(path, tree), path, notices)
             except StoreError as error:
                 notices.append(str(error))
             else:
@@ -203,9 +204,13 @@ def _files(folder: Path, notices: list[str]) -> Iterator[Path]:
     yield from (folder / name for name in found[:MAX_FILES] if not name.startswith("."))
 
 
-def _read(path: Path) -> bytes:
+def _read(path: Path, tree: Path | None) -> bytes:
+    """The file; a repository's must lie in its tree, or a link could have anything told to the model."""
+    place = Path(os.path.realpath(path))
+    if tree is not None and not place.is_relative_to(tree):
+        raise StoreError(f"{path}: it leads out of the project; copy it there; this agent is not used")
     try:
-        with os.fdopen(disk.open_regular(path, os.O_RDONLY), "rb") as file:
+        with os.fdopen(disk.open_regular(place, os.O_RDONLY), "rb") as file:
             data = file.read(MAX_BYTES + 1)
     except OSError as error:
         raise StoreError(f"{disk.explain(error, path)}; this agent is not used") from error
