@@ -13,9 +13,9 @@ from pathlib import Path
 from nacre.agents.agent import Agent
 from nacre.agents.child import Child
 from nacre.agents.compacting_join import Staff
-from nacre.agents.mail_doors import Doors, is_from_person
 from nacre.agents.mail_post import AgentPost
 from nacre.agents.mail_teams import Enlisting, Teams
+from nacre.agents.mail_waking import Waking, is_from_person
 from nacre.agents.mailing import Mailing, join_mailing
 from nacre.agents.team import Team
 from nacre.agents.team_state import OVER, AgentState
@@ -52,7 +52,7 @@ class MailRoom:
         self._agent = agent
         self.mailing = Mailing(agent.session, self.inbox(MAIN))
         self.mailing.holds_turns = True
-        self.doors = Doors(self, team, staff.background) if team else None
+        self.waking = Waking(self, team, staff.background) if team else None
         self.post = self._new_post(teams.name)
 
     def join(self) -> None:
@@ -60,13 +60,13 @@ class MailRoom:
         self._hands.post.belong_to(self.post)
         self._attend(self._agent, self.mailing)
         self.teams.joined = self._belong
-        if self.team is not None and self.doors is not None:
+        if self.team is not None and self.waking is not None:
             self.team.house.on_open.append(self._welcome)
-            self.team.house.roll.on_change.append(self.doors.heed)
-            self._hands.crew.crew = Enlisting(self.team, self.teams, self.doors)
+            self.team.house.roll.on_change.append(self.waking.heed)
+            self._hands.crew.crew = Enlisting(self.team, self.teams, self.waking)
             house, session = self.team.house, self._agent.session
-            self.doors.elsewhere = Elsewhere(session, self._settings, self.teams, house.roll)
-            house.start_process = self.doors.elsewhere.start
+            self.waking.elsewhere = Elsewhere(session, self._settings, self.teams, house.roll)
+            house.start_process = self.waking.elsewhere.start
 
     async def become(self, name: str, roster: Roster, kind: str) -> None:
         """The session itself is a member of somebody else's team from now on, under a name of its own."""
@@ -79,10 +79,10 @@ class MailRoom:
 
     async def close(self) -> None:
         """Wait at no bell any more, and leave the teams; letters that come stay where they are."""
-        if self.doors is not None:
-            if self.doors.elsewhere is not None:
-                await self.doors.elsewhere.close()
-            await self.doors.close()
+        if self.waking is not None:
+            if self.waking.elsewhere is not None:
+                await self.waking.elsewhere.close()
+            await self.waking.close()
         await self.teams.close()
 
     @property
@@ -134,7 +134,7 @@ class MailRoom:
             name,
             find=partial(self.find, name),
             everyone=partial(self.everyone, name),
-            wake=self.doors.wake if self.doors else nobody,
+            wake=self.waking.wake if self.waking else nobody,
             bridge=self._bridge,
             clock=self._agent.session.clock,
         )
@@ -145,7 +145,7 @@ class MailRoom:
 
     def _welcome(self, child: Child, state: AgentState) -> None:
         """A child is about to begin: it gets letters, can write some, and is in its team."""
-        assert self.doors is not None, "who has children has doors"
+        assert self.waking is not None, "who has children can wake them"
         post, mailing = self._new_post(state.name), Mailing(child.session, self.inbox(state.name))
         mailing.shows = _is_not_a_wish
         child.hands.post.belong_to(post)
@@ -153,8 +153,8 @@ class MailRoom:
         if state.team and (roster := self.teams.rosters.get(state.team)) is not None:
             child.hands.team_tasks.belong_to(roster, state.name)
         if isinstance(crew := child.hands.crew.crew, Team):
-            child.hands.crew.crew = Enlisting(crew, self.teams, self.doors)
-        self.doors.open(state.name, mailing, post)
+            child.hands.crew.crew = Enlisting(crew, self.teams, self.waking)
+        self.waking.open(state.name, mailing, post)
 
     def _attend(self, agent: Agent, mailing: Mailing) -> None:
         join_mailing(agent.session, mailing)
@@ -165,8 +165,8 @@ class MailRoom:
         roster, name = self.teams.rosters[team], self.teams.name
         inbox = Mailbox(roster.inbox_path(name))
         self.mailing.inboxes.append(inbox)
-        if self.doors is not None and self.doors.elsewhere is not None:
-            self.doors.elsewhere.listen(inbox, self.mailing.known)
+        if self.waking is not None and self.waking.elsewhere is not None:
+            self.waking.elsewhere.listen(inbox, self.mailing.known)
         self._hands.team_tasks.belong_to(roster, name)
 
 

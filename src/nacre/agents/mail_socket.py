@@ -1,4 +1,4 @@
-"""A door for other sessions of the same person: a socket whose letters go to this session's inbox (A3)."""
+"""A way in for other sessions of the same person: a socket whose letters go to this session's inbox (A3)."""
 
 from __future__ import annotations
 

@@ -13,8 +13,8 @@ from dataclasses import replace
 
 from nacre import prompts
 from nacre.agents.agent_types import INHERIT, SMALL, AgentType, agent_types
-from nacre.agents.mail_doors import first_of, is_from_person
 from nacre.agents.mail_room import MailRoom
+from nacre.agents.mail_waking import first_of, is_from_person
 from nacre.agents.mailing import MAIL
 from nacre.agents.opening import NEW, SYSTEM, Ready, open_agent
 from nacre.agents.people import team_of

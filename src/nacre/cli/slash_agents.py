@@ -48,10 +48,10 @@ def _list(team: Team) -> None:
 
 
 async def _stop(ready: Ready, state: AgentState) -> None:
-    doors = ready.mail.doors if ready.mail else None
+    waking = ready.mail.waking if ready.mail else None
     name = printable(state.name)
-    if state.status == "idle" and doors is not None:
-        await doors.end(state.name)
+    if state.status == "idle" and waking is not None:
+        await waking.end(state.name)
         print(f"{name} has ended")
     elif not state.is_running or ready.team is None:
         print(f"{name} is not at work ({state.status})")

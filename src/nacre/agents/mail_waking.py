@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Awaitable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Protocol
 
 from nacre.agents.background import Background
@@ -39,7 +40,7 @@ class Room(Protocol):
 
 
 @dataclass(slots=True, eq=False)
-class _Door:
+class _Care:
     """Somebody who looks after one agent's letters."""
 
     task: asyncio.Task[None] | None = None
@@ -52,22 +53,22 @@ class _Door:
     """Wishes of a person, and letters to a fork, that were taken care of."""
 
 
-class Doors:
+class Waking:
     """All of a session's agents that this process runs."""
 
     def __init__(self, room: Room, team: Team, background: Background) -> None:
         self._room = room
         self._team = team
         self._background = background
-        self._doors: defaultdict[str, _Door] = defaultdict(_Door)
+        self._cared: defaultdict[str, _Care] = defaultdict(_Care)
         self._is_closed = False
         self.elsewhere: Elsewhere | None = None
         """Those who run elsewhere."""
 
     def open(self, name: str, mailing: Mailing, post: AgentPost) -> None:
         """An agent is there: from now on somebody is at its bell."""
-        door = self._doors[name]
-        door.mailing, door.post = mailing, post
+        care = self._cared[name]
+        care.mailing, care.post = mailing, post
         self._attend(name)
 
     async def wake(self, name: str) -> None:
@@ -87,8 +88,8 @@ class Doors:
             return
         if state.status in OVER:
             self._room.teams.left(state.name)
-        for door in self._doors.values():
-            door.poked.set()
+        for care in self._cared.values():
+            care.poked.set()
 
     async def end(self, name: str) -> AgentState:
         """Have an agent end, at work or not; it can still be written to."""
@@ -107,7 +108,7 @@ class Doors:
     async def close(self) -> None:
         """Wait at no bell any more."""
         self._is_closed = True
-        tasks = [door.task for door in self._doors.values() if door.task is not None]
+        tasks = [care.task for care in self._cared.values() if care.task is not None]
         for task in tasks:
             task.cancel()
         if tasks:
@@ -118,37 +119,37 @@ class Doors:
         return self._team.house.roll.states
 
     def _attend(self, name: str) -> None:
-        door = self._doors[name]
-        if door.task is None or door.task.done():
-            door.task = asyncio.create_task(self._stand(name, door), name=f"letters of {name}")
-        door.poked.set()
+        care = self._cared[name]
+        if care.task is None or care.task.done():
+            care.task = asyncio.create_task(self._stand(name, care), name=f"letters of {name}")
+        care.poked.set()
 
-    async def _stand(self, name: str, door: _Door) -> None:
+    async def _stand(self, name: str, care: _Care) -> None:
         """Until the agent has ended and nothing waits for it."""
         with self._room.inbox(name).bell() as bell:
             while True:
-                door.poked.clear()
+                care.poked.clear()
                 waits = True
                 # Whoever wrote has heard of it; here it is tried again once somebody else has ended.
                 with suppress(NacreError):
-                    await self._heed_person(name, door)
+                    await self._heed_person(name, care)
                     waits = await self._rouse(name)
                 state = self._states[name]
                 if state.status in OVER and not waits:
                     return
-                await first_of(bell.rung(), door.poked.wait())
+                await first_of(bell.rung(), care.poked.wait())
 
     async def _rouse(self, name: str) -> bool:
         """Set an agent to work on its letters, if it has any and does not work; whether some still wait."""
-        door = self._doors[name]
-        async with door.lock:
+        care = self._cared[name]
+        async with care.lock:
             state = self._states[name]
             if state.is_running:
                 return False
-            if door.post is not None and door.post.is_leaving:
-                await self._say_goodbye(name, door)
-            letters = await self._letters(name, door)
-            if not letters:
+            if care.post is not None and care.post.is_leaving:
+                await self._say_goodbye(name, care)
+            letters = await self._letters(name, care)
+            if not any(_wakes(letter, state) for letter in letters):
                 return False
             if state.team:
                 await self._room.teams.come_back(state)
@@ -156,42 +157,47 @@ class Doors:
             await self._team.resume(name, told(letters) if is_fork else "")
             if is_fork:
                 # No rider brings it letters: what it was told is what it received.
-                door.heeded |= {letter.id for letter in letters}
+                care.heeded |= {letter.id for letter in letters}
                 inbox = self._room.inbox(name)
-                found = await asyncio.to_thread(inbox.waiting, door.heeded)
+                found = await asyncio.to_thread(inbox.waiting, care.heeded)
                 if not found.letters:
                     await asyncio.to_thread(inbox.settle, found.place)
             return False
 
-    async def _letters(self, name: str, door: _Door) -> list[Letter]:
-        known = door.heeded | (door.mailing.known() if door.mailing else set())
+    async def _letters(self, name: str, care: _Care) -> list[Letter]:
+        known = care.heeded | (care.mailing.known() if care.mailing else set())
         found = await asyncio.to_thread(self._room.inbox(name).waiting, known)
         return [letter for letter in found.letters if not is_from_person(letter)]
 
-    async def _say_goodbye(self, name: str, door: _Door) -> None:
+    async def _say_goodbye(self, name: str, care: _Care) -> None:
         """It has agreed to end, and its turn is over."""
-        if door.post is not None:
-            door.post.is_leaving = False
+        if care.post is not None:
+            care.post.is_leaving = False
         await self.end(name)
 
-    async def _heed_person(self, name: str, door: _Door) -> None:
+    async def _heed_person(self, name: str, care: _Care) -> None:
         """A person wants it to end: it does, and says so."""
-        known = door.heeded | (door.mailing.known() if door.mailing else set())
+        known = care.heeded | (care.mailing.known() if care.mailing else set())
         found = await asyncio.to_thread(self._room.inbox(name).waiting, known)
         state = self._states[name]
         for letter in found.letters:
             if not is_from_person(letter):
                 continue
-            door.heeded.add(letter.id)
+            care.heeded.add(letter.id)
             if letter.at < state.started or state.status in OVER:
                 continue
-            if door.post is not None:
+            if care.post is not None:
                 with suppress(MailError):
-                    await door.post.send(
+                    await care.post.send(
                         letter.sender, "", kind="shutdown_response", approves=True, answers=letter.id
                     )
-                door.post.is_leaving = False
+                care.post.is_leaving = False
             await self.end(name)
+
+
+def _wakes(letter: Letter, state: AgentState) -> bool:
+    """Whether an agent begins anew for it; what lay there when it was stopped waits until it does."""
+    return state.status != "stopped" or letter.at >= state.started + timedelta(seconds=state.seconds)
 
 
 def is_from_person(letter: Letter) -> bool:
