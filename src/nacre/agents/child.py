@@ -280,9 +280,7 @@ def _hands(birth: Birth, parent: Parent, settings: Settings, stack: AsyncExitSta
     board, desks = TaskBoard(), Desks(skills=skills)
     built = own_tools(settings, workspace, board, desks)
     theirs = parent.agent.tools
-    tools = guard.stand_before(one for one in built if one.name in theirs)
-    if birth.tree is not None:
-        tools = kept_out(tools, workspace, of=parent.settings.project_root, place=birth.tree.path)
+    tools = kept_out(guard.stand_before(one for one in built if one.name in theirs), workspace, policy)
     # Tools of servers stand behind the parent's guard already; a caller's own stand behind none.
     lent = [one for one in theirs.values() if one.name.startswith(FROM_SERVERS) or not one.guarded]
     return hands_of(workspace, guard, board, desks, [*tools, *lent])
@@ -293,7 +291,8 @@ def _policy(policy: Policy, tree: Worktree | None) -> Policy:
     rules = tuple(rule for rule in policy.rules if rule.origin != MEMORY)
     if tree is None:
         return replace(policy, rules=rules)
-    return replace(policy, rules=rules, root=tree.path.resolve(), in_worktree=True)
+    twins = (policy.root, *policy.twins)
+    return replace(policy, rules=rules, root=tree.path.resolve(), twins=twins, in_worktree=True)
 
 
 def _tools(kind: AgentType, hands: Hands, known: Known, memory: AgentMemory | None) -> list[Tool]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from nacre.errors import ToolError
 from nacre.messages.blocks import JsonObject, ToolResult
 from nacre.tools.base import Tool
+from nacre.tools.policy import Policy
 from nacre.tools.reach import named
 from nacre.tools.rules import EDITORS
 from nacre.tools.shell import explain, programs
@@ -18,10 +19,13 @@ from nacre.tools.workspace import Workspace
 SHELL = "Bash"
 
 
-def kept_out(tools: Iterable[Tool], workspace: Workspace, *, of: Path, place: Path) -> list[Tool]:
-    """The same tools, of which none writes below `of`, unless that is below `place` as well."""
-    border = _Border(workspace, of.resolve(), place.resolve())
-    return [_stopped(one, border) if one.name in {*EDITORS, SHELL} else one for one in tools]
+def kept_out(tools: Iterable[Tool], workspace: Workspace, policy: Policy) -> list[Tool]:
+    """The same tools, of which none writes into a checkout that the policy's root was taken from."""
+    kept = list(tools)
+    for twin in policy.twins:
+        border = _Border(workspace, twin, policy.root)
+        kept = [_stopped(one, border) if one.name in {*EDITORS, SHELL} else one for one in kept]
+    return kept
 
 
 class _Border:

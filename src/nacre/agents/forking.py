@@ -16,6 +16,7 @@ from typing import Any
 
 from nacre.agents.agent import Agent
 from nacre.agents.background import IN_BACKGROUND, Background, supervised
+from nacre.agents.child_apart import kept_out
 from nacre.agents.forking_asking import Asking, AskingAside
 from nacre.agents.forking_line import Line
 from nacre.agents.hands import Hands, own_tools
@@ -221,7 +222,8 @@ class Forker:
             workspace.saw(path, await asyncio.to_thread(_version, path))
         guard = self._guard(may, workspace)
         built = {one.name: one for one in self._make(workspace)} if may is not None else {}
-        tools = guard.stand_before(_same(one, built.get(one.name)) for one in self._tools.values())
+        guarded = guard.stand_before(_same(one, built.get(one.name)) for one in self._tools.values())
+        tools = kept_out(guarded, workspace, guard.policy)
         lent = {one.name: one for one in self._tools.values() if may == WHOLE and _is_lent(one)}
         try:
             yield {one.name: one for one in tools} | lent, guard

@@ -73,6 +73,8 @@ class Policy:
     narrowing: Narrowing | None = None
     in_worktree: bool = False
     """The root is an agent's own worktree: that it lies below nacre's home guards nothing in it."""
+    twins: tuple[Path, ...] = ()
+    """Checkouts of the project that such a root was taken from: rules against files hold there, too."""
 
     def with_rules(self, rules: Iterable[Rule]) -> Policy:
         return replace(self, rules=(*self.rules, *rules))
@@ -153,7 +155,7 @@ class Policy:
         if path is not None:
             # A rule against a file holds for every name of it; a rule for one only for where it really is.
             others = [workspace.behind(path), _as_named(arguments, workspace)]
-            paths = [path] if rule.effect == "allow" else [path, *others]
+            paths = {path} if rule.effect == "allow" else self._copies(path, *others)
             return any(meets_path(rule.pattern, one, root=self.root) for one in paths)
         if "url" in arguments:
             return meets_host(rule.pattern, _host(arguments))
@@ -167,6 +169,13 @@ class Policy:
         parts = programs(command) or ()
         return any(meets_command(rule.pattern, part) for part in (*parts, *map(_bare, parts)))
 
+    def _copies(self, *paths: Path) -> set[Path]:
+        """These files, and the same ones in every other checkout of the project."""
+        roots = (self.root, *self.twins)
+        homes = {path: next(filter(path.is_relative_to, roots), None) for path in paths}
+        found = {root / path.relative_to(home) for path, home in homes.items() if home for root in roots}
+        return {*paths, *found}
+
     def _shields(self, arguments: JsonObject, workspace: Workspace) -> list[Rule]:
         """Rules against reading files that a command names: `cat` must not read what Read may not."""
         against = [
@@ -174,7 +183,7 @@ class Policy:
         ]
         parts = (programs(str(arguments.get("command", ""))) or ()) if against else ()
         paths = {one.path for one in named(parts, workspace.cwd) if one.path is not None}
-        paths |= set(map(workspace.behind, paths))
+        paths = self._copies(*paths, *map(workspace.behind, paths))
         return [
             rule for rule in against if any(meets_path(rule.pattern, path, root=self.root) for path in paths)
         ]
