@@ -162,6 +162,26 @@ def test_a_letter_from_another_terminal_reaches_an_agent_at_work_and_a_request_e
         assert person.ends() == 0
 
 
+def test_an_agent_that_is_stopped_stays_so_though_a_letter_waits_for_it(sim: Sim, tmp_path: Path) -> None:
+    """A4, Q2: to stop somebody means more than what others have written before; the letter is not lost."""
+    with terminal(tmp_path, "chat", **sim.environ()) as person:
+        started_in_background(sim, tmp_path, person)
+        person.see(PROMPT)
+        assert nacre(tmp_path, "agents", "send", "weaver", "Take the blue wool.").returncode == 0
+        stopped = nacre(tmp_path, "agents", "stop", "weaver")
+        assert (stopped.returncode, stopped.stdout) == (0, "weaver has stopped\n"), stopped.stderr
+        assert "Take the blue wool." in nacre(tmp_path, "agents", "inbox", "weaver").stdout
+        sim.extend(calls(call("SendMessage", to="weaver", message="Go on.")), "Blue it is.", "Blue it is.")
+        person.type("let it go on\n")
+        eventually(lambda: '"status": "completed"' in told(tmp_path), "it has gone on")
+        asked = json.dumps([each["body"]["messages"] for each in sim.log()])
+        assert "Take the blue wool." in asked
+        person.see("Blue it is.")
+        person.see(PROMPT)
+        person.type(CTRL_D)
+        assert person.ends() == 0
+
+
 def test_what_an_agent_in_the_background_asks_waits_for_the_next_message_and_a_ctrl_c_there_means_no(
     sim: Sim, tmp_path: Path
 ) -> None:
