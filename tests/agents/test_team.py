@@ -17,6 +17,7 @@ from nacre.agents.meter import SIDE_QUERY
 from nacre.agents.opening import UNKEPT, Ready, open_agent
 from nacre.agents.team import Team
 from nacre.agents.team_disk import read_states
+from nacre.agents.team_tools import Order
 from nacre.errors import ProviderError, ToolError
 from nacre.messages.events import Event, ResultReady, TurnDone
 from nacre.messages.jsonl import decode
@@ -547,3 +548,15 @@ async def test_a_cap_that_is_reached_stops_an_agent_behind(tmp_path: Path) -> No
         assert state.status == "stopped"
         assert "spend.sessionTokens" in state.result
     assert child.calls < 50
+
+
+async def test_a_description_without_end_is_a_line_and_its_agent_is_found_again(tmp_path: Path) -> None:
+    """A5: what a model writes must not make the file of an agent one that nobody reads."""
+    odd = "look\x1b[31m at\n" * 200_000
+    main = ScriptedProvider([say("Hello.")])
+    async with opened(tmp_path, Cast(main, {"Look.": ScriptedProvider([say("Seen.")])})) as ready:
+        await played(ready, "Hi")
+        state = await team_of(ready).spawn(Order(prompt="Look.", description=odd))
+        assert read_states(folder_of(ready)) == [state]
+    assert len(state.description) <= 200
+    assert state.description.isprintable()

@@ -169,6 +169,7 @@ async def _outfit(birth: Birth, parent: Parent, stack: AsyncExitStack) -> _Outfi
     settings = _settings_at(birth.tree, parent.settings)
     opened = await _opened(birth, parent, settings, stack)
     known = instruct(settings, session=birth.id if opened else "")
+    known.witness.above = parent.session.witness
     memory = await _memory(birth, settings, stack, known, clock=parent.session.clock)
     hands = _hands(birth, parent, settings, stack)
     tools = _tools(birth.type, hands, known, memory)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from nacre.agents.privacy import Witness
 from nacre.agents.riding import Extra, Rider
 from nacre.messages.blocks import JsonObject
 from nacre.messages.records import Said
@@ -26,6 +27,8 @@ class Company:
     """Others that may have something to add to a message."""
     sifters: list[Callable[[Sequence[Extra]], Awaitable[Sequence[Extra]]]] = field(default_factory=list)
     """What everything that is added to the conversation passes through."""
+    witness: Witness | None = None
+    """Can tell whose words a text repeats; none where nobody listens."""
     marks: list[Callable[[View, Sequence[JsonObject]], Sequence[int]]] = field(default_factory=list)
     """Others that know ends worth a cache marker: how many messages stand before each (C31c)."""
     finishers: list[Callable[[Request, View], Request]] = field(default_factory=list)

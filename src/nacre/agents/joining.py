@@ -33,6 +33,7 @@ def join(session: Session, known: Known, hands: Hands, *, leaves: bool) -> None:
     """Tie everything that was opened for a session to it; `leaves` as in `recollect`."""
     session.tellers.append(hands.notices)
     known.witness.attend(session.transcript)
+    session.witness = known.witness
     session.telemetry.hides_words = not leaves
     if leaves:
         session.filters.append(known.stays)

@@ -41,6 +41,8 @@ class Witness:
 
     def __init__(self) -> None:
         self._transcript: Transcript | None = None
+        self.above: Witness | None = None
+        """Of whoever wrote what stands as a person's words here; none: a person did."""
 
     def attend(self, transcript: Transcript) -> None:
         self._transcript = transcript
@@ -79,9 +81,13 @@ class Witness:
             return "agent"
         records = self._transcript.records
         said = [one for one in records if isinstance(one, Said) and one.aside is None]
-        by_user, ours = (*_by_user(said), *trusted), put_inside(records)
+        by_person = _by_user(said) if self.above is None else ()
+        by_user, ours = (*by_person, *trusted), put_inside(records)
         outside = (*by_tools(said, ours, home=home), *by_agents(records))
-        return origin_of(text, by_user=by_user, by_tools=outside)
+        origin = origin_of(text, by_user=by_user, by_tools=outside)
+        if origin == "untrusted" or self.above is None:
+            return origin
+        return self.above._judged(text, trusted=trusted, home=home)
 
 
 class StaysHere:

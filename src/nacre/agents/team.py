@@ -27,7 +27,7 @@ from nacre.agents.team_state import OVER, AgentState, Pattern, Pulse, Roll
 from nacre.agents.team_tools import AGENT as TOOL
 from nacre.agents.team_tools import Order
 from nacre.errors import ToolError
-from nacre.layers.l7_mail.letter import MAIN
+from nacre.layers.l7_mail.letter import MAIN, brief
 from nacre.loop.fork import refuse_nested
 from nacre.messages.blocks import JsonObject
 from nacre.messages.records import Noted
@@ -201,7 +201,7 @@ class Team:
             name=roll.named(order.name, order.type),
             type=order.type,
             pattern=pattern,
-            description=order.description.strip() or order.prompt.strip()[:DESCRIBED_CHARS],
+            description=brief(order.description) or brief(order.prompt)[:DESCRIBED_CHARS],
             owner=self.name,
             depth=parent.depth + 1,
             background=order.background or pattern != "typed" or (kind is not None and kind.background),
