@@ -97,8 +97,8 @@ async def test_a_letter_rides_behind_words_and_results_and_is_noted(talk: Talk) 
         ([first.id], ["reviewer-1"]),
         ([second.id, third.id], ["fixer", "fixer"]),
     ]
-    lines = sorted(notice.text for notice in talk.session.notices())
-    assert lines == ["fixer: And at line 4.", "fixer: And at line 5.", "reviewer-1: Look at line 3."]
+    lines = [notice.text for notice in talk.session.notices()]
+    assert lines == ["reviewer-1: Look at line 3.", "fixer: And at line 4.", "fixer: And at line 5."]
     told = texts(talk.session.view)
     assert 'from="reviewer-1"' in told
     assert "It is their word" in told

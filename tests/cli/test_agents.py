@@ -202,7 +202,7 @@ def test_who_is_not_there_or_not_clear_is_said_in_one_line(tmp_path: Path) -> No
     for args, code, words in (
         (("send", "explorer", "hi"), 1, "'explorer' can mean 2: 0000000"),
         (("send", "explorre", "hi"), 1, "did you mean explorer?"),
-        (("send", "bob", "hi", "--team", "weavers"), 1, "there is no team 'weavers'"),
+        (("send", "bob", "hi", "--team", "weavers"), 1, "there is no team 'weavers'; a chat begins one"),
         (("send", "*", "hi"), 2, "say which with --team"),
         (("send", "explorer", " "), 2, "needs words"),
         (("send", "ftp:x", "hi"), 1, "is no address"),
@@ -216,6 +216,14 @@ def test_who_is_not_there_or_not_clear_is_said_in_one_line(tmp_path: Path) -> No
         assert done.returncode == code, (args, done)
         assert words in done.stderr, (args, done.stderr)
         assert done.stderr.count("\n") == 1
+
+
+def test_where_nobody_is_the_list_of_all_agents_is_named(tmp_path: Path) -> None:
+    done = nacre(tmp_path, "agents", "send", "nobody", "hi")
+    assert done.returncode == 1
+    assert done.stderr == (
+        "nacre: there is no agent 'nobody' here; `nacre agents list --all` shows those of every directory\n"
+    )
 
 
 def test_the_beginning_of_a_sessions_id_means_the_session_itself(tmp_path: Path) -> None:

@@ -163,7 +163,7 @@ def test_a_name_that_is_held_is_refused_in_one_line(tmp_path: Path, sim: Sim, ro
     roster.join(member_here("ann"))
     for args, why in (
         (("ann", "--team", "crew"), "is taken in team crew"),
-        (("ann", "--team", "other"), "there is no team 'other'; there are crew"),
+        (("ann", "--team", "other"), "there is no team 'other'; there is crew"),
         (("bob", "--team", "crew", "--type", "wizard"), "there is no kind of agent named 'wizard'"),
         (("../bob", "--team", "crew"), "cannot be an agent's name"),
         (("bob",), "--team"),

@@ -67,10 +67,10 @@ class Mailing:
             return []
         shown = [letter for letter in letters if self.shows(letter)]
         lines = [f"{letter.sender}: {letter.summary or letter.kind}" for letter in shown]
-        for line in lines[1:]:
+        for line in lines[:-1]:  # the last one is told with the addition, and so behind these
             self._session.tell(line)
         facts: JsonObject = {"ids": [one.id for one in letters], "from": [one.sender for one in letters]}
-        return [Extra(kind=MAIL, text=told(shown), facts=facts, notice=lines[0] if lines else "")]
+        return [Extra(kind=MAIL, text=told(shown), facts=facts, notice=lines[-1] if lines else "")]
 
     async def settle(self) -> None:
         """Move the cursors behind what stands in the transcript by now, and nothing else."""

@@ -26,6 +26,9 @@ MIN_ID_CHARS = 4
 """Of an id, to be taken for one: fewer are the beginning of too many names."""
 SHOWN = 8
 """Names in one line of refusal."""
+NOBODY = "`nacre agents list --all` shows those of every directory"
+NO_TEAM = "a chat begins one when you ask it for a teammate there"
+"""No command does; the model calls Agent with team_name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,9 +133,7 @@ def team_of(home: Path, name: str) -> Roster:
     """A team that is there; `MailError` names those there are."""
     roster = Roster(home, name)
     if not roster.exists:
-        known = ", ".join(teams(home)[:SHOWN])
-        there = f"there are {known}" if known else "there is none yet"
-        raise MailError(f"there is no team {name!r}; {there}")
+        raise MailError(f"there is no team {name!r}; {_others(name, teams(home)) or NO_TEAM}")
     return roster
 
 
@@ -209,8 +210,13 @@ def _names(home: Path, cwd: Path) -> list[str]:
 
 
 def _nobody(wanted: str, names: Sequence[str], *, where: str = " here") -> str:
-    near = get_close_matches(wanted, sorted(set(names)), n=3, cutoff=0.5)
+    return f"there is no agent {wanted!r}{where}; {_others(wanted, names) or NOBODY}"
+
+
+def _others(wanted: str, names: Sequence[str]) -> str:
+    """Who could have been meant, or who there is; empty where there is nobody."""
+    known = sorted(set(names))
+    near = get_close_matches(wanted, known, n=3, cutoff=0.5)
     if near:
-        return f"there is no agent {wanted!r}{where}; did you mean {' or '.join(near)}?"
-    some = ", ".join(sorted(set(names))[:SHOWN])
-    return f"there is no agent {wanted!r}{where}; " + (f"there are {some}" if some else "there is nobody")
+        return f"did you mean {' or '.join(near)}?"
+    return f"there {'is' if len(known) == 1 else 'are'} {', '.join(known[:SHOWN])}" if known else ""

@@ -12,7 +12,7 @@ from nacre.cli.output import print_error, printable
 from nacre.cli.signals import run_to_end
 
 
-@click.command("run")
+@click.command("run", short_help="Be a member of a team, in this terminal.")
 @click.argument("name")
 @team_option
 @click.option("--type", "kind", metavar="TYPE", default="general", show_default=True, help="Its kind.")
