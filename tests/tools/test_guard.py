@@ -394,6 +394,26 @@ def test_git_is_asked_for_where_a_repository_below_names_programs(workspace: Wor
     assert effect(workspace, "Bash", command="git diff") == "ask"
 
 
+@pytest.mark.parametrize(
+    ("rule", "name", "arguments", "expected"),
+    [
+        ("Agent(explore)", "Agent", {"subagent_type": "explore"}, "deny"),
+        ("Agent(general)", "Agent", {"prompt": "x"}, "deny"),
+        ("Agent(explore)", "Agent", {"prompt": "x"}, "allow"),
+        ("SendMessage(uds:*)", "SendMessage", {"to": "uds:/run/a.sock"}, "deny"),
+        ("SendMessage(uds:*)", "SendMessage", {"to": "main"}, "allow"),
+        ("Skill(deploy*)", "Skill", {"skill": "/deploy-all"}, "deny"),
+        ("Bash(rm:*)", "Bash", {"command": "rm x", "skill": "y"}, "deny"),
+    ],
+)
+def test_a_rule_can_mean_kinds_of_agents_receivers_and_skills(
+    workspace: Workspace, rule: str, name: str, arguments: JsonObject, expected: str
+) -> None:
+    """A rule that looks as if it held and never does is worse than none."""
+    policy = Policy(root=workspace.root, rules=rules(deny=[rule]))
+    assert policy.decide(tool(name), arguments, workspace).effect == expected
+
+
 async def test_a_wish_is_for_one_call_and_not_for_those_it_leads_to(workspace: Workspace) -> None:
     """Who lets an agent be started has not let it do whatever it likes."""
     guard = Guard(Policy(root=workspace.root), workspace)

@@ -34,6 +34,8 @@ SUBCOMMANDS = frozenset(
 )
 """Programs of which the second word says what they do; "always" then means both words."""
 
+SUBJECTS = {"Agent": ("subagent_type", "general"), "SendMessage": ("to", ""), "Skill": ("skill", "")}
+"""The argument that a rule about such a tool speaks of, and what holds where it is not given."""
 WILD, WRITTEN_OUT = re.compile(r"[*?\[{]"), r"[\g<0>]"
 """What has a meaning in a path pattern, and how it is written so that it has none."""
 
@@ -159,8 +161,8 @@ class Policy:
             return any(meets_path(rule.pattern, one, root=self.root) for one in paths)
         if "url" in arguments:
             return meets_host(rule.pattern, _host(arguments))
-        if "skill" in arguments:
-            return fnmatchcase(str(arguments["skill"]).strip().lstrip("/"), rule.pattern)
+        if (subject := SUBJECTS.get(rule.tool)) is not None:
+            return fnmatchcase(str(arguments.get(*subject)).strip().lstrip("/"), rule.pattern)
         command = str(arguments.get("command", ""))
         if rule.effect == "allow":
             # A pattern is about one command, and a line of several is judged part by part below; but a line
