@@ -11,6 +11,8 @@ from nacre.messages.wire import parse_content
 from nacre.providers.embedded_phrases import Intent
 from nacre.providers.embedded_reading import read_sentence, split_sentences
 
+LETTER = "teammate-message"
+"""The tag around another agent's words; it names the sender."""
 INJECTED_TAGS = (
     "system-reminder",
     "summary",
@@ -19,7 +21,7 @@ INJECTED_TAGS = (
     "command-message",
     "command-args",
     "local-command-stdout",
-    "teammate-message",
+    LETTER,
 )
 """Text in a user message that the user did not write."""
 _MEMORY = re.compile(r'<memory path="([^"\n]*)"[^>\n]*>\n(.*?)\n</memory>', re.DOTALL)
@@ -99,9 +101,8 @@ def _without_injected(text: str) -> str:
     for tag in INJECTED_TAGS:
         kept: list[str] = []
         start = 0
-        while (opening := text.find(f"<{tag}>", start)) >= 0 and (
-            end := text.find(f"</{tag}>", opening)
-        ) >= 0:
+        opens = f"<{tag} from=" if tag == LETTER else f"<{tag}>"
+        while (opening := text.find(opens, start)) >= 0 and (end := text.find(f"</{tag}>", opening)) >= 0:
             kept.append(text[start:opening])
             start = end + len(f"</{tag}>")
         text = "".join(kept) + text[start:]

@@ -29,7 +29,7 @@ def test_each_letter_names_its_sender_and_its_id() -> None:
 
 @given(sound_letters())
 def test_nothing_in_a_letter_ends_it_or_speaks_as_the_program(one: Letter) -> None:
-    assert len(TAGS.findall(told([one]))) == 2
+    assert len(TAGS.findall(told([one]))) == 3  # of them one before the letter, around what the program says
     told([one]).encode()
 
 
@@ -38,7 +38,7 @@ def test_nothing_in_a_letter_ends_it_or_speaks_as_the_program(one: Letter) -> No
 )
 def test_tags_in_a_letter_are_written_out(words: str) -> None:
     text = told([replace(letter(1, words), summary=words)])
-    assert len(TAGS.findall(text)) == 2
+    assert len(TAGS.findall(text)) == 3
     assert text.count("&lt;") >= 2
 
 
