@@ -31,6 +31,7 @@ from nacre.agents.skill_list import join_skills
 from nacre.agents.skill_tool import SkillDesk
 from nacre.agents.skills import skill_places
 from nacre.agents.team_state import Pulse
+from nacre.agents.team_tools import Order
 from nacre.agents.workplace import environment
 from nacre.agents.worktree import told
 from nacre.agents.worktree_record import Worktree
@@ -218,6 +219,20 @@ def hire(birth: Birth, parent: Parent, stack: AsyncExitStack) -> Hired:
     provider = build(choice, environ)
     stack.push_async_callback(provider.close)
     return Hired(provider, choice.model, leaves_machine(choice, environ))
+
+
+def check_apart(kind: AgentType, order: Order, parent: Parent) -> None:
+    """Refuse what a process of its own would not heed; it takes its settings from where the parent's are."""
+    if order.isolation or kind.isolation:
+        raise ToolError(
+            "A teammate with a process of its own has no worktree: leave isolation or team_name out."
+        )
+    named = order.model or kind.model
+    if named not in {"", INHERIT}:
+        try:
+            _choice(named, parent)
+        except ConfigError as error:
+            raise ToolError(str(error)) from error
 
 
 def _choice(named: str, parent: Parent) -> Choice:

@@ -13,7 +13,7 @@ from functools import partial
 from hashlib import blake2b
 
 from nacre.agents.agent_types import FORK, AgentType, AgentTypes
-from nacre.agents.child import PURPOSE, Child, Parent
+from nacre.agents.child import PURPOSE, Child, Parent, check_apart
 from nacre.agents.hooks import Hooks, attend_child
 from nacre.agents.meter import SIDE_QUERY
 from nacre.agents.progress import Progress
@@ -193,6 +193,8 @@ class Team:
         kind, parent, roll = self._kind(order), self._parent, self.house.roll
         self._check_depth()
         self._check_room()
+        if order.team and kind is not None and self._starts_processes:
+            check_apart(kind, order, parent)
         pattern: Pattern = "teammate" if order.team else "fork" if kind is None else "typed"
         clock, (pid, start) = parent.session.clock, own_process()
         seconds = parent.settings.agents.stall_seconds

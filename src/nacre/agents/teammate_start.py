@@ -139,7 +139,7 @@ class Elsewhere:
         command += ["--team", state.team, "--type", state.type]
         if state.model != self._session.base.model:
             command += ["--model", state.model]
-        environ = {**self._settings.environ, "NACRE_HOME": str(self._settings.home)}
+        environ = {**self._settings.environ, **_said_here(self._settings)}
         log = self._log(state)
         disk.make_folder(log.parent)
         output = disk.open_regular(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
@@ -183,6 +183,14 @@ class Elsewhere:
         with suppress(MailError):
             return self._teams.find(state.name, state.team) is None
         return False
+
+
+def _said_here(settings: Settings) -> dict[str, str]:
+    """What a command line may have said to this process, as variables that say it to another one."""
+    said = {"NACRE_HOME": str(settings.home), "NACRE_MAX_TURNS": str(settings.max_turns)}
+    said |= {"NACRE_MODEL": settings.model} if settings.model else {}
+    said |= {} if settings.memory.is_on else {"NACRE_DISABLE_AUTO_MEMORY": "1"}
+    return said | ({"NACRE_SIMPLE": "1"} if settings.memory.simple else {})
 
 
 def _buried(pid: int) -> None:

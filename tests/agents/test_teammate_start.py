@@ -1,0 +1,83 @@
+"""A teammate in a process of its own is what it would be in the session's: nothing is lost on the way."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import anyio
+import pytest
+
+from nacre.agents.opening import open_agent
+from nacre.agents.team_tools import Order
+from nacre.errors import ToolError
+from nacre.settings import Settings, load
+from nacre.testing import ScriptedProvider, say
+from tests.agents.test_team import MODEL, OFF, played, team_of
+from tests.stories.scenes import environment
+
+REMOTE = "claude-haiku-5-5"
+
+
+def settings_in(tmp_path: Path, **cli: str | bool | int) -> Settings:
+    cwd = tmp_path / "work"
+    (folder := cwd / ".claude" / "agents").mkdir(parents=True)
+    for name, field in (("far", f"model: {REMOTE}"), ("apart", "isolation: worktree")):
+        (folder / f"{name}.md").write_text(f"---\nname: {name}\ndescription: a kind\n{field}\n---\nDo it.\n")
+    environ = {**environment(cwd), **OFF, "NACRE_AGENTS_TEAMMATES": "process", "ANTHROPIC_API_KEY": "k"}
+    return load(cwd, environ, cli={"model": MODEL, **cli})
+
+
+async def test_what_the_command_line_said_holds_in_the_process_of_a_teammate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """M27: no memory means none in the team either, and another model is nobody's choice."""
+    found, program = tmp_path / "found.json", tmp_path / "python"
+    wanted = ["NACRE_MODEL", "NACRE_DISABLE_AUTO_MEMORY", "NACRE_MAX_TURNS", "NACRE_HOME"]
+    program.write_text(
+        f"#!{sys.executable}\nimport json, os\n"
+        f"said = json.dumps({{name: os.environ.get(name) for name in {wanted!r}}})\n"
+        f"open({str(found)!r} + '.new', 'w').write(said)\n"
+        f"os.rename({str(found)!r} + '.new', {str(found)!r})\n"
+    )
+    program.chmod(0o755)
+    settings = settings_in(tmp_path, disableAutoMemory=True, maxTurns=7)
+    async with open_agent(settings, provider=ScriptedProvider([say("Hello.")])) as ready:
+        await played(ready, "Hi")
+        monkeypatch.setattr(sys, "executable", str(program))
+        await ready.hands.crew.answer(Order(prompt="Wait.", name="mate", team="crew"))
+        with anyio.fail_after(20):
+            while not found.exists():  # another process writes it
+                await anyio.sleep(0.02)
+    said = json.loads(found.read_text())
+    assert said == {
+        "NACRE_MODEL": MODEL,
+        "NACRE_DISABLE_AUTO_MEMORY": "1",
+        "NACRE_MAX_TURNS": "7",
+        "NACRE_HOME": str(settings.home),
+    }
+
+
+@pytest.mark.parametrize(
+    ("order", "why"),
+    [
+        (Order(prompt="Go.", name="mate", team="crew", type="far"), "on this machine"),
+        (Order(prompt="Go.", name="mate", team="crew", model=REMOTE), "on this machine"),
+        (Order(prompt="Go.", name="mate", team="crew", isolation="worktree"), "no worktree"),
+        (Order(prompt="Go.", name="mate", team="crew", type="apart"), "no worktree"),
+    ],
+)
+async def test_what_such_a_process_would_not_heed_is_refused_before_it_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: Order, why: str
+) -> None:
+    """M27, Spawning: a file of the repository sends no words away, and no worktree is left out in silence."""
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    async with open_agent(settings_in(tmp_path), provider=ScriptedProvider([say("Hello.")])) as ready:
+        await played(ready, "Hi")
+        team = team_of(ready)
+        monkeypatch.setattr(team, "_parent", replace(team._parent, leaves=False))
+        with pytest.raises(ToolError, match=why):
+            await ready.hands.crew.answer(order)
+        assert team_of(ready).states() == ()
