@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from nacre.agents.agent_types import AgentType, AgentTypes, agent_types, parse_type
 from nacre.errors import StoreError
-from nacre.settings import Settings, load
+from nacre.settings import Settings, load, trust
 
 REVIEWER = """---
 name: reviewer
@@ -180,3 +180,22 @@ def test_a_folder_of_a_repository_that_leads_out_of_it_holds_no_kinds(tmp_path: 
     settings.home.mkdir(parents=True, exist_ok=True)
     (settings.home / "agents").symlink_to(tmp_path / "private")
     assert {one.name for one in agent_types(settings).custom} == {"reviewer"}
+
+
+def test_a_repository_that_is_not_trusted_gets_no_memory_of_all_projects(tmp_path: Path) -> None:
+    """M26: under a name of the person's own kind it could read there, and say something to every project."""
+    put(tmp_path / ".claude" / "agents", "reviewer", REVIEWER.replace("memory: project", "memory: user"))
+    put(
+        tmp_path / "home" / "agents",
+        "scribe",
+        REVIEWER.replace("reviewer", "scribe").replace("project", "user"),
+    )
+    settings = settings_of(tmp_path)
+    found = agent_types(settings)
+    assert {name: found.types[name].memory for name in ("reviewer", "scribe")} == {
+        "reviewer": None,
+        "scribe": "user",
+    }
+    assert "not trusted" in str(found.notices)
+    trust(settings.home, tmp_path)
+    assert agent_types(settings_of(tmp_path)).types["reviewer"].memory == "user"

@@ -176,7 +176,8 @@ async def test_an_unchanged_worktree_is_gone_and_resuming_makes_another(tmp_path
 async def test_a_kind_of_agent_has_a_memory_of_its_own(tmp_path: Path, scope: str, place: str) -> None:
     """M26: in its system prompt, with its tools although others are listed, and nobody else's."""
     cwd = repository(tmp_path / "work")
-    kind(cwd / ".claude" / "agents", "scribe", f"tools: Grep\nmemory: {scope}")
+    theirs = cwd / "home" / "agents" if scope == "user" else cwd / ".claude" / "agents"
+    kind(theirs, "scribe", f"tools: Grep\nmemory: {scope}")
     main = ScriptedProvider([
         order("First task.", subagent_type="scribe"),
         order("Second task.", subagent_type="scribe"),

@@ -67,6 +67,16 @@ def test_a_hostile_repository_sets_nothing_that_runs_or_redirects(work: Path, na
     ]
 
 
+def test_a_stranger_does_not_have_more_agents_started_than_the_person_allows(work: Path) -> None:
+    """Each of them is paid for, and so is each line about what they do."""
+    write(work, {"agents": {"maxAtOnce": 1000, "maxDepth": 10, "progressSeconds": 1}})
+    before = read(work)
+    assert before.agents == read(work.parent).agents
+    assert len(before.problems) == 3
+    trust(work.parent / "home", work)
+    assert read(work).agents.max_at_once == 1000
+
+
 def test_a_refusal_says_how_to_trust(work: Path) -> None:
     write(work, {"hooks": {}})
     how = f"this directory is not trusted; to trust it, add {str(work)!r} to {work.parent}/home/trust.json"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, TypeAlias, cast, get_args
 
@@ -99,7 +99,8 @@ def agent_types(settings: Settings) -> AgentTypes:
             except StoreError as error:
                 notices.append(str(error))
             else:
-                types[one.name] = one
+                is_strange = tree is not None and not settings.is_trusted
+                types[one.name] = _kept_in_place(one, notices) if is_strange else one
     return AgentTypes(types=types, notices=tuple(notices))
 
 
@@ -188,6 +189,14 @@ def _built_in(name: str) -> AgentType:
         prompt=document.body.strip(),
         tools=frozenset(_outside_brackets(listed)) if listed else None,
     )
+
+
+def _kept_in_place(one: AgentType, notices: list[str]) -> AgentType:
+    """A stranger's kind has no memory beyond its project: it would read there, and speak to all of them."""
+    if one.memory != "user":
+        return one
+    notices.append(f"{one.origin}: memory is 'user', and this directory is not trusted; it has none")
+    return replace(one, memory=None)
 
 
 def _files(folder: Path, notices: list[str]) -> Iterator[Path]:
