@@ -29,6 +29,7 @@ from nacre.agents.team_tools import Order
 from nacre.errors import ToolError
 from nacre.layers.l7_mail.letter import MAIN, brief
 from nacre.loop.fork import refuse_nested
+from nacre.memory.neutral import neutralise
 from nacre.messages.blocks import JsonObject
 from nacre.messages.records import Noted
 from nacre.messages.summary import Fragment
@@ -103,9 +104,9 @@ class Team:
         if state.background:
             return STARTED.format(name=state.name)
         if state.status != "completed":
-            raise ToolError(f"{state.name} is {state.status}. {state.result}")
+            raise ToolError(f"{state.name} is {state.status}. {neutralise(state.result)}")
         return REPORT.format(
-            report=state.result,
+            report=neutralise(state.result),
             name=state.name,
             calls=state.calls,
             tokens=state.tokens,
