@@ -174,6 +174,19 @@ def test_a_name_that_is_held_is_refused_in_one_line(tmp_path: Path, sim: Sim, ro
         assert done.stderr.count("\n") == 1
 
 
+def test_who_begins_without_a_lead_is_told_that_nobody_reads_its_reports(
+    tmp_path: Path, sim: Sim, roster: Roster
+) -> None:
+    """A6: a team outlives the session that began it."""
+    lead = roster.member("main")
+    assert lead is not None
+    roster.leave(lead)
+    with ann(tmp_path, sim) as process:
+        until(process.stdout, lambda line: "nobody leads crew now; what ann reports waits" in line)
+        process.terminate()
+        assert process.wait(30) == 128 + signal.SIGTERM
+
+
 def test_a_lead_starts_a_process_hears_of_its_work_and_of_its_death(tmp_path: Path, sim: Sim) -> None:
     """Spawning: `agents.teammates: process`; the report is a letter, a death is told once; no orphans."""
     home(tmp_path).mkdir(exist_ok=True)

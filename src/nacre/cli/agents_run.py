@@ -22,7 +22,8 @@ from nacre.cli.signals import run_to_end
 def run_member(options: RunOptions, /, name: str, *, team: str, kind: str, model: str, prompt: str) -> int:
     """Be NAME, a member of a team, in this directory: run a turn for every letter, and tell the lead.
 
-    It goes on where whoever held the name left off. It ends when somebody asks it to (`nacre agents stop`).
+    Where whoever had the name was killed, it goes on there. It ends when somebody asks it to (`nacre agents
+    stop`), or at Ctrl-C.
     """
     if not team:
         raise click.UsageError("a teammate belongs to a team; say which with --team")
@@ -30,6 +31,7 @@ def run_member(options: RunOptions, /, name: str, *, team: str, kind: str, model
 
 
 async def _run(options: RunOptions, name: str, team: str, *, kind: str, prompt: str) -> int:
+    from nacre.agents.people import team_of
     from nacre.agents.teammate import open_teammate
     from nacre.messages.events import Event, Notice, Reply
 
@@ -48,6 +50,10 @@ async def _run(options: RunOptions, name: str, team: str, *, kind: str, prompt: 
         for told in (*(problem.line for problem in settings.problems), *mate.ready.notices):
             print_error(told)
         mate.hear = hear
+        roster = team_of(settings.home, team)
+        lead = roster.member(roster.lead())
+        if lead is None or not roster.is_alive(lead):
+            print_error(f"nobody leads {team} now; what {mate.name} reports waits until a chat does")
         print(f"{printable(mate.name)} of team {printable(team)} waits for letters", flush=True)
         await mate.serve(prompt)
     print(f"{printable(mate.name)} has ended", flush=True)
