@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -392,6 +393,25 @@ def test_git_is_asked_for_where_a_repository_below_names_programs(workspace: Wor
     assert effect(workspace, "Bash", command="git diff") == "allow"
     workspace.cwd = inner
     assert effect(workspace, "Bash", command="git diff") == "ask"
+
+
+def test_git_is_asked_for_where_it_would_go_into_a_repository_that_names_programs(tmp_path: Path) -> None:
+    """`git status` looks into what the index links to, by the settings that it finds there."""
+    outer, inner, deep = tmp_path / "a", tmp_path / "a" / "sub" / "b", tmp_path / "a" / "sub" / "b" / "c"
+    named = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "advice.addEmbeddedRepo=false"]
+    for place in (deep, inner, outer):
+        place.mkdir(parents=True, exist_ok=True)
+        (place / "file with a longer name.txt").write_text("x")
+        for words in (["init", "-q"], ["add", "."], [*named, "commit", "-qm", "x"]):
+            subprocess.run(["git", *words], cwd=place, check=True)
+    there = Workspace(outer)
+    assert effect(there, "Bash", command="git status") == "allow"
+    with (deep / ".git" / "config").open("a") as config:
+        config.write('[filter "x"]\n\tclean = ./evil\n')
+    assert effect(there, "Bash", command="git status") == "ask"
+    (deep / ".git" / "config").unlink()
+    subprocess.run(["git", "update-index", "--index-version", "4"], cwd=outer, check=True)
+    assert effect(there, "Bash", command="git status") == "ask"
 
 
 @pytest.mark.parametrize(

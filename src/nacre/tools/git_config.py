@@ -5,8 +5,12 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from nacre.tools.git_links import inner_repositories
+
 MAX_BYTES = 1_000_000
 """A larger config is none that somebody wrote by hand."""
+MAX_REPOSITORIES = 200
+"""Inside each other; a project with more is asked about."""
 STARTERS = frozenset(
     "askpass clean command external fsmonitor gitproxy helper hookspath pager process program smudge"
     " sshcommand textconv uploadpack".split()
@@ -20,9 +24,22 @@ _KEY = re.compile(r"\s*(?:\[[^\]]*\])?\s*([\w-]+)\s*=", re.ASCII)
 def starter_in(root: Path) -> str:
     """The first setting of the repository at this root that starts a program; empty when there is none.
 
-    A config that includes another, or cannot be read, counts as one that does.
+    A config that includes another, or cannot be read, counts as one that does. Repositories inside of it are
+    looked at as well, for git goes into them.
     """
-    return next(filter(None, map(_starter, _configs_of(root / ".git"))), "")
+    waiting, seen = [root], set[Path]()
+    while waiting:
+        place = waiting.pop()
+        if place in seen or not (configs := _configs_of(place / ".git")):
+            continue
+        seen.add(place)
+        inner = inner_repositories(place, configs[-1].parent)
+        if len(seen) > MAX_REPOSITORIES or inner is None:
+            return str(place / ".git")
+        if found := next(filter(None, map(_starter, configs)), ""):
+            return found
+        waiting += inner
+    return ""
 
 
 def repository_around(place: Path) -> Path | None:
