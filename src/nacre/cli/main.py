@@ -42,6 +42,7 @@ COMMANDS = {
     "instructions": Entry(
         "nacre.cli.instructions", "instructions", "Show the instructions files in force, and allow includes."
     ),
+    "mcp": Entry("nacre.cli.mcp", "mcp", "Serve memory to other agents over MCP."),
     "memory": Entry("nacre.cli.memory", "memory", "Keep, find, change and carry memories."),
     "recall": Entry("nacre.cli.recall", "recall", "Show which memories a message would get, and why."),
     "replay": Entry("nacre.cli.replay", "replay", "Compare what recorded sessions cost under policies."),

@@ -1,0 +1,203 @@
+"""One project as clients of this server see it: its memories, ranked by an index made beside the talk.
+
+Nothing is made on disk before something is saved. What is local-only is left out unless it may be told (M27).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeAlias
+
+from nacre.agents.memory_places import MemoryPlaces, Whose, memory_places
+from nacre.agents.privacy import StaysHere
+from nacre.agents.recall_once import drift_of
+from nacre.clock import SYSTEM_CLOCK, Clock
+from nacre.errors import StoreError, ToolError
+from nacre.mcp_server.base import Options
+from nacre.memory.directory import Memory, the_one
+from nacre.memory.entry import Entry, read_entry
+from nacre.memory.folder import TEAM_PREFIX, Folder
+from nacre.memory.holding import hold
+from nacre.memory.location import Location
+from nacre.memory.recall.base import Query, Recalled
+from nacre.memory.recall.local_index import LocalIndex
+from nacre.memory.recall.recall import Already, recall
+from nacre.memory.recall.skip import why_skip
+from nacre.memory.staying import Staying
+from nacre.settings import Settings
+
+USER_PREFIX = "user:"
+"""How a memory that holds in every project is called beside the project's own; no file name has a colon."""
+READY_SECONDS = 20.0
+"""So long a question waits for an index that is being made; clients give up after a minute."""
+OFF = "memory is off in this project; `nacre doctor` says which setting does that"
+
+Named: TypeAlias = tuple[Whose, str]
+"""Whose memory, and the file or name in it."""
+
+
+class Project:
+    """The memories of one project, kept open for as long as the server runs."""
+
+    def __init__(self, settings: Settings, options: Options, *, clock: Clock = SYSTEM_CLOCK) -> None:
+        self.settings = settings
+        self.places: MemoryPlaces = memory_places(settings)
+        self.clock = clock
+        self._options = options
+        self._stays = StaysHere(*self.places.all)
+        self._stack = AsyncExitStack()
+        self._held: dict[Whose, Memory] = {}
+        self._opening = asyncio.Lock()
+        self._rankers: dict[Location, LocalIndex] = {}
+        self._warming: asyncio.Task[None] | None = None
+
+    def begin(self) -> None:
+        """Bring the index up to date in the background, unless that has begun already."""
+        if self._warming is None and self.settings.memory.is_on:
+            work = asyncio.to_thread(_refreshed, self._rankers_there())
+            self._warming = asyncio.create_task(work, name="index memories")
+
+    async def recall(self, text: str) -> Recalled:
+        """What a message with these words would get in a session, from the local index (R9, R12)."""
+        skipped = why_skip(text, is_on=self.settings.memory.is_on, attached_bytes=0, has_files=self._has_any)
+        if skipped:
+            return Recalled(query=text, skipped=skipped)
+        self.begin()
+        assert self._warming is not None, "begun just now"
+        done, _ = await asyncio.wait([self._warming], timeout=READY_SECONDS)
+        if not done:
+            return Recalled(query=text, problem="the index of many memories is still being made")
+        return await asyncio.to_thread(self._recalled, text, self._rankers_there())
+
+    async def staying(self) -> Staying:
+        """What must not be told to this server's clients."""
+        return Staying() if self._options.local else await self._stays.now()
+
+    async def entries(self, whose: Whose) -> list[Entry]:
+        """The heads of one memory's entries, newest first, as far as they may be told."""
+        found = (await self._reading(whose).scan()).entries
+        return [one for one in found if self._options.local or not one.local_only]
+
+    async def index(self, whose: Whose) -> str:
+        """The index as a session gets it, without lines for what stays here (M9, M27)."""
+        place = self.place(whose)
+        hidden = frozenset[str]() if self._options.local else await self._stays.files_of(place)
+        text = (await self._reading(whose).index(without=hidden)).text
+        return (await self.staying()).without(text)
+
+    async def entry(self, name: str) -> tuple[Whose, Entry]:
+        """One memory with its body by its file, its name, or words that only it answers to."""
+        self.check_on()
+        whose, wanted = self.split(name)
+        heads = await self.entries(whose)
+        names = {wanted, f"{wanted}.md", wanted.casefold()}
+        exact = [one for one in heads if {one.file, one.title.casefold()} & names]
+        if not exact:
+            # Only words are left to go by, and those stand in the bodies.
+            heads = [one for one in [await self._whole(whose, head) for head in heads] if one]
+        found = await self._whole(whose, the_one(wanted, exact or heads))
+        if found is None or (found.local_only and not self._options.local):
+            raise StoreError(f"no memory answers to {name!r}; memory_recall finds them")
+        return whose, found
+
+    async def writing(self, whose: Whose) -> Memory:
+        """One memory to change: made if it is not there, watched, and marked as in use by an agent (M15)."""
+        self.check_on()
+        if self._options.read_only:
+            raise ToolError("this server only reads; start it without --read-only to change memory")
+        async with self._opening:
+            if whose not in self._held:
+                keeps = whose != "project" or self.settings.memory.keeps_index
+                place = self.place(whose)
+                self._held[whose] = await hold(
+                    place, self.settings.cwd, self._stack, clock=self.clock, keeps_index=keeps
+                )
+                if (ranker := self._rankers.pop(place, None)) is not None:
+                    await asyncio.to_thread(ranker.close)  # the next one may keep its index on disk
+        return self._held[whose]
+
+    def reading(self, whose: Whose) -> Memory:
+        """One memory to look at; a directory that nacre never wrote to is left without a trace."""
+        self.check_on()
+        return self._reading(whose)
+
+    def place(self, whose: Whose) -> Location:
+        match whose:
+            case "project":
+                return self.places.project
+            case "user":
+                return self.places.user
+            case "team":
+                if not self.places.has_team:
+                    raise ToolError("this project has no team memory; take scope project or user")
+                return self.places.team
+
+    def split(self, name: str) -> Named:
+        """Whose memory a name is in, and what it is called there."""
+        if name.startswith(USER_PREFIX):
+            return "user", name.removeprefix(USER_PREFIX).strip()
+        if name.startswith(TEAM_PREFIX) and self.places.has_team:
+            return "team", name.removeprefix(TEAM_PREFIX)
+        return "project", name
+
+    def named(self, directory: Path, file: str) -> str:
+        """What a memory is called in answers: the same word finds it again."""
+        if directory == self.places.user.directory:
+            return f"{USER_PREFIX}{file}"
+        return f"{TEAM_PREFIX}{file}" if directory == self.places.team.directory else file
+
+    def check_on(self) -> None:
+        if not self.settings.memory.is_on:
+            raise ToolError(OFF)
+
+    async def close(self) -> None:
+        """Let go of everything; what is being indexed is finished first, for a thread cannot be stopped."""
+        if self._warming is not None:
+            with suppress(Exception, asyncio.CancelledError):
+                await self._warming
+        for ranker in self._rankers.values():
+            await asyncio.to_thread(ranker.close)
+        await self._stack.aclose()
+
+    @property
+    def _has_any(self) -> bool:
+        return any(place.directory.is_dir() for place in self.places.in_use)
+
+    def _reading(self, whose: Whose) -> Memory:
+        if whose in self._held:
+            return self._held[whose]
+        place = self.place(whose)
+        return Memory(place, clock=self.clock, writes_cache=place.cache.is_dir())
+
+    async def _whole(self, whose: Whose, head: Entry) -> Entry | None:
+        folder = Folder(self.place(whose).directory)
+        data = await asyncio.to_thread(folder.read, head.file)
+        if data is None:
+            return None
+        return read_entry(head.file, data, written=head.written, indexed=head.indexed)
+
+    def _ranker(self, place: Location) -> LocalIndex:
+        if place not in self._rankers:
+            writes = place.cache.is_dir() and not self._options.read_only
+            self._rankers[place] = LocalIndex(place.directory, place.cache, writes=writes, clock=self.clock)
+        return self._rankers[place]
+
+    def _rankers_there(self) -> list[LocalIndex]:
+        return [self._ranker(place) for place in self.places.in_use if place.directory.is_dir()]
+
+    def _recalled(self, text: str, rankers: list[LocalIndex]) -> Recalled:
+        drift = drift_of(self.settings) if self.settings.switches.drift_check else None
+        already = Already(hides_local=not self._options.local)
+        query = Query(text=text, now=self.clock.now())
+        _refreshed(rankers)
+        found = recall(query, rankers, already=already, drift=drift, clock=self.clock)
+        hidden = [one for one in found.left_out if one.why == "local-only"]
+        return replace(found, left_out=tuple(one for one in found.left_out if one not in hidden))
+
+
+def _refreshed(rankers: list[LocalIndex]) -> None:
+    for ranker in rankers:
+        ranker.refresh()
