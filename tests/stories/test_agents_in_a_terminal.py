@@ -208,6 +208,28 @@ def test_what_an_agent_in_the_background_asks_waits_for_the_next_message_and_a_c
     assert not (tmp_path / "dyed").exists()
 
 
+def test_an_answer_that_came_behind_a_question_of_somebody_else_is_shown_in_its_turn(
+    sim: Sim, tmp_path: Path
+) -> None:
+    """Q2: it is held back while the question stands there, and not written into the next prompt."""
+    mode = {"NACRE_PERMISSIONS_DEFAULT_MODE": "default", "NACRE_PERMISSIONS_ALLOW": "Bash(python3 wait.py:*)"}
+    with terminal(tmp_path, "chat", **{**sim.environ(), **mode, **COLOUR}) as person:
+        started_in_background(sim, tmp_path, person)
+        person.see(PROMPT)
+        sim.extend(calls(call("Bash", command="touch dyed")))
+        (tmp_path / "woven").touch()
+        person.see("you are asked with your next message")
+        sim.extend("Good.", "Then not.")
+        person.type("go on\n")
+        eventually(lambda: len(sim.log()) == 5, "the turn goes on beside the question")
+        person.see("go ahead? [y]es, [a]lways, [N]o: ")
+        person.type("n\n")
+        assert "Good.\n" in person.see("context ")
+        person.see("weaver is done (")
+        person.type(CTRL_D)
+        assert person.ends() == 0
+
+
 def test_a_teammate_that_waits_is_ended_too(sim: Sim, tmp_path: Path) -> None:
     """A6: it is done with its work and stays for letters until somebody ends it."""
     sim.script(

@@ -276,4 +276,5 @@ async def _play(ready: Ready, text: str | None, printer: TurnPrinter, beside: Be
     async with beside.shown(printer), aclosing(ready.agent.run(text)) as events:
         async for event in events:
             printer.show(event)
+        await printer.free()  # a question of somebody in the background must not swallow the answer
     printer.end()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
@@ -45,12 +46,14 @@ class TurnPrinter:
         self._in_line = False
         self._thinking = False
         self._held: list[Event] | None = None
+        self._freed = asyncio.Event()
         self._is_passing = False
 
     @contextmanager
     def held(self) -> Iterator[None]:
         """Keep the screen free for somebody else; what happens meanwhile is shown afterwards."""
         self.end()
+        self._freed.clear()
         is_first = self._held is None
         self._held = self._held or []
         try:
@@ -60,6 +63,12 @@ class TurnPrinter:
                 waiting, self._held = self._held or [], None
                 for event in waiting:
                     self.show(event)
+                self._freed.set()
+
+    async def free(self) -> None:
+        """Wait until nobody else has the screen; what happened meanwhile is shown then."""
+        while self._held is not None:
+            await self._freed.wait()
 
     def show(self, event: Event) -> None:
         if self._held is not None:
