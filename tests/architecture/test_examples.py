@@ -20,6 +20,7 @@ SAYS = {
     "read_sessions.py": "odd       torn_line at line 3: the last line was cut off and is left out",
     "reviewer_and_fixer.py": "adding.py: return a + b",
     "sim_cache.py": "times the price",
+    "with_anthropic_memory.py": "- [tea](tea.md) — The person drinks black tea, without sugar.",
 }
 """A line, or the end of one, that shows the example did its work."""
 
