@@ -70,13 +70,12 @@ async def _teammates(cwd: Path, sizes: Sizes) -> float:
     cwd.mkdir()
     names = [f"mate-{number}" for number in range(sizes.agents)]
     orders = [
-        call("Agent", description="wait", prompt="Be there.", name=name, team_name=f"team-{number // TEAM}")
+        call("Agent", description="wait", prompt=f"Be {name}.", name=name, team_name=f"team-{number // TEAM}")
         for number, name in enumerate(names)
     ]
     groups = [orders[at : at + AT_ONCE] for at in range(0, len(orders), AT_ONCE)]
     main = ScriptedProvider(reply for group in groups for reply in (together(*group), say("Started.")))
-    mates = ScriptedProvider(otherwise=say("Ready."))
-    provider = Cast(main, {"Be there.": mates})
+    provider = Cast(main, {f"Be {name}.": ScriptedProvider([say("Ready.")]) for name in names})
     async with open_agent(_settings(cwd), provider=provider) as ready:
         for number in range(len(groups)):
             async for _ in ready.agent.run("Go."):
