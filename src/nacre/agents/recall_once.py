@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from functools import partial
 
 from nacre.agents.memory_places import memory_places
@@ -18,6 +17,8 @@ from nacre.settings import Settings
 
 async def recall_once(settings: Settings, text: str) -> Recalled:
     """What a message with this text would get at the start of a session, from the local index alone (R10)."""
+    import asyncio  # noqa: PLC0415 - a hook takes `drift_of` from here while somebody waits
+
     there = [place for place in memory_places(settings).in_use if place.directory.is_dir()]
     has_files = bool(there) and settings.memory.is_on
     skipped = why_skip(text, is_on=settings.memory.is_on, attached_bytes=0, has_files=has_files)

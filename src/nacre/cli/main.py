@@ -39,6 +39,8 @@ COMMANDS = {
     "doctor": Entry("nacre.cli.doctor", "doctor", "Check settings, paths, model and key."),
     "dream": Entry("nacre.cli.dream", "dream", "Put this project's memory in order."),
     "gc": Entry("nacre.cli.gc", "gc", "Take away what old sessions left on disk."),
+    "hook": Entry("nacre.cli.hook", "hook", "Answer a hook of Claude Code."),
+    "install": Entry("nacre.cli.install", "install", "Set nacre up in another program."),
     "instructions": Entry(
         "nacre.cli.instructions", "instructions", "Show the instructions files in force, and allow includes."
     ),
@@ -51,6 +53,7 @@ COMMANDS = {
     ),
     "sim": Entry("nacre.cli.sim", "sim", "Run the provider simulator on a loopback port."),
     "stats": Entry("nacre.cli.stats", "stats", "Sum up tokens, money, cache hits and memories by day."),
+    "uninstall": Entry("nacre.cli.install", "uninstall", "Take nacre out of another program again."),
 }
 
 

@@ -5,7 +5,6 @@ The words are made once and kept with the message, so that their bytes never cha
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -46,6 +45,8 @@ async def attach(
     ranked: Sequence[Ranked], now: datetime, drifts: Sequence[Drift | None] = ()
 ) -> tuple[Pick, ...]:
     """All that can be read, side by side, in the order given; `drifts` stand in the same order."""
+    import asyncio  # noqa: PLC0415 - one pick needs none of it, and is what a waiting hook asks for
+
     reads = (
         asyncio.to_thread(pick, one, now, drift=drift)
         for one, drift in zip_longest(ranked, drifts[: len(ranked)])

@@ -1,0 +1,121 @@
+"""What nacre answers when Claude Code calls a hook: recall, notes, extraction, never a reason to stop.
+
+Who waits is kept waiting for milliseconds; what takes longer is `later`, for a process that outlives it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from nacre.agents.hook_door_state import State, change_state
+from nacre.agents.hook_door_told import OURS, Told, is_attended, is_switched_off, settings_for, told
+from nacre.messages.blocks import JsonObject
+from nacre.settings import Settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """What goes back to the client, and what is still to be done when it has its answer."""
+
+    context: str = ""
+    """For the model."""
+    message: str = ""
+    """For the person."""
+    later: bool = False
+    """There is work that nobody should wait for."""
+
+    def as_json(self, event: str) -> JsonObject:
+        """As the client reads it; nothing at all where there is nothing to say."""
+        given: JsonObject = {}
+        if self.context:
+            given["hookSpecificOutput"] = {"hookEventName": event, "additionalContext": self.context}
+        if self.message:
+            given["systemMessage"] = self.message
+        return given
+
+
+NOTHING = Answered()
+
+
+def answer(event: str, raw: bytes, environ: Mapping[str, str]) -> Answered:
+    """Answer one event; `NacreError` says in a line what was wrong with it."""
+    if OURS in environ:
+        return NOTHING
+    heard = told(event, raw, environ)
+    settings = settings_for(heard, environ)
+    if heard.is_agents or not settings.memory.is_on or is_switched_off(heard):
+        return NOTHING
+    match event:
+        case "UserPromptSubmit":
+            return _prompted(heard, settings)
+        case "SessionStart":
+            return _started(heard, settings)
+        case "PreCompact":
+            return _compacting(heard)
+        case "Stop":
+            return Answered(later=not heard.is_again and is_attended(environ))
+        case _:
+            return Answered(later=True)
+
+
+def work(event: str, raw: bytes, environ: Mapping[str, str]) -> None:
+    """What an event left to be done, with nobody waiting."""
+    heard = told(event, raw, environ)
+    settings = settings_for(heard, environ)
+    match event:
+        case "UserPromptSubmit" | "SessionStart":
+            # Imported by who needs it: each event has its own, and a person waits for most of them.
+            from nacre.agents.hook_door_recall import warm  # noqa: PLC0415
+
+            warm(settings)
+        case "PreCompact":
+            from nacre.agents.hook_door_compact import keep_words  # noqa: PLC0415
+
+            keep_words(heard)
+        case _:
+            from nacre.agents.hook_door_extract import draw  # noqa: PLC0415
+
+            draw(heard, settings, is_attended=is_attended(environ))
+
+
+def _prompted(heard: Told, settings: Settings) -> Answered:
+    from nacre.agents.hook_door_recall import recalled_for  # noqa: PLC0415
+
+    context = recalled_for(heard, settings)
+    return Answered(context=context, message=_due_notices(heard))
+
+
+def _started(heard: Told, settings: Settings) -> Answered:
+    from nacre.agents.hook_door_recall import is_cold  # noqa: PLC0415
+    from nacre.agents.hook_door_start import note_for, word_for  # noqa: PLC0415
+
+    if heard.source == "compact":
+        # What was attached is summed up with the rest: it may be needed again (R7).
+        change_state(heard.home, heard.session, lambda state: replace(state, attached={}))
+    return Answered(
+        context=note_for(heard, settings), message=word_for(heard, settings), later=is_cold(settings)
+    )
+
+
+def _compacting(heard: Told) -> Answered:
+    from nacre.agents.hook_door_compact import IN_PLACE_BYTES, keep_words  # noqa: PLC0415
+    from nacre.agents.hook_door_told import transcript_of  # noqa: PLC0415
+
+    if transcript_of(heard).stat().st_size > IN_PLACE_BYTES:
+        return Answered(later=True)
+    keep_words(heard)
+    return NOTHING
+
+
+def _due_notices(heard: Told) -> str:
+    """What waits to be told to the person, once."""
+    from nacre.agents.hook_door_state import state_of  # noqa: PLC0415
+
+    if not state_of(heard.home, heard.session).notices:
+        return ""
+
+    def told_now(state: State) -> State:
+        return replace(state, notices=())
+
+    return "\n".join(change_state(heard.home, heard.session, told_now).notices)

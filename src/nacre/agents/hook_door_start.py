@@ -1,0 +1,93 @@
+"""What a session of Claude Code's should know as it begins and does not see by itself; often nothing."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from nacre import prompts
+from nacre.agents.hook_door_told import Told, kept_path, transcript_of
+from nacre.agents.memory_places import memory_places
+from nacre.errors import NacreError
+from nacre.memory.index import loaded
+from nacre.memory.location import Location
+from nacre.memory.neutral import neutralise
+from nacre.memory.pointers import INDEX_FILE
+from nacre.settings import Settings
+from nacre.store import disk
+
+MAX_INDEX_BYTES = 6_000
+"""Of an index that the client does not load: with the rest it stays below what the client passes on whole."""
+AUDIT_FILE = "audit_notice"
+"""In a memory's cache: what was found wrong with it when a session ended, in a line."""
+REVIEW = "review"
+"""Beside it: what waits for the person's word. Not imported from where it is kept: a person waits here."""
+
+_OTHERS = prompts.load("nacre.agents", "hook_other_memories")
+_COMPACTED = prompts.load("nacre.agents", "hook_after_compaction")
+
+
+def note_for(told: Told, settings: Settings) -> str:
+    """For the model: indexes that the client does not load, and after a compaction where the words are."""
+    if told.source in {"resume", "fork"}:
+        return ""  # the client tells again what it was told before
+    places = memory_places(settings)
+    others = [(places.user, "every project"), *([(places.team, "the team")] if places.has_team else [])]
+    parts = [text for place, whose in others if (text := _index(place, whose))]
+    if told.source == "compact" and (path := _kept(told)):
+        parts.append(prompts.render(_COMPACTED, path=str(path)))
+    return "\n\n".join(parts)
+
+
+def word_for(told: Told, settings: Settings) -> str:
+    """For the person, where there is something only they can do."""
+    if told.source not in {"startup", "resume", ""}:
+        return ""
+    places = memory_places(settings)
+    found = [_review(one, told.home) for one in places.in_use]
+    return "\n".join([line for line in [*found, _audit(places.project)] if line])
+
+
+def with_home(command: str, home: Path) -> str:
+    """A command as a person types it, on the client's memory."""
+    return f"NACRE_HOME={home} {command}"
+
+
+def _index(place: Location, whose: str) -> str:
+    try:
+        descriptor = disk.open_regular(place.directory / INDEX_FILE, os.O_RDONLY)
+    except OSError:
+        return ""
+    with os.fdopen(descriptor, "rb") as source:
+        index = loaded(source.read(10 * MAX_INDEX_BYTES), max_bytes=MAX_INDEX_BYTES)
+    if not index.text.strip():
+        return ""
+    text = neutralise(index.text.strip())
+    return prompts.render(_OTHERS, whose=whose, directory=str(place.directory), index=text)
+
+
+def _kept(told: Told) -> Path | None:
+    try:
+        path = kept_path(transcript_of(told))
+    except NacreError:
+        return None
+    return path if path.is_file() else None
+
+
+def _review(place: Location, home: Path) -> str:
+    count = sum(1 for _ in (place.cache / REVIEW).glob("*.json"))
+    if not count:
+        return ""
+    what = "memory waits" if count == 1 else "memories wait"
+    return f"nacre: {count} {what} for your word: {with_home('nacre memory review', home)}"
+
+
+def _audit(place: Location) -> str:
+    """Told once: the file goes as it is read."""
+    path = place.cache / AUDIT_FILE
+    try:
+        line = path.read_text(encoding="utf-8").strip()
+        path.unlink()
+    except (OSError, UnicodeDecodeError):
+        return ""
+    return line

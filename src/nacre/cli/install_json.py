@@ -1,0 +1,198 @@
+"""Put something into another program's JSON file and take it out again; every other byte stays as it is."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from json.decoder import JSONDecoder, scanstring
+from typing import NoReturn
+
+from nacre.errors import ConfigError
+from nacre.messages.blocks import Json, JsonObject
+
+UNIT = "  "
+"""How far a level is indented in a file that does not show it."""
+_BLANK = re.compile(r"[ \t\n\r]*")
+_INDENT = re.compile(r'\n([ \t]+)"')
+_DECODER = JSONDecoder()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Addition:
+    """Something to stand at a place: as the value of the last key, or as one more in the list there."""
+
+    keys: tuple[str, ...]
+    value: Json
+    is_listed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """Where a member or an element stands in a text."""
+
+    start: int
+    value: int
+    """Where its value begins; an element is nothing else."""
+    end: int
+    key: str = ""
+
+
+def parsed(text: str, where: str) -> JsonObject:
+    """What a file says; `ConfigError` when it is no JSON object, so that nobody's file is made worse."""
+    try:
+        value: Json = json.loads(text, parse_constant=_refuse) if text.strip() else {}
+    except json.JSONDecodeError as error:
+        place = f"{where}:{error.lineno}:{error.colno}"
+        raise ConfigError(f"{place}: not valid JSON ({error.msg}); correct it, then try again") from None
+    except (ValueError, RecursionError):
+        raise ConfigError(f"{where}: holds a value that is not JSON; correct it, then try again") from None
+    if not isinstance(value, dict):
+        raise ConfigError(f"{where}: must hold a JSON object; correct it, then try again")
+    return value
+
+
+def add(text: str, addition: Addition, where: str) -> str:
+    """The text with something more in it."""
+    text = text if text.strip() else "{}\n"
+    at, depth = _BLANK.match(text).end(), 1  # type: ignore[union-attr]
+    for number, key in enumerate(addition.keys):
+        if text[at] != "{":
+            raise ConfigError(f"{where}: {_named(addition.keys[:number])} must be a JSON object; correct it")
+        found = _member(text, at, key)
+        if found is None:
+            value = _nested(addition, addition.keys[number + 1 :])
+            return _inserted(text, at, value, key=key, depth=depth)
+        at, depth = found.value, depth + 1
+    if not addition.is_listed:
+        end = _DECODER.raw_decode(text, at)[1]
+        return text[:at] + _rendered(addition.value, text, depth - 1) + text[end:]
+    if text[at] != "[":
+        raise ConfigError(f"{where}: {_named(addition.keys)} must be a JSON list; correct it")
+    return _inserted(text, at, addition.value, key=None, depth=depth)
+
+
+def missing(document: JsonObject, keys: Sequence[str]) -> int:
+    """How many of the keys, from the left, lead somewhere already."""
+    here: Json = document
+    for number, key in enumerate(keys):
+        if not isinstance(here, dict) or key not in here:
+            return number
+        here = here[key]
+    return len(keys)
+
+
+def at(document: JsonObject, keys: Sequence[str]) -> Json:
+    """What stands there; nothing where the keys lead nowhere."""
+    here: Json = document
+    for key in keys:
+        if not isinstance(here, dict):
+            return None
+        here = here.get(key)
+    return here
+
+
+def take_element(text: str, keys: Sequence[str], place: int) -> str:
+    """The text without one element of the list there."""
+    at = _where(text, keys)
+    spans = _spans(text, at)[0]
+    return _without(text, at, spans, place)
+
+
+def take_member(text: str, keys: Sequence[str]) -> str:
+    """The text without the last of the keys, and what stands there."""
+    at = _where(text, keys[:-1])
+    spans = _spans(text, at)[0]
+    places = [number for number, one in enumerate(spans) if one.key == keys[-1]]
+    return _without(text, at, spans, places[-1])
+
+
+def _refuse(word: str) -> NoReturn:
+    raise ValueError(word)
+
+
+def _named(keys: Sequence[str]) -> str:
+    return ".".join(keys) or "the file"
+
+
+def _where(text: str, keys: Sequence[str]) -> int:
+    at = _BLANK.match(text).end()  # type: ignore[union-attr]
+    for key in keys:
+        found = _member(text, at, key)
+        assert found is not None, "the caller has looked"
+        at = found.value
+    return at
+
+
+def _member(text: str, at: int, key: str) -> _Span | None:
+    """Where a key stands in the object that begins here; of several the last, which is what counts."""
+    return next((one for one in reversed(_spans(text, at)[0]) if one.key == key), None)
+
+
+def _spans(text: str, at: int) -> tuple[list[_Span], int]:
+    """The members or elements of what begins here, and where its closing bracket is; the text is sound."""
+    closing, is_object = "}" if text[at] == "{" else "]", text[at] == "{"
+    spans: list[_Span] = []
+    place = _past_blank(text, at + 1)
+    while text[place] != closing:
+        start = value = place
+        key = ""
+        if is_object:
+            key, place = scanstring(text, place + 1, False)
+            value = _past_blank(text, _past_blank(text, place) + 1)
+        end = _DECODER.raw_decode(text, value)[1]
+        spans.append(_Span(start, value, end, key))
+        place = _past_blank(text, end)
+        if text[place] == ",":
+            place = _past_blank(text, place + 1)
+    return spans, place
+
+
+def _past_blank(text: str, place: int) -> int:
+    return _BLANK.match(text, place).end()  # type: ignore[union-attr]
+
+
+def _nested(addition: Addition, keys: Sequence[str]) -> Json:
+    value: Json = [addition.value] if addition.is_listed else addition.value
+    for key in reversed(keys):
+        value = {key: value}
+    return value
+
+
+def _inserted(text: str, at: int, value: Json, *, key: str | None, depth: int) -> str:
+    """Behind what stands there, laid out as that is."""
+    spans, closing = _spans(text, at)
+    name = "" if key is None else f"{json.dumps(key)}: "
+    is_flat = "\n" not in text.strip() if not spans else "\n" not in text[at : spans[0].start]
+    if is_flat and (spans or text.strip() != "{}"):
+        piece = name + json.dumps(value, ensure_ascii=False)
+        end = spans[-1].end if spans else at + 1
+        return text[:end] + (", " if spans else "") + piece + text[end:]
+    unit, line_end = _unit(text), "\r\n" if "\r\n" in text else "\n"
+    if spans:
+        lead = text[text.rfind("\n", 0, spans[-1].start) + 1 : spans[-1].start]
+        indent = lead if not lead.strip() else unit * depth
+        piece = name + _rendered(value, text, depth)
+        return f"{text[: spans[-1].end]},{line_end}{indent}{piece}{text[spans[-1].end :]}"
+    piece = name + _rendered(value, text, depth)
+    return f"{text[: at + 1]}{line_end}{unit * depth}{piece}{line_end}{unit * (depth - 1)}{text[closing:]}"
+
+
+def _rendered(value: Json, text: str, depth: int) -> str:
+    unit = _unit(text)
+    written = json.dumps(value, ensure_ascii=False, indent=unit)
+    return written.replace("\n", ("\r\n" if "\r\n" in text else "\n") + unit * depth)
+
+
+def _unit(text: str) -> str:
+    found = _INDENT.search(text)
+    return found[1] if found else UNIT
+
+
+def _without(text: str, at: int, spans: Sequence[_Span], place: int) -> str:
+    if place:
+        return text[: spans[place - 1].end] + text[spans[place].end :]
+    if len(spans) > 1:
+        return text[: spans[0].start] + text[spans[1].start :]
+    return text[: at + 1] + text[_spans(text, at)[1] :]
