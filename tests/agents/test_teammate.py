@@ -103,6 +103,25 @@ async def test_a_teammate_joins_waits_and_works_for_each_letter(tmp_path: Path) 
     assert [(task.owner, task.state) for task in roster.tasks.list().tasks] == [("", "pending")]
 
 
+async def test_a_session_that_goes_on_leads_again_where_somebody_counts_on_it(tmp_path: Path) -> None:
+    """A6: it left in order, and a member that runs elsewhere has written meanwhile."""
+    start = [order(f"Be in {team}.", name=f"{team}-1", team_name=team) for team in ("crew", "quiet")]
+    parts = {f"Be in {team}.": ScriptedProvider([say("Ready.")]) for team in ("crew", "quiet")}
+    main = ScriptedProvider([start[0], start[1], say("There."), say("I see.")])
+    async with opened(tmp_path, Cast(main, parts)) as ready:
+        await played(ready, "Start both.")
+        assert [each.name for each in roster_of(tmp_path, "quiet").members()] == ["main", "quiet-1"]
+        session, wrote = ready.agent.session.id, letter(ready, "main", "The fence is done.", sender="bob")
+    roster = roster_of(tmp_path)
+    assert roster.members() == ()
+    Mailbox(roster.inbox_path("main")).put(wrote)
+    async with opened(tmp_path, Cast(main), session=session) as ready:
+        await played(ready, "Any news?")
+        assert [each.name for each in roster.members()] == ["main"]
+    assert "The fence is done." in str(main.requests[-1].messages[-1])
+    assert roster_of(tmp_path, "quiet").members() == ()
+
+
 async def test_teammates_of_one_reply_join_side_by_side(tmp_path: Path) -> None:
     """A6: one of them begins the team, and those without a name get different ones."""
     orders = [order(f"Be number {n}.", team_name="crew") for n in range(3)]

@@ -65,6 +65,7 @@ FATES: Mapping[str, Fate] = {
     "plan": Fate(True, "where the plan came back with the summary: else it is shown again"),
     METER: Fate(True, "else the session would seem to have cost nothing before"),
     FACTS: Fate(True, "words and deeds that the summary shows are known from it alone"),
+    "leads": Fate(True, "else a session that goes on would not lead its teams again (A6)"),
     "extraction": Fate(False, "for people and statistics, who read the whole log"),
     SIDE_QUERY: Fate(False, "its price is part of the carried meter"),
     EDIT: Fate(False, "an edit holds for the bytes it was sent with, and those are gone"),
@@ -99,7 +100,18 @@ LISTED = tuple(
     )
 )  # fmt: skip
 """What lists of sessions show: readers of another program look for it at the end of a log only."""
-_LAST = (TASKS, LIFETIME, DECLARED, NOTES, COMPACTION, NUMBERED, "extract_cursor", "mail", "reported")
+_LAST = (
+    TASKS,
+    LIFETIME,
+    DECLARED,
+    NOTES,
+    COMPACTION,
+    NUMBERED,
+    "extract_cursor",
+    "mail",
+    "reported",
+    "leads",
+)
 """Kinds of which the newest note says all."""
 
 

@@ -16,7 +16,8 @@ from nacre.agents.compacting_join import Staff
 from nacre.agents.mail_post import AgentPost
 from nacre.agents.mail_teams import Enlisting, Teams
 from nacre.agents.mail_waking import Waking, is_from_person
-from nacre.agents.mailing import Mailing, join_mailing
+from nacre.agents.mailing import MAIL, Mailing, join_mailing
+from nacre.agents.riding import Extra
 from nacre.agents.team import Team
 from nacre.agents.team_state import OVER, AgentState
 from nacre.agents.teammate_start import Elsewhere
@@ -84,6 +85,11 @@ class MailRoom:
                 await self.waking.elsewhere.close()
             await self.waking.close()
         await self.teams.close()
+
+    async def sifted(self, words: str) -> str:
+        """What letters say, without what must stay on this machine (M27)."""
+        extras = await self._agent.session.sifted([Extra(kind=MAIL, text=words)])
+        return "\n\n".join(extra.text for extra in extras)
 
     @property
     def is_kept(self) -> bool:

@@ -18,9 +18,13 @@ from nacre.agents.team_state import AgentState
 from nacre.agents.team_tools import Order
 from nacre.errors import MailError, ToolError
 from nacre.layers.l7_mail.letter import MAIN
-from nacre.layers.l7_mail.roster import Member, Roster, member_here, teams
+from nacre.layers.l7_mail.peeking import peek
+from nacre.layers.l7_mail.roster import Member, Roster, member_here
+from nacre.messages.records import Noted
 from nacre.settings import Settings
 
+LEADS = "leads"
+"""The kind of note that says which teams the session leads."""
 NOT_KEPT = "This session leaves nothing on disk, and a team does: start the agent without team_name."
 
 
@@ -49,6 +53,7 @@ class Teams:
         self.settings = settings
         self._keeps = keeps
         self._places: dict[str, tuple[str, Member]] = {}
+        self._led: frozenset[str] = frozenset()
         self._leaving: set[asyncio.Task[None]] = set()
 
     def inbox_path(self, team: str, name: str) -> Path:
@@ -66,15 +71,19 @@ class Teams:
         return [each.name for roster in rosters for each in roster.members() if roster.is_alive(each)]
 
     async def lead_again(self) -> None:
-        """A session that goes on leads the teams that it led before."""
-        if not self._keeps:
-            return
-        for team in await asyncio.to_thread(teams, self.settings.home):
-            roster = Roster(self.settings.home, team)
+        """A session that goes on leads the teams that it led before, where anybody still counts on it."""
+        note = self._session.view.last_noted(LEADS) if self._keeps else None
+        led = note.fact("teams") if note is not None else []
+        for team in map(str, led if isinstance(led, list) else []):
             with suppress(MailError):
-                lead = await asyncio.to_thread(roster.member, roster.lead())
-                if lead is not None and lead.name == MAIN and lead.session == self._session.id:
+                if await asyncio.to_thread(self._is_counted_on, team):
                     await self._lead(team)
+
+    def _is_counted_on(self, team: str) -> bool:
+        """Whether a member lives, or has written."""
+        roster = Roster(self.settings.home, team)
+        lives = any(roster.is_alive(each) for each in roster.members() if each.name != self.name)
+        return lives or (roster.exists and bool(peek(roster.inbox_path(self.name)).waiting))
 
     async def enlist(self, team: str, name: str, kind: str) -> None:
         """Give an agent of this session its place in a team, which is begun where there is none."""
@@ -128,6 +137,9 @@ class Teams:
         await asyncio.to_thread(roster.create, lead)
         self.rosters[roster.team] = roster
         self._places[f"{self.name}@{roster.team}"] = (roster.team, lead)
+        clock, self._led = self._session.clock, self._led | {roster.team}
+        note = Noted(id=clock.new_id(), at=clock.now(), kind=LEADS, facts={"teams": [*sorted(self._led)]})
+        await self._session.transcript.append(note)
         self.joined(roster.team)
 
     async def _join(self, team: str, name: str, kind: str) -> None:

@@ -38,6 +38,10 @@ class Room(Protocol):
 
     def inbox(self, name: str) -> Inbox: ...
 
+    async def sifted(self, words: str) -> str:
+        """Words without what must not be told (M27)."""
+        ...
+
 
 @dataclass(slots=True, eq=False)
 class _Care:
@@ -154,7 +158,7 @@ class Waking:
             if state.team:
                 await self._room.teams.come_back(state)
             is_fork = state.pattern == "fork"
-            await self._team.resume(name, told(letters) if is_fork else "")
+            await self._team.resume(name, await self._room.sifted(told(letters)) if is_fork else "")
             if is_fork:
                 # No rider brings it letters: what it was told is what it received.
                 care.heeded |= {letter.id for letter in letters}
