@@ -44,7 +44,7 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.run: $(VENV)/bin/python pyproject.toml constraints.txt
-	$(PIP) install -c constraints.txt -e .
+	$(PIP) install -c constraints.txt -e '.[tui]'
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/bin/python pyproject.toml constraints.txt

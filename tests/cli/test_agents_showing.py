@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from nacre.agents.in_words import ended_line, pills, waiting_line
 from nacre.agents.team_state import AgentState
 from nacre.cli.agents_beside import Beside
-from nacre.cli.agents_showing import ended_line, pills, waiting_line
 from nacre.cli.render import TurnPrinter
 from nacre.messages.blocks import ToolCall
 from nacre.messages.events import CallReady, Event, TextDelta

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nacre.agents.compacting_crew import Compaction
+from nacre.agents.in_words import work_pills
 from nacre.agents.session import Base, Session
 from nacre.cli import compacting
 from nacre.cli.compacting import compaction_json, compaction_lines, place_of, progress, span_of
@@ -155,5 +156,5 @@ async def test_progress_is_for_people_only(capsys: pytest.CaptureFixture[str]) -
 def test_the_status_line_names_what_goes_on_in_the_background_once() -> None:
     session = Session(Base.of("claude-opus-5-5", "Be kind.", ()))
     assert "…" not in status_line(session)
-    line = status_line(session, ("notes", "compact", "collapse", "something"))
+    line = status_line(session, work_pills(("notes", "compact", "collapse", "something")))
     assert line.endswith(" · notes… · compacting… · something…")

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from nacre.agents.in_words import call_line, result_line
 from nacre.agents.session import Base, Session
 from nacre.cli.prompt import event_json
-from nacre.cli.render import TurnPrinter, call_line, result_line, shorten, status_line
+from nacre.cli.render import TurnPrinter, status_line
 from nacre.messages.blocks import Message, Text, ToolCall, ToolResult
 from nacre.messages.events import (
     CallReady,
@@ -24,6 +25,7 @@ from nacre.messages.events import (
     Waiting,
 )
 from nacre.messages.usage import Usage
+from nacre.plain import shorten
 from tests.cli.program import nacre
 
 CALL = ToolCall("c1", "Read", {"file_path": "a.py", "limit": 3})

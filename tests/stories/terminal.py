@@ -69,7 +69,7 @@ def terminal(cwd: Path, *args: str, **environ: str) -> Iterator[Terminal]:
     process = subprocess.Popen(
         [sys.executable, "-m", "nacre", *args],
         cwd=cwd,
-        env=world(cwd, **{"TERM": "xterm", "NO_COLOR": "1", **environ}),
+        env=world(cwd, **{"TERM": "xterm", "NO_COLOR": "1", "NACRE_TUI": "0", **environ}),
         stdin=slave, stdout=slave, stderr=slave,
         start_new_session=True,
         # Ctrl-C reaches only the terminal that a session is bound to.

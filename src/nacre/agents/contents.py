@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from nacre.agents.hands import own_tools
+from nacre.agents.kept import LogKeeper
 from nacre.agents.knowing import foresee
 from nacre.agents.looking import look
 from nacre.agents.meter import Meter
@@ -95,6 +96,13 @@ def contents_of(session: Session, booking: Sequence[Record] | None = None) -> Co
         compactions=view.epochs.count("compact"),
         calibration=calibration,
     )
+
+
+def contents_now(session: Session) -> Contents:
+    """The same with all of its past: one that was resumed holds only what came after its last compaction."""
+    keeper = session.keeper
+    past = booked(keeper.path) if isinstance(keeper, LogKeeper) and keeper.path.exists() else None
+    return contents_of(session, past)
 
 
 def _model(settings: Settings, records: Iterable[Record]) -> str:

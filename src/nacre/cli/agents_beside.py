@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
+from nacre.agents.in_words import ended_line, waiting_line
 from nacre.agents.team_state import AgentState
-from nacre.cli.agents_showing import ended_line, waiting_line
 from nacre.cli.render import TurnPrinter
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.messages.events import Notice

@@ -1,41 +1,39 @@
-"""`nacre chat`: a conversation in the terminal, line by line; Ctrl-C stops the turn, not the program."""
+"""`nacre chat`: a conversation in the terminal, on the whole screen or line by line.
+
+Ctrl-C stops the turn, not the program.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
-from contextlib import AsyncExitStack, aclosing
+from collections.abc import Callable, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 
 import click
 
 from nacre.agents.background import IN_BACKGROUND
-from nacre.agents.child import PURPOSE
-from nacre.agents.hooks_points import EndReason
+from nacre.agents.conversing import Ending, Leave, Place, Reopen, enter, move
+from nacre.agents.in_words import resumed_lines, who_goes_on, working
 from nacre.agents.instruction_places import instruction_paths
-from nacre.agents.opening import Ready, open_agent
-from nacre.agents.session import Session
-from nacre.agents.warming import kept_warm
+from nacre.agents.opening import Ready
 from nacre.cli.agents_beside import Beside
-from nacre.cli.agents_showing import pills
 from nacre.cli.asking import ask_outside, ask_permission, ask_trust
 from nacre.cli.history import History
 from nacre.cli.loop_thread import LoopThread
 from nacre.cli.options import RunOptions, load_settings, run_options
 from nacre.cli.output import has_colour, is_terminal, print_error, printable
 from nacre.cli.progress import countdown
-from nacre.cli.render import TurnPrinter, shorten, status_line, styled
+from nacre.cli.render import TurnPrinter, status_line, styled
 from nacre.cli.signals import end_on_signals
-from nacre.cli.slash import Leave, Reopen, Scene, obey
+from nacre.cli.slash import COMMANDS, Scene, obey
 from nacre.errors import NacreError, ProviderError
 from nacre.memory.instructions import load_instructions
-from nacre.messages.records import Said
 from nacre.settings import Settings, decline, trust
 from nacre.settings.consent import consent
 from nacre.tools.guard import Answer, Question
-
-LAST_WORDS_CHARS = 160
-"""Of each of the last two messages when a session is resumed: two lines on a narrow terminal."""
-_WHO = {"user": "you", "assistant": "agent", "system": "note"}
 
 
 @click.command()
@@ -51,10 +49,36 @@ def run_chat(options: RunOptions) -> int:
     options.check()
     settings = _trusted(options, load_settings(options))
     _consented(options, settings)
+    if fits_screen(options, os.environ):
+        return _on_screen(options, settings)
     end_on_signals()
     with LoopThread() as loop, History(settings.home, keeps=not options.incognito) as history:
         _Conversation(settings, loop, history).hold(options.session)
     return 0
+
+
+def fits_screen(options: RunOptions, environ: Mapping[str, str]) -> bool:
+    """Whether the chat gets the whole screen: a person, a terminal that can, and the extra `tui`."""
+    is_asked_for = not options.line and environ.get("NACRE_TUI", "0") == "1"
+    is_capable = environ.get("TERM", "dumb") != "dumb" and is_terminal(sys.stdin) and is_terminal()
+    return is_asked_for and is_capable and find_spec("textual") is not None
+
+
+def _on_screen(options: RunOptions, settings: Settings) -> int:
+    from nacre.tui.run import run_tui
+    from nacre.tui.slash import Run, Slash
+    from nacre.tui.talk import Start
+
+    def done(line: str, ready: Ready, run: Run, go_on: Callable[[Ready], None]) -> Ending:
+        return obey(line, Scene(ready, settings, run, go_on))
+
+    slash = Slash({name: command.summary for name, command in COMMANDS.items()}, done)
+    ended = run_tui(
+        Start(settings=settings, session=options.session, slash=slash, keeps=not options.incognito)
+    )
+    for line in ended.last_words:
+        print_error(line)
+    return ended.code
 
 
 def _trusted(options: RunOptions, settings: Settings) -> Settings:
@@ -77,13 +101,16 @@ def _consented(options: RunOptions, settings: Settings) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
-    """The session the person is in, and what must be let go when they leave it."""
+class _Here:
+    """The session the person is in, as a terminal shows it."""
 
-    ready: Ready
-    held: AsyncExitStack
+    place: Place
     beside: Beside
     """Who is told of its agents."""
+
+    @property
+    def ready(self) -> Ready:
+        return self.place.ready
 
 
 class _Conversation:
@@ -104,28 +131,28 @@ class _Conversation:
         try:
             while isinstance(ending := self._listen(here), Reopen):
                 here = self._move(here, ending)
-            _leaves(here, "prompt_input_exit")
+            here.place.leaves("prompt_input_exit")
         finally:
             self._let_go(here)
 
-    def _let_go(self, here: _Place) -> None:
+    def _let_go(self, here: _Here) -> None:
         """Leave a session; what its work in the background came to meanwhile is still told."""
-        self._loop.call(here.held.aclose())
+        self._loop.call(here.place.held.aclose())
+        self._tell_last(here)
+
+    def _tell_last(self, here: _Here) -> None:
         for line in (*here.beside.untold(), *(one.text for one in here.ready.agent.session.notices())):
             print_error(line)
 
-    def _open(self, session: str, *, is_again: bool = False) -> _Place:
-        held = AsyncExitStack()
-        ask = self._ask if self._is_person else None
-        opening = open_agent(self._settings, session=session, ask=ask)
-        ready = self._loop.call(held.enter_async_context(opening))
-        ready.background.tell = countdown
-        self._loop.call(held.enter_async_context(kept_warm(ready.agent, self._settings)))
-        if is_again:
-            self._status(ready)
-        else:
-            self._greet(ready)
-        return _Place(ready, held, self._told_of_agents(ready))
+    def _open(self, session: str) -> _Here:
+        place = self._loop.call(self._enter(session))
+        self._greet(place.ready)
+        return _Here(place, self._told_of_agents(place.ready))
+
+    async def _enter(self, session: str) -> Place:
+        return await enter(
+            self._settings, session, ask=self._ask if self._is_person else None, tell=countdown
+        )
 
     def _told_of_agents(self, ready: Ready) -> Beside:
         if ready.team is None:
@@ -134,25 +161,23 @@ class _Conversation:
         ready.team.house.roll.on_change.append(beside.changed)
         return beside
 
-    def _move(self, here: _Place, to: Reopen) -> _Place:
-        """Let a session go only once the other is open: where that fails, the person stays."""
-        if to.session == here.ready.agent.session.id:
-            # The same one, read again: only one of them can hold it.
-            _leaves(here, "resume")
-            self._let_go(here)
-            return self._open(to.session, is_again=True)
+    def _move(self, here: _Here, to: Reopen) -> _Here:
+        async def let_go(left: Place) -> None:
+            await left.held.aclose()
+            self._tell_last(here)
+
+        is_again = to.session == here.ready.agent.session.id
         try:
-            there = self._open(to.session)
+            place = self._loop.call(move(here.place, to, self._enter, let_go))
         except NacreError as error:
+            if is_again:
+                raise
             print_error(str(error))
             return here
-        if to.is_clear and there.ready.hooks:
-            there.ready.hooks.source = "clear"
-        _leaves(here, "clear" if to.is_clear else "resume")
-        self._let_go(here)
-        return there
+        (self._status if is_again else self._greet)(place.ready)
+        return _Here(place, self._told_of_agents(place.ready))
 
-    def _listen(self, here: _Place) -> Leave | Reopen:
+    def _listen(self, here: _Here) -> Leave | Reopen:
         self._beside = here.beside
         while True:
             try:
@@ -212,7 +237,7 @@ class _Conversation:
             self._loop.call(_play(ready, text, printer, self._beside))
         except KeyboardInterrupt:
             printer.end()
-            print_error(f"stopped; what was said so far is kept{_who_goes_on(ready)}")
+            print_error(f"stopped; what was said so far is kept{who_goes_on(ready)}")
         except ProviderError as error:
             printer.end()
             print_error(f"{error} (what you said is kept; /retry asks again)")
@@ -223,10 +248,7 @@ class _Conversation:
 
     def _status(self, ready: Ready) -> None:
         if self._is_person:
-            states = ready.team.states() if ready.team else ()
-            # Agents are told of by what they do, and not by the task that runs them.
-            working = [each for each in ready.background.running() if not each.startswith(f"{PURPOSE} ")]
-            line = status_line(ready.agent.session, working, pills(states))
+            line = status_line(ready.agent.session, *working(ready))
             print(styled(line, "dim", colour=self._colour))
 
     def _greet(self, ready: Ready) -> None:
@@ -240,36 +262,9 @@ class _Conversation:
             print(styled(ready.choice.reason, "bold", colour=self._colour))
             if ready.choice.offer:
                 print(styled(ready.choice.offer, "dim", colour=self._colour))
-        for line in _resumed(ready.agent.session):
+        for line in resumed_lines(ready.agent.session):
             print(styled(line, "dim", colour=self._colour))
         print(styled("/help lists commands", "dim", colour=self._colour))
-
-
-def _leaves(here: _Place, reason: EndReason) -> None:
-    """Have the person's commands told why."""
-    if here.ready.hooks:
-        here.ready.hooks.ending = reason
-
-
-def _who_goes_on(ready: Ready) -> str:
-    """That a stopped turn stops what it waits for, and nobody else."""
-    names = [each.name for each in (ready.team.states() if ready.team else ()) if each.is_running]
-    if not names:
-        return ""
-    return f"; {', '.join(names)} go{'es' * (len(names) == 1)} on in the background (/agents stop NAME)"
-
-
-def _resumed(session: Session) -> list[str]:
-    """What was said last, so that the person knows where they are."""
-    said = [
-        record
-        for record in session.transcript.records
-        if isinstance(record, Said) and not record.aside and not record.meta and record.message.text.strip()
-    ]
-    if not said:
-        return []
-    last = [f"{_WHO[record.role]}: {shorten(record.message.text, LAST_WORDS_CHARS)}" for record in said[-2:]]
-    return [f"resumed session {session.id}", *last]
 
 
 async def _play(ready: Ready, text: str | None, printer: TurnPrinter, beside: Beside) -> None:

@@ -11,16 +11,14 @@ from types import ModuleType, TracebackType
 from typing import Self
 
 from nacre.cli.output import has_colour
-
-MAX_LINES = 1_000
-"""Older lines are of no more use than the transcripts they also stand in."""
+from nacre.store.typed import FILE, MAX_LINES
 
 
 class History:
     """Asks for lines; keeps them in `<home>/chat_history` unless nothing may be kept."""
 
     def __init__(self, home: Path, *, keeps: bool) -> None:
-        self._path = home / "chat_history"
+        self._path = home / FILE
         self._keeps = keeps
         self._readline = _readline()
         self._prompt: str | None = None

@@ -32,6 +32,8 @@ class RunOptions:
     bare: bool = False
     incognito: bool = False
     """Leave nothing on disk."""
+    line: bool = False
+    """Talk line by line, although the terminal could do more."""
     model: str | None = None
     max_turns: int | None = None
     debug: bool = False
@@ -91,6 +93,7 @@ _SHARED = (
     click.option("--no-memory", is_flag=True, help="Neither recall nor save memories."),
     click.option("--bare", is_flag=True, help="No memory, no notes, no background work."),
     click.option("--incognito", is_flag=True, help="Leave nothing on disk."),
+    click.option("--line", is_flag=True, help="Talk line by line instead of on the whole screen."),
     click.option(
         "--model", metavar="NAME", help="The model to ask; see `nacre doctor` for the one in force."
     ),

@@ -7,18 +7,15 @@ import os
 import sys
 import unicodedata
 from collections.abc import Iterable, Sequence
-from datetime import datetime
 from typing import IO
 
 from nacre.messages.blocks import Json
+from nacre.plain import human_age as human_age
+from nacre.plain import human_count as human_count
+from nacre.plain import printable as printable
 
-MINUTE, HOUR, DAY = 60, 3_600, 86_400
-KILO = 1_000
-"""Sizes are decimal, as `ls --si` and disk vendors count."""
 MIN_LAST = 20
 """Columns that the last column keeps on a narrow terminal: fewer say nothing."""
-MONTH_DAYS = 60
-"""Older than this, a date says more than a number of days."""
 
 
 def print_json(value: Json) -> None:
@@ -66,35 +63,6 @@ def is_terminal(stream: IO[str] | None = None) -> bool:
 def has_colour(stream: IO[str] | None = None) -> bool:
     """Whether colour and progress may be shown: on a terminal, unless `NO_COLOR` or a dumb one says no."""
     return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb" and is_terminal(stream)
-
-
-def printable(text: str) -> str:
-    """On one line and without control characters, so that a file name cannot repaint the terminal."""
-    return "".join(char if char.isprintable() else _escaped(char) for char in text)
-
-
-def human_count(number: int) -> str:
-    """`950`, `12.3k`, `1.0M`: tokens in a narrow column."""
-    for limit, unit in ((999_950, "M"), (KILO, "k")):
-        if number >= limit:
-            return f"{number / (KILO * KILO if unit == 'M' else KILO):.1f}{unit}"
-    return str(number)
-
-
-def human_age(then: datetime, now: datetime) -> str:
-    """`now`, `5 min`, `3 h`, `12 d`, and the date when it was long ago."""
-    seconds = (now - then).total_seconds()
-    if seconds < MINUTE:
-        return "now"
-    if seconds < HOUR:
-        return f"{seconds // MINUTE:.0f} min"
-    if seconds < DAY:
-        return f"{seconds // HOUR:.0f} h"
-    return f"{seconds // DAY:.0f} d" if seconds < MONTH_DAYS * DAY else then.date().isoformat()
-
-
-def _escaped(char: str) -> str:
-    return " " if char in "\n\r\t" else char.encode("unicode_escape").decode("ascii")
 
 
 def _is_encodable(text: str) -> bool:

@@ -8,9 +8,9 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from nacre.agents.in_words import call_line, result_line
 from nacre.agents.session import Session
 from nacre.cli.output import has_colour, human_count, printable
-from nacre.messages.blocks import Json, ToolCall, ToolResult
 from nacre.messages.events import (
     CallReady,
     Event,
@@ -21,15 +21,10 @@ from nacre.messages.events import (
     ThinkingDelta,
     Waiting,
 )
+from nacre.plain import shorten
 
-MAX_ARGUMENT_CHARS = 80
-"""Of a call's arguments on its line; the whole call stands in the transcript."""
-MAX_RESULT_CHARS = 100
-"""Of a result's first line."""
 MIN_PASSING = 10
 """Columns of a line that goes away: fewer say nothing."""
-PILLS = {"compact": "compacting", "collapse": "compacting", "notes": "notes", "hooks": "hooks"}
-"""What a person is told of work in the background, by its name."""
 
 _STYLES = {"dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36", "bold": "1"}
 
@@ -130,21 +125,6 @@ class TurnPrinter:
         print(styled(printable(text), style, colour=self._colour), flush=True)
 
 
-def call_line(call: ToolCall) -> str:
-    """`Read(file_path=src/app.py)`, shortened."""
-    arguments = ", ".join(f"{name}={_short(value)}" for name, value in call.input.items())
-    return f"{call.name}({shorten(arguments, MAX_ARGUMENT_CHARS)})"
-
-
-def result_line(result: ToolResult) -> str:
-    """The first line of a result and how many more there are."""
-    lines = result.text.strip().splitlines()
-    if not lines:
-        return "no output"
-    more = f" (+{len(lines) - 1} lines)" if len(lines) > 1 else ""
-    return shorten(lines[0].strip(), MAX_RESULT_CHARS) + more
-
-
 def status_line(session: Session, working: Sequence[str] = (), agents: Sequence[str] = ()) -> str:
     """Context meter, cache hit rate, money, what goes on and who works in the background, in one line."""
     limits, meter = session.thresholds, session.meter
@@ -152,21 +132,9 @@ def status_line(session: Session, working: Sequence[str] = (), agents: Sequence[
     price = f"${meter.cost_usd:.4f}" + ("+" if meter.unpriced else "")
     price += f" (${meter.refresh_usd:.4f} to keep warm)" if meter.refreshes else ""
     warning = "  — close to the window's end" if used >= limits.warning else ""
-    pill = "".join(
-        f" · {name}…" for name in dict.fromkeys(PILLS.get(each.partition(" ")[0], each) for each in working)
-    )
+    pill = "".join(f" · {name}…" for name in working)
     pill += "".join(f" · {printable(each)}…" for each in agents)
     return (
         f"context {human_count(used)}/{human_count(limits.window)} ({used / limits.window:.0%})"
         f" · cache {meter.usage.hit_rate:.0%} · {price} · session {session.id[:8]}{pill}{warning}"
     )
-
-
-def _short(value: Json) -> str:
-    return value if isinstance(value, str) else repr(value)
-
-
-def shorten(text: str, limit: int) -> str:
-    """One line of at most so many characters."""
-    text = " ".join(text.split())
-    return text if len(text) <= limit else text[: limit - 1] + "…"

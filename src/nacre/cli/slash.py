@@ -4,40 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
+from nacre.agents.conversing import Ending, Leave, Reopen
 from nacre.agents.opening import NEW, UNKEPT, Ready
 from nacre.agents.rewind import Point
 from nacre.agents.session import InMemory, Session
 from nacre.cli.output import human_age, human_count, print_error, print_table
 from nacre.cli.recalling import recalled_lines
-from nacre.cli.render import shorten
 from nacre.clock import SYSTEM_CLOCK
+from nacre.plain import shorten
 from nacre.settings import Settings
 from nacre.store.sessions import Sessions
 
-if TYPE_CHECKING:
-    from nacre.agents.contents import Contents
-
 WORDS_CHARS = 60
 """Of a message in a list: enough to recognise it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Leave:
-    """The person is done."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reopen:
-    """Go on with another session, or with a new one."""
-
-    session: str = NEW
-    is_clear: bool = False
-    """The new session stands in for the one that is left."""
-
-
-Ending: TypeAlias = Leave | Reopen | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,24 +60,15 @@ def _help(_: str, __: Scene) -> Ending:
 
 
 def _context(_: str, scene: Scene) -> Ending:
+    from nacre.agents.contents import contents_now
     from nacre.cli.context import print_contents
 
-    print_contents(_contents(scene))
+    print_contents(contents_now(scene.session))
     return None
 
 
-def _contents(scene: Scene) -> Contents:
-    from nacre.agents.contents import contents_of
-    from nacre.agents.kept import LogKeeper
-    from nacre.agents.savings import booked
-
-    keeper = scene.session.keeper
-    # A session that was resumed holds only what came after its last compaction; its log holds all.
-    past = booked(keeper.path) if isinstance(keeper, LogKeeper) and keeper.path.exists() else None
-    return contents_of(scene.session, past)
-
-
 def _cost(_: str, scene: Scene) -> Ending:
+    from nacre.agents.contents import contents_now
     from nacre.cli.context import print_layers
 
     meter, usage = scene.session.meter, scene.session.meter.usage
@@ -116,7 +88,7 @@ def _cost(_: str, scene: Scene) -> Ending:
     )
     if meter.unpriced:
         print(f"{meter.unpriced} requests went to a model without a known price and count as $0")
-    print_layers(_contents(scene).layers)
+    print_layers(contents_now(scene.session).layers)
     return None
 
 

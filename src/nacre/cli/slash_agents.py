@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nacre.cli.agents_showing import ENDED, print_agents
+from nacre.agents.in_words import ENDED
+from nacre.cli.agents_showing import print_agents
 from nacre.cli.output import print_error, printable
 from nacre.clock import SYSTEM_CLOCK
 from nacre.errors import ToolError

@@ -1,0 +1,46 @@
+"""Words for people, whichever door they stand at: one line without tricks, counts, ages."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+MINUTE, HOUR, DAY = 60, 3_600, 86_400
+KILO = 1_000
+"""Sizes are decimal, as `ls --si` and disk vendors count."""
+MONTH_DAYS = 60
+"""Older than this, a date says more than a number of days."""
+
+
+def printable(text: str) -> str:
+    """On one line and without control characters, so that a file name cannot repaint the terminal."""
+    return "".join(char if char.isprintable() else _escaped(char) for char in text)
+
+
+def shorten(text: str, limit: int) -> str:
+    """One line of at most so many characters."""
+    text = " ".join(text.split())
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def human_count(number: int) -> str:
+    """`950`, `12.3k`, `1.0M`: tokens in a narrow column."""
+    for limit, unit in ((999_950, "M"), (KILO, "k")):
+        if number >= limit:
+            return f"{number / (KILO * KILO if unit == 'M' else KILO):.1f}{unit}"
+    return str(number)
+
+
+def human_age(then: datetime, now: datetime) -> str:
+    """`now`, `5 min`, `3 h`, `12 d`, and the date when it was long ago."""
+    seconds = (now - then).total_seconds()
+    if seconds < MINUTE:
+        return "now"
+    if seconds < HOUR:
+        return f"{seconds // MINUTE:.0f} min"
+    if seconds < DAY:
+        return f"{seconds // HOUR:.0f} h"
+    return f"{seconds // DAY:.0f} d" if seconds < MONTH_DAYS * DAY else then.date().isoformat()
+
+
+def _escaped(char: str) -> str:
+    return " " if char in "\n\r\t" else char.encode("unicode_escape").decode("ascii")

@@ -1,0 +1,40 @@
+"""What a person typed before, across sessions: one file of lines, the newest last, as readline keeps it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+FILE = "chat_history"
+MAX_LINES = 1_000
+"""Older lines are of no more use than the transcripts they also stand in."""
+GOES_ON = "\\"
+"""At the end of a line: the next one belongs to the same message."""
+
+
+def read_typed(home: Path) -> list[str]:
+    """Messages as they were typed, the oldest first; a file that cannot be read holds none."""
+    try:
+        lines = (home / FILE).read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return []
+    found: list[str] = []
+    rest = ""
+    for line in lines:
+        if line.endswith(GOES_ON):
+            rest += line[:-1] + "\n"
+            continue
+        found.append(rest + line)
+        rest = ""
+    return [*found, *([rest.rstrip("\n")] if rest else [])]
+
+
+def write_typed(home: Path, messages: Sequence[str]) -> None:
+    """Keep them for the next session, for nobody else to read; raises `OSError`."""
+    lines = [line for one in messages for line in one.replace("\n", f"{GOES_ON}\n").split("\n")][-MAX_LINES:]
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    handle = os.open(home / FILE, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
+    with os.fdopen(handle, "w", encoding="utf-8", errors="replace") as file:
+        file.writelines(f"{line}\n" for line in lines)
+    (home / FILE).chmod(0o600)

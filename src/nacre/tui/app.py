@@ -1,0 +1,284 @@
+"""The chat on a whole screen: the conversation above, the input below it, and the meter at the foot."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from contextlib import suppress
+from typing import Any, ClassVar
+
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
+from textual.worker import Worker, WorkerCancelled, WorkerFailed
+
+from nacre.agents.background import IN_BACKGROUND
+from nacre.agents.conversing import Leave, Reopen
+from nacre.agents.in_words import working
+from nacre.agents.session import Session
+from nacre.errors import NacreError
+from nacre.plain import printable
+from nacre.store.typed import read_typed, write_typed
+from nacre.tools.guard import Answer, Question
+from nacre.tui.leaving import Leaving
+from nacre.tui.meter import Meter
+from nacre.tui.pieces import Piece, Told
+from nacre.tui.prompt import Prompt
+from nacre.tui.question import SETTLE_SECONDS, QuestionDialog
+from nacre.tui.sessions import SessionPicker
+from nacre.tui.talk import Screenful, Start, Talk
+from nacre.tui.transcript import Transcript
+from nacre.tui.work import WorkDialog
+
+TICK_SECONDS = 0.5
+"""Between two looks at what goes on in the background."""
+HOW_TO_LEAVE = "Ctrl-D or /exit leaves"
+OWN_COMMANDS = {
+    "memories": "look through memory: read, edit, history, undo, review (F2)",
+    "work": "what goes on in the background: watch it, end it (F4)",
+}
+"""What only a whole screen has."""
+
+
+class ChatApp(App[int]):
+    """One person and a screen."""
+
+    CSS_PATH = "style.tcss"
+    ENABLE_COMMAND_PALETTE = False
+    TITLE = "nacre"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+c", "stop", "stop", show=False, priority=True),
+        Binding("ctrl+d", "leave_or_delete", "leave", show=False, priority=True),
+        Binding("ctrl+q", "leave", "leave", show=False, priority=True),
+        Binding("ctrl+o", "toggle_last", "open the newest call", show=False, priority=True),
+        Binding("f2", "memories", "memory", show=False),
+        Binding("f3", "sessions", "sessions", show=False),
+        Binding("f4", "work", "background", show=False),
+        Binding("pageup", "page(-1)", show=False),
+        Binding("pagedown", "page(1)", show=False),
+    ]
+
+    def __init__(self, start: Start, *, settle_seconds: float = SETTLE_SECONDS) -> None:
+        super().__init__()
+        self.crash: BaseException | None = None
+        """What ended the app, if it did not end by itself."""
+        self.last_words: list[str] = []
+        """What is left to be told once the screen is gone."""
+        self.transcript = Transcript()
+        self.meter = Meter()
+        home = start.settings.home
+        commands = {**start.slash.commands, **OWN_COMMANDS}
+        self.prompt = Prompt(commands, read_typed(home) if start.keeps else [])
+        self.talk = Talk(start, self._screenful())
+        self._start = start
+        self._settle_seconds = settle_seconds
+        self._leaving = Leaving()
+        self._work: Worker[None] | None = None
+        """The turn, command or move that is under way."""
+        self._leave_work: Worker[None] | None = None
+        self._is_stopped = False
+        self._queue: list[str] = []
+        """What was said meanwhile, and comes next."""
+        self._countdown = ""
+
+    def _screenful(self) -> Screenful:
+        return Screenful(
+            show=self.transcript.add,
+            later=self._later,
+            finish=self.transcript.finish,
+            clear=self.transcript.clear,
+            meter=self.meter.show,
+            settle=self._settle,
+            ask=self._ask,
+            countdown=self._count_down,
+        )
+
+    def compose(self) -> ComposeResult:
+        yield self.transcript
+        yield self.prompt
+        yield self.meter
+
+    def on_mount(self) -> None:
+        self._begin(self._open())
+        self.set_interval(TICK_SECONDS, self._look)
+
+    async def _open(self) -> None:
+        try:
+            await self.talk.open()
+        except NacreError as error:
+            self.crash = error
+            self.exit(1)
+
+    def on_prompt_sent(self, event: Prompt.Sent) -> None:
+        self._queue.append(event.text)
+        self._next()
+
+    def _next(self) -> None:
+        if self._work is None and self._queue:
+            self._begin(self._hear(self._queue.pop(0)))
+        self._look()
+
+    async def _hear(self, text: str) -> None:
+        if not text.startswith("/"):
+            await self.talk.play(text)
+            return
+        own = {"/memories": self.action_memories, "/work": self.action_work, "/resume": self.action_sessions}
+        if (act := own.get(text.strip())) is not None:
+            act()
+        elif isinstance(await self.talk.obey(text), Leave):
+            self.action_leave()
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        self._is_stopped = False
+
+        async def worked() -> None:
+            try:
+                await work
+            finally:
+                self._work = None
+            self.call_later(self._next)
+
+        self._work = self.run_worker(worked(), group="conversation", exit_on_error=True)
+
+    def action_stop(self) -> None:
+        """Ctrl-C: stop what is under way, once; otherwise say how to leave."""
+        if self._leave_work is not None:
+            self._leave_work.cancel()
+        elif isinstance(self.screen, QuestionDialog) and self._work is None:
+            self.screen.dismiss("no")
+        elif self._work is not None:
+            self._put_back()
+            if not self._is_stopped and not self.talk.stop():
+                self._work.cancel()
+            self._is_stopped = True
+        elif (selected := self.screen.get_selected_text()) is not None:
+            self.copy_to_clipboard(selected)
+            self.screen.clear_selection()
+        else:
+            self.prompt.text = ""
+            self._later(Told(HOW_TO_LEAVE))
+
+    def _put_back(self) -> None:
+        """What was said ahead was meant for after a turn that now has no end."""
+        if self._queue:
+            self.prompt.text = "\n".join([*self._queue, *([self.prompt.text] if self.prompt.text else [])])
+            self._queue.clear()
+
+    def action_leave_or_delete(self) -> None:
+        if self.prompt.text and len(self.screen_stack) == 1:
+            self.prompt.delete_right()
+        else:
+            self.action_leave()
+
+    def action_leave(self) -> None:
+        """Leave in order: what is under way is stopped, what is worth waiting for is waited for."""
+        if self._leave_work is not None:
+            return
+        self._queue.clear()
+        self.push_screen(self._leaving)
+        self._leave_work = self.run_worker(self._leave(), group="leaving", exit_on_error=True)
+
+    async def _leave(self) -> None:
+        try:
+            await self._rest()
+            self.last_words = await self.talk.leave()
+        except asyncio.CancelledError:
+            pass  # they have waited long enough
+        self.keep_typed()
+        self.exit(0)
+
+    async def _rest(self) -> None:
+        """Wait until what was under way has been stopped."""
+        work = self._work
+        if work is not None:
+            if not self._is_stopped:
+                work.cancel()
+            with suppress(WorkerFailed, WorkerCancelled):
+                await work.wait()
+
+    def keep_typed(self) -> None:
+        """A history that cannot be kept is no reason to end with an error."""
+        if self._start.keeps:
+            with suppress(OSError):
+                write_typed(self._start.settings.home, self.prompt.past.typed)
+
+    def action_toggle_last(self) -> None:
+        self.transcript.toggle_last()
+
+    def action_page(self, pages: int) -> None:
+        self.transcript.scroll_relative(y=pages * max(1, self.transcript.size.height - 1), animate=False)
+        if pages > 0:
+            self.transcript.anchor()
+
+    def action_work(self) -> None:
+        if self.talk.ready is not None:
+            self.push_screen(WorkDialog(self.talk.ready, self._start.clock))
+
+    def action_sessions(self) -> None:
+        if self.talk.ready is None:
+            return
+        found = self.talk.others()
+        if isinstance(found, str):
+            self._later(Told(found, "error"))
+        else:
+            self.push_screen(SessionPicker(found, self._start.clock), self._chosen)
+
+    def _chosen(self, session: str | None) -> None:
+        if session is None:
+            return
+        if self._work is None:
+            self._begin(self.talk.move(Reopen(session)))
+        else:
+            self._later(Told("a turn is under way: Ctrl-C stops it, then F3 goes elsewhere", "warning"))
+
+    def action_memories(self) -> None:
+        self._later(Told("to come"))
+
+    def end_by(self, code: int) -> None:
+        """The program is told to end from outside: at once, but in order."""
+        self.exit(code, return_code=code)
+
+    async def _ask(self, question: Question) -> Answer:
+        if IN_BACKGROUND.get() and self.prompt.text.strip():
+            # Somebody who is typing would answer with what was meant for the message.
+            self._later(Told(printable(f"{question.reason}; you are asked once your line is sent or empty")))
+            await self.prompt.quiet.wait()
+        answered: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+
+        def settle(answer: Answer | None) -> None:
+            if not answered.done():
+                answered.set_result(answer or "no")
+
+        dialog = QuestionDialog(question, settle_seconds=self._settle_seconds)
+        self.push_screen(dialog, settle)
+        try:
+            return await answered
+        finally:
+            if not answered.done() or answered.cancelled():
+                dialog.withdraw()
+
+    def _later(self, piece: Piece) -> None:
+        self.call_later(self.transcript.add, piece)
+
+    def _settle(self, session: Session) -> None:
+        self.transcript.settle(session.view)
+
+    def _count_down(self, line: str) -> None:
+        self._countdown = line
+        self._leaving.tell(line)
+        self._look()
+
+    def _look(self) -> None:
+        """What goes on in the background, and what was said ahead."""
+        ready = self.talk.ready
+        works, agents = working(ready) if ready is not None else ([], [])
+        queued = [f"{len(self._queue)} to come"] if self._queue else []
+        busy = ["working"] if self._work is not None else []
+        self.meter.show(
+            pills=[*([self._countdown] if self._countdown else []), *busy, *queued, *works, *agents]
+        )
+
+    def _fatal_error(self) -> None:
+        """Whatever went wrong is told by whoever opened this door, in one line."""
+        error = self._exception
+        self.crash = error.error if isinstance(error, WorkerFailed) else error
+        self._close_messages_no_wait()

@@ -1,0 +1,24 @@
+"""The last screen: what is still waited for, with its countdown."""
+
+from __future__ import annotations
+
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Static
+
+from nacre.plain import printable
+
+
+class Leaving(ModalScreen[None]):
+    """Stays until everything is let go."""
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog"):
+            yield Static("closing the session", id="countdown", markup=False)
+            yield Static(Content.styled("Ctrl-C leaves at once", "dim"))
+
+    def tell(self, line: str) -> None:
+        if self.is_mounted:
+            self.query_one("#countdown", Static).update(printable(line) or "closing the session")

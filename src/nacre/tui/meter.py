@@ -1,0 +1,127 @@
+"""The two lines at the foot of the screen: what fills the window, cache, money, what goes on beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from textual.content import Content
+from textual.widgets import Static
+
+from nacre.agents.contents import Contents
+from nacre.agents.savings import UNTOLD, Savings
+from nacre.plain import human_count, printable, shorten
+
+GROUPS: Mapping[str, tuple[str, ...]] = {
+    "system": ("system", "tools"),
+    "memory": ("instructions", "memory", "surroundings", "skills", "plan"),
+    "words": ("user_text", "assistant_text", "thinking", "summary", "notes", "agents", "mail"),
+    "results": ("tool_calls", "tool_results", "offloaded", "cleared"),
+    "other": ("other", "unattributed"),
+}
+"""What the parts of a window are called where there is little room; `/context` names each."""
+COLOURS = {
+    "system": "$primary",
+    "memory": "$success",
+    "words": "$secondary",
+    "results": "$warning",
+    "other": "dim",
+}
+BAR_CELLS = 16
+"""How long the bar is: with the numbers beside it, it leaves room for the rest in 80 columns."""
+PILL_CHARS = 38
+"""Of what goes on in the background: half of a narrow line."""
+FULL, EMPTY = "█", "░"
+
+
+def grouped(contents: Contents) -> dict[str, int]:
+    """Tokens by group, those that hold some."""
+    found = {name: sum(contents.parts.get(each, 0) for each in each_of) for name, each_of in GROUPS.items()}
+    return {name: tokens for name, tokens in found.items() if tokens}
+
+
+def bar(groups: Mapping[str, int], window: int, cells: int = BAR_CELLS) -> list[tuple[str, int]]:
+    """How many cells of the bar each group fills; whoever holds anything has its part of what is filled."""
+    filled, done, shares = 0, 0, []
+    for name, tokens in groups.items():
+        done += tokens
+        upto = min(cells, -(-done * cells // window)) if window else 0
+        shares.append((name, upto - filled))
+        filled = upto
+    return [*shares, ("", cells - filled)]
+
+
+def meter_line(contents: Contents, width: int) -> Content:
+    """Bar, tokens, cache, money; what was saved where there is room."""
+    used, window = contents.used, contents.thresholds.window
+    shares = bar(grouped(contents), window)
+    drawn = [((FULL if name else EMPTY) * cells, COLOURS.get(name, "dim")) for name, cells in shares]
+    meter = contents.meter
+    price = f"${meter.cost_usd:.4f}" + "+" * bool(meter.unpriced)
+    words = (
+        f" {human_count(used)}/{human_count(window)} ({used / window:.0%}) · cache {meter.usage.hit_rate:.0%}"
+    )
+    left = width - BAR_CELLS - len(words) - len(f" · {price}")
+    saved = saved_words(contents.layers)
+    rest = f" · {saved}" if saved and len(saved) + 3 <= left else ""
+    warning = "$error" if used >= contents.thresholds.warning else "dim"
+    return Content.assemble(*drawn, (words, warning), (f" · {price}{rest}", "dim"))
+
+
+def saved_words(layers: Savings) -> str:
+    """About how much was saved by which layers, in money or else in tokens."""
+    acted = {name: one for name, one in layers.items() if name not in UNTOLD and one.times}
+    names = ", ".join(name.replace("_", " ") for name in acted)
+    money = sum(one.saved_usd - one.spent_usd for one in acted.values() if one.has_price)
+    if money > 0:
+        return f"saved ≈${money:.4f} ({names})"
+    tokens = sum(one.tokens for one in acted.values())
+    return f"{human_count(tokens)} tokens kept out ({names})" if tokens else ""
+
+
+def groups_line(contents: Contents, pills: Sequence[str], width: int) -> Content:
+    """What the colours of the bar stand for, and at the end of the line what goes on in the background."""
+    pill = pill_words(pills, PILL_CHARS)
+    room = width - len(pill) - 1
+    parts: list[tuple[str, str]] = []
+    taken = 0
+    for name, tokens in grouped(contents).items():
+        word = f"{name} {human_count(tokens)}  "
+        if taken + len(word) > room:
+            break
+        parts += [(FULL, COLOURS[name]), (f" {word}"[:-1], "dim")]
+        taken += len(word) + 1
+    space = " " * max(1, width - taken - len(pill))
+    return Content.assemble(*parts, space, (pill, "bold $accent"))
+
+
+def pill_words(pills: Sequence[str], limit: int) -> str:
+    """`notes, reader: Grep… F4`: what goes on, and the key that shows more of it."""
+    if not pills:
+        return ""
+    return f"{shorten(printable(', '.join(pills)), limit - 5)}… F4"
+
+
+class Meter(Static):
+    """Shows both lines; told anew by whoever knows the session."""
+
+    def __init__(self) -> None:
+        super().__init__(id="meter", markup=False)
+        self._contents: Contents | None = None
+        self._pills: tuple[str, ...] = ()
+
+    def show(self, contents: Contents | None = None, pills: Sequence[str] | None = None) -> None:
+        """With what is new; what is not given stays."""
+        before = (self._contents, self._pills)
+        self._contents = contents or self._contents
+        self._pills = self._pills if pills is None else tuple(pills)
+        if (self._contents, self._pills) != before:
+            self._draw()
+
+    def on_resize(self) -> None:
+        self._draw()
+
+    def _draw(self) -> None:
+        if self._contents is not None:
+            width = max(1, self.size.width)
+            first, second = meter_line(self._contents, width), groups_line(self._contents, self._pills, width)
+            self.update(Content("\n").join([first, second]))

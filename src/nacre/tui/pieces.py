@@ -1,0 +1,145 @@
+"""What happens in a conversation as pieces of a screen; pure, so that it can be looked at without one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from nacre.agents.in_words import call_line, result_line
+from nacre.messages.blocks import Json, Text, Thinking, ToolCall, ToolResult
+from nacre.messages.events import (
+    CallReady,
+    Event,
+    Notice,
+    ResultReady,
+    StartedOver,
+    TextDelta,
+    ThinkingDelta,
+    Waiting,
+)
+from nacre.messages.records import Said
+from nacre.plain import printable
+
+MAX_DETAIL_LINES = 200
+"""Of an opened call or result: several screens; the whole of it stands in the log or on disk."""
+MAX_DETAIL_CHARS = 20_000
+"""The same for lines that do not end."""
+
+Level: TypeAlias = Literal["info", "warning", "error", "bold", "plain"]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the person said."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """More of what the model says, or thinks."""
+
+    text: str
+    is_thinking: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """A tool call on one line, and what it holds once it is opened."""
+
+    id: str
+    line: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Resulted:
+    """What came of a call."""
+
+    id: str
+    line: str
+    detail: str
+    is_error: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """One line beside the conversation."""
+
+    text: str
+    level: Level = "info"
+
+
+@dataclass(frozen=True, slots=True)
+class Void:
+    """What was streamed of this reply does not count."""
+
+    reason: str
+
+
+Piece: TypeAlias = Asked | Words | Called | Resulted | Told | Void
+
+
+def piece_of(event: Event) -> Piece | None:
+    """An event as a piece of the screen; none where it shows nothing."""
+    match event:
+        case TextDelta(text):
+            return Words(clean(text))
+        case ThinkingDelta(text):
+            return Words(clean(text), is_thinking=True)
+        case CallReady(call):
+            return _called(call)
+        case ResultReady(_, result):
+            return _resulted(result)
+        case Waiting(seconds, reason):
+            return Told(printable(f"… {reason}; trying again in {seconds:.0f} s"), "warning")
+        case StartedOver(reason):
+            return Void(printable(reason))
+        case Notice(text, level):
+            return Told(printable(text), level)
+        case _:
+            return None
+
+
+def pieces_of(record: Said) -> Iterator[Piece]:
+    """A message of a session that is gone on with."""
+    for block in record.blocks:
+        match block:
+            case Text(text) if text.strip() and not record.meta:
+                yield Asked(clean(text)) if record.role == "user" else Words(clean(text))
+            case Thinking(text) if text.strip():
+                yield Words(clean(text), is_thinking=True)
+            case ToolCall():
+                yield _called(block)
+            case ToolResult():
+                yield _resulted(block)
+            case _:
+                pass
+
+
+def clean(text: str) -> str:
+    """Without control characters other than line ends and tabs: nothing said may repaint the terminal."""
+    return "".join(char for char in text if char.isprintable() or char in "\n\t")
+
+
+def _called(call: ToolCall) -> Called:
+    detail = "\n".join(f"{name}: {_value(value)}" for name, value in call.input.items())
+    return Called(call.id, printable(call_line(call)), _cut(detail))
+
+
+def _resulted(result: ToolResult) -> Resulted:
+    return Resulted(
+        result.call_id, printable(result_line(result)), _cut(result.text), is_error=result.is_error
+    )
+
+
+def _value(value: Json) -> str:
+    return value if isinstance(value, str) else repr(value)
+
+
+def _cut(text: str) -> str:
+    shown = clean(text[:MAX_DETAIL_CHARS]).strip("\n").splitlines()[:MAX_DETAIL_LINES]
+    left = len(text.strip("\n").splitlines()) - len(shown)
+    more = [f"… {left:,} more lines"] if left > 0 else ["…"] if len(text) > MAX_DETAIL_CHARS else []
+    return "\n".join([*(line.expandtabs(4) for line in shown), *more])

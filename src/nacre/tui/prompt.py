@@ -1,0 +1,219 @@
+"""Where the person types: several lines, what was typed before, and completion of what follows a slash."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import OptionList, TextArea
+from textual.widgets.option_list import Option
+
+GOES_ON = "\\"
+"""At the end of a line: Enter begins another one, as in line mode."""
+NAME_CELLS = 12
+"""Columns for a command's name in the menu: the longest has ten."""
+
+
+def completions(text: str, commands: Mapping[str, str]) -> list[str]:
+    """The commands that what was typed may become; none once there is more than a word behind the slash."""
+    if not text.startswith("/") or any(char.isspace() for char in text):
+        return []
+    return [name for name in commands if name.startswith(text[1:].casefold())]
+
+
+class Past:
+    """What was typed before, one step up or down at a time; what is being typed waits at the end."""
+
+    def __init__(self, typed: Iterable[str]) -> None:
+        self.typed = list(typed)
+        self._at = len(self.typed)
+        self._unsent = ""
+
+    def add(self, text: str) -> None:
+        if not self.typed or self.typed[-1] != text:
+            self.typed.append(text)
+        self._at, self._unsent = len(self.typed), ""
+
+    def up(self, now: str) -> str | None:
+        """The one before; none where there is none."""
+        if self._at == 0:
+            return None
+        if self._at == len(self.typed):
+            self._unsent = now
+        self._at -= 1
+        return self.typed[self._at]
+
+    def down(self) -> str | None:
+        """The one after, at last what was being typed; none where that stands there already."""
+        if self._at == len(self.typed):
+            return None
+        self._at += 1
+        return self._unsent if self._at == len(self.typed) else self.typed[self._at]
+
+
+class Area(TextArea):
+    """A few lines of text; Enter sends them, Ctrl+J or Shift+Enter begins a new one."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+j,shift+enter,alt+enter", "newline", "new line", show=False)
+    ]
+
+    def __init__(self) -> None:
+        super().__init__(
+            id="area",
+            compact=True,
+            highlight_cursor_line=False,
+            placeholder="Say something, or / for commands",
+        )
+
+    @property
+    def prompt(self) -> Prompt:
+        assert isinstance(self.parent, Prompt), "the area is made by a prompt"
+        return self.parent
+
+    def on_key(self, event: events.Key) -> None:
+        if event.key == "enter":
+            event.prevent_default().stop()
+            self.prompt.entered()
+        elif event.key == "tab" and self.prompt.is_completing:
+            event.prevent_default().stop()
+            self.prompt.complete()
+        elif event.key == "escape" and self.prompt.is_completing:
+            event.prevent_default().stop()
+            self.prompt.hide_menu()
+
+    def action_newline(self) -> None:
+        self.insert("\n")
+
+    def action_cursor_page_up(self) -> None:
+        self.app.action_page(-1)  # type: ignore[attr-defined]
+
+    def action_cursor_page_down(self) -> None:
+        self.app.action_page(1)  # type: ignore[attr-defined]
+
+    def action_cursor_up(self, select: bool = False) -> None:
+        if not self.prompt.up(is_first=self.cursor_at_first_line):
+            super().action_cursor_up(select)
+
+    def action_cursor_down(self, select: bool = False) -> None:
+        if not self.prompt.down(is_last=self.cursor_at_last_line):
+            super().action_cursor_down(select)
+
+
+class Prompt(Vertical):
+    """The input and, above it, what it may become."""
+
+    @dataclass
+    class Sent(Message):
+        """The person has said something."""
+
+        text: str
+
+    def __init__(self, commands: Mapping[str, str], typed: Sequence[str]) -> None:
+        super().__init__(id="prompt")
+        self.past = Past(typed)
+        self.quiet = asyncio.Event()
+        """Set while nothing is being typed."""
+        self.quiet.set()
+        self._commands = commands
+        self._area = Area()
+        self._menu = OptionList(id="menu", compact=True)
+        self._menu.can_focus = False
+        self._menu.display = False
+
+    def compose(self) -> ComposeResult:
+        yield self._menu
+        yield self._area
+
+    def on_mount(self) -> None:
+        self._area.focus()
+
+    @property
+    def text(self) -> str:
+        return self._area.text
+
+    @text.setter
+    def text(self, text: str) -> None:
+        self._area.text = text
+        self._area.move_cursor(self._area.document.end)
+
+    @property
+    def is_completing(self) -> bool:
+        return bool(self._menu.display)
+
+    def take_focus(self) -> None:
+        self._area.focus()
+
+    def delete_right(self) -> None:
+        self._area.action_delete_right()
+
+    def on_text_area_changed(self) -> None:
+        self.quiet.clear() if self.text.strip() else self.quiet.set()
+        found = completions(self.text, self._commands)
+        is_whole = found == [self.text[1:]]
+        self._menu.display = bool(found) and not is_whole
+        if self.is_completing:
+            rows = [(name, self._commands[name]) for name in found]
+            self._menu.set_options(
+                Option(Content.assemble((f"/{name}".ljust(NAME_CELLS), "bold"), (says, "dim")), id=name)
+                for name, says in rows
+            )
+            self._menu.highlighted = 0
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        event.stop()
+        self._take(event.option_id or "")
+
+    def hide_menu(self) -> None:
+        self._menu.display = False
+
+    def complete(self) -> None:
+        """Let what is highlighted in the menu stand in the input."""
+        option = self._menu.highlighted_option
+        if option is not None:
+            self._take(option.id or "")
+
+    def _take(self, name: str) -> None:
+        self.text = f"/{name} "
+        self.hide_menu()
+        self._area.focus()
+
+    def entered(self) -> None:
+        """Send what stands there; an unfinished command becomes the one that is highlighted first."""
+        if self.is_completing and self._menu.highlighted_option is not None:
+            self.text = f"/{self._menu.highlighted_option.id}"
+        self.hide_menu()
+        if self.text.endswith(GOES_ON):
+            self.text = self.text[:-1] + "\n"
+            return
+        text, self.text = self.text, ""
+        if text.strip():
+            self.past.add(text)
+            self.post_message(self.Sent(text))
+
+    def up(self, *, is_first: bool) -> bool:
+        """Whether a step up was one in the menu or among what was typed before."""
+        if self.is_completing:
+            self._menu.action_cursor_up()
+            return True
+        return is_first and self._recalled(self.past.up(self.text))
+
+    def down(self, *, is_last: bool) -> bool:
+        if self.is_completing:
+            self._menu.action_cursor_down()
+            return True
+        return is_last and self._recalled(self.past.down())
+
+    def _recalled(self, text: str | None) -> bool:
+        if text is not None:
+            self.text = text
+            self._area.call_next(self.hide_menu)  # it was whole when it was typed
+        return text is not None

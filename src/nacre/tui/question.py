@@ -1,0 +1,95 @@
+"""A question before a call goes ahead, as a dialog: once, always or no; anything else is no."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Button, Static
+
+from nacre.plain import printable
+from nacre.tools.guard import Answer, Question
+
+SETTLE_SECONDS = 0.4
+"""Keys that come sooner were meant for the message that was being typed, and must not say yes to anything."""
+_STYLES = {"+": "$success", "-": "$error"}
+_BUTTONS: tuple[tuple[Answer, str], ...] = (("once", "Yes (y)"), ("always", "Always (a)"), ("no", "No (n)"))
+
+
+def preview_of(question: Question) -> Content:
+    """What would happen, line by line; a diff in its colours."""
+    lines = [
+        Content.styled(printable(line), _STYLES.get(line[:1], "")) for line in question.preview.splitlines()
+    ]
+    return Content("\n").join(lines)
+
+
+class QuestionDialog(ModalScreen[Answer]):
+    """Shows what would happen; begins on No."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("y", "answer('once')", "once"),
+        Binding("a", "answer('always')", "always"),
+        Binding("n,escape", "answer('no')", "no"),
+        Binding("left", "app.focus_previous", show=False),
+        Binding("right", "app.focus_next", show=False),
+        Binding("up", "scroll(-1)", show=False),
+        Binding("down", "scroll(1)", show=False),
+    ]
+
+    def __init__(self, question: Question, *, settle_seconds: float = SETTLE_SECONDS) -> None:
+        super().__init__()
+        self._question = question
+        self._settle_seconds = settle_seconds
+        self._is_settled = False
+        self._is_void = False
+
+    def compose(self) -> ComposeResult:
+        question = self._question
+        with Vertical(classes="dialog"):
+            yield Static(
+                Content.assemble((question.tool, "bold"), f" needs your word ({printable(question.reason)})"),
+                classes="heading",
+            )
+            with VerticalScroll(classes="preview", can_focus=False):
+                yield Static(preview_of(question))
+            always = f"always would allow {printable(question.rule.text)} in this project from now on"
+            yield Static(Content.styled(always, "dim"))
+            with Horizontal(classes="buttons"):
+                for answer, label in _BUTTONS:
+                    yield Button(label, id=answer, compact=True)
+
+    def on_mount(self) -> None:
+        self.query_one("#no", Button).focus()
+        self.set_timer(self._settle_seconds, self._settle) if self._settle_seconds else self._settle()
+
+    def _settle(self) -> None:
+        self._is_settled = True
+
+    def withdraw(self) -> None:
+        """Nobody wants to know any more."""
+        self._is_void = True
+        if self.is_current:
+            self.dismiss("no")
+
+    def on_screen_resume(self) -> None:
+        if self._is_void:
+            self.dismiss("no")
+
+    def action_scroll(self, lines: int) -> None:
+        self.query_one(".preview").scroll_relative(y=lines, animate=False)
+
+    def action_answer(self, answer: Answer) -> None:
+        if self._is_settled:
+            self.dismiss(answer)
+
+    def on_button_pressed(self, event: Button.Pressed) -> None:
+        match event.button.id:
+            case "once" | "always" | "no" as answer:
+                self.action_answer(answer)
+            case _:
+                pass

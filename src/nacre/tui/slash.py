@@ -1,0 +1,91 @@
+"""What follows a slash, done by whoever opened this door; what that prints goes into the conversation."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import CancelledError, Future
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeVar
+
+from nacre.agents.conversing import Ending
+from nacre.agents.opening import Ready
+from nacre.tui.pieces import Told
+
+T = TypeVar("T")
+ERROR_BEGINS = "nacre: "
+"""How the command line begins an error; on a screen there is nobody else who could have said it."""
+Run: TypeAlias = Callable[[Coroutine[Any, Any, Any]], Any]
+Obey: TypeAlias = Callable[[str, Ready, Run, Callable[[Ready], None]], Ending]
+"""Does what a line says: the session, how to run something where it lives, how to ask the model again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slash:
+    """The commands that there are, and who does them."""
+
+    commands: Mapping[str, str]
+    """Each with its line in the help."""
+    obey: Obey
+
+
+@dataclass(frozen=True, slots=True)
+class Obeyed:
+    """What came of a line."""
+
+    ending: Ending
+    lines: tuple[Told, ...]
+    goes_on: bool
+    """The model shall be asked again, without new words."""
+
+
+class Obeying:
+    """One line at a time, in a thread: commands wait for what they have done where the session lives."""
+
+    def __init__(self, slash: Slash) -> None:
+        self._slash = slash
+        self._under_way: Future[Any] | None = None
+
+    async def obey(self, line: str, ready: Ready) -> Obeyed:
+        loop = asyncio.get_running_loop()
+        again: list[Ready] = []
+
+        def run(work: Coroutine[Any, Any, T]) -> T:
+            self._under_way = under_way = asyncio.run_coroutine_threadsafe(work, loop)
+            try:
+                return under_way.result()
+            except CancelledError:
+                raise KeyboardInterrupt from None  # as commands know it from a terminal
+            finally:
+                self._under_way = None
+
+        def act() -> tuple[Ending, tuple[Told, ...]]:
+            out, err = io.StringIO(), io.StringIO()
+            with redirect_stdout(out), redirect_stderr(err):
+                ending = self._ended(line, ready, run, again.append)
+            return ending, (*_told(out, "info"), *_told(err, "error"))
+
+        ending, lines = await asyncio.to_thread(act)
+        return Obeyed(ending, lines, goes_on=bool(again))
+
+    def _ended(self, line: str, ready: Ready, run: Run, go_on: Callable[[Ready], None]) -> Ending:
+        try:
+            return self._slash.obey(line, ready, run, go_on)
+        except KeyboardInterrupt:
+            print("stopped")  # noqa: T201 - into the conversation, as all that commands say
+            return None
+
+    def stop(self) -> bool:
+        """End what a command waits for; false where none does."""
+        return self._under_way is not None and self._under_way.cancel()
+
+
+def _told(said: io.StringIO, level: str) -> list[Told]:
+    text = said.getvalue().rstrip()
+    if not text:
+        return []
+    if level == "error":
+        return [Told(line.removeprefix(ERROR_BEGINS), "error") for line in text.splitlines()]
+    return [Told(text, "plain")]

@@ -1,0 +1,245 @@
+"""One person in one session after another, without a screen: turns, commands and moves as pieces to show."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from nacre.agents.contents import Contents, contents_of
+from nacre.agents.conversing import Ending, Place, Reopen, enter, move
+from nacre.agents.in_words import ended_line, who_goes_on
+from nacre.agents.kept import LogKeeper
+from nacre.agents.opening import Ready
+from nacre.agents.savings import booked
+from nacre.agents.session import InMemory, Session
+from nacre.agents.team_state import AgentState
+from nacre.clock import SYSTEM_CLOCK, Clock
+from nacre.errors import NacreError, ProviderError
+from nacre.messages.events import Reply, TurnDone
+from nacre.messages.records import Record, Said
+from nacre.plain import printable
+from nacre.settings import Settings
+from nacre.store.sessions import Sessions
+from nacre.store.summaries import SessionSummary
+from nacre.tools.guard import Ask
+from nacre.tui.pieces import Asked, Level, Piece, Told, piece_of, pieces_of
+from nacre.tui.slash import Obeying, Slash
+
+SHOWN_OF_THE_PAST = 40
+"""Messages of a session that is gone on with: enough to know where one is, quick to draw."""
+
+
+class EnterPlace(Protocol):
+    """Opens a session for a person."""
+
+    def __call__(
+        self, settings: Settings, session: str, *, ask: Ask | None, tell: Callable[[str], None]
+    ) -> Awaitable[Place]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """What the conversation begins with."""
+
+    settings: Settings
+    session: str
+    slash: Slash
+    keeps: bool = True
+    """Whether what is typed may be kept for the next session."""
+    enter: EnterPlace = enter
+    clock: Clock = SYSTEM_CLOCK
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Screenful:
+    """What a conversation wants of the screen it is on."""
+
+    show: Callable[[Piece], Awaitable[None]]
+    later: Callable[[Piece], None]
+    """The same, for whoever cannot wait."""
+    finish: Callable[[], Awaitable[None]]
+    """What streams has ended."""
+    clear: Callable[[], Awaitable[None]]
+    meter: Callable[[Contents], None]
+    settle: Callable[[Session], None]
+    """Results may have been offloaded meanwhile."""
+    ask: Ask
+    countdown: Callable[[str], None]
+
+
+class Talk:
+    """The session the person is in, and what happens in it."""
+
+    def __init__(self, start: Start, screen: Screenful) -> None:
+        self.settings = replace(start.settings, is_interactive=True)
+        self._start = start
+        self._screen = screen
+        self._obeying = Obeying(start.slash)
+        self._place: Place | None = None
+        self._past: list[Record] = []
+        """What its log held that the session does not, and how many records it had when it was opened."""
+        self._known = 0
+        self._running: set[str] = set()
+
+    @property
+    def ready(self) -> Ready | None:
+        """The session that is open, if one is."""
+        return self._place.ready if self._place else None
+
+    async def open(self) -> None:
+        """Enter the first session; raises where that fails."""
+        self._place = await self._enter(self._start.session)
+        await self._greet()
+
+    async def play(self, text: str | None) -> None:
+        """One turn; being cancelled stops it, and what was said so far is kept."""
+        assert self._place is not None, "a session is open before anything is said"
+        ready = self._place.ready
+        if text is not None:
+            await self._screen.show(Asked(text))
+        try:
+            await self._events(ready, text)
+        except asyncio.CancelledError:
+            await self._tell(f"stopped; what was said so far is kept{who_goes_on(ready)}", "warning")
+        except ProviderError as error:
+            await self._tell(f"{error} (what you said is kept; /retry asks again)")
+        except NacreError as error:
+            await self._tell(str(error))
+        await self._screen.finish()
+        self.measure()
+
+    async def obey(self, line: str) -> Ending:
+        """Do what a line that begins with a slash says; other sessions are moved to at once."""
+        assert self._place is not None, "a session is open before anything is said"
+        await self._screen.show(Asked(line))
+        try:
+            done = await self._obeying.obey(line, self._place.ready)
+        except NacreError as error:
+            await self._tell(str(error))
+            return None
+        for told in done.lines:
+            await self._screen.show(told)
+        if done.goes_on:
+            await self.play(None)
+        if isinstance(done.ending, Reopen):
+            await self.move(done.ending)
+            return None
+        return done.ending
+
+    async def move(self, to: Reopen) -> None:
+        """Go on with another session; where that fails, the person stays."""
+        assert self._place is not None, "a session is open before it is left"
+        is_again = to.session == self._place.ready.agent.session.id
+        try:
+            self._place = await move(self._place, to, self._enter, self._let_go)
+        except NacreError as error:
+            if is_again:
+                raise
+            await self._tell(str(error))
+            return
+        await self._screen.clear()
+        await self._greet()
+
+    def stop(self) -> bool:
+        """End what a command waits for; false where none does."""
+        return self._obeying.stop()
+
+    async def leave(self) -> list[str]:
+        """The person is done: what still works is waited for as long as it may; what is left to be told."""
+        place, self._place = self._place, None
+        if place is None:
+            return []
+        place.leaves("prompt_input_exit")
+        await place.held.aclose()
+        return [one.text for one in place.ready.agent.session.notices()]
+
+    async def abandon(self) -> None:
+        """The program ends: what still works is not kept waiting for."""
+        place, self._place = self._place, None
+        if place is not None:
+            ended = SystemExit()
+            await place.held.__aexit__(SystemExit, ended, None)
+
+    def others(self) -> list[SessionSummary] | str:
+        """Sessions that could be gone on with; a sentence where none may be looked at."""
+        assert self._place is not None, "a session is open before others are looked for"
+        session = self._place.ready.agent.session
+        if isinstance(session.keeper, InMemory):
+            # Even a listing leaves a trace: it keeps what it has read for the next one.
+            return "this chat leaves nothing on disk and opens nothing there; start another for that"
+        listed = Sessions(self.settings.home).list(self.settings.cwd)
+        return [each for each in listed if each.messages and each.session != session.id]
+
+    def measure(self) -> None:
+        """What fills the window now."""
+        if self._place is not None:
+            session = self._place.ready.agent.session
+            booking = [*self._past, *session.transcript.records[self._known :]]
+            self._screen.meter(contents_of(session, booking))
+            self._screen.settle(session)
+
+    async def _enter(self, session: str) -> Place:
+        return await self._start.enter(
+            self.settings, session, ask=self._screen.ask, tell=self._screen.countdown
+        )
+
+    async def _let_go(self, place: Place) -> None:
+        await place.held.aclose()
+        for one in place.ready.agent.session.notices():
+            await self._tell(one.text)
+
+    async def _events(self, ready: Ready, text: str | None) -> None:
+        async with aclosing(ready.agent.run(text)) as events:
+            async for event in events:
+                if (piece := piece_of(event)) is not None:
+                    await self._screen.show(piece)
+                if isinstance(event, Reply | TurnDone):
+                    self.measure()
+
+    async def _greet(self) -> None:
+        assert self._place is not None, "greeted in a session"
+        ready = self._place.ready
+        session = ready.agent.session
+        await self._look_back(session)
+        for line in (*(one.line for one in self.settings.problems), *ready.notices):
+            await self._tell(line, "warning")
+        if ready.choice is not None:
+            await self._tell(ready.choice.reason, "bold")
+            if ready.choice.offer:
+                await self._tell(ready.choice.offer, "info")
+        for piece in _past_pieces(session.transcript.records):
+            await self._screen.show(piece)
+        await self._screen.finish()
+        if ready.team is not None:
+            self._running = {each.name for each in ready.team.states() if each.is_running}
+            ready.team.house.roll.on_change.append(self._changed)
+        self.measure()
+
+    async def _look_back(self, session: Session) -> None:
+        """What the log of a session holds that it does not hold itself any more."""
+        keeper = session.keeper
+        self._known = len(session.transcript.records)
+        self._past = []
+        if self._known and isinstance(keeper, LogKeeper) and keeper.path.exists():
+            self._past = await asyncio.to_thread(booked, keeper.path)
+
+    def _changed(self, state: AgentState) -> None:
+        """An agent that worked in the background has ended: that is told."""
+        if state.is_running:
+            self._running.add(state.name)
+        elif state.name in self._running:
+            self._running.discard(state.name)
+            if state.background:
+                self._screen.later(Told(printable(ended_line(state))))
+
+    async def _tell(self, line: str, level: Level = "error") -> None:
+        await self._screen.show(Told(printable(line), level))
+
+
+def _past_pieces(records: Sequence[Record]) -> list[Piece]:
+    """The newest messages of a session that is gone on with."""
+    said = [record for record in records if isinstance(record, Said) and not record.aside]
+    return [piece for record in said[-SHOWN_OF_THE_PAST:] for piece in pieces_of(record)]

@@ -1,0 +1,123 @@
+"""What goes on in the background, as a dialog: watch it, open a report, end a piece of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical, VerticalScroll
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import OptionList, Static
+from textual.widgets.option_list import Option
+
+from nacre.agents.child import PURPOSE
+from nacre.agents.in_words import ENDED, PILLS
+from nacre.agents.opening import Ready
+from nacre.clock import SYSTEM_CLOCK, Clock
+from nacre.plain import human_count, printable, shorten
+
+TICK_SECONDS = 1.0
+"""Between two looks at what goes on."""
+DOING_CHARS = 40
+"""Of what somebody does, in a row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One thing that goes on, or has ended."""
+
+    kind: Literal["work", "agent"]
+    name: str
+    line: str
+    detail: str
+    is_running: bool
+
+
+def rows_of(ready: Ready, clock: Clock = SYSTEM_CLOCK) -> list[Row]:
+    """Work and agents under way first, then how others ended, the newest first."""
+    work = [each for each in ready.background.running() if not each.startswith(f"{PURPOSE} ")]
+    found = [
+        Row("work", name, f"{PILLS.get(name.partition(' ')[0], name)}…", "at work", True) for name in work
+    ]
+    now = clock.now()
+    for state in ready.team.states() if ready.team else ():
+        seconds = (now - state.started).total_seconds() if state.is_running else state.seconds
+        does = state.doing or "at work" if state.is_running else ENDED.get(state.status, state.status)
+        spent = f"{seconds:.0f} s, {human_count(state.tokens)} tokens, ${state.cost_usd:.4f}"
+        line = f"{state.name} ({state.type}): {shorten(does, DOING_CHARS)} ({spent})"
+        detail = "\n".join(part for part in (state.description, state.doing, state.result) if part)
+        found.append(Row("agent", state.name, printable(line), detail, state.is_running))
+    ended = [
+        Row("work", one.name, printable(f"{one.name} {one.ending} ({one.seconds:.0f} s)"), one.error, False)
+        for one in reversed(ready.background.outcomes)
+        if not one.name.startswith(f"{PURPOSE} ")
+    ]
+    return sorted([*found, *ended], key=lambda row: not row.is_running)
+
+
+async def end_work(ready: Ready, row: Row) -> str:
+    """End what a row stands for; what there is to say about it."""
+    if row.kind == "work":
+        is_ended = await ready.background.cancel(row.name)
+        return f"{row.name} was stopped" if is_ended else f"{row.name} has ended already"
+    if ready.team is None or not row.is_running:
+        return f"{row.name} is not at work"
+    await ready.team.halt(row.name)
+    return f"{row.name} was stopped; the model hears of it with your next message"
+
+
+class WorkDialog(ModalScreen[None]):
+    """The list, and below it what is known of the one that is highlighted."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("k,delete", "kill", "end it"),
+        Binding("escape,q,f4", "dismiss", "close"),
+    ]
+
+    def __init__(self, ready: Ready, clock: Clock = SYSTEM_CLOCK) -> None:
+        super().__init__()
+        self._ready = ready
+        self._clock = clock
+        self._rows: Sequence[Row] = ()
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog tall"):
+            yield Static(Content.styled("Work in the background", "bold"), classes="heading")
+            yield OptionList(id="rows", compact=True, markup=False)
+            with VerticalScroll(classes="preview", can_focus=False):
+                yield Static(id="detail", markup=False)
+            yield Static(Content.styled("↑↓ choose · k end it · Esc close", "dim"), id="told")
+
+    def on_mount(self) -> None:
+        self._look()
+        self.query_one("#rows").focus()
+        self.set_interval(TICK_SECONDS, self._look)
+
+    def _look(self) -> None:
+        rows, shown = rows_of(self._ready, self._clock), self.query_one("#rows", OptionList)
+        if rows == self._rows:
+            return
+        at = shown.highlighted or 0
+        self._rows = rows
+        shown.set_options(Option(Content.styled(row.line, "" if row.is_running else "dim")) for row in rows)
+        shown.highlighted = min(at, len(rows) - 1) if rows else None
+        if not rows:
+            self.query_one("#detail", Static).update("nothing goes on, and nothing has yet")
+
+    def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
+        detail = self._rows[event.option_index].detail
+        self.query_one("#detail", Static).update("\n".join(printable(line) for line in detail.splitlines()))
+
+    def action_kill(self) -> None:
+        at = self.query_one("#rows", OptionList).highlighted
+        if at is not None and at < len(self._rows):
+            self.run_worker(self._end(self._rows[at]), name="end", group="end")
+
+    async def _end(self, row: Row) -> None:
+        told = await end_work(self._ready, row)
+        self._look()
+        self.query_one("#told", Static).update(Content.styled(printable(told), "$warning"))
