@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from nacre.agents.hook_door_told import KEPT_FILE, Told, kept_path, transcript_of
+from nacre.agents.hook_door_told import SHORT_FILE, Told, kept_path, transcript_of
 from nacre.agents.looking import look, look_back
 from nacre.errors import NacreError, StoreError
 from nacre.messages.facts import Facts
@@ -19,6 +19,8 @@ WORDS_TOKENS = 12_000
 """For a person's words, which nothing else keeps as they were: hours of talk."""
 DEEDS_TOKENS = 12_000
 """For what was done, one line a call."""
+SHORT_TOKENS = 1_000
+"""For the words that the conversation gets back behind its summary: rules and corrections are short."""
 HEAD = """\
 # What was said and done in this session
 
@@ -36,10 +38,16 @@ def keep_words(told: Told) -> None:
         show_deeds(facts, DEEDS_TOKENS, where=str(log)).text,
     ]
     path = kept_path(log)
+    whole = "\n\n".join(part.rstrip() for part in parts if part)
+    _write(path, whole)
+    _write(path.with_name(SHORT_FILE), show_words(facts, SHORT_TOKENS, where=str(path)).text)
+
+
+def _write(path: Path, text: str) -> None:
     try:
         disk.make_folder(path.parent)
-        data = "\n\n".join(part.rstrip() for part in parts if part).encode(errors="replace") + b"\n"
-        disk.replace_file(path, data, temp_name=f".{KEPT_FILE}.tmp", sync=False)
+        data = text.encode(errors="replace") + b"\n"
+        disk.replace_file(path, data, temp_name=f".{path.name}.tmp", sync=False)
     except OSError as error:
         raise StoreError(disk.explain(error, path)) from error
 

@@ -53,21 +53,24 @@ def draw(told: Told, settings: Settings, *, is_attended: bool) -> None:
         is_interactive=is_attended,
         is_daily=given.mode == "daily",
     )
-    if is_wanted(here, settings.extract):
-        with one_writer(told.home / FOLDER / f"{told.session}.drawing", wait=TURN_SECONDS):
-            _drawn_or_counted(told, settings)
-    if told.event == "SessionEnd":
-        _look_over(memory_place(settings, "project"), settings, told.home)
-        forget_old(told.home)
+    try:
+        if is_wanted(here, settings.extract):
+            log = transcript_of(told)
+            with one_writer(told.home / FOLDER / f"{told.session}.drawing", wait=TURN_SECONDS):
+                _drawn_or_counted(told, settings, log)
+    finally:
+        if told.event == "SessionEnd":
+            _look_over(memory_place(settings, "project"), settings, told.home)
+            forget_old(told.home)
 
 
-def _drawn_or_counted(told: Told, settings: Settings) -> None:
+def _drawn_or_counted(told: Told, settings: Settings, log: Path) -> None:
     """One run; a failure is counted, and after a few of them there is one notice and then peace (F5)."""
     failures, most = state_of(told.home, told.session).failures, settings.extract.max_failures
     if failures >= most:
         return
     try:
-        asyncio.run(_drawn(told, settings))
+        asyncio.run(_drawn(told, settings, log))
     except NacreError as error:
         notice = RESTING.format(failures=failures + 1, why=error)
         told_now = (notice,) if failures + 1 >= most else ()
@@ -79,8 +82,8 @@ def _drawn_or_counted(told: Told, settings: Settings) -> None:
         raise
 
 
-async def _drawn(told: Told, settings: Settings) -> None:
-    seen = look(transcript_of(told))
+async def _drawn(told: Told, settings: Settings, log: Path) -> None:
+    seen = look(log)
     if seen is None:
         raise NacreError(f"{told.transcript} is too long to be read")
     cursor = state_of(told.home, told.session).cursor
@@ -159,7 +162,7 @@ def _spellings(directory: Path) -> Sequence[str]:
 def _look_over(location: Location, settings: Settings, home: Path) -> None:
     """What is wrong with the memory, as a line for the next session to begin with."""
     path = location.cache / AUDIT_FILE
-    if not location.directory.is_dir():
+    if next(location.directory.rglob("*.md"), None) is None:
         return
     found = audit(location.directory, tree=settings.project_root).at_least("error")
     known = hashlib.sha256(repr(found).encode(errors="replace")).hexdigest()

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from nacre import prompts
-from nacre.agents.hook_door_told import Told, kept_path, transcript_of
+from nacre.agents.hook_door_told import SHORT_FILE, Told, kept_path, transcript_of
 from nacre.agents.memory_places import memory_places
 from nacre.errors import NacreError
 from nacre.memory.index import loaded
@@ -16,8 +16,10 @@ from nacre.memory.pointers import INDEX_FILE
 from nacre.settings import Settings
 from nacre.store import disk
 
-MAX_INDEX_BYTES = 6_000
+MAX_INDEX_BYTES = 2_000
 """Of an index that the client does not load: with the rest it stays below what the client passes on whole."""
+MAX_WORDS_CHARS = 4_000
+"""Of the person's words behind a summary; they were cut to a budget of tokens when they were kept."""
 AUDIT_FILE = "audit_notice"
 """In a memory's cache: what was found wrong with it when a session ended, in a line."""
 REVIEW = "review"
@@ -35,7 +37,7 @@ def note_for(told: Told, settings: Settings) -> str:
     others = [(places.user, "every project"), *([(places.team, "the team")] if places.has_team else [])]
     parts = [text for place, whose in others if (text := _index(place, whose))]
     if told.source == "compact" and (path := _kept(told)):
-        parts.append(prompts.render(_COMPACTED, path=str(path)))
+        parts.append(prompts.render(_COMPACTED, path=str(path), words=_words(path)))
     return "\n\n".join(parts)
 
 
@@ -72,6 +74,14 @@ def _kept(told: Told) -> Path | None:
     except NacreError:
         return None
     return path if path.is_file() else None
+
+
+def _words(kept: Path) -> str:
+    try:
+        text = kept.with_name(SHORT_FILE).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+    return neutralise(text[:MAX_WORDS_CHARS]).strip()
 
 
 def _review(place: Location, home: Path) -> str:

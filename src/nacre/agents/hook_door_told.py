@@ -23,6 +23,8 @@ CLIENT_SETTINGS = (".claude/settings.local.json", ".claude/settings.json")
 MAX_SETTINGS_BYTES = 1_000_000
 """As for settings of our own: a page or two."""
 KEPT_FILE = "nacre-words-and-deeds.md"
+SHORT_FILE = "nacre-words.md"
+"""Beside it: as much of a person's words as a conversation gets back by itself."""
 _SESSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
 
 
