@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from nacre.cli.memory_history import SHORT_COMMIT
+from nacre.agents.origins import SHORT_COMMIT
 from nacre.cli.memory_opening import json_option, run, scope_option, writable
 from nacre.cli.options import RunOptions
 from nacre.cli.output import print_error, print_json, printable

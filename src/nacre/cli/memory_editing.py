@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import shlex
-import subprocess
 import tempfile
 from pathlib import Path
 
 import click
 
+from nacre.agents.by_hand import edited_by_hand, editor, put_aside
 from nacre.cli.memory_opening import by_hand, run, scope_option, writable
 from nacre.cli.options import RunOptions
 from nacre.cli.output import print_error, printable
-from nacre.errors import ConfigError, StoreError
+from nacre.errors import StoreError
 
 INDEX = "MEMORY.md"
 
@@ -27,14 +25,14 @@ def edit(options: RunOptions, /, name: str, *, allow_secret: bool, scope: str) -
     """Open a memory, or MEMORY.md, in $VISUAL or $EDITOR; the result is one commit."""
     from nacre.memory.folder import Folder, version_of
 
-    command = _editor()
+    editor()  # whoever has none is told before anything else happens
     opened = run(writable(options, scope))
     file = INDEX if name == INDEX else run(opened.find(name)).file
     data = Folder(opened.location.directory).read(file)
     with tempfile.TemporaryDirectory(prefix="nacre-") as folder:
         copy = Path(folder) / Path(file).name
         copy.write_bytes(data or b"")
-        _run(command, copy)
+        edited_by_hand(copy)
         new = copy.read_bytes()
         if new == (data or b""):
             print_error(f"{file} is as it was")
@@ -48,35 +46,3 @@ def edit(options: RunOptions, /, name: str, *, allow_secret: bool, scope: str) -
             raise StoreError(f"{error}; your text is in {kept}") from error
     print(printable(f"updated {file} ({commit[:10]})"))
     return 0
-
-
-def edited_by_hand(copy: Path) -> None:
-    """Let the person change a file in their editor."""
-    _run(_editor(), copy)
-
-
-def _editor() -> list[str]:
-    words = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
-    try:
-        return shlex.split(words)
-    except ValueError as error:
-        raise ConfigError(f"$EDITOR cannot be understood: {words!r} ({error}); mend it") from error
-
-
-def _run(command: list[str], copy: Path) -> None:
-    try:
-        done = subprocess.run([*command, str(copy)], check=False)
-    except OSError as error:
-        raise ConfigError(
-            f"cannot start {command[0]!r}: {error.strerror}; set EDITOR to an editor"
-        ) from error
-    if done.returncode:
-        raise StoreError(f"{command[0]} ended with code {done.returncode}; nothing was changed")
-
-
-def put_aside(data: bytes, file: str) -> Path:
-    """Nobody's words are lost because they cannot be saved."""
-    descriptor, name = tempfile.mkstemp(prefix=f"{Path(file).stem}-", suffix=".md")
-    with os.fdopen(descriptor, "wb") as kept:
-        kept.write(data)
-    return Path(name)

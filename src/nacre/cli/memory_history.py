@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from nacre.agents.origins import SHORT_COMMIT, author_shown
 from nacre.cli.memory_opening import by_hand, json_option, read_only, run, scope_option, writable
 from nacre.cli.options import RunOptions
 from nacre.cli.output import has_colour, print_error, print_json, print_table, printable
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     from nacre.memory.directory import Memory
     from nacre.store.history import Commit
 
-SHORT_COMMIT = 10
-"""Characters of a commit's id that are shown; any of the commands takes them."""
 SHOWN_FILES = 3
 UNCONFIRMED = "unconfirmed"
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
@@ -76,11 +75,6 @@ def commit_json(each: Commit, confirmed: Collection[str]) -> JsonObject:
         "files": [*each.files],
         "confirmed": each.id in confirmed if each.author == UNCONFIRMED else None,
     }
-
-
-def author_shown(each: Commit, confirmed: Collection[str]) -> str:
-    """Who made a change, or that the user has confirmed it since."""
-    return "confirmed" if each.id in confirmed else each.author
 
 
 def _row(each: Commit, confirmed: Collection[str]) -> list[str]:

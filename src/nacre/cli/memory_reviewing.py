@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -12,8 +11,8 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from nacre.cli.memory_editing import edited_by_hand
-from nacre.cli.memory_history import SHORT_COMMIT
+from nacre.agents.by_hand import edited_by_hand
+from nacre.agents.origins import SHORT_COMMIT
 from nacre.cli.memory_opening import json_option, place, run, scope_option, writable
 from nacre.cli.options import RunOptions
 from nacre.cli.output import has_colour, is_terminal, print_error, print_json, print_table, printable
@@ -132,22 +131,17 @@ def _edited(opened: Memory, one: Proposal) -> str:
 
 
 def _show(one: Proposal, where: str) -> None:
-    kind = "remove" if one.after is None else "new" if one.before is None else "change"
-    print(printable(f"{one.id}  {one.file}  ({kind}, {one.author}, {where})"))
+    print(printable(f"{one.id}  {one.file}  ({one.what}, {one.author}, {where})"))
     colour = has_colour()
-    before, after = (
-        text.decode(errors="replace").splitlines() for text in (one.before or b"", one.after or b"")
-    )
-    for line in list(difflib.unified_diff(before, after, lineterm=""))[2:]:
+    for line in one.diff():
         click.secho(f"  {printable(line)}", fg=_COLOURS.get(line[:1]) if colour else None, color=colour)
 
 
 def _list(found: Sequence[Proposal]) -> None:
     rows = []
     for one in found:
-        kind = "remove" if one.after is None else "new" if one.before is None else "change"
         when = one.made_at.astimezone().strftime("%Y-%m-%d %H:%M") if one.made_at else "-"
-        rows.append([one.id, when, kind, one.author, one.file])
+        rows.append([one.id, when, one.what, one.author, one.file])
     print_table(rows, header=["id", "when", "what", "author", "file"])
     print("`nacre memory review --accept ID` keeps one, `--reject ID` drops it, `--all` keeps all")
 

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
-from nacre.cli.memory_history import SHORT_COMMIT, author_shown, commit_json, known_file
+from nacre.cli.memory_history import commit_json, known_file
 from nacre.cli.memory_opening import json_option, read_only, run, scope_option
 from nacre.cli.options import RunOptions, load_settings
 from nacre.cli.output import print_json, printable
 from nacre.errors import StoreError
-
-if TYPE_CHECKING:
-    from nacre.memory.confirming import Doubts
-    from nacre.memory.entry import Entry
-    from nacre.store.history import Commit
 
 MOST_CHANGES = 10_000
 """No memory was changed so often; the whole history of one is wanted."""
@@ -29,6 +22,7 @@ MOST_CHANGES = 10_000
 def why(options: RunOptions, /, name: str, *, scope: str, as_json: bool) -> int:
     """Say who wrote a memory, when and why, and show the words it came from if a log still has them."""
     from nacre.agents.original_words import original_words
+    from nacre.agents.origins import origin_lines
     from nacre.memory.confirming import doubts
     from nacre.memory.entry import read_entry
     from nacre.memory.folder import Folder
@@ -57,27 +51,8 @@ def why(options: RunOptions, /, name: str, *, scope: str, as_json: bool) -> int:
             ],
         })  # fmt: skip
     else:
-        _print_origin(entry, commits, doubted, is_there=data is not None)
+        for line in origin_lines(entry, commits, doubted, is_there=data is not None):
+            print(line)
         for said in words:
             print(printable(f"  {said.role} said: {said.text}"))
     return 0
-
-
-def _print_origin(entry: Entry, commits: list[Commit], doubted: Doubts, *, is_there: bool) -> None:
-    state = "untrusted: it came from outside" if entry.origin == "untrusted" else f"said by: {entry.origin}"
-    print(printable(f"{entry.file}  ({state if is_there else 'forgotten'})"))
-    for each in commits:
-        when = each.at.astimezone().strftime("%Y-%m-%d %H:%M")
-        session = f", session {each.session}" if each.session else ""
-        author = author_shown(each, doubted.confirmed)
-        print(printable(f"  {when}  {each.id[:SHORT_COMMIT]}  {author}: {each.reason}{session}"))
-    if ids := doubted.files.get(entry.file):
-        short = " ".join(each[:SHORT_COMMIT] for each in ids)
-        print(
-            "  unconfirmed: it changed while an agent was at work, and an agent's shell could have done it;"
-        )
-        print(f"  `nacre memory confirm {short}` if that was you")
-    if not commits:
-        print("  no change of it is on record: it was there before nacre")
-    if entry.sources:
-        print(printable(f"  from: {', '.join(entry.sources)}"))

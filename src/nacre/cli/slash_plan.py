@@ -46,7 +46,7 @@ def _set(planning: Planning, text: str, run: Run, *, is_edited: bool) -> None:
     try:
         run(planning.write(text))
     except StoreError as error:
-        from nacre.cli.memory_editing import put_aside
+        from nacre.agents.by_hand import put_aside
 
         kept = f", your text is in {put_aside(text.encode(), 'plan.md')}" if is_edited else ""
         raise StoreError(f"{error}; the plan is as it was{kept}") from error
@@ -59,7 +59,7 @@ def _set(planning: Planning, text: str, run: Run, *, is_edited: bool) -> None:
 
 def _edited(text: str) -> str:
     """What the person leaves in their editor."""
-    from nacre.cli.memory_editing import edited_by_hand
+    from nacre.agents.by_hand import edited_by_hand
 
     with tempfile.TemporaryDirectory(prefix="nacre-") as folder:
         copy = Path(folder) / "plan.md"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import re
 from collections.abc import Iterator
@@ -47,6 +48,18 @@ class Proposal:
     id: str = ""
     """Given when it is put into the queue."""
     made_at: datetime | None = None
+
+    @property
+    def what(self) -> str:
+        """What it would do to the file, in a word."""
+        return "remove" if self.after is None else "new" if self.before is None else "change"
+
+    def diff(self) -> list[str]:
+        """The same line by line."""
+        before, after = (
+            (data or b"").decode(errors="replace").splitlines() for data in (self.before, self.after)
+        )
+        return list(difflib.unified_diff(before, after, lineterm=""))[2:]
 
     def as_json(self) -> JsonObject:
         return {

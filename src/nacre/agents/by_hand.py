@@ -1,0 +1,41 @@
+"""A text in the person's own editor, and what becomes of it when it cannot be saved."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import tempfile
+from pathlib import Path
+
+from nacre.errors import ConfigError, StoreError
+
+
+def edited_by_hand(copy: Path) -> None:
+    """Let the person change a file in $VISUAL or $EDITOR, which has the terminal meanwhile."""
+    command = editor()
+    try:
+        done = subprocess.run([*command, str(copy)], check=False)
+    except OSError as error:
+        raise ConfigError(
+            f"cannot start {command[0]!r}: {error.strerror}; set EDITOR to an editor"
+        ) from error
+    if done.returncode:
+        raise StoreError(f"{command[0]} ended with code {done.returncode}; nothing was changed")
+
+
+def editor() -> list[str]:
+    """The person's editor, as words of a command."""
+    words = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
+    try:
+        return shlex.split(words)
+    except ValueError as error:
+        raise ConfigError(f"$EDITOR cannot be understood: {words!r} ({error}); mend it") from error
+
+
+def put_aside(data: bytes, file: str) -> Path:
+    """Nobody's words are lost because they cannot be saved."""
+    descriptor, name = tempfile.mkstemp(prefix=f"{Path(file).stem}-", suffix=".md")
+    with os.fdopen(descriptor, "wb") as kept:
+        kept.write(data)
+    return Path(name)

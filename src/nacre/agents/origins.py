@@ -1,0 +1,47 @@
+"""Where a memory comes from, in lines for a person: who wrote it, when, why, and what is in doubt."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
+
+from nacre.plain import printable
+
+if TYPE_CHECKING:  # quick commands import this, and start-up is measured
+    from nacre.memory.confirming import Doubts
+    from nacre.memory.entry import Entry
+    from nacre.store.history import Commit
+
+SHORT_COMMIT = 10
+"""Characters of a commit's id that are shown; any of the commands takes them."""
+
+
+def origin_lines(entry: Entry, commits: Sequence[Commit], doubted: Doubts, *, is_there: bool) -> list[str]:
+    """Whose word it is, every change of it, and which of them nobody has confirmed."""
+    state = "untrusted: it came from outside" if entry.origin == "untrusted" else f"said by: {entry.origin}"
+    lines = [f"{entry.file}  ({state if is_there else 'forgotten'})"]
+    for each in commits:
+        session = f", session {each.session}" if each.session else ""
+        lines.append(f"  {change_line(each, doubted.confirmed)}{session}")
+    if ids := doubted.files.get(entry.file):
+        short = " ".join(each[:SHORT_COMMIT] for each in ids)
+        lines += [
+            "  unconfirmed: it changed while an agent was at work, and an agent's shell could have done it;",
+            f"  `nacre memory confirm {short}` if that was you",
+        ]
+    if not commits:
+        lines.append("  no change of it is on record: it was there before nacre")
+    if entry.sources:
+        lines.append(f"  from: {', '.join(entry.sources)}")
+    return [printable(line) for line in lines]
+
+
+def change_line(each: Commit, confirmed: Collection[str]) -> str:
+    """When, which, whose and why."""
+    when = each.at.astimezone().strftime("%Y-%m-%d %H:%M")
+    return f"{when}  {each.id[:SHORT_COMMIT]}  {author_shown(each, confirmed)}: {each.reason}"
+
+
+def author_shown(each: Commit, confirmed: Collection[str]) -> str:
+    """Who made a change, or that the user has confirmed it since."""
+    return "confirmed" if each.id in confirmed else each.author
