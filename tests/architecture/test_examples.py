@@ -21,6 +21,7 @@ SAYS = {
     "reviewer_and_fixer.py": "adding.py: return a + b",
     "sim_cache.py": "times the price",
     "with_anthropic_memory.py": "- [tea](tea.md) — The person drinks black tea, without sugar.",
+    "with_langchain.py": "it stayed inside its window: True",
 }
 """A line, or the end of one, that shows the example did its work."""
 
