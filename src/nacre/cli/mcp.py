@@ -5,19 +5,25 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from nacre.cli.options import RunOptions
+from nacre.cli.output import print_error
 from nacre.errors import ConfigError
 
 if TYPE_CHECKING:
     from nacre.mcp_server.base import Options
 
 MAX_PORT = 65_535
+TOKEN = "NACRE_MCP_TOKEN"
 NEEDS_EXTRA = "nacre mcp needs the MCP SDK; install it with: pip install 'nacre[mcp]'"
+VENDORS = {"mcp", "mcp_types", "uvicorn", "starlette"}
 
 
 @click.command(short_help="Serve memory to other agents over MCP.")
@@ -33,27 +39,73 @@ NEEDS_EXTRA = "nacre mcp needs the MCP SDK; install it with: pip install 'nacre[
 @click.option(
     "--local", is_flag=True, help="The client's model is on this machine: tell local-only memories."
 )
+@click.option("--http", is_flag=True, help="On a loopback port with a token, instead of stdin and stdout.")
+@click.option(
+    "--port", type=click.IntRange(0, MAX_PORT), metavar="N", help="With --http: default any free port."
+)
 @click.pass_obj
-def mcp(options: RunOptions, /, projects: tuple[Path, ...], *, read_only: bool, local: bool) -> None:
-    """Serve memory, past sessions and mail over MCP on stdin and stdout, until the client ends it."""
+def mcp(
+    options: RunOptions,
+    /,
+    projects: tuple[Path, ...],
+    *,
+    read_only: bool,
+    local: bool,
+    http: bool,
+    port: int | None,
+) -> None:
+    """Serve memory, past sessions and mail over MCP on stdin and stdout, until the client ends it.
+
+    With --http the address is printed, and a token unless NACRE_MCP_TOKEN holds one; Ctrl-C ends it.
+    """
+    if port is not None and not http:
+        raise click.UsageError("--port goes with --http")
     from nacre.mcp_server.base import Options
 
     asked = Options(projects=tuple(one.resolve() for one in projects), read_only=read_only, local=local)
     with contextlib.suppress(KeyboardInterrupt):
-        _serve(asked)
+        if http:
+            _serve_http(asked, port or 0)
+        else:
+            _serve_stdio(asked)
 
 
-def _serve(asked: Options) -> None:
-    # The SDK builds thousands of objects that all stay: looking for garbage among them is a quarter of
-    # the time until the first answer.
+def _serve_stdio(asked: Options) -> None:
+    from nacre.mcp_server.greeting import greet
+
+    greeted = greet()
+    if not greeted.line:
+        return  # the client has gone without a word
+    with _vendors():
+        from nacre.mcp_server.stdio import serve_stdio
+    asyncio.run(serve_stdio(asked, greeted))
+
+
+def _serve_http(asked: Options, port: int) -> None:
+    with _vendors():
+        from nacre.mcp_server.http import address, bound, serve_http, sound_token
+    given = os.environ.pop(TOKEN, None)  # nobody that this process starts needs it
+    token = sound_token(given)
+    listening = bound(port)
+    print(address(listening), flush=True)
+    if not given:
+        print_error(f"token: {token} (set {TOKEN} to choose one)")
+    asyncio.run(serve_http(asked, listening, token))
+
+
+@contextmanager
+def _vendors() -> Iterator[None]:
+    """Load the SDK: quickly, and with one line where it is not there.
+
+    It builds thousands of objects that all stay; looking for garbage among them is a quarter of its time.
+    """
     gc.disable()
     try:
-        from nacre.mcp_server.stdio import serve_stdio
+        yield
     except ModuleNotFoundError as error:
-        if error.name and error.name.partition(".")[0] in {"mcp", "mcp_types"}:
+        if error.name and error.name.partition(".")[0] in VENDORS:
             raise ConfigError(NEEDS_EXTRA) from error
         raise
     finally:
         gc.enable()
     gc.freeze()
-    asyncio.run(serve_stdio(asked))

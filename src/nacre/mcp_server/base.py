@@ -7,6 +7,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from nacre.tools.base import Tool
+
 MAX_TEXT_CHARS = 20_000
 """Of a memory to save: a page is a memory, more is a document that belongs in the project."""
 MAX_QUERY_CHARS = 4_000
@@ -28,6 +30,16 @@ class Options:
     read_only: bool = False
     local: bool = False
     """The client's model is on this machine, so that local-only memories may be told (M27)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """A tool and what a client may assume of it."""
+
+    tool: Tool
+    title: str
+    destructive: bool = False
+    idempotent: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from nacre import prompts
 from nacre.agents.memory_places import Whose
 from nacre.errors import ToolError
-from nacre.mcp_server.base import CALLER, MAX_QUERY_CHARS, MAX_SHOWN_CHARS, MAX_TEXT_CHARS
+from nacre.mcp_server.base import CALLER, MAX_QUERY_CHARS, MAX_SHOWN_CHARS, MAX_TEXT_CHARS, Offered
 from nacre.mcp_server.project import USER_PREFIX, Project
 from nacre.mcp_server.projects import Projects
 from nacre.memory.daily import append, forget_one
@@ -41,16 +40,6 @@ SHORT_COMMIT = 10
 
 Scope = Literal["project", "team"]
 """Not the person's own memory of all projects: what stands there reaches every prompt everywhere."""
-
-
-@dataclass(frozen=True, slots=True)
-class Offered:
-    """A tool and what a client may assume of it."""
-
-    tool: Tool
-    title: str
-    destructive: bool = False
-    idempotent: bool = True
 
 
 def memory_tools(projects: Projects) -> list[Offered]:
@@ -128,7 +117,7 @@ def _forget(projects: Projects) -> Tool:
             # Only what may be told can be meant: else a guess would say what stays here.
             wanted = (await one.entry(name))[1].file
         entry, commit = await forget_one(memory, wanted, _signed("memory_forget"))
-        said = f"Forgot {_named(whose, entry.file)}, which said: {in_short(entry.body)}"
+        said = f"Forgot {in_scope(whose, entry.file)}, which said: {in_short(entry.body)}"
         return f"{(await one.staying()).without(said)}\n{_way_back(commit, whose)}"
 
     return forget
@@ -172,11 +161,16 @@ def entry_text(entry: Entry, whose: Whose) -> str:
         else "",
         f"written {when.date().isoformat()}" if when else "",
     ]
-    head = f"{_named(whose, one_line(entry.file))} ({', '.join(filter(None, facts))}){_doubt(entry)}"
+    head = f"{in_scope(whose, one_line(entry.file))} ({', '.join(filter(None, facts))}){_doubt(entry)}"
     body = neutralise(entry.body.strip()) or entry.description
     if len(body) > MAX_SHOWN_CHARS:
         body = f"{body[:MAX_SHOWN_CHARS]} … ({len(body) - MAX_SHOWN_CHARS:,} characters more in the file)"
     return f"{head}\n{one_line(entry.description)}\n\n{body}"
+
+
+def in_scope(whose: Whose, file: str) -> str:
+    """What a file of one memory is called beside those of the others."""
+    return {"project": "", "team": TEAM_PREFIX, "user": USER_PREFIX}[whose] + file
 
 
 def recalled_text(found: Recalled, project: Project) -> str:
@@ -200,7 +194,7 @@ def _names(left: Sequence[LeftOut], why: str) -> str:
 
 
 def _kept(saved: Saved, scope: Whose) -> str:
-    name = _named(scope, saved.entry.file)
+    name = in_scope(scope, saved.entry.file)
     said = f"Saved as {name}."
     if saved.before is not None:
         said = f"Updated {name}; before it said{_doubt(saved.before)}: {in_short(saved.before.body)}"
@@ -215,10 +209,6 @@ def _way_back(commit: str, whose: Whose) -> str:
 def _signed(reason: str) -> Change:
     """In the history it is an agent's, and says whose (M15, M16b)."""
     return Change(author="agent", reason=f"{reason} over MCP by {CALLER.get().client}")
-
-
-def _named(whose: Whose, file: str) -> str:
-    return {"project": "", "team": TEAM_PREFIX, "user": USER_PREFIX}[whose] + file
 
 
 async def _file_of(project: Project, name: str, whose: Whose, wanted: str) -> str:

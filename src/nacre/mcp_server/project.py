@@ -22,6 +22,7 @@ from nacre.memory.entry import Entry, read_entry
 from nacre.memory.folder import TEAM_PREFIX, Folder
 from nacre.memory.holding import hold
 from nacre.memory.location import Location
+from nacre.memory.neutral import neutralise
 from nacre.memory.recall.base import Query, Recalled
 from nacre.memory.recall.local_index import LocalIndex
 from nacre.memory.recall.recall import Already, recall
@@ -87,6 +88,10 @@ class Project:
         hidden = frozenset[str]() if self._options.local else await self._stays.files_of(place)
         text = (await self._reading(whose).index(without=hidden)).text
         return (await self.staying()).without(text)
+
+    async def told_index(self) -> str:
+        """The project's index, made safe to stand in a message; empty where there is none."""
+        return neutralise(await self.index("project")) if self.settings.memory.is_on else ""
 
     async def entry(self, name: str) -> tuple[Whose, Entry]:
         """One memory with its body by its file, its name, or words that only it answers to."""

@@ -38,6 +38,10 @@ class Projects:
         project.begin()
         return project
 
+    def directories(self) -> list[Path]:
+        """Every memory directory of every project that is open."""
+        return [place.directory for one in self._open.values() for place in one.places.in_use]
+
     async def close(self) -> None:
         """Let go of all; one that fails to end does not keep the others."""
         await asyncio.gather(*(one.close() for one in self._open.values()), return_exceptions=True)

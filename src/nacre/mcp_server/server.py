@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import unquote, urlsplit
@@ -12,23 +13,37 @@ from urllib.parse import unquote, urlsplit
 import mcp_types as types
 from mcp.server import NotificationOptions, Server, ServerRequestContext
 from mcp.server.models import InitializationOptions
+from mcp.server.session import ServerSession
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ResourcesListChanged
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import ServerMessageMetadata
 
 from nacre import prompts
 from nacre.errors import NacreError
-from nacre.mcp_server.base import CALLER, Caller, Options, in_one_line
-from nacre.mcp_server.memory_tools import Offered, memory_tools
+from nacre.mcp_server.base import CALLER, Caller, Offered, Options, in_one_line
+from nacre.mcp_server.changes import watch_changes
+from nacre.mcp_server.greeting import HANDSHAKES, INSTRUCTIONS, NAME, TITLE
+from nacre.mcp_server.mail_tools import Mail
+from nacre.mcp_server.memory_tools import memory_tools
 from nacre.mcp_server.projects import Projects
+from nacre.mcp_server.resources import BASE, listed, read
+from nacre.mcp_server.session_tools import session_tools
 from nacre.messages.blocks import ToolResult
 from nacre.version import VERSION
 
-INSTRUCTIONS = prompts.load(__package__, "instructions")
+ABOUT_PROJECT = prompts.load(__package__, "about_project")
+ABOUT_EMPTY = prompts.load(__package__, "about_project_empty")
+ABOUT, ABOUT_TITLE = "about_project", "What do you know about this project?"
+ABOUT_SAID = "The index of this project's memory, and the wish to be told what it says."
+MARKDOWN = "text/markdown"
 ROOTS_SECONDS = 2.0
 """A client that declares roots and then does not name them is not waited for."""
 MAX_ROOTS = 64
 CLIENT_CHARS = 40
 """Of what a client calls itself: it stands in commits and letters."""
+
+STDIO = "stdio"
+"""The key of the one client on stdin and stdout."""
 
 Context: TypeAlias = ServerRequestContext[Any, Any]
 
@@ -38,21 +53,33 @@ class Door:
 
     def __init__(self, options: Options) -> None:
         self.projects = Projects(options)
-        self.offered = {one.tool.name: one for one in memory_tools(self.projects)}
+        self._mail = Mail(self.projects)
+        offered = [*memory_tools(self.projects), *session_tools(self.projects)]
+        offered += [] if options.read_only else self._mail.tools()
+        self.offered = {one.tool.name: one for one in offered}
         self._roots: dict[str, tuple[Path, ...]] = {}
+        self._clients: dict[str, ServerSession] = {}
+        self._beginning: asyncio.Task[None] | None = None
+        self._bus = InMemorySubscriptionBus()
 
     def server(self) -> Server[None]:
         """A server of the SDK that serves this door on any transport."""
         # Whoever has no handler for the SDK's log would see tracebacks of it on stderr.
         logging.getLogger().addHandler(logging.NullHandler())
-        server = _Quiet(
-            "nacre",
+        server = _Telling(
+            NAME,
             version=VERSION,
-            title="nacre memory",
+            title=TITLE,
             instructions=INSTRUCTIONS,
             lifespan=self._open,
             on_list_tools=self._list_tools,
             on_call_tool=self._call_tool,
+            on_list_resources=self._list_resources,
+            on_list_resource_templates=self._list_templates,
+            on_read_resource=self._read_resource,
+            on_list_prompts=self._list_prompts,
+            on_get_prompt=self._get_prompt,
+            on_subscriptions_listen=ListenHandler(self._bus),
         )
         server.add_notification_handler(
             "notifications/roots/list_changed", types.NotificationParams, self._roots_changed
@@ -61,12 +88,22 @@ class Door:
 
     @asynccontextmanager
     async def _open(self, _: Server[None]) -> AsyncIterator[None]:
+        watching = asyncio.create_task(
+            watch_changes(self.projects.directories, self._tell_changed), name="watch memories"
+        )
         try:
             yield None
         finally:
+            ending = [one for one in (watching, self._beginning) if one is not None]
+            for one in ending:
+                one.cancel()
+            await asyncio.gather(*ending, return_exceptions=True)
+            await self._mail.close()
             await self.projects.close()
 
     async def _list_tools(self, ctx: Context, _: object) -> types.ListToolsResult:
+        # The first that a client asks: its project is opened and indexed meanwhile.
+        self._begin(self.caller(ctx))
         return types.ListToolsResult(tools=[_described(one) for one in self.offered.values()])
 
     async def _call_tool(self, ctx: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
@@ -84,12 +121,98 @@ class Door:
         assert not isinstance(said, ToolResult), "the tools of this room answer with text"
         return types.CallToolResult(content=[types.TextContent(type="text", text=said)])
 
+    async def _list_resources(
+        self, ctx: Context, params: types.PaginatedRequestParams | None
+    ) -> types.ListResourcesResult:
+        with self._called(ctx):
+            page = await listed(await self.projects.one(), params.cursor if params else None)
+        found = [
+            types.Resource(
+                uri=one.uri,
+                name=one.name,
+                description=one.description or None,
+                mime_type=MARKDOWN,
+                size=one.bytes,
+            )
+            for one in page.items
+        ]
+        return types.ListResourcesResult(resources=found, next_cursor=page.cursor)
+
+    async def _list_templates(self, ctx: Context, _: object) -> types.ListResourceTemplatesResult:
+        one = types.ResourceTemplate(
+            uri_template=f"{BASE}{{name}}",
+            name="memory",
+            description="A memory by its file name; MEMORY.md is the index.",
+            mime_type=MARKDOWN,
+        )
+        return types.ListResourceTemplatesResult(resource_templates=[one])
+
+    async def _read_resource(
+        self, ctx: Context, params: types.ReadResourceRequestParams
+    ) -> types.ReadResourceResult:
+        uri = str(params.uri)
+        if not uri.startswith(BASE):
+            raise MCPError(types.INVALID_PARAMS, in_one_line(f"{uri!r} is none of {BASE}…"))
+        with self._called(ctx):
+            text = await read(await self.projects.one(), uri)
+        contents = types.TextResourceContents(uri=params.uri, text=text, mime_type=MARKDOWN)
+        return types.ReadResourceResult(contents=[contents])
+
+    async def _list_prompts(self, ctx: Context, _: object) -> types.ListPromptsResult:
+        one = types.Prompt(name=ABOUT, title=ABOUT_TITLE, description=ABOUT_SAID)
+        return types.ListPromptsResult(prompts=[one])
+
+    async def _get_prompt(self, ctx: Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
+        if params.name != ABOUT:
+            raise MCPError(types.INVALID_PARAMS, f"there is one prompt here: {ABOUT}")
+        with self._called(ctx):
+            index = (await (await self.projects.one()).told_index()).strip()
+        text = prompts.render(ABOUT_PROJECT, index=index) if index else ABOUT_EMPTY
+        said = types.PromptMessage(role="user", content=types.TextContent(type="text", text=text))
+        return types.GetPromptResult(description=ABOUT_TITLE, messages=[said])
+
+    @contextmanager
+    def _called(self, ctx: Context) -> Iterator[None]:
+        """For the length of a request that is no tool call: what fails is an error of the protocol."""
+        CALLER.set(self.caller(ctx))
+        try:
+            yield
+        except NacreError as error:
+            raise MCPError(types.INVALID_PARAMS, in_one_line(str(error))) from None
+        except MCPError:
+            raise
+        except Exception as error:  # noqa: BLE001 - as in a tool call: the client reads what went wrong
+            why = f"{type(error).__name__}: {error}"
+            raise MCPError(types.INTERNAL_ERROR, in_one_line(why)) from None
+
+    def _begin(self, caller: Caller) -> None:
+        """Open the client's first project in the background; what fails will fail again when it is needed."""
+
+        async def opened() -> None:
+            CALLER.set(caller)
+            with suppress(Exception):
+                await self.projects.one()
+
+        # Over HTTP a client can be asked for its roots only while it waits for an answer.
+        if self._beginning is None and caller.key == STDIO:
+            self._beginning = asyncio.create_task(opened(), name="open the first project")
+
+    async def _tell_changed(self) -> None:
+        await self._bus.publish(ResourcesListChanged())
+        for key, session in list(self._clients.items()):
+            try:
+                await session.send_notification(types.ResourceListChangedNotification())
+            except Exception:  # noqa: BLE001 - a background task: this client is gone
+                self._clients.pop(key, None)
+
     def caller(self, ctx: Context) -> Caller:
         """Who is calling, from what the connection knows of it."""
         known = ctx.session.client_params
         client = _word(known.client_info.name) if known else ""
         headers = getattr(ctx.request, "headers", None) or {}
-        key = str(headers.get("mcp-session-id") or "stdio")
+        key = str(headers.get("mcp-session-id") or (f"http {client}" if headers else STDIO))
+        if ctx.protocol_version in HANDSHAKES:
+            self._clients[key] = ctx.session
 
         async def roots() -> Sequence[Path]:
             if key not in self._roots:
@@ -102,7 +225,7 @@ class Door:
         self._roots.pop(self.caller(ctx).key, None)
 
 
-class _Quiet(Server[None]):
+class _Telling(Server[None]):
     """Tells clients that resources come and go, on every transport."""
 
     def create_initialization_options(

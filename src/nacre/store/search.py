@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -67,8 +67,8 @@ def query(text: str, *, regex: bool = False, ignore_case: bool = True) -> Query:
     return Query(pattern, None if regex else _either_spelling(text, ignore_case))
 
 
-def search_log(path: Path, wanted: Query) -> Iterator[Hit]:
-    """Every matching line of one log, in order."""
+def search_log(path: Path, wanted: Query, *, clean: Callable[[str], str] = str) -> Iterator[Hit]:
+    """Every matching line of one log, in order; one that matches only in what `clean` takes out is none."""
     lines_before = 0
     for _, block in whole_lines(path):
         counted = 0
@@ -77,7 +77,8 @@ def search_log(path: Path, wanted: Query) -> Iterator[Hit]:
             number += block.count(b"\n", counted, begin)
             counted = begin
             record = parsed(line)
-            text = next((each for each in _texts(record) if wanted.pattern.search(each)), None)
+            texts = (clean(each) for each in _texts(record) if wanted.pattern.search(each))
+            text = next((each for each in texts if wanted.pattern.search(each)), None)
             if text is not None:
                 yield Hit(path.stem, path, number + 1, _role(record), _snippet(text, wanted.pattern))
         lines_before += block.count(b"\n")
