@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from nacre.agents.hook_door_told import told
+from nacre.errors import NacreError
 from tests.cli.hooks_of_a_client import ClientWorld, waited_for
 
 
@@ -96,8 +98,8 @@ def test_memory_that_is_off_in_the_clients_settings_is_off_here(client: ClientWo
 def test_a_hook_that_nacre_runs_itself_adds_nothing(client: ClientWorld) -> None:
     """One home: nacre reads the client's settings, too, and has a recall of its own."""
     client.remember("releases.md", RELEASES)
-    told = client.told("UserPromptSubmit", prompt=QUESTION)
-    assert client.raw("UserPromptSubmit", told, NACRE_PROJECT_DIR="x") == (0, b"", "")
+    stdin = client.told("UserPromptSubmit", prompt=QUESTION)
+    assert client.raw("UserPromptSubmit", stdin, NACRE_PROJECT_DIR="x") == (0, b"", "")
 
 
 HOSTILE = [
@@ -108,6 +110,13 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("stdin", HOSTILE, ids=range(len(HOSTILE)))
+def test_odd_input_is_refused_in_a_line(stdin: bytes) -> None:
+    with pytest.raises(NacreError) as refused:
+        told("UserPromptSubmit", stdin, {"HOME": "/nowhere"})
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("stdin", [b"", b"[" * 100_000], ids=["nothing", "deep"])
 def test_odd_input_is_a_line_on_stderr_and_nothing_else(client: ClientWorld, stdin: bytes) -> None:
     code, out, err = client.raw("UserPromptSubmit", stdin)
     assert (code, out) == (0, b"")
@@ -153,11 +162,11 @@ def test_a_hook_that_is_told_nothing_ends_by_itself(client: ClientWorld) -> None
 def test_two_hooks_at_once_tell_a_memory_once(client: ClientWorld) -> None:
     """R7: whoever comes second finds it told."""
     client.remember("releases.md", RELEASES)
-    told = client.told("UserPromptSubmit", prompt=QUESTION)
+    stdin = client.told("UserPromptSubmit", prompt=QUESTION)
     hooks = [client.start("UserPromptSubmit") for _ in range(3)]
     for hook in hooks:
         assert hook.stdin is not None
-        hook.stdin.write(told)
+        hook.stdin.write(stdin)
         hook.stdin.close()
         hook.stdin = None
     answers = [hook.communicate(timeout=60) for hook in hooks]
@@ -190,9 +199,9 @@ def test_a_home_that_cannot_be_written_still_recalls(client: ClientWorld) -> Non
 def test_the_hook_imports_no_event_loop_and_no_click(client: ClientWorld) -> None:
     """A person waits: what takes long is what is imported."""
     client.remember("releases.md", RELEASES)
-    told = client.told("UserPromptSubmit", prompt=QUESTION)
+    stdin = client.told("UserPromptSubmit", prompt=QUESTION)
     with client.start("UserPromptSubmit", PYTHONPROFILEIMPORTTIME="1") as hook:
-        out, err = hook.communicate(told, timeout=60)
+        out, err = hook.communicate(stdin, timeout=60)
     assert RELEASES.encode() in out
     loaded = {line.rpartition("|")[2].strip().partition(".")[0] for line in err.decode().splitlines()}
     assert "nacre" in loaded

@@ -64,6 +64,15 @@ def test_the_person_is_told_once_and_how_to_undo_it(client: ClientWorld) -> None
     assert "systemMessage" not in client.hook("UserPromptSubmit", prompt="go on please")
 
 
+def test_what_was_just_said_is_not_told_back(client: ClientWorld) -> None:
+    """R7: it stands in the conversation, until a compaction takes it away."""
+    client.say(*TALK)
+    work(client, "Stop")
+    question = "Do we ever deploy on Fridays?"
+    assert client.prompt(question) == ""
+    assert "Never deploy on Fridays." in client.prompt(question, session_id="another-one")
+
+
 def test_only_what_came_since_is_looked_at(client: ClientWorld) -> None:
     """E2: what was forgotten meanwhile does not come back with the next turn."""
     client.say(*TALK)

@@ -99,7 +99,9 @@ async def _drawn(told: Told, settings: Settings, log: Path) -> None:
 
     def moved(state: State) -> State:
         notices = (*state.notices, line) if line else state.notices
-        return replace(state, cursor=heard.last or state.cursor, failures=0, notices=notices)
+        # It stands in the conversation already, in the person's own words; a compaction frees it (R7).
+        known = {str(location.directory / file): 0 for file in left.files if not left.is_proposed}
+        return State(attached={**known, **state.attached}, cursor=heard.last or state.cursor, notices=notices)
 
     change_state(told.home, told.session, moved)
 
