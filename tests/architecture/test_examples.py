@@ -22,6 +22,7 @@ SAYS = {
     "sim_cache.py": "times the price",
     "with_anthropic_memory.py": "- [tea](tea.md) — The person drinks black tea, without sugar.",
     "with_langchain.py": "it stayed inside its window: True",
+    "with_openai_agents.py": "every request began with the one before: True",
 }
 """A line, or the end of one, that shows the example did its work."""
 
