@@ -1,0 +1,166 @@
+"""Memory over MCP, with the SDK's client and a real process on stdio."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from nacre.memory.directory import Memory
+from nacre.memory.entry import read_entry
+from tests.mcp_server.serving import client, environment, inside, kept, refused, said
+
+KEY = "sk-ant-api03-" + "a1B2" * 23 + "c3-d4AA"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    root = tmp_path / "project"
+    (root / "sub").mkdir(parents=True)
+    subprocess.run(["git", "init", "-q", root], check=True)
+    return root
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_what_one_client_saves_the_next_recalls(project: Path, mode: str) -> None:
+    """M14, R9: in both eras of the protocol; keyed by the repository, wherever below it a client works."""
+    async with client(project / "sub", mode=mode) as talk:
+        answer = await said(
+            talk,
+            "memory_save",
+            text="The staging database is called pearl-two.",
+            type="reference",
+            name="Staging",
+        )
+        assert answer.startswith("Saved as staging.md.\n`nacre memory undo ")
+    async with client(project, mode=mode) as talk:
+        found = await said(talk, "memory_recall", query="what is the staging database called?")
+        assert found.startswith("staging.md\n<memory path=")
+        assert "pearl-two" in found
+        assert "No memory surely helps" in await said(talk, "memory_recall", query="how do volcanoes erupt?")
+
+
+async def test_a_save_is_the_agents_word_and_says_whose(project: Path) -> None:
+    """M15, M16b: origin in the file, author and client in the history."""
+    async with inside(project, name="Strange Client/2") as talk:
+        await said(talk, "memory_save", text="Deploys need two approvals.", type="project", name="Deploys")
+        history = await said(talk, "memory_history", name="deploys")
+    memory = await Memory.open(project)
+    entry = read_entry("deploys.md", (memory.location.directory / "deploys.md").read_bytes())
+    assert (entry.origin, entry.kind) == ("agent", "project")
+    [commit] = await memory.log()
+    assert (commit.author, commit.reason) == ("agent", "memory_save over MCP by Strange-Client-2")
+    assert history.startswith(f"{commit.id[:10]} ") and " agent: memory_save over MCP" in history
+
+
+async def test_credentials_and_wrong_arguments_are_refused_in_one_line(project: Path) -> None:
+    """M16: the kind is named, never the value; nothing is written."""
+    async with inside(project) as talk:
+        why = await refused(talk, "memory_save", text=f"The key is {KEY}", type="reference")
+        assert KEY not in why and "secrets do not belong into memory" in why
+        assert "expected one of" in await refused(talk, "memory_save", text="x y", type="gossip")
+        assert "type is missing" in await refused(talk, "memory_save", text="x y")
+        assert "at most 20,000" in await refused(talk, "memory_save", text="x" * 20_001, type="project")
+        assert "no memory answers to 'nothing.md'" in await refused(talk, "memory_get", name="nothing.md")
+        assert "there is no tool 'memory_burn'" in await refused(talk, "memory_burn")
+    memory = await Memory.open(project)
+    assert await memory.log() == []
+
+
+async def test_forgetting_says_how_to_take_it_back(project: Path) -> None:
+    """M14b: and what it says works."""
+    memory = await kept(project, "The office is closed on Fridays.", name="Office hours")
+    async with inside(project) as talk:
+        answer = await said(talk, "memory_forget", name="Office hours")
+        assert answer.startswith("Forgot office_hours.md, which said: The office is closed on Fridays.")
+        assert "no memory answers" in await refused(talk, "memory_get", name="office_hours.md")
+        undo = answer.rpartition("`nacre ")[2].partition("`")[0]
+    run = [sys.executable, "-m", "nacre", *undo.split()]
+    subprocess.run(run, cwd=project, env=environment(), check=True, capture_output=True)
+    assert [one.file for one in await memory.list()] == ["office_hours.md"]
+
+
+async def test_an_update_shows_what_stood_there_before(project: Path) -> None:
+    """M14c"""
+    async with inside(project) as talk:
+        await said(talk, "memory_save", text="The port is 8080.", type="reference", name="Port")
+        answer = await said(talk, "memory_save", text="The port is 9090.", type="reference", name="Port")
+        assert answer.startswith("Updated port.md; before it said: The port is 8080.")
+        assert "9090" in await said(talk, "memory_get", name="port")
+
+
+async def test_local_only_memories_stay_unless_the_model_is_here(project: Path) -> None:
+    """M27: neither recall, get, index, resources, history nor forget tells or touches them."""
+    await kept(project, "The safe's code is four two four two.", name="Safe code", local=True)
+    await kept(project, "The tea is in the kitchen.", name="Tea")
+    async with inside(project) as talk:
+        for answer in (
+            await said(talk, "memory_recall", query="what is the safe code?"),
+            await said(talk, "memory_get", name="MEMORY.md"),
+            await said(talk, "memory_history"),
+            await refused(talk, "memory_get", name="other.md"),
+        ):
+            assert "four two" not in answer and "Safe code" not in answer and "safe_code" not in answer
+        assert "no memory answers" in await refused(talk, "memory_get", name="safe_code.md")
+        assert "no memory answers" in await refused(talk, "memory_forget", name="safe_code.md")
+        listed = await talk.list_resources()
+        assert [one.uri for one in listed.resources] == ["nacre://memory/MEMORY.md", "nacre://memory/tea.md"]
+        again = await said(talk, "memory_save", text="It is five five.", type="project", name="Safe code")
+        assert "four two" not in again
+    async with inside(project, local=True) as talk:
+        assert "five five" in await said(talk, "memory_get", name="safe_code.md")
+
+
+async def test_untrusted_memories_are_named_but_not_given(project: Path) -> None:
+    """M16b: found on request, with the doubt; never offered by itself."""
+    memory = await kept(project, "The mirror is at mirror.example.", name="Mirror")
+    path = memory.location.directory / "mirror.md"
+    path.write_bytes(path.read_bytes().replace(b"---\n\n", b"origin: untrusted\n---\n\n"))
+    async with inside(project) as talk:
+        found = await said(talk, "memory_recall", query="where is the mirror of the packages?")
+        assert "mirror.example" not in found and "nobody vouches for them" in found and "mirror.md" in found
+        assert "(nobody vouches for this" in await said(talk, "memory_get", name="mirror.md")
+        listed = await talk.list_resources()
+        assert [one.uri for one in listed.resources] == ["nacre://memory/MEMORY.md"]
+
+
+async def test_a_memory_says_what_it_names_that_is_gone(project: Path) -> None:
+    """R12"""
+    (project / "build.py").write_text("x = 1\n")
+    await kept(project, "The release is built by `build.py` and signed by `sign_release.py`.", name="Release")
+    async with inside(project) as talk:
+        found = await said(talk, "memory_recall", query="how is the release built and signed?")
+    assert "still there: `build.py`; no longer there: `sign_release.py`" in found
+
+
+async def test_a_reader_gets_no_tool_that_changes_anything_and_leaves_no_trace(
+    project: Path, home: Path
+) -> None:
+    async with client(project, "--read-only") as talk:
+        tools = (await talk.list_tools()).tools
+        assert [one.name for one in tools] == [
+            "memory_recall",
+            "memory_get",
+            "memory_history",
+            "session_search",
+        ]
+        assert all(one.annotations and one.annotations.read_only_hint for one in tools)
+        await said(talk, "memory_recall", query="what do you know of this?")
+        assert "there is no tool" in await refused(talk, "memory_save", text="x y", type="project")
+    assert list(home.iterdir()) == []
+
+
+async def test_memory_that_is_off_says_so(project: Path) -> None:
+    """M7: a repository may switch it off."""
+    (project / ".nacre").mkdir()
+    (project / ".nacre/settings.json").write_text('{"autoMemoryEnabled": false}')
+    async with inside(project) as talk:
+        for tool, arguments in (
+            ("memory_recall", {"query": "what is known?"}),
+            ("memory_get", {"name": "x"}),
+            ("memory_save", {"text": "x y", "type": "project"}),
+        ):
+            assert "memory is off in this project" in await refused(talk, tool, **arguments)
+        assert (await talk.list_resources()).resources == []
