@@ -175,8 +175,10 @@ def in_scope(whose: Whose, file: str) -> str:
 
 def recalled_text(found: Recalled, project: Project) -> str:
     """The picks as a session would get them, each under the name that finds it again."""
-    if found.skipped or found.problem:
-        return f"Nothing was looked for: {found.skipped or found.problem}; ask again."
+    if found.problem:
+        return f"Nothing was looked for: {found.problem}; ask again in a moment."
+    if found.skipped:
+        return f"Nothing was looked for: {found.skipped}."
     parts = [
         f"{project.named(one.ranked.directory, one.ranked.entry.file)}\n{one.text}" for one in found.picks
     ]

@@ -26,7 +26,6 @@ from nacre.memory.neutral import neutralise
 from nacre.memory.recall.base import Query, Recalled
 from nacre.memory.recall.local_index import LocalIndex
 from nacre.memory.recall.recall import Already, recall
-from nacre.memory.recall.skip import why_skip
 from nacre.memory.staying import Staying
 from nacre.settings import Settings
 
@@ -63,9 +62,9 @@ class Project:
 
     async def recall(self, text: str) -> Recalled:
         """What a message with these words would get in a session, from the local index (R9, R12)."""
-        skipped = why_skip(text, is_on=self.settings.memory.is_on, attached_bytes=0, has_files=self._has_any)
-        if skipped:
-            return Recalled(query=text, skipped=skipped)
+        # Asked for on purpose, so that a single word will do: it is no "thanks" that came along (R2).
+        if not text.strip() or not self._has_any:
+            return Recalled(query=text, skipped="there are no memories" if text.strip() else "no words")
         self.begin()
         assert self._warming is not None, "begun just now"
         done, _ = await asyncio.wait([self._warming], timeout=READY_SECONDS)
