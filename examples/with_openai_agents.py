@@ -8,6 +8,7 @@ Run it: python examples/with_openai_agents.py
 from __future__ import annotations
 
 import asyncio
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -54,7 +55,7 @@ async def main(folder: Path) -> None:
         requests = [str(line.body["messages"]) for line in sim.log]
     whole = sum(len(str(item)) for item in await session.get_items())
     print(f"the session holds {whole:,} characters, the last request held {len(requests[-1]):,}")
-    kept = all(later.startswith(before[:-1]) for before, later in zip(requests, requests[1:], strict=False))
+    kept = all(later.startswith(before[:-1]) for before, later in pairwise(requests))
     print(f"every request began with the one before: {kept}")
 
 

@@ -23,6 +23,7 @@ SAYS = {
     "with_anthropic_memory.py": "- [tea](tea.md) — The person drinks black tea, without sugar.",
     "with_langchain.py": "it stayed inside its window: True",
     "with_openai_agents.py": "every request began with the one before: True",
+    "with_pydantic_ai.py": "the rule of the first message is still there, word for word: True",
 }
 """A line, or the end of one, that shows the example did its work."""
 
