@@ -120,6 +120,9 @@ def test_where_nobody_sits_nothing_is_remembered(client: ClientWorld) -> None:
     )
     assert (code, out, err) == (0, b"", "")
     assert topics(client) == ""
+    (client.home / "settings.json").write_text('{"extract": {"nonInteractive": true}}')
+    client.raw("Stop", client.told("Stop"), CLAUDE_CODE_ENTRYPOINT="sdk-cli")
+    assert waited_for(lambda: "Fridays" in topics(client))
 
 
 def test_in_suggest_mode_the_person_is_asked_when_a_session_begins(client: ClientWorld) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -76,6 +77,25 @@ def test_every_event_gets_a_hook_by_an_absolute_path(world: Path) -> None:
         assert Path(program).is_absolute()
         assert os.access(program, os.X_OK)
         assert rest[-2:] == ["hook", event]
+
+
+def test_a_program_with_a_blank_in_its_path_is_quoted_and_known_again(
+    world: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Patched because a test has no say in where it was started from."""
+    program = world / "my tools" / "nacre"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    monkeypatch.setattr("sys.argv", [str(program)])
+    install(world)
+    (stop,) = commands(settings_file(world))["Stop"]
+    assert shlex.split(stop) == [str(program), "hook", "Stop"]
+    monkeypatch.setattr("sys.argv", ["-c"])
+    install(world)
+    assert [len(one) for one in commands(settings_file(world)).values()] == [1] * len(EVENTS)
+    uninstall(world)
+    assert not settings_file(world).exists()
 
 
 def test_what_was_there_stays_byte_for_byte(world: Path) -> None:

@@ -53,10 +53,10 @@ def answer(event: str, raw: bytes, environ: Mapping[str, str]) -> Answered:
             return _started(heard, settings)
         case "PreCompact":
             return _compacting(heard)
-        case "Stop":
-            return Answered(later=not heard.is_again and is_attended(environ))
         case _:
-            return Answered(later=True)
+            # Scripts that run the client a thousand times must not start a thousand processes for nothing.
+            is_wanted = is_attended(environ) or settings.extract.non_interactive
+            return Answered(later=is_wanted and not heard.is_again)
 
 
 def work(event: str, raw: bytes, environ: Mapping[str, str]) -> None:

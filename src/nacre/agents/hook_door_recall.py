@@ -67,7 +67,8 @@ def warm(settings: Settings) -> None:
 def is_cold(settings: Settings) -> bool:
     """Whether a memory has no index yet, so that the first prompt would wait for it to be made."""
     places = memory_places(settings).in_use
-    return any(one.directory.is_dir() and not (one.cache / "recall" / INDEX).exists() for one in places)
+    cold = [one.directory for one in places if not (one.cache / "recall" / INDEX).exists()]
+    return any(next(one.rglob("*.md"), None) is not None for one in cold)
 
 
 def _fitting(picks: Sequence[Pick]) -> list[Pick]:

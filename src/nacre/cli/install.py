@@ -142,9 +142,14 @@ def _tell_how_to_check(scope: Where) -> None:
     import os
 
     from nacre.agents.hook_door_told import client_home
+    from nacre.cli.install_claude import is_passing, this_program
     from nacre.cli.output import printable
 
     home = client_home(os.environ)
+    if is_passing(this_program()):
+        print(
+            "This nacre lies in a cache that is emptied now and then: install it for good, then repeat this."
+        )
     if scope == "project":
         print(
             "The file is shared: who else uses it needs nacre at the same path. --scope local is yours alone."

@@ -101,6 +101,11 @@ def this_program() -> list[str]:
     return [str(program)] if program else [sys.executable, "-P", "-m", "nacre"]
 
 
+def is_passing(program: Sequence[str]) -> bool:
+    """Whether a program lies where tools keep what they run only once."""
+    return ".cache" in Path(program[0]).parts
+
+
 def settings_path(where: Where, home: Path, cwd: Path) -> Path:
     """Which of the client's settings files is meant."""
     if where == "user":
