@@ -27,7 +27,7 @@ OTHERS = ("NACRE_", "ANTHROPIC_", "OPENAI_", "CLAUDE", "PYTHON", "MAKE", "VIRTUA
 """What somebody who has just come has not set."""
 
 
-class Stuck(Exception):
+class StuckError(Exception):
     """A step that did not lead where it should."""
 
 
@@ -47,7 +47,7 @@ REMEMBERING = (
 IN_CLAUDE_CODE = (
     Step("NACRE_HOME=~/.claude make chat", "remember that I prefer tabs", "Saved to i_prefer_tabs.md"),
     Step(".venv/bin/nacre install claude-code --yes", "", "UserPromptSubmit"),
-    Step("claude", "Shall I indent with tabs or with spaces?", "I prefer tabs"),
+    Step("claude", "what do you know about tabs?", "I prefer tabs"),
 )
 
 
@@ -60,7 +60,7 @@ def main() -> int:
             _told_in_the_readme(clone)
             _way("a remembering agent", REMEMBERING, TO_A_REMEMBERING_AGENT, clone)
             _way("the same memory in Claude Code", IN_CLAUDE_CODE, TO_CLAUDE_CODE, clone)
-        except Stuck as stuck:
+        except StuckError as stuck:
             print(f"newcomer: {stuck}", file=sys.stderr)
             return 1
     print(f"newcomer: all of it {time.monotonic() - started:.0f} s")
@@ -71,14 +71,14 @@ def _told_in_the_readme(clone: Path) -> None:
     readme = (clone / "README.md").read_text(encoding="utf-8")
     for step in (*REMEMBERING, *IN_CLAUDE_CODE):
         if f"$ {step.command}" not in readme:
-            raise Stuck(f"the README does not say `{step.command}`")
+            raise StuckError(f"the README does not say `{step.command}`")
 
 
 def _way(to: str, steps: tuple[Step, ...], most: int, clone: Path) -> None:
     home = clone.parent / f"home of {len(steps)}"
     home.mkdir()
     if len(steps) > most:
-        raise Stuck(f"{len(steps)} commands to {to}, at most {most}")
+        raise StuckError(f"{len(steps)} commands to {to}, at most {most}")
     before, began = _cpu_seconds(), time.monotonic()
     for step in steps:
         print(f"$ {step.command}" + (f"    < {step.typed}" if step.typed else ""), flush=True)
@@ -87,13 +87,13 @@ def _way(to: str, steps: tuple[Step, ...], most: int, clone: Path) -> None:
         shown = said.strip().splitlines()
         print("".join(f"  {line}\n" for line in shown[-4:]), flush=True)
         if step.answers not in said:
-            raise Stuck(f"`{step.command}` did not say {step.answers!r}, but:\n{said}")
+            raise StuckError(f"`{step.command}` did not say {step.answers!r}, but:\n{said}")
     spent, wall = _cpu_seconds() - before, time.monotonic() - began
     print(f"newcomer: {len(steps)} commands to {to}, {wall:.1f} s, {spent:.1f} s of a processor", flush=True)
 
 
 def _by_the_hook(step: Step, clone: Path, home: Path) -> str:
-    """What the client would be told with this prompt: the command that stands in its settings, run as it does."""
+    """What the client would be told with this prompt: by the command in its settings, run as it does."""
     settings = json.loads((home / ".claude" / "settings.json").read_text(encoding="utf-8"))
     hook = settings["hooks"]["UserPromptSubmit"][0]["hooks"][0]
     told = {
@@ -106,7 +106,7 @@ def _by_the_hook(step: Step, clone: Path, home: Path) -> str:
     line = shlex.join([hook["command"], *hook["args"]]) if "args" in hook else hook["command"]
     answer = _run(line, json.dumps(told), clone, home)
     if not answer.strip():
-        raise Stuck("the hook had nothing to say")
+        raise StuckError("the hook had nothing to say")
     return str(json.loads(answer)["hookSpecificOutput"]["additionalContext"])
 
 
@@ -122,7 +122,7 @@ def _run(command: str, typed: str, clone: Path, home: Path) -> str:
         check=False,
     )
     if done.returncode:
-        raise Stuck(f"`{command}` ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+        raise StuckError(f"`{command}` ended with {done.returncode}:\n{done.stdout}{done.stderr}")
     return done.stdout
 
 
