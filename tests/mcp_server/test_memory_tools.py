@@ -63,7 +63,7 @@ async def test_credentials_and_wrong_arguments_are_refused_in_one_line(project: 
         assert "expected one of" in await refused(talk, "memory_save", text="x y", type="gossip")
         assert "type is missing" in await refused(talk, "memory_save", text="x y")
         assert "at most 20,000" in await refused(talk, "memory_save", text="x" * 20_001, type="project")
-        assert "no memory answers to 'nothing.md'" in await refused(talk, "memory_get", name="nothing.md")
+        assert "no memory is called 'nothing.md'" in await refused(talk, "memory_get", name="nothing.md")
         assert "there is no tool 'memory_burn'" in await refused(talk, "memory_burn")
     memory = await Memory.open(project)
     assert await memory.log() == []
@@ -75,7 +75,7 @@ async def test_forgetting_says_how_to_take_it_back(project: Path) -> None:
     async with inside(project) as talk:
         answer = await said(talk, "memory_forget", name="Office hours")
         assert answer.startswith("Forgot office_hours.md, which said: The office is closed on Fridays.")
-        assert "no memory answers" in await refused(talk, "memory_get", name="office_hours.md")
+        assert "no memory is called" in await refused(talk, "memory_get", name="office_hours.md")
         undo = answer.rpartition("`nacre ")[2].partition("`")[0]
     run = [sys.executable, "-m", "nacre", *undo.split()]
     subprocess.run(run, cwd=project, env=environment(), check=True, capture_output=True)
@@ -103,8 +103,8 @@ async def test_local_only_memories_stay_unless_the_model_is_here(project: Path) 
             await refused(talk, "memory_get", name="other.md"),
         ):
             assert "four two" not in answer and "Safe code" not in answer and "safe_code" not in answer
-        assert "no memory answers" in await refused(talk, "memory_get", name="safe_code.md")
-        assert "no memory answers" in await refused(talk, "memory_forget", name="safe_code.md")
+        assert "no memory is called" in await refused(talk, "memory_get", name="safe_code.md")
+        assert "no memory is called" in await refused(talk, "memory_forget", name="safe_code.md")
         listed = await talk.list_resources()
         assert [one.uri for one in listed.resources] == ["nacre://memory/MEMORY.md", "nacre://memory/tea.md"]
         again = await said(talk, "memory_save", text="It is five five.", type="project", name="Safe code")

@@ -36,7 +36,7 @@ async def test_a_client_reaches_no_project_that_it_was_not_let_into(places: tupl
             why = await refused(talk, "memory_get", name="customer", project=wanted)
             assert "is no project of this client" in why
     async with client(two, "--project", str(one), roots=[elsewhere]) as talk:
-        assert "no memory answers" in await refused(talk, "memory_get", name="customer")
+        assert "no memory is called" in await refused(talk, "memory_get", name="customer")
         assert "no project" in await refused(talk, "memory_get", name="customer", project=str(elsewhere))
 
 

@@ -17,13 +17,13 @@ from nacre.agents.recall_once import drift_of
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import StoreError, ToolError
 from nacre.mcp_server.base import Options
-from nacre.memory.directory import Memory, the_one
+from nacre.memory.directory import Memory
 from nacre.memory.entry import Entry, read_entry
 from nacre.memory.folder import TEAM_PREFIX, Folder
 from nacre.memory.holding import hold
 from nacre.memory.location import Location
 from nacre.memory.neutral import neutralise
-from nacre.memory.recall.base import Query, Recalled
+from nacre.memory.recall.base import MAX_PICKS, Query, Recalled
 from nacre.memory.recall.local_index import LocalIndex
 from nacre.memory.recall.recall import Already, recall
 from nacre.memory.staying import Staying
@@ -93,18 +93,18 @@ class Project:
         return neutralise(await self.index("project")) if self.settings.memory.is_on else ""
 
     async def entry(self, name: str) -> tuple[Whose, Entry]:
-        """One memory with its body by its file, its name, or words that only it answers to."""
+        """One memory with its body by its file or its name; nothing is guessed, recall is there for that."""
         self.check_on()
         whose, wanted = self.split(name)
-        heads = await self.entries(whose)
         names = {wanted, f"{wanted}.md", wanted.casefold()}
-        exact = [one for one in heads if {one.file, one.title.casefold()} & names]
-        if not exact:
-            # Only words are left to go by, and those stand in the bodies.
-            heads = [one for one in [await self._whole(whose, head) for head in heads] if one]
-        found = await self._whole(whose, the_one(wanted, exact or heads))
+        exact = [one for one in await self.entries(whose) if {one.file, one.title.casefold()} & names]
+        by_file = [one for one in exact if one.file in names]
+        if len(exact) > 1 and not by_file:
+            several = ", ".join(one.file for one in exact[:MAX_PICKS])
+            raise StoreError(f"{name!r} may mean several memories: {several}; name the file")
+        found = await self._whole(whose, (by_file or exact)[0]) if exact else None
         if found is None or (found.local_only and not self._options.local):
-            raise StoreError(f"no memory answers to {name!r}; memory_recall finds them")
+            raise StoreError(f"no memory is called {name!r}; memory_recall finds one by what it says")
         return whose, found
 
     async def writing(self, whose: Whose) -> Memory:

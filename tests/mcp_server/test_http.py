@@ -1,0 +1,120 @@
+"""The server over HTTP: a real socket on loopback, a token, and nobody from elsewhere."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx2
+import pytest
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+
+from nacre.errors import ConfigError
+from nacre.mcp_server.http import bound, sound_token
+from tests.mcp_server.serving import command, environment, kept, said
+
+TOKEN = "a-token-for-this-test-only"
+INITIALIZE = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "x", "version": "1"},
+    },
+}
+TAKES = {"Accept": "application/json, text/event-stream"}
+
+
+@pytest.fixture
+def address(tmp_path: Path) -> Iterator[str]:
+    """Where a server of `tmp_path` answers; it says nothing else, and ends when it is told to."""
+    server = subprocess.Popen(
+        command("--http"),
+        cwd=tmp_path,
+        env={**environment(), "NACRE_MCP_TOKEN": TOKEN},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert server.stdout is not None
+    yield server.stdout.readline().strip()
+    server.send_signal(signal.SIGINT)
+    rest, told = server.communicate(timeout=30)
+    assert (server.returncode, rest, told) == (0, "", "")
+
+
+async def test_a_client_with_the_token_saves_and_recalls_and_nobody_else_gets_in(
+    tmp_path: Path, address: str
+) -> None:
+    """One server for all of it, because each takes a second to start."""
+    await kept(tmp_path, "The staging database is called pearl-two.", name="Staging")
+    assert address.startswith("http://127.0.0.1:")
+    for mode in ("legacy", "auto"):
+        async with (
+            httpx2.AsyncClient(headers={"Authorization": f"Bearer {TOKEN}"}, timeout=30) as http,
+            Client(streamable_http_client(address, http_client=http), mode=mode) as talk,
+        ):
+            assert len((await talk.list_tools()).tools) == 8
+            await said(talk, "memory_save", text=f"Tea of {mode} is green.", type="user", name=f"Tea {mode}")
+            assert "pearl-two" in await said(talk, "memory_recall", query="what is staging called?")
+    port = address.rpartition(":")[2].partition("/")[0]
+    async with httpx2.AsyncClient(timeout=30) as http:
+
+        async def status(**headers: str) -> int:
+            given = {**TAKES, **{name.replace("_", "-"): value for name, value in headers.items()}}
+            return (await http.post(address, json=INITIALIZE, headers=given)).status_code
+
+        right = f"Bearer {TOKEN}"
+        assert await status() == 401
+        assert await status(Authorization="Bearer wrong") == 401
+        assert await status(Authorization=f"{right}x") == 401
+        assert await status(Authorization=TOKEN) == 401
+        assert await status(Authorization=right, Host="evil.example") == 421
+        assert await status(Authorization=right, Host=f"evil.example:{port}") == 421
+        assert await status(Authorization=right, Host="127.0.0.1:1") == 421
+        assert await status(Authorization=right, Origin="https://evil.example") == 403
+        assert await status(Authorization=right, Origin="null") == 403
+        assert await status(Authorization=right, Origin=f"http://127.0.0.1:{port}") == 200
+        assert await status(Authorization=right) == 200
+
+
+def test_a_token_is_made_and_printed_once_where_none_is_given(tmp_path: Path) -> None:
+    server = subprocess.Popen(
+        command("--http"),
+        cwd=tmp_path,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert server.stdout is not None and server.stderr is not None
+    address, line = server.stdout.readline().strip(), server.stderr.readline()
+    token = line.partition("token: ")[2].partition(" ")[0]
+    headers = {**TAKES, "Authorization": f"Bearer {token}"}
+    assert httpx2.post(address, json=INITIALIZE, headers=headers, timeout=30).status_code == 200
+    server.send_signal(signal.SIGINT)
+    rest, told = server.communicate(timeout=30)
+    assert (len(token) >= 40, token in rest + told) == (True, False)
+
+
+def test_a_token_that_can_be_guessed_and_a_port_that_is_taken_are_refused() -> None:
+    for weak in ("short", "with blanks in it, long", "täglich-ein-neues-wort"):
+        with pytest.raises(ConfigError, match="NACRE_MCP_TOKEN needs 16"):
+            sound_token(weak)
+    assert sound_token(None) != sound_token("")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        with pytest.raises(ConfigError, match="choose another"):
+            bound(taken.getsockname()[1])
+    free = bound(0)
+    assert free.getsockname()[0] == "127.0.0.1"
+    free.close()
+    assert os.environ.get("NACRE_MCP_TOKEN") is None

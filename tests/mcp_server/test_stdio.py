@@ -1,0 +1,155 @@
+"""The process on stdio: its first answer, what goes to which stream, how it ends, and how it dies."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+from pathlib import Path
+
+import pytest
+from mcp import Client
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+
+from nacre.mcp_server import greeting
+from nacre.memory.directory import Memory
+from nacre.memory.lint import lint
+from tests.mcp_server.serving import ByHand, client, said
+
+SAVE = "memory_save"
+
+
+def test_the_quick_first_answer_is_the_one_that_the_sdk_would_give(tmp_path: Path) -> None:
+    """Every version that begins with a handshake, and every word of the answer."""
+    assert greeting.HANDSHAKES == HANDSHAKE_PROTOCOL_VERSIONS
+    talk = ByHand(tmp_path)
+    first = talk.greeted("2025-11-25")
+    info = {"name": "by-hand", "version": "1"}
+    talk.ask(2, "initialize", {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info})
+    second = talk.heard()
+    talk.ended()
+    assert (first["id"], second["id"]) == (1, 2)
+    assert first["result"] == second["result"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"{}\n",
+        b"no json\n",
+        b"[" * 3_000 + b"\n",
+        b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n',
+        b'{"jsonrpc":"2.0","id":true,"method":"initialize","params":{}}\n',
+        b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"1999-01-01",'
+        b'"capabilities":{},"clientInfo":{"name":"x","version":"1"}}}\n',
+    ],
+)
+def test_anything_but_a_plain_handshake_is_left_to_the_sdk(tmp_path: Path, line: bytes) -> None:
+    source, sink = tmp_path / "in", tmp_path / "out"
+    source.write_bytes(line + b"what follows\n")
+    with source.open("rb", buffering=0) as reading, sink.open("wb", buffering=0) as writing:
+        found = greeting.greet(reading.fileno(), writing.fileno())
+        assert found == greeting.Greeted(line)
+        assert reading.read() == b"what follows\n"
+    assert sink.read_bytes() == b""
+
+
+def test_ten_thousand_memories_do_not_hold_up_the_first_answers(tmp_path: Path, home: Path) -> None:
+    """Nothing of memory is read before them: the index, which takes seconds, is not there yet."""
+    project = tmp_path / "project"
+    project.mkdir()
+    memory = asyncio.run(Memory.open(project))
+    for number in range(10_000):
+        fact = f"---\nname: Fact {number}\n---\n\nIt is {number}.\n"
+        (memory.location.directory / f"fact_{number}.md").write_text(fact)
+    talk = ByHand(project)
+    answer = talk.greeted()
+    talk.ask(2, "tools/list")
+    listed = talk.heard()
+    index = memory.location.cache / "recall" / "index.db"
+    assert not index.exists()
+    talk.process.kill()
+    talk.ended()
+    assert (answer["id"], listed["id"]) == (1, 2)
+
+
+def test_stdout_carries_the_protocol_only_and_stderr_nothing(tmp_path: Path) -> None:
+    """Also where the client sends nonsense, asks for what is not there, and leaves in the middle."""
+    talk = ByHand(tmp_path)
+    talk.greeted()
+    talk.send(b"this is no json\n")
+    talk.ask(2, "tools/call", {"name": "memory_get", "arguments": {"name": "x\ny"}})
+    talk.ask(3, "resources/read", {"uri": "nacre://memory/nothing.md"})
+    talk.ask(4, "no/such/method")
+    talk.ask(5, "tools/call", {"name": "memory_get", "arguments": "wrong"})
+    answers = {talk.heard()["id"] for _ in range(4)}
+    code, rest, told = talk.ended()
+    assert answers == {2, 3, 4, 5}
+    assert (code, rest, told) == (0, b"", b"")
+
+
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_in_order(tmp_path: Path, sign: signal.Signals) -> None:
+    """M15: the mark of a live agent goes with it, so that later edits are the person's again."""
+    talk = ByHand(tmp_path)
+    talk.greeted()
+    talk.ask(2, "tools/call", {"name": SAVE, "arguments": {"text": "Tea is green.", "type": "project"}})
+    assert "Saved" in json.dumps(talk.heard())
+    talk.process.send_signal(sign)
+    assert talk.process.wait(timeout=30) == 0
+    _, _, told = talk.ended()
+    assert told == b""
+    memory = asyncio.run(Memory.open(tmp_path))
+    assert list((memory.location.cache / "live").iterdir()) == []
+
+
+async def test_a_server_that_is_killed_in_mid_save_leaves_memory_whole(tmp_path: Path) -> None:
+    """M14, M15: what was confirmed is there, what was not is there whole or not at all."""
+    talk = ByHand(tmp_path)
+    talk.greeted()
+    for number in range(40):
+        text = f"Machine {number} is called {'abcdefghij'[number % 10] * 12} and stands in hall {number}."
+        arguments = {"text": text, "type": "project", "name": f"Machine {number}"}
+        talk.ask(100 + number, "tools/call", {"name": SAVE, "arguments": arguments})
+    confirmed = []
+    while len(confirmed) < 3:
+        answer = talk.heard()
+        if "result" in answer:
+            said_so = json.dumps(answer["result"])
+            confirmed.append(f"{said_so.partition('Saved as ')[2].partition('.md')[0]}.md")
+    talk.process.kill()
+    talk.ended()
+    memory = await Memory.open(tmp_path)
+    entries = await memory.list()
+    assert set(confirmed) <= {one.file for one in entries}
+    assert all(one.indexed and one.body.strip().endswith(".") for one in entries)
+    assert [one.kind for one in lint(memory.location.directory)] == []
+    async with client(tmp_path) as again:
+        assert "Saved" in await said(again, SAVE, text="It goes on.", type="project", name="Going on")
+
+
+async def test_two_servers_on_one_project_see_each_others_memories(tmp_path: Path) -> None:
+    """M15: both write at once, and nothing is lost."""
+
+    facts = {
+        "Kettle": "It is descaled in March.",
+        "Lawyer": "Her office is in Basel.",
+        "Printer": "Paper jams come from tray two.",
+        "Umbrella": "A red one hangs by the door.",
+        "Violin": "Lessons are on Mondays at six.",
+        "Welcome": "New people get a tour on day one.",
+    }
+
+    async def save(talk: Client, names: list[str]) -> None:
+        for name in names:
+            await said(talk, SAVE, text=facts[name], type="project", name=name)
+
+    async with client(tmp_path, name="one") as one, client(tmp_path, name="two") as two:
+        names = list(facts)
+        await asyncio.gather(save(one, names[::2]), save(two, names[1::2]))
+        for talk in (one, two):
+            assert "tray two" in await said(talk, "memory_get", name="printer")
+            assert "red one" in await said(talk, "memory_recall", query="where does the umbrella hang?")
+    memory = await Memory.open(tmp_path)
+    assert {one.name for one in await memory.list() if one.indexed} == set(facts)
+    assert {one.author for one in await memory.log(limit=50)} == {"agent"}
