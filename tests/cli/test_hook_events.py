@@ -186,6 +186,27 @@ def test_two_at_once_save_it_once(client: ClientWorld) -> None:
     assert str(state(client)["notices"]).count("saved 2 memories") == 1
 
 
+def test_two_clients_at_work_on_one_project_lose_nothing(client: ClientWorld) -> None:
+    """M15: each has its session, both have one memory."""
+    client.say(*TALK)
+    other = client.log.with_name("another-one.jsonl")
+    other.write_text(
+        client.log.read_text().replace(SESSION, "another-one").replace("Never deploy on", "Never rest on")
+    )
+    told = [client.told("Stop"), client.told("Stop", session_id="another-one", transcript_path=str(other))]
+    runs = [client.start("Stop", "--now") for _ in told]
+    for run, stdin in zip(runs, told, strict=True):
+        assert run.stdin is not None
+        run.stdin.write(stdin)
+        run.stdin.close()
+        run.stdin = None
+    assert [run.communicate(timeout=60) for run in runs] == [(b"", b"")] * 2
+    for words in ("Never deploy on Fridays.", "Never rest on Fridays."):
+        assert topics(client).count(f"\n\n{words}\n") == 1
+        assert words in (client.memory / "MEMORY.md").read_text()
+    assert topics(client).count("\n\nI prefer tabs over spaces.\n") == 1
+
+
 def test_a_run_killed_in_the_middle_is_made_good_by_the_next(client: ClientWorld) -> None:
     client.say(*TALK)
     for delay in (0.3, 0.5, 0.7):

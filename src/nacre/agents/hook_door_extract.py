@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from nacre.agents.hook_door_told import Told, transcript_of
 from nacre.agents.looking import look
 from nacre.agents.memory_places import memory_place
 from nacre.clock import SYSTEM_CLOCK, Clock
-from nacre.errors import NacreError
+from nacre.errors import NacreError, VersionConflict
 from nacre.layers.l5_extract.judging import Heard, Judge
 from nacre.layers.l5_extract.policy import Circumstances, is_wanted
 from nacre.layers.l5_extract.ruled import ruled
@@ -35,6 +36,8 @@ from nacre.tools.shell import explain
 
 TURN_SECONDS = 60.0
 """Who comes while another draws memories from the same session waits, and then has little left to do."""
+TRIES = 5
+"""To save beside others who write at the same time; each of them is done in milliseconds."""
 AUDIT_TOLD = "audit_told"
 """Beside the notice: which findings it was about."""
 _EDITORS = frozenset({"Write", "Edit", "MultiEdit", "NotebookEdit"})
@@ -122,8 +125,16 @@ async def _kept(
         grounds=settings.switches.grounding,
     )
     found = await asyncio.to_thread(by_rules, heard.words, zone)
-    changes = await ruled(memory, found, judge, session=told.session)
-    return await kept(changes, mode=settings.extract.mode, session=told.session)
+
+    async def saved() -> Kept:
+        changes = await ruled(memory, found, judge, session=told.session)
+        return await kept(changes, mode=settings.extract.mode, session=told.session)
+
+    for _ in range(TRIES - 1):
+        # Another session, or the client itself, wrote on the same subject just now: look at that first.
+        with suppress(VersionConflict):
+            return await saved()
+    return await saved()
 
 
 def wrote_itself(view: View, cursor: str, directory: Path) -> bool:
