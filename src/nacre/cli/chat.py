@@ -59,7 +59,7 @@ def run_chat(options: RunOptions) -> int:
 
 def fits_screen(options: RunOptions, environ: Mapping[str, str]) -> bool:
     """Whether the chat gets the whole screen: a person, a terminal that can, and the extra `tui`."""
-    is_asked_for = not options.line and environ.get("NACRE_TUI", "0") == "1"
+    is_asked_for = not options.line and environ.get("NACRE_TUI", "1") != "0"
     is_capable = environ.get("TERM", "dumb") != "dumb" and is_terminal(sys.stdin) and is_terminal()
     return is_asked_for and is_capable and find_spec("textual") is not None
 

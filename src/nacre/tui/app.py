@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from functools import partial
 from typing import Any, ClassVar
 
 from textual.app import App, ComposeResult
@@ -19,24 +20,33 @@ from nacre.errors import NacreError
 from nacre.plain import printable
 from nacre.store.typed import read_typed, write_typed
 from nacre.tools.guard import Answer, Question
+from nacre.tui.editing import Editor
 from nacre.tui.leaving import Leaving
+from nacre.tui.memory import MemoryBrowser
 from nacre.tui.meter import Meter
 from nacre.tui.pieces import Piece, Told
 from nacre.tui.prompt import Prompt
 from nacre.tui.question import SETTLE_SECONDS, QuestionDialog
 from nacre.tui.sessions import SessionPicker
+from nacre.tui.shelf import Shelf
 from nacre.tui.talk import Screenful, Start, Talk
 from nacre.tui.transcript import Transcript
 from nacre.tui.work import WorkDialog
 
 TICK_SECONDS = 0.5
 """Between two looks at what goes on in the background."""
+STOP_SECONDS = 10.0
+"""How long a turn may take to put its tools down when the program ends."""
 HOW_TO_LEAVE = "Ctrl-D or /exit leaves"
 OWN_COMMANDS = {
     "memories": "look through memory: read, edit, history, undo, review (F2)",
     "work": "what goes on in the background: watch it, end it (F4)",
 }
 """What only a whole screen has."""
+KEYS = """\
+Ctrl+J begins a new line, ↑ and ↓ bring back what was typed before, Tab completes.
+Ctrl+O opens the newest call; Shift+Tab goes to the calls above, Enter opens one.
+PgUp PgDn scroll, F2 memory, F3 sessions, F4 background, Ctrl-C stops, Ctrl-D leaves."""
 
 
 class ChatApp(App[int]):
@@ -74,6 +84,8 @@ class ChatApp(App[int]):
         self._leaving = Leaving()
         self._work: Worker[None] | None = None
         """The turn, command or move that is under way."""
+        self._task: asyncio.Task[Any] | None = None
+        """The same as a task, which may outlive the screen."""
         self._leave_work: Worker[None] | None = None
         self._is_stopped = False
         self._queue: list[str] = []
@@ -98,7 +110,7 @@ class ChatApp(App[int]):
         yield self.meter
 
     def on_mount(self) -> None:
-        self._begin(self._open())
+        self._begin(self._open)
         self.set_interval(TICK_SECONDS, self._look)
 
     async def _open(self) -> None:
@@ -108,13 +120,18 @@ class ChatApp(App[int]):
             self.crash = error
             self.exit(1)
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is under way that the person waits for."""
+        return self._work is None and not self._queue
+
     def on_prompt_sent(self, event: Prompt.Sent) -> None:
         self._queue.append(event.text)
         self._next()
 
     def _next(self) -> None:
-        if self._work is None and self._queue:
-            self._begin(self._hear(self._queue.pop(0)))
+        if self._work is None and self._leave_work is None and self._queue:
+            self._begin(partial(self._hear, self._queue.pop(0)))
         self._look()
 
     async def _hear(self, text: str) -> None:
@@ -124,20 +141,26 @@ class ChatApp(App[int]):
         own = {"/memories": self.action_memories, "/work": self.action_work, "/resume": self.action_sessions}
         if (act := own.get(text.strip())) is not None:
             act()
+        elif text.split() == ["/plan", "edit"]:
+            await self._edit_plan()
         elif isinstance(await self.talk.obey(text), Leave):
-            self.action_leave()
+            self.call_later(self.action_leave)
+        elif text.strip() == "/help":
+            own_help = "\n".join(f"/{name:<9} {says}" for name, says in OWN_COMMANDS.items())
+            await self.transcript.add(Told(f"{own_help}\n{KEYS}", "plain"))
 
-    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+    def _begin(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         self._is_stopped = False
 
         async def worked() -> None:
+            self._task = asyncio.current_task()
             try:
-                await work
+                await work()
             finally:
                 self._work = None
             self.call_later(self._next)
 
-        self._work = self.run_worker(worked(), group="conversation", exit_on_error=True)
+        self._work = self.run_worker(worked, group="conversation", exit_on_error=True)
 
     def action_stop(self) -> None:
         """Ctrl-C: stop what is under way, once; otherwise say how to leave."""
@@ -164,10 +187,16 @@ class ChatApp(App[int]):
             self._queue.clear()
 
     def action_leave_or_delete(self) -> None:
-        if self.prompt.text and len(self.screen_stack) == 1:
-            self.prompt.delete_right()
-        else:
-            self.action_leave()
+        """Ctrl-D: as at a shell, it takes away what stands behind the cursor, and leaves an empty line."""
+
+        def act() -> None:
+            if self.prompt.text and len(self.screen_stack) == 1:
+                self.prompt.delete_right()
+            else:
+                self.action_leave()
+
+        # Behind the keys that came before it, which the input may not have seen yet.
+        self.prompt.after_keys(act)
 
     def action_leave(self) -> None:
         """Leave in order: what is under way is stopped, what is worth waiting for is waited for."""
@@ -175,7 +204,7 @@ class ChatApp(App[int]):
             return
         self._queue.clear()
         self.push_screen(self._leaving)
-        self._leave_work = self.run_worker(self._leave(), group="leaving", exit_on_error=True)
+        self._leave_work = self.run_worker(self._leave, group="leaving", exit_on_error=True)
 
     async def _leave(self) -> None:
         try:
@@ -226,16 +255,46 @@ class ChatApp(App[int]):
         if session is None:
             return
         if self._work is None:
-            self._begin(self.talk.move(Reopen(session)))
+            self._begin(partial(self.talk.move, Reopen(session)))
         else:
             self._later(Told("a turn is under way: Ctrl-C stops it, then F3 goes elsewhere", "warning"))
 
     def action_memories(self) -> None:
-        self._later(Told("to come"))
+        ready = self.talk.ready
+        if ready is None or isinstance(self.screen, MemoryBrowser):
+            return
+        if not ready.memories:
+            self._later(Told("this session has no memory; `nacre doctor` says why", "warning"))
+            return
+        session = ready.agent.session
+        shelf = Shelf(ready.memories, self.talk.settings.home, session.id, self._start.clock)
+        self.push_screen(MemoryBrowser(shelf))
+
+    async def _edit_plan(self) -> None:
+        """On the screen, instead of in an editor that would want the terminal for itself."""
+        assert self.talk.ready is not None, "a plan is that of a session"
+
+        async def keep(text: str) -> None:
+            self._queue.append(f"/plan {text}" if text.strip() else "/plan clear")
+            self._next()
+
+        try:
+            now = await self.talk.ready.planning.read()
+        except NacreError as error:
+            self._later(Told(printable(str(error)), "error"))
+            return
+        self.push_screen(Editor("The plan of this session", now, keep))
 
     def end_by(self, code: int) -> None:
         """The program is told to end from outside: at once, but in order."""
         self.exit(code, return_code=code)
+
+    async def abandon(self) -> None:
+        """The screen is gone: end what is left in order, and keep nobody waiting."""
+        if self._task is not None and not self._task.done():
+            self._task.cancel()
+            await asyncio.wait({self._task}, timeout=STOP_SECONDS)
+        await self.talk.abandon()
 
     async def _ask(self, question: Question) -> Answer:
         if IN_BACKGROUND.get() and self.prompt.text.strip():

@@ -28,6 +28,8 @@ COLOURS = {
 }
 BAR_CELLS = 16
 """How long the bar is: with the numbers beside it, it leaves room for the rest in 80 columns."""
+NARROW, NARROW_CELLS = 60, 6
+"""In fewer columns than these the bar is this short."""
 PILL_CHARS = 38
 """Of what goes on in the background: half of a narrow line."""
 FULL, EMPTY = "█", "░"
@@ -53,14 +55,15 @@ def bar(groups: Mapping[str, int], window: int, cells: int = BAR_CELLS) -> list[
 def meter_line(contents: Contents, width: int) -> Content:
     """Bar, tokens, cache, money; what was saved where there is room."""
     used, window = contents.used, contents.thresholds.window
-    shares = bar(grouped(contents), window)
+    cells = BAR_CELLS if width >= NARROW else NARROW_CELLS
+    shares = bar(grouped(contents), window, cells)
     drawn = [((FULL if name else EMPTY) * cells, COLOURS.get(name, "dim")) for name, cells in shares]
     meter = contents.meter
     price = f"${meter.cost_usd:.4f}" + "+" * bool(meter.unpriced)
     words = (
         f" {human_count(used)}/{human_count(window)} ({used / window:.0%}) · cache {meter.usage.hit_rate:.0%}"
     )
-    left = width - BAR_CELLS - len(words) - len(f" · {price}")
+    left = width - cells - len(words) - len(f" · {price}")
     saved = saved_words(contents.layers)
     rest = f" · {saved}" if saved and len(saved) + 3 <= left else ""
     warning = "$error" if used >= contents.thresholds.warning else "dim"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -151,6 +151,10 @@ class Prompt(Vertical):
 
     def take_focus(self) -> None:
         self._area.focus()
+
+    def after_keys(self, act: Callable[[], None]) -> None:
+        """Once the input has seen all that was typed."""
+        self._area.call_later(lambda: self.call_later(lambda: self.app.call_later(act)))
 
     def delete_right(self) -> None:
         self._area.action_delete_right()

@@ -49,7 +49,7 @@ async def _held(app: ChatApp) -> Ended:
     try:
         await app.run_async()
     finally:
-        await app.talk.abandon()
+        await app.abandon()
     if app.crash is not None:
         raise app.crash
     return Ended(app.return_code or 0, tuple(app.last_words))

@@ -60,6 +60,7 @@ class CallRow(Static, can_focus=True):
 
     def action_open(self) -> None:
         self.is_open = not self.is_open
+        self.set_class(self.is_open, "-open")
         self._show()
 
     def on_click(self) -> None:
@@ -98,6 +99,8 @@ class Transcript(VerticalScroll, can_focus=False):
 
     async def add(self, piece: Piece) -> None:
         """Show one more piece; a line that comes while words stream waits until they have ended."""
+        if not self.is_running:
+            return  # the screen is gone already, and the log has it
         async with self._one_at_a_time:
             if isinstance(piece, Told) and self._stream is not None:
                 self._waiting.append(piece)
@@ -106,6 +109,8 @@ class Transcript(VerticalScroll, can_focus=False):
 
     async def finish(self) -> None:
         """What streams has come to its end."""
+        if not self.is_running:
+            return
         async with self._one_at_a_time:
             await self._finish()
 

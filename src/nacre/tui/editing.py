@@ -1,0 +1,53 @@
+"""A text to be changed on the screen: Ctrl+S keeps it, Escape leaves it as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Static, TextArea
+
+from nacre.errors import NacreError
+from nacre.plain import printable
+
+
+class Editor(ModalScreen[bool]):
+    """Ends with whether the text was kept; stays open, with every word, where it could not be."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+s", "keep", "keep", priority=True),
+        Binding("escape", "drop", "leave it as it was", priority=True),
+    ]
+
+    def __init__(self, title: str, text: str, keep: Callable[[str], Awaitable[None]]) -> None:
+        super().__init__()
+        self._title = title
+        self._text = text
+        self._keep = keep
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog tall"):
+            yield Static(Content.styled(printable(self._title), "bold"), classes="heading")
+            yield TextArea(self._text, id="text", compact=True, soft_wrap=True)
+            yield Static(Content.styled("Ctrl+S keeps it · Esc leaves it as it was", "dim"), id="told")
+
+    def on_mount(self) -> None:
+        self.query_one(TextArea).focus()
+
+    def action_drop(self) -> None:
+        self.dismiss(False)
+
+    async def action_keep(self) -> None:
+        text = self.query_one(TextArea).text
+        try:
+            if text != self._text:
+                await self._keep(text)
+        except NacreError as error:
+            self.query_one("#told", Static).update(Content.styled(printable(str(error)), "$error"))
+            return
+        self.dismiss(text != self._text)

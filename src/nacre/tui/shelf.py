@@ -1,0 +1,148 @@
+"""The memories of a session as rows to choose from, and what can be done with one; without a screen."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from nacre.agents.original_words import original_words
+from nacre.agents.origins import change_line, origin_lines
+from nacre.clock import SYSTEM_CLOCK, Clock
+from nacre.memory.confirming import doubts
+from nacre.memory.directory import Memory
+from nacre.memory.entry import Change, read_entry
+from nacre.memory.folder import Folder, version_of
+from nacre.memory.review import Proposal, accept, reject, waiting
+from nacre.memory.transaction import pick_up
+from nacre.memory.undo import undo
+from nacre.plain import human_age, human_count, printable, shorten
+
+MOST_CHANGES = 1_000
+"""Of one memory: nobody scrolls further."""
+DESCRIPTION_CHARS = 60
+"""Of a description in a row: with the name before it the row fits into a narrow terminal."""
+NAME_CELLS = 24
+_WHOSE = {"user": "yours", "team": "team", "agent": "agent"}
+"""Whose memory it is, by what decided on its place; all others are the project's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One memory, one change of it, or one proposal."""
+
+    memory: Memory
+    file: str
+    line: str
+    commit: str = ""
+    proposal: Proposal | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Shelf:
+    """All memories that a session has."""
+
+    memories: Sequence[Memory]
+    home: Path
+    session: str
+    clock: Clock = SYSTEM_CLOCK
+
+    async def entries(self) -> list[Row]:
+        """Every memory, the newest first in each place."""
+        rows = []
+        for memory in self.memories:
+            doubted = (await asyncio.to_thread(doubts, memory.location)).files
+            for each in (await memory.scan()).entries:
+                when = each.modified or each.written
+                age = human_age(when, self.clock.now()) if when else "-"
+                marks = "(untrusted) " * (each.origin == "untrusted") + "(unconfirmed) " * (
+                    each.file in doubted
+                )
+                about = shorten(f"{marks}{each.description or '-'}", DESCRIPTION_CHARS)
+                whose = _WHOSE.get(memory.location.source, "project")
+                line = f"{whose:<8}{age:>10}  {shorten(each.file, NAME_CELLS):<{NAME_CELLS}}  {about}"
+                rows.append(Row(memory, each.file, printable(line)))
+        return rows
+
+    async def changes(self, row: Row) -> list[Row]:
+        """What was done to a memory, the newest first."""
+        await pick_up(row.memory.location)  # what was edited by other means is a change, too
+        confirmed = (await asyncio.to_thread(doubts, row.memory.location)).confirmed
+        commits = await row.memory.log(limit=MOST_CHANGES, file=row.file)
+        return [Row(row.memory, row.file, printable(change_line(one, confirmed)), one.id) for one in commits]
+
+    def proposals(self) -> list[Row]:
+        """What waits for the person's word."""
+        return [
+            Row(
+                memory,
+                one.file,
+                printable(f"{one.id}  {one.what:<6}  {one.author:<10}  {one.file}"),
+                proposal=one,
+            )
+            for memory in self.memories
+            for one in waiting(memory.location)
+        ]
+
+    async def text(self, row: Row) -> str:
+        """The file as it is."""
+        data = await asyncio.to_thread(Folder(row.memory.location.directory).read, row.file)
+        return (data or b"").decode(errors="replace")
+
+    async def diff(self, row: Row) -> str:
+        """What a change changed, or a proposal would."""
+        if row.proposal is not None:
+            return "\n".join(row.proposal.diff())
+        return "\n".join(each.text for each in await row.memory.diff(row.commit) if each.file == row.file)
+
+    async def why(self, row: Row) -> str:
+        """Where a memory comes from, with the words it was drawn from if a log still has them."""
+        data = Folder(row.memory.location.directory).read(row.file)
+        entry = read_entry(row.file, data or b"")
+        commits = await row.memory.log(limit=MOST_CHANGES, file=row.file)
+        doubted = await asyncio.to_thread(doubts, row.memory.location)
+        words = await asyncio.to_thread(original_words, self.home, entry.sources)
+        told = [f"  {said.role} said: {said.text}" for said in words]
+        return "\n".join([*origin_lines(entry, commits, doubted, is_there=data is not None), *told])
+
+    async def keep(self, row: Row, before: str, after: str) -> None:
+        """Let the file hold what the person has made of it; raises where somebody else was faster."""
+        await row.memory.put(
+            row.file, after.encode(), self._by_hand("edited by hand"), if_version=version_of(before.encode())
+        )
+
+    async def forget(self, row: Row) -> str:
+        entry, _ = await row.memory.forget(row.file, self._by_hand("forgotten by hand"))
+        return f"forgot {entry.file}; u brings it back"
+
+    async def take_back(self, memory: Memory, commit: str) -> str:
+        """Undo a change; what came since stays."""
+        change = self._by_hand(f"undo {commit[:10]}")
+        await undo(memory.location, commit, change=change, clock=memory.clock, watch=memory.watch)
+        return f"took back {commit[:10]}"
+
+    async def newest(self) -> tuple[Memory, str] | None:
+        """The newest change of all, wherever it was made."""
+        found = [(memory, each) for memory in self.memories for each in await memory.log(limit=1)]
+        if not found:
+            return None
+        memory, commit = max(found, key=lambda one: one[1].at)
+        return memory, commit.id
+
+    async def accept(self, row: Row) -> str:
+        assert row.proposal is not None, "only proposals are accepted"
+        await accept(row.memory, row.proposal.id)
+        return f"saved {row.file}; u in its history takes it back"
+
+    def reject(self, row: Row) -> str:
+        assert row.proposal is not None, "only proposals are rejected"
+        reject(row.memory.location, row.proposal.id)
+        return f"rejected what was proposed for {row.file}"
+
+    def size(self, row: Row, text: str) -> str:
+        """A heading for what is shown of a memory."""
+        return f"{row.memory.location.directory / row.file} ({human_count(len(text.encode()))} bytes)"
+
+    def _by_hand(self, reason: str) -> Change:
+        return Change(author="user", reason=reason, session=self.session)

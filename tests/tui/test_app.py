@@ -1,0 +1,264 @@
+"""The chat on a whole screen, keys in and text out: turns, calls, questions, commands, sessions, leaving."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import anyio
+import pytest
+
+from nacre.messages.blocks import Text, ToolCall
+from nacre.providers.scripted import Scripted
+from nacre.store.typed import read_typed
+from nacre.testing import Cast, FrozenClock, ScriptedProvider, call, say, together
+from tests.tui.stage import staged
+
+REPLY = "Found **it**:\n\n- one\n- two\n\n```python\nx = 1\n```\n"
+
+
+@pytest.mark.parametrize(("size", "name"), [((80, 24), "turn_80x24"), ((120, 40), "turn_120x40")])
+async def test_a_turn_streams_markdown_and_shows_calls_on_one_line_that_opens(
+    tmp_path: Path, provider: ScriptedProvider, size: tuple[int, int], name: str
+) -> None:
+    """Q2: words as they come, a call folded; Ctrl+O unfolds it with all it was given and gave."""
+    provider.script(together(say("Looking."), call("Bash", command="echo found; echo more")), say(REPLY))
+    async with staged(tmp_path, provider, size=size) as stage:
+        await stage.say("look for it")
+        assert "└ found (+1 lines)" in stage.text
+        stage.matches(name)
+        await stage.pilot.press("ctrl+o")
+        opened = await stage.see("command: echo found; echo more")
+        assert "\n     found\n     more\n" in opened
+
+
+async def test_words_are_on_the_screen_before_the_reply_is_whole(
+    tmp_path: Path, provider: ScriptedProvider
+) -> None:
+    gate = anyio.Event()
+    provider.script(Scripted(blocks=(Text("Half of it is here."),), gate=gate))
+    async with staged(tmp_path, provider) as stage:
+        await stage.paste("go")
+        await stage.pilot.press("enter")
+        assert "working" in await stage.see("Half of it is here.")
+        gate.set()
+        await stage.until(lambda: stage.app.is_idle, "the turn ends")
+
+
+async def test_a_question_is_a_dialog_that_begins_on_no_and_is_answered_by_a_key(
+    tmp_path: Path, provider: ScriptedProvider
+) -> None:
+    """Doors ask and decide nothing: once lets this call go ahead, no is told to the model."""
+    (tmp_path / "work").mkdir()
+    target = tmp_path / "work" / "notes.txt"
+    for path in ("notes.txt", "other.txt"):
+        provider.script(
+            call("Write", file_path=str(tmp_path / "work" / path), content="new line\n"), say("Well.")
+        )
+    async with staged(tmp_path, provider) as stage:
+        await stage.paste("write")
+        await stage.pilot.press("enter")
+        asked = await stage.see("Write needs your word")
+        assert "+new line" in asked
+        await stage.pilot.press("y")
+        await stage.until(lambda: stage.app.is_idle, "the turn ends")
+        assert target.read_text() == "new line\n"
+        await stage.paste("again")
+        await stage.pilot.press("enter")
+        await stage.see("Write needs your word")
+        await stage.pilot.press("enter")  # No has the focus
+        await stage.until(lambda: stage.app.is_idle, "the turn ends")
+        assert not (tmp_path / "work" / "other.txt").exists()
+        assert "the user said no" in stage.text
+
+
+async def test_keys_that_were_meant_for_a_message_do_not_say_yes(
+    tmp_path: Path, provider: ScriptedProvider
+) -> None:
+    provider.script(call("Bash", command="rm -f x"), say("Well."))
+    async with staged(tmp_path, provider) as stage:
+        stage.app._settle_seconds = 60.0
+        await stage.paste("go")
+        await stage.pilot.press("enter")
+        await stage.see("Bash needs your word")
+        await stage.pilot.press("y", "enter")
+        assert "Bash needs your word" in stage.text
+
+
+async def test_ctrl_c_stops_a_turn_and_its_question_and_the_next_message_works(
+    tmp_path: Path, provider: ScriptedProvider
+) -> None:
+    """Q2: what was said ahead comes back into the input."""
+    provider.script(call("Bash", command="rm -f x"), say("Here I am."))
+    async with staged(tmp_path, provider) as stage:
+        await stage.paste("go")
+        await stage.pilot.press("enter")
+        await stage.see("Bash needs your word")
+        await stage.pilot.press("ctrl+c", "ctrl+c")
+        await stage.see("stopped; what was said so far is kept")
+        assert "needs your word" not in stage.text
+        await stage.say("hello")
+        assert "Here I am." in stage.text
+        await stage.pilot.press("ctrl+c")
+        await stage.see("Ctrl-D or /exit leaves")
+
+
+async def test_what_is_said_during_a_turn_comes_next(tmp_path: Path, provider: ScriptedProvider) -> None:
+    gate = anyio.Event()
+    provider.script(Scripted(blocks=(Text("First."),), gate=gate), say("Second."))
+    async with staged(tmp_path, provider) as stage:
+        await stage.paste("one")
+        await stage.pilot.press("enter")
+        await stage.see("First.")
+        await stage.paste("two")
+        await stage.pilot.press("enter")
+        await stage.see("1 to come")
+        gate.set()
+        await stage.see("Second.")
+
+
+async def test_a_long_result_names_the_file_it_was_kept_in(
+    tmp_path: Path, provider: ScriptedProvider
+) -> None:
+    """Layer 1: the pointer's path stands at the call."""
+    provider.script(call("Bash", command="seq 1 20000"), say("Long."))
+    async with staged(tmp_path, provider, size=(160, 24)) as stage:
+        await stage.say("count")
+        assert "tokens kept in " in stage.text
+        assert "tool-results" in stage.text.replace("\n", "")
+        assert "offload" in stage.text.splitlines()[-2]
+
+
+async def test_a_slash_offers_the_commands_and_tab_completes(
+    tmp_path: Path, provider: ScriptedProvider
+) -> None:
+    async with staged(tmp_path, provider) as stage:
+        await stage.type("/co")
+        stage.matches("completion")
+        await stage.pilot.press("down", "tab")
+        assert stage.app.prompt.text == "/cost "
+        await stage.pilot.press("enter")
+        await stage.see("cache hit rate")
+        assert "nacre:" not in stage.text
+        await stage.say("/nonsense")
+        assert "! no command /nonsense; /help lists them" in stage.text
+
+
+async def test_a_failure_is_one_line_and_retry_asks_again(tmp_path: Path, provider: ScriptedProvider) -> None:
+    from nacre.errors import Overloaded
+
+    provider.script(Overloaded("busy; try later"), say("Now."))
+    async with staged(tmp_path, provider) as stage:
+        await stage.say("go")
+        assert "! busy; try later (what you said is kept; /retry asks again)" in stage.text.replace(
+            "\n ", " "
+        )
+        await stage.say("/retry")
+        assert "Now." in stage.text
+
+
+async def test_several_lines_are_typed_sent_and_brought_back(
+    tmp_path: Path, provider: ScriptedProvider
+) -> None:
+    """Ctrl+J begins a line; the next session knows what was typed, as one message."""
+    provider.script(say("Two lines."))
+    async with staged(tmp_path, provider) as stage:
+        await stage.type("one\ntwo")
+        await stage.pilot.press("enter")
+        await stage.see("Two lines.")
+        assert " > one\n two" in stage.text
+        await stage.pilot.press("up")
+        assert stage.app.prompt.text == "one\ntwo"
+        await stage.pilot.press("up", "down", "down")
+        await stage.pilot.press("ctrl+c")
+        await stage.say("/exit")
+        home = stage.app.talk.settings.home
+    assert stage.app.return_code == 0
+    assert read_typed(home) == ["one\ntwo", "/exit"]
+
+
+async def test_another_session_is_chosen_from_a_list_and_shows_what_was_said(
+    tmp_path: Path, provider: ScriptedProvider, clock: FrozenClock
+) -> None:
+    """The session that is left is let go only once the other is open."""
+    provider.script(call("Bash", command="echo once"), say("The first answer."))
+    async with staged(tmp_path, provider, clock=clock) as stage:
+        await stage.say("the first question")
+        first = stage.ready.agent.session.id
+    async with staged(tmp_path, ScriptedProvider(), clock=clock) as stage:
+        await stage.say("/resume")
+        listed = await stage.see("Go on with another session")
+        assert "the first question" in listed
+        await stage.pilot.press("enter")
+        shown = await stage.see("The first answer.")
+        assert "> the first question" in shown
+        assert "▸ Bash(command=echo once)\n   └ once" in shown
+        assert stage.ready.agent.session.id == first
+
+
+async def test_an_agent_in_the_background_is_watched_and_ended_in_the_dialog(tmp_path: Path) -> None:
+    """A4, Q2: the pill says that it works, the dialog ends it, the conversation goes on."""
+    child = ScriptedProvider().script(Scripted(blocks=(Text("never"),), gate=anyio.Event()))
+    order = call("Agent", description="count", prompt="count the files", run_in_background=True)
+    provider = Cast(ScriptedProvider().script(order, say("Sent.")), {"count the files": child})
+    async with staged(tmp_path, provider) as stage:
+        await stage.say("go")
+        await stage.see("F4")
+        await stage.pilot.press("f4")
+        listed = await stage.see("Work in the background")
+        (state,) = stage.ready.team.states() if stage.ready.team else ()
+        assert state.is_running
+        assert state.name in listed
+        await stage.pilot.press("k")
+        await stage.see("was stopped; the model hears of it")
+        (state,) = stage.ready.team.states() if stage.ready.team else ()
+        assert state.status == "stopped"
+        await stage.pilot.press("escape")
+        await stage.see("Sent.")
+
+
+@pytest.mark.parametrize("theme", ["ansi-dark", "ansi-light"])
+async def test_the_terminals_own_colours_are_used(
+    tmp_path: Path, provider: ScriptedProvider, theme: str
+) -> None:
+    """Light or dark, words stand in the terminal's foreground on its background."""
+    provider.script(say("Plain words."))
+    async with staged(tmp_path, provider, theme=theme) as stage:
+        await stage.say("go")
+        strips = stage.app.screen._compositor.render_strips()
+        styles = [s.style for strip in strips for s in strip if "Plain words." in s.text]
+        assert [
+            (style.color.name, style.bgcolor.name)
+            for style in styles
+            if style and style.color and style.bgcolor
+        ] == [("default", "default")]
+
+
+async def test_a_narrow_terminal_cuts_what_matters_least(tmp_path: Path, provider: ScriptedProvider) -> None:
+    provider.script(say("Enough room for words that are wrapped."))
+    async with staged(tmp_path, provider, size=(40, 12)) as stage:
+        await stage.say("go")
+        stage.matches("narrow")
+        assert all(len(line) <= 40 for line in stage.text.splitlines())
+
+
+async def test_words_of_a_model_cannot_repaint_the_terminal_nor_speak_markup(
+    tmp_path: Path, provider: ScriptedProvider
+) -> None:
+    provider.script(
+        Scripted(
+            blocks=(
+                Text("\x1b[2Jno [red]markup[/red]"),
+                ToolCall("", "Bash", {"command": "echo '[bold]\x1b]0;x\x07'"}),
+            )
+        ),
+        say("ok"),
+    )
+    async with staged(tmp_path, provider) as stage:
+        await stage.paste("go")
+        await stage.pilot.press("enter")
+        await stage.see("Bash needs your word (an invisible character: U+001B)")
+        await stage.pilot.press("y")
+        await stage.see("ok")
+        assert "[2Jno [red]markup[/red]" in stage.text
+        assert "[bold]" in stage.text
+        assert "\x1b" not in stage.text

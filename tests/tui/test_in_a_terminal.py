@@ -1,0 +1,159 @@
+"""The real program on a pty of 80 by 24: talk, leave, be ended, crash; the terminal stays as it was."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from nacre.cli import chat
+from nacre.cli.options import RunOptions
+from tests.cli.program import world
+from tests.stories.processes import SAFETY_SECONDS
+
+ALTERNATE_ON, ALTERNATE_OFF, CURSOR_ON = b"\x1b[?1049h", b"\x1b[?1049l", b"\x1b[?25h"
+CRASHING = """
+import sys
+from nacre.cli.main import main
+from nacre.tui.talk import Talk
+async def broken(self, text):
+    raise ZeroDivisionError("split by zero")
+Talk.play = broken
+sys.exit(main(["chat"]))
+"""
+
+
+class Screen:
+    """A pty, the program behind it and all that it has written."""
+
+    def __init__(self, process: subprocess.Popen[bytes], master: int, slave: int) -> None:
+        self.process = process
+        self.written = b""
+        self._master = master
+        self._slave = slave
+        self._before = termios.tcgetattr(slave)
+
+    def type(self, keys: bytes) -> None:
+        os.write(self._master, keys)
+
+    def see(self, words: bytes) -> None:
+        deadline = time.monotonic() + SAFETY_SECONDS
+        while words not in self.written:
+            assert time.monotonic() < deadline, self.written[-2_000:]
+            self._read()
+
+    def ends(self) -> int:
+        deadline = time.monotonic() + SAFETY_SECONDS
+        while self.process.poll() is None:
+            assert time.monotonic() < deadline, self.written[-2_000:]
+            self._read()
+        self._read()
+        return self.process.returncode
+
+    def is_as_it_was(self) -> bool:
+        """Cooked again, on the main screen, with a cursor."""
+        tail = self.written[self.written.rindex(ALTERNATE_ON) :]
+        return ALTERNATE_OFF in tail and CURSOR_ON in tail and termios.tcgetattr(self._slave) == self._before
+
+    def _read(self) -> None:
+        while select.select([self._master], [], [], 0.05)[0]:
+            self.written += os.read(self._master, 65_536)
+
+
+@contextmanager
+def screen(cwd: Path, *args: str, **environ: str) -> Iterator[Screen]:
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    process = subprocess.Popen(
+        [sys.executable, *args],
+        cwd=cwd,
+        env=world(cwd, **{"TERM": "xterm-256color", **environ}),
+        stdin=slave, stdout=slave, stderr=slave,
+        start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+    )  # fmt: skip
+    try:
+        yield Screen(process, master, slave)
+    finally:
+        process.kill()
+        process.wait(timeout=SAFETY_SECONDS)
+        os.close(slave)
+        os.close(master)
+
+
+def test_a_conversation_with_the_engine_that_needs_no_key(tmp_path: Path) -> None:
+    """P3: two keys and a word, an answer, and the terminal as it was."""
+    with screen(tmp_path, "-m", "nacre", "chat") as person:
+        person.see(b"Say something")
+        person.type(b"/help\r")
+        person.see(b"F2 memory")
+        person.type(b"remember that we deploy on Mondays\r")
+        person.see(b"Saved to")
+        person.type(b"\x04")
+        assert person.ends() == 0
+        assert person.is_as_it_was()
+    assert (tmp_path / "home" / "chat_history").read_text() == "/help\nremember that we deploy on Mondays\n"
+    assert len(list((tmp_path / "home" / "projects").rglob("*.jsonl"))) == 1
+
+
+def test_a_polite_kill_gives_the_terminal_back(tmp_path: Path) -> None:
+    with screen(tmp_path, "-m", "nacre", "chat") as person:
+        person.see(b"Say something")
+        person.process.send_signal(signal.SIGTERM)
+        assert person.ends() == 128 + signal.SIGTERM
+        assert person.is_as_it_was()
+
+
+def test_a_crash_is_one_line_on_a_terminal_that_is_as_it_was(tmp_path: Path) -> None:
+    with screen(tmp_path, "-c", CRASHING) as person:
+        person.see(b"Say something")
+        person.type(b"hello\r")
+        assert person.ends() == 1
+        assert person.is_as_it_was()
+        last = person.written[person.written.rindex(ALTERNATE_OFF) :].decode()
+        assert "split by zero" in last
+        assert "Traceback" not in last
+
+
+def test_line_mode_stays_for_whoever_wants_it(tmp_path: Path) -> None:
+    with screen(tmp_path, "-m", "nacre", "chat", "--line") as person:
+        person.see(b"> ")
+        person.type(b"\x04")
+        assert person.ends() == 0
+        assert ALTERNATE_ON not in person.written
+
+
+@pytest.mark.parametrize(
+    ("environ", "is_screen"),
+    [
+        ({"TERM": "xterm"}, True),
+        ({"TERM": "dumb"}, False),
+        ({}, False),
+        ({"TERM": "xterm", "NACRE_TUI": "0"}, False),
+    ],
+)
+def test_the_screen_is_for_terminals_that_can(
+    monkeypatch: pytest.MonkeyPatch, environ: dict[str, str], is_screen: bool
+) -> None:
+    """Patched because a test has no terminal."""
+    monkeypatch.setattr(chat, "is_terminal", lambda *_: True)
+    assert chat.fits_screen(RunOptions(), environ) == is_screen
+    assert not chat.fits_screen(RunOptions(line=True), environ)
+    monkeypatch.setattr(chat, "find_spec", lambda _: None)
+    assert not chat.fits_screen(RunOptions(), environ)
+
+
+def test_a_pipe_never_gets_a_screen() -> None:
+    assert not chat.fits_screen(RunOptions(), {"TERM": "xterm"})

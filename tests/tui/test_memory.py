@@ -1,0 +1,125 @@
+"""Memory on the screen: listed, read, explained, edited, taken back, reviewed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from nacre.memory.directory import Memory
+from nacre.memory.entry import Change, Draft
+from nacre.memory.review import Proposal, propose, waiting
+from nacre.testing import FrozenClock, ScriptedProvider
+from tests.tui.stage import Stage, staged
+
+
+async def saved(stage: Stage, name: str, body: str) -> Memory:
+    memory = stage.ready.memories[0]
+    change = Change(author="user", reason=f"said so about {name}")
+    await memory.save(Draft(name=name, description=f"about {name}", body=body, kind="project"), change)
+    return memory
+
+
+async def test_memories_are_listed_read_and_explained(tmp_path: Path, provider: ScriptedProvider) -> None:
+    async with staged(tmp_path, provider, size=(100, 30)) as stage:
+        await saved(stage, "deploys", "Deploy on Mondays.")
+        await saved(stage, "tea", "Tea, not coffee.")
+        await stage.pilot.press("f2")
+        listed = await stage.see("about deploys")
+        assert "about tea" in listed
+        await stage.pilot.press("down")
+        await stage.until(
+            lambda: "Deploy on Mondays." in stage.text or "Tea, not coffee." in stage.text, "a text"
+        )
+        await stage.pilot.press("w")
+        assert "said by: user" in await stage.see("said so about")
+        await stage.pilot.press("escape")
+        await stage.until(lambda: "about tea" not in stage.text, "the list is closed")
+
+
+async def test_an_edit_is_a_change_that_the_history_shows_and_takes_back(
+    tmp_path: Path, provider: ScriptedProvider
+) -> None:
+    """M15: every change stands in the history, and each can be undone."""
+    async with staged(tmp_path, provider, size=(100, 30)) as stage:
+        memory = await saved(stage, "deploys", "Deploy on Mondays.")
+        await stage.say("/memories")
+        await stage.see("Deploy on Mondays.")
+        await stage.pilot.press("e")
+        await stage.see("Ctrl+S keeps it")
+        await stage.pilot.press("ctrl+end")
+        await stage.paste("Never on Fridays.")
+        await stage.pilot.press("ctrl+s")
+        await stage.see("kept; u takes it back")
+        await stage.see("Never on Fridays.")
+        await stage.pilot.press("h")
+        history = await stage.see("Changes of deploys.md")
+        assert "edited by hand" in history
+        assert "said so about deploys" in history
+        await stage.see("+Never on Fridays.")
+        await stage.pilot.press("u")
+        await stage.see("took back")
+        await stage.pilot.press("escape")
+        await stage.until(lambda: "Never on Fridays" not in stage.text, "the text as it was")
+        assert (await memory.find("deploys")).body.strip() == "Deploy on Mondays."
+
+
+async def test_what_was_forgotten_is_brought_back_by_a_key(
+    tmp_path: Path, provider: ScriptedProvider
+) -> None:
+    async with staged(tmp_path, provider, size=(100, 30)) as stage:
+        await saved(stage, "tea", "Tea, not coffee.")
+        await stage.pilot.press("f2")
+        await stage.see("Tea, not coffee.")
+        await stage.pilot.press("d")
+        await stage.see("there are no memories yet")
+        await stage.pilot.press("u")
+        await stage.see("Tea, not coffee.")
+
+
+async def test_an_edit_that_cannot_be_kept_stays_on_the_screen(
+    tmp_path: Path, provider: ScriptedProvider
+) -> None:
+    """Nobody's words are lost because somebody else was faster."""
+    async with staged(tmp_path, provider, size=(100, 30)) as stage:
+        memory = await saved(stage, "tea", "Tea, not coffee.")
+        await stage.pilot.press("f2")
+        await stage.see("Tea, not coffee.")
+        await stage.pilot.press("e")
+        await stage.see("Ctrl+S keeps it")
+        await memory.correct("tea", "Coffee.", Change(author="user", reason="changed their mind"))
+        await stage.paste("Mine. ")
+        await stage.pilot.press("ctrl+s")
+        await stage.until(lambda: "Ctrl+S keeps it" not in stage.text, "an error")
+        assert "Mine. " in stage.text
+        await stage.pilot.press("escape")
+        await stage.see("Coffee.")
+
+
+async def test_proposals_are_accepted_and_rejected(
+    tmp_path: Path, provider: ScriptedProvider, clock: FrozenClock
+) -> None:
+    """E7: what was proposed becomes a memory only on the person's word."""
+    async with staged(tmp_path, provider, size=(100, 30)) as stage:
+        memory = await saved(stage, "tea", "Tea.")
+        for file in ("one.md", "two.md"):
+            text = (
+                f"---\nname: {file}\ndescription: of {file}\ntype: project\n---\nText of {file}.\n".encode()
+            )
+            one = Proposal(file=file, before=None, after=text, author="extract", reason="heard it")
+            propose(memory.location, one, clock=clock)
+        await stage.pilot.press("f2")
+        await stage.see("about tea")
+        await stage.pilot.press("r")
+        await stage.see("+Text of one.md.")
+        await stage.pilot.press("a")
+        await stage.see("saved one.md")
+        await stage.see("+Text of two.md.")
+        await stage.pilot.press("x")
+        await stage.see("nothing waits for a review")
+        assert [each.file for each in await memory.list()].count("one.md") == 1
+        assert waiting(memory.location) == []
+
+
+async def test_a_session_without_memory_says_so(tmp_path: Path, provider: ScriptedProvider) -> None:
+    async with staged(tmp_path, provider, NACRE_DISABLE_AUTO_MEMORY="1") as stage:
+        await stage.pilot.press("f2")
+        await stage.see("this session has no memory; `nacre doctor` says why")

@@ -1,0 +1,135 @@
+"""What the screen is made of, without a screen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nacre.messages.blocks import Message, Text, ToolCall, ToolResult
+from nacre.messages.events import (
+    CallReady,
+    Event,
+    Notice,
+    Reply,
+    ResultReady,
+    StartedOver,
+    TextDelta,
+    ThinkingDelta,
+    Waiting,
+)
+from nacre.messages.records import Said
+from nacre.messages.usage import Usage
+from nacre.tui.meter import BAR_CELLS, bar, pill_words
+from nacre.tui.pieces import (
+    MAX_DETAIL_LINES,
+    Asked,
+    Called,
+    Piece,
+    Resulted,
+    Told,
+    Void,
+    Words,
+    clean,
+    piece_of,
+    pieces_of,
+)
+from nacre.tui.prompt import Past, completions
+from nacre.tui.run import theme_for
+
+CALL = ToolCall("c1", "Bash", {"command": "echo one\necho two", "timeout": 5})
+RESULT = ToolResult("c1", (Text("one\ntwo\n"),))
+
+
+@pytest.mark.parametrize(
+    ("event", "piece"),
+    [
+        (TextDelta("so\x1b[2J\n"), Words("so[2J\n")),
+        (ThinkingDelta("hm"), Words("hm", is_thinking=True)),
+        (
+            CallReady(CALL),
+            Called(
+                "c1", "Bash(command=echo one echo two, timeout=5)", "command: echo one\necho two\ntimeout: 5"
+            ),
+        ),
+        (ResultReady(CALL, RESULT), Resulted("c1", "one (+1 lines)", "one\ntwo")),
+        (Waiting(2.0, "busy"), Told("… busy; trying again in 2 s", "warning")),
+        (StartedOver("cut\noff"), Void("cut off")),
+        (Notice("saved tea.md"), Told("saved tea.md")),
+        (Reply(message=Message("assistant", (Text("x"),)), usage=Usage()), None),
+    ],
+)
+def test_an_event_is_one_piece_of_the_screen(event: Event, piece: Piece | None) -> None:
+    assert piece_of(event) == piece
+
+
+def test_a_long_result_is_cut_where_nobody_scrolls_any_more() -> None:
+    long = ToolResult("c1", (Text("\n".join(map(str, range(1_000)))),))
+    piece = piece_of(ResultReady(CALL, long))
+    assert isinstance(piece, Resulted)
+    assert piece.detail.splitlines()[-2:] == [
+        str(MAX_DETAIL_LINES - 1),
+        f"… {1_000 - MAX_DETAIL_LINES} more lines",
+    ]
+
+
+def test_a_message_of_the_past_becomes_the_pieces_it_was_shown_as() -> None:
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    said = Said(id="1", at=at, role="user", blocks=(Text("hello"), RESULT))
+    assert list(pieces_of(said)) == [Asked("hello"), Resulted("c1", "one (+1 lines)", "one\ntwo")]
+    answer = Said(id="2", at=at, role="assistant", blocks=(Text("hi"), CALL))
+    assert [type(one) for one in pieces_of(answer)] == [Words, Called]
+
+
+@given(st.text())
+def test_nothing_that_is_said_holds_a_control_character(text: str) -> None:
+    assert all(char.isprintable() or char in "\n\t" for char in clean(text))
+
+
+@given(st.lists(st.integers(0, 10_000), max_size=5), st.integers(1, 20_000))
+def test_the_bar_is_as_long_as_it_is_and_full_when_the_window_is(tokens: list[int], window: int) -> None:
+    groups = {str(place): each for place, each in enumerate(tokens)}
+    cells = bar(groups, window)
+    assert sum(count for _, count in cells) == BAR_CELLS
+    assert all(count >= 0 for _, count in cells)
+    assert (cells[-1][1] == 0) == (sum(tokens) * BAR_CELLS > window * (BAR_CELLS - 1))
+
+
+@pytest.mark.parametrize(
+    ("typed", "found"),
+    [
+        ("/", ["cost", "clear"]),
+        ("/c", ["cost", "clear"]),
+        ("/CL", ["clear"]),
+        ("/cost now", []),
+        ("c", []),
+        ("", []),
+    ],
+)
+def test_a_slash_and_a_beginning_name_commands(typed: str, found: list[str]) -> None:
+    assert completions(typed, {"cost": "", "clear": ""}) == found
+
+
+@given(st.lists(st.text(min_size=1), max_size=5), st.text())
+def test_all_the_way_up_and_down_again_is_what_was_being_typed(typed: Sequence[str], now: str) -> None:
+    past = Past(typed)
+    up = [found for _ in range(len(typed) + 1) if (found := past.up(now)) is not None]
+    assert up == list(reversed(typed))
+    down = [found for _ in range(len(typed) + 1) if (found := past.down()) is not None]
+    assert down == ([*typed[1:], now] if typed else [])
+
+
+def test_the_pill_names_what_goes_on_and_its_key() -> None:
+    assert pill_words([], 30) == ""
+    assert pill_words(["notes", "reader: Grep"], 30) == "notes, reader: Grep… F4"
+    assert len(pill_words(["x" * 100], 30)) <= 30
+
+
+@pytest.mark.parametrize(
+    ("value", "theme"), [("0;15", "ansi-light"), ("15;0", "ansi-dark"), ("", "ansi-dark")]
+)
+def test_a_light_terminal_gets_dark_marks(value: str, theme: str) -> None:
+    assert theme_for({"COLORFGBG": value}) == theme
