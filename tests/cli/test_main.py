@@ -73,7 +73,7 @@ def test_a_traceback_is_shown_only_with_debug_wherever_it_stands(tmp_path: Path,
             ["-p", "--continue"],
             "-p takes the prompt next, not --continue: nacre -p TEXT --continue … (see `nacre --help`)",
         ),
-        (["--modle", "x"], "No such option '--modle'. Did you mean '--model'? (see `nacre --help`)"),
+        (["--modell", "x"], "No such option '--modell'. Did you mean '--model'? (see `nacre --help`)"),
         (["doctor", "--jsn"], "No such option '--jsn'. Did you mean '--json'? (see `nacre doctor --help`)"),
         (["-p"], "Option '-p' requires an argument (see `nacre --help`)"),
         (["-p", "  "], "-p needs a prompt; say what you want to ask (see `nacre --help`)"),
@@ -170,7 +170,7 @@ def test_a_subcommand_s_options_go_on_top_of_the_program_s() -> None:
     assert after == RunOptions(model="a", debug=True, continue_=True, max_turns=3, resume="id")
     assert {field.name for field in fields(RunOptions)} == {
         "prompt", "output_format", "continue_", "resume", "no_memory", "bare", "incognito", "model",
-        "max_turns", "debug",
+        "max_turns", "debug", "line",
     }  # fmt: skip
 
 

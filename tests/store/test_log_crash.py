@@ -95,8 +95,10 @@ def test_killed_at_twenty_random_moments_a_log_keeps_a_prefix_of_its_records(tmp
     chance = Random(7)
     path = log_path(tmp_path, "/w", "s")
     count = 0
-    for _ in range(20):
+    for turn in range(20):
         appender = started(APPENDER, tmp_path, count)
+        while not turn and not path.stat().st_size:
+            time.sleep(0.001)  # on a busy machine it may take longer to begin than it is let live
         time.sleep(chance.uniform(0, 0.05))
         killed(appender)
         on_disk = path.read_bytes()
@@ -109,7 +111,7 @@ def test_killed_at_twenty_random_moments_a_log_keeps_a_prefix_of_its_records(tmp
         assert found == list(range(len(found)))
         assert len(found) >= count
         count = len(found)
-    assert count  # how many is up to the machine; none would mean that nothing was tried
+    assert count
 
 
 def test_a_second_process_is_told_who_holds_the_session_and_may_have_it_after_a_kill(tmp_path: Path) -> None:
