@@ -36,6 +36,7 @@ prompts-lock: $(VENV)/.dev
 docs: $(VENV)/.dev
 	$(BIN)/python docs/make_cli.py
 	$(BIN)/python docs/make_settings.py
+	$(BIN)/python docs/make_measured.py
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m bench.run $(ARGS)

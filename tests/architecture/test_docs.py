@@ -79,6 +79,15 @@ def test_every_link_leads_somewhere(page: Path) -> None:
     assert [link for link in inside if not (page.parent / link).exists()] == []
 
 
+def test_every_test_and_benchmark_that_a_page_names_exists() -> None:
+    named = {
+        path
+        for page in PAGES
+        for path in re.findall(r"`((?:tests|bench)/[\w./-]+)`", page.read_text(encoding="utf-8"))
+    }
+    assert sorted(path for path in named if not (ROOT / path).exists()) == []
+
+
 def test_every_page_can_be_found_from_the_index() -> None:
     index = ROOT / "docs" / "index.md"
     linked = {(index.parent / link).resolve() for link in re.findall(r"\]\(([^)]+)\)", read("docs/index.md"))}
@@ -125,10 +134,10 @@ def _affixes(section: str) -> list[str]:
     return re.findall(r"`(\w+)`", sentence)
 
 
-@pytest.mark.parametrize("page", ["cli", "settings"])
+@pytest.mark.parametrize("page", ["cli", "measured", "settings"])
 def test_a_page_made_from_the_code_is_up_to_date(page: str) -> None:
     made = runpy.run_path(str(ROOT / "docs" / f"make_{page}.py"))
-    assert read(f"docs/reference/{page}.md") == made["text"](), "run `make docs`"
+    assert made["PAGE"].read_text(encoding="utf-8") == made["text"](), "run `make docs`"
 
 
 def test_every_error_is_explained_with_its_exit_code() -> None:

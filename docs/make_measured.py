@@ -1,0 +1,361 @@
+"""Writes docs/why/measured.md from bench/results; `make docs` runs it, a test compares."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from itertools import groupby
+from pathlib import Path
+from textwrap import wrap
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "why" / "measured.md"
+RESULTS = ROOT / "bench" / "results"
+LINK = "../../bench/results"
+WIDTH = 118
+Result = dict[str, Any]
+HEAD = """\
+# What we measured
+
+Written by `make docs` from the files in [bench/results](../../bench/results); every figure is read off one
+of them, and a test fails when they differ. `make bench` measures again; [how each is
+done](../../bench/README.md). Recorded sessions and public question sets are not part of the repository, so
+some of it can be repeated only by who has them. No result here needed a language model: where one would
+write, a stand-in does, for everybody the same.
+"""
+
+
+def text() -> str:
+    """The page as it should be now."""
+    return "\n\n".join([HEAD.rstrip(), *(part() for part in PARTS), _not_better()]) + "\n"
+
+
+def _read(name: str) -> Result:
+    found: Result = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+    return found
+
+
+def _part(title: str, names: str, lines: Iterable[str], *, plots: Iterable[str] = ()) -> str:
+    """A heading, what was found, pictures, and where it comes from."""
+    pictures = [f"![{title}: {plot}]({LINK}/{plot}.svg)" for plot in plots]
+    sources = "; ".join(_source(name) for name in names.split())
+    return "\n\n".join([f"## {title}", _filled(lines), *pictures, _filled([f"*{sources}*"])])
+
+
+def _filled(lines: Iterable[str]) -> str:
+    """Prose in lines of one length; rows of tables, and what is empty, stay lines of their own."""
+    runs = groupby(lines, key=lambda line: line.startswith(("|", "- ")) or not line)
+    return "\n".join(
+        line
+        for is_apart, run in runs
+        for line in (
+            run if is_apart else wrap(" ".join(run), WIDTH, break_long_words=False, break_on_hyphens=False)
+        )
+    )
+
+
+def _source(name: str) -> str:
+    result = _read(name)
+    on = result["machine"]
+    machine = f"{on['cpu']}, {on['cores']} cores, Python {on['python']}"
+    named = [one for one in result.get("peers", {}).values() if one != "written here"]
+    against = ", ".join(dict.fromkeys(named)) if name in WITH_PEERS else ""
+    peers = f"; beside {against}" if against else ""
+    return f"[{name}.json]({LINK}/{name}.json), {result['date'][:10]}, {machine}{peers}"
+
+
+ROUNDING = 0.01
+"""What is cheaper is better where it keeps as much; what is dearer only where it keeps more."""
+WITH_PEERS = frozenset({"replay", "recall", "compaction.survival"})
+SHOWN_CELLS = ("200K, claude-opus-5-5", "100K, claude-opus-5-5", "60K, claude-opus-5-5", "200K, gpt-6.1-sol")
+SHOWN_POLICIES = ("none", "truncate", "claude-code", "nacre", "nacre-model")
+
+
+def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
+    columns = list(head)
+    return [f"| {' | '.join(row)} |" for row in [columns, ["---"] * len(columns), *map(list, rows)]]
+
+
+def _replay() -> str:
+    result = _read("replay")
+    cells = {cell["title"]: cell for cell in result["cells"]}
+    chosen = [cells[f"recorded, {name}"] for name in SHOWN_CELLS]
+    rows = [
+        [policy, *(_kept_for(cell, policy) for cell in chosen)]
+        for policy in (*SHOWN_POLICIES, *result["peers"])
+    ]
+    sessions = result["sessions"]["recorded"]
+    lines = [
+        f"{sessions} recorded sessions, replayed: cost as a share of only ever",
+        "appending / percent of the pairs of",
+        "names that later steps used and that were in view (in requests that fitted the window).",
+        f"[All windows, models and figures]({LINK}/replay.md).",
+        "",
+        *_table(["policy", *SHOWN_CELLS], rows),
+    ]
+    return _part("Replay: what a session costs, and what stays in view", "replay", lines, plots=["replay"])
+
+
+def _kept_for(cell: Result, policy: str) -> str:
+    row = next(row for row in cell["policies"] if row["policy"] == policy)
+    return f"{row['of_append_only']:.2f} / {row['usable_pairs']:.0f}"
+
+
+def _recall() -> str:
+    result, speed = _read("recall"), _read("recall.speed")
+    rankers = ("nacre", "nacre_embed", *result["peers"])
+    scores = {name: halves["score"] for name, halves in result["sets"].items()}
+    rows = [
+        [f"`{name}`, {found['questions']}", *(_at_ten(found["rankers"].get(ranker)) for ranker in rankers)]
+        for name, found in scores.items()
+    ]
+    foreign = result["nothing_relevant"]["locomo_turns"]["score"]["another_store"]["attached"]
+    many = speed["nacre"]["10000"]["selection"]
+    lines = [
+        "Recall at ten, on the half of each public set that the weights were not chosen on; the first column",
+        f"says how many questions. [All of it]({LINK}/recall.md).",
+        "",
+        *_table(["set", *rankers], rows),
+        "",
+        f"Among 10,000 memories a choice takes {many['p50_ms']:.1f} ms (p95",
+        f"{many['p95_ms']:.1f}). To questions",
+        f"that were put to another store altogether something is attached in {foreign['nacre']:.0%} of cases",
+        f"(MiniLM with a cut: {foreign['minilm_cosine']:.0%}).",
+    ]
+    plots = ["recall_locomo_turns", "recall_beam_messages", "recall.speed"]
+    return _part("Recall: the right memories, without a model", "recall recall.speed", lines, plots=plots)
+
+
+def _at_ten(found: Result | None) -> str:
+    return f"{found['recall@10']:.2f}" if found else "-"
+
+
+def _survival() -> str:
+    result = _read("compaction.survival")
+    sums: dict[tuple[str, str], list[int]] = {}
+    for cell in result["cells"]:
+        so_far = sums.setdefault((cell["policy"], cell["what"]), [0] * 6)
+        counted = ("rules_kept", "rules", "states_kept", "states", "invented", "too_large")
+        sums[cell["policy"], cell["what"]] = [a + cell[b] for a, b in zip(so_far, counted, strict=True)]
+    rows = [
+        [policy, f"{kept} of {rules} ({kept / rules:.0%})", f"{done} of {states}", str(false), str(large)]
+        for (policy, what), (kept, rules, done, states, false, large) in sums.items()
+        if what == "windows said"
+    ]
+    quoted = _read("compaction.inventions")
+    wrong = sum(row["not_in_the_log"] for row in quoted["rows"])
+    made = quoted["made_set"]
+    lines = [
+        "What is still in the next request after as much was said as fills the",
+        "window several times, all windows",
+        f"together; everybody got the same bad summary. [By window]({LINK}/compaction_survival.md).",
+        "",
+        *_table(
+            ["policy", "a person's rules", "task states", "invented quotations", "over the window"], rows
+        ),
+        "",
+        f"Of {sum(row['quotations'] for row in quoted['rows'])} quotations in {quoted['summaries']} recorded",
+        f"summaries of another program {wrong} were not in the log. nacre's check, on a made set: of",
+        f"{made['inventions']:,} inventions {made['false_keeps']} kept, of {made['real']:,} real ones",
+        f"{made['false_drops']} dropped; its rules were written with that set in view.",
+    ]
+    names = "compaction.survival compaction.inventions"
+    return _part("Compaction: what survives, and what is invented", names, lines)
+
+
+def _compacting() -> str:
+    faults, speed, waits = (_read(f"compaction.{name}") for name in ("faults", "speed", "blocking"))
+    slowest = max(shape["p99_ms"] for shape in speed["shapes"].values())
+    waited = {
+        ahead: sum(run["waited"] for run in waits["runs"] if run["made_ahead"] is ahead)
+        for ahead in (True, False)
+    }
+    lines = [
+        f"{faults['sessions']:,} sessions with failing, lying and hanging providers,",
+        f"{faults['met']['compactions']:,}",
+        f"compactions, {faults['processes']['killed']} processes killed:",
+        f"{len(faults['failed'])} could not go on. By",
+        f"rule a compaction of 170,000 tokens takes {slowest:.0f} ms at most (p99,",
+        "slowest shape). Turns that",
+        f"waited for a summary: {waited[False]} without one made ahead, {waited[True]} with.",
+    ]
+    names = "compaction.faults compaction.speed compaction.blocking"
+    return _part("Compaction: failures, speed, waiting", names, lines)
+
+
+def _extraction() -> str:
+    result = _read("extract")
+    last, judged = result["precision"]["fourth"], result["recall"]["judge"]
+    people = result["precision"]["second people"]
+    lines = [
+        f"By rule, without a model: of {judged['bearing']} messages that bear an",
+        f"answer {judged['recall']:.0%} are",
+        f"kept; of {last['judged']} outputs judged by hand {last['as_judged']:.0%} were right, of",
+        f"{people['judged']} drawn from prompts that people wrote themselves",
+        f"{people['as_judged']:.0%}. One turn takes",
+        f"{result['turn']['p99_us'] / 1000:.1f} ms (p99). With a model it was not",
+        "measured: no key was at hand.",
+    ]
+    return _part("Extraction", "extract", lines)
+
+
+def _dream() -> str:
+    result = _read("dream")
+    most = result["rows"][-1]
+    scores = result["folders"]["scores"]
+    better = sum(after > before for before, after, _ in scores)
+    lines = [
+        f"By rule: {most['memories']:,} memories take {most['cpu_seconds']:.0f} s of a processor;",
+        f"{most['merged']:.0%} of those that say the same are merged,",
+        f"{most['wrongly_merged']} that contradict",
+        f"each other. On {len(scores)} folders that people and agents had written",
+        f"the audit's score rose in {better}",
+        f"and fell in {sum(after < before for before, after, _ in scores)}: most of",
+        "what is wrong there needs judgement.",
+    ]
+    return _part("Dream", "dream", lines)
+
+
+def _poisoning() -> str:
+    result = _read("poisoning")
+    ours, without = result["defended"], result["undefended"]
+    which = ", ".join(name.removeprefix("beyond ") for name in ours["which"])
+    lines = [
+        f"A model that obeys, {ours['attacks']} attacks: {ours['reached']} reach a",
+        "later session, without the defence",
+        f"{without['reached']}. Of {ours['beyond']} that do not repeat the words",
+        "they were read in, or that you let a",
+        f"command write, {ours['beyond_reached']} do ({which}). Of {ours['honest']} honest memories",
+        f"{ours['honest_recalled']} are recalled, without the defence {without['honest_recalled']}.",
+        "More: [what nacre defends against](threat-model.md).",
+    ]
+    return _part("Poisoning", "poisoning", lines)
+
+
+def _agents() -> str:
+    mail, idle = _read("mail"), _read("agents_idle")
+    killed = mail["killed"]
+    lines = [
+        f"{killed['acknowledged']:,} letters among processes that were killed {killed['kills']} times:",
+        f"{killed['lost']} lost, {killed['twice']} twice, {killed['out_of_order']}",
+        "out of order. A letter costs",
+        f"{mail['on_disk']['letter_us'] / 1000:.2f} ms,",
+        f"{mail['on_disk']['times_plain']:.2f} times a plain locked",
+        f"append, and in a box of {mail['many']:,}",
+        f"{mail['on_disk']['times_short']:.2f} times what it costs in one of",
+        f"{mail['few']}. {idle['agents']} idle teammates take",
+        f"{idle['teammates_share']:.3%} of a core, one with a",
+        f"process of its own {idle['process_share']:.3%}.",
+        "",
+        "Forks have no result file: tests hold that each reads at least 99 % of its",
+        "parent's request from the cache",
+        "([figures](forks.md#what-was-measured)).",
+    ]
+    return _part("Mail, idle agents, forks", "mail agents_idle", lines)
+
+
+def _speed() -> str:
+    start, layers, fold = _read("startup"), _read("layers"), _read("fold")
+    prepare, saving = _read("prepare"), _read("memory")["peers"]
+    most = max(layers["records"], key=int)
+    saves = ", ".join(f"{one['package']} {one['at']['10000']['cpu_ms']:g}" for one in saving.values())
+    lines = [
+        f"`nacre --version` takes {start['median_ms']['nacre --version']:.0f} ms (a bare Python",
+        f"{start['median_ms']['python -c pass']:.0f}), `nacre --help`",
+        f"{start['median_ms']['nacre --help']:.0f}. A round",
+        f"of the loop costs {layers['records'][most]['p50_us'] / 1000:.2f} ms of",
+        f"nacre's own at {int(most):,} records.",
+        f"A record is folded in {fold['fold']['100000']['p50_us']:.0f} µs after",
+        "100,000 others. A request reaches the",
+        f"wire in {prepare['anthropic']['nacre_over_sdk_post']:.2f} times what",
+        "Anthropic's SDK alone takes, in",
+        f"{prepare['openai']['nacre_over_sdk_post']:.2f} times OpenAI's. One save",
+        "among 10,000 memories, ms of the",
+        f"processor: {saves}.",
+    ]
+    names = "startup layers fold prepare memory"
+    return _part("Start-up and speed", names, lines, plots=["layers", "fold", "memory"])
+
+
+def _not_better() -> str:
+    """Two lists that nobody has to remember to write: who beats us where, and which aims were missed."""
+    beaten = [line for cell in _read("replay")["cells"] for line in _beaten(cell)]
+    behind = [line for name, halves in _read("recall")["sets"].items() for line in _behind(name, halves)]
+    missed = [
+        f"- {path.stem}: {bar['what']}: {bar['measured']:g}, aim: {_aim(bar)}"
+        for path in sorted(RESULTS.glob("*.json"))
+        for bar in _read(path.stem).get("bars", [])
+        if not bar["met"]
+    ]
+    return "\n\n".join(
+        [
+            "## Where nacre is not better",
+            _filled(
+                [
+                    "Replay, by window and model: other ways beside nacre's defaults, as cost /",
+                    "percent of pairs in view;",
+                    "and those that keep more of the exact texts that edits replace.",
+                ]
+            ),
+            "\n".join(beaten),
+            "Rankers that find as much at ten as nacre's words alone, or more:",
+            "\n".join(behind),
+            "Aims that were set before and not reached:",
+            "\n".join(missed),
+        ]
+    )
+
+
+def _beaten(cell: Result) -> list[str]:
+    ours = next(row for row in cell["policies"] if row["policy"] == "nacre")
+    others = [row for row in cell["policies"] if not row["policy"].startswith("nacre")]
+    groups: dict[str, list[str]] = {}
+    for row in others:
+        is_cheaper = row["of_append_only"] <= ours["of_append_only"]
+        keeps_more = row["usable_pairs"] + is_cheaper * ROUNDING > ours["usable_pairs"]
+        if row["usable_edits"] > ours["usable_edits"]:
+            groups.setdefault("more texts of edits", []).append(f"{row['policy']} {row['usable_edits']:.1f}")
+        if is_cheaper or keeps_more:
+            is_both = is_cheaper and keeps_more
+            group = "better" if is_both else "cheaper, keeps less" if is_cheaper else "dearer, keeps more"
+            groups.setdefault(group, []).append(f"{row['policy']} {_figures(row)}")
+    told = [f"  - {group}: {'; '.join(rows)}" for group, rows in sorted(groups.items())]
+    edits = f", texts of edits {ours['usable_edits']:.1f}"
+    return [f"- {cell['title']}, nacre {_figures(ours)}{edits}", *told] if told else []
+
+
+def _figures(row: Result) -> str:
+    return f"{row['of_append_only']:.2f} / {row['usable_pairs']:.1f}"
+
+
+def _behind(name: str, halves: Result) -> list[str]:
+    rankers = halves["score"]["rankers"]
+    ours = rankers["nacre"]["recall@10"]
+    ahead = [
+        f"{ranker} {found['recall@10']:.3f}"
+        for ranker, found in rankers.items()
+        if not ranker.startswith("nacre") and found["recall@10"] >= ours
+    ]
+    return [f"- `{name}`, nacre {ours:.3f}: {', '.join(ahead)}"] if ahead else []
+
+
+def _aim(bar: Result) -> str:
+    return f"at least {bar['at_least']:g}" if "at_least" in bar else f"at most {bar['at_most']:g}"
+
+
+PARTS: tuple[Callable[[], str], ...] = (
+    _replay,
+    _recall,
+    _survival,
+    _compacting,
+    _extraction,
+    _dream,
+    _poisoning,
+    _agents,
+    _speed,
+)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(text(), encoding="utf-8", newline="\n")
