@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -11,10 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nacre.agents.hook_door import NOTHING, Answered, answer
+from nacre.agents.hook_door import NOTHING, Answered, answer, work
 from nacre.agents.hook_door_extract import wrote_itself
+from nacre.agents.hook_door_recall import MAX_COLD
 from nacre.agents.hook_door_state import FOLDER, State, change_state, forget_old, state_of
-from nacre.agents.hook_door_told import EVENTS, client_home, is_attended
+from nacre.agents.hook_door_told import EVENTS, Told, client_home, is_attended, transcript_of
 from nacre.errors import NacreError
 from nacre.messages.blocks import Json, ToolCall
 from nacre.messages.records import Said
@@ -61,6 +63,36 @@ def test_the_clients_folder_is_found_as_the_client_finds_it(tmp_path: Path) -> N
     assert client_home({"HOME": "/x", "CLAUDE_CONFIG_DIR": str(tmp_path), "NACRE_HOME": "/y"}) == tmp_path
     assert is_attended({"CLAUDE_CODE_ENTRYPOINT": "cli"})
     assert not is_attended({"CLAUDE_CODE_ENTRYPOINT": "sdk-py"})
+
+
+def test_only_a_log_among_the_clients_own_is_read(tmp_path: Path) -> None:
+    """Whoever tells a hook a path: links, dots and other sessions' logs lead nowhere."""
+    folder = tmp_path / "home" / "projects" / "-x"
+    folder.mkdir(parents=True)
+    log, outside = folder / "s-1.jsonl", tmp_path / "s-1.jsonl"
+    for path in (log, outside, folder / "s-2.jsonl", folder / "s-1.md"):
+        path.write_text("")
+    (folder / "link").symlink_to(tmp_path)
+    told = Told(event="Stop", session="s-1", home=tmp_path / "home", cwd=tmp_path)
+    assert transcript_of(replace(told, transcript=str(log))) == log
+    wrong = (outside, folder / "link/s-1.jsonl", folder / "../../../s-1.jsonl", folder / "s-2.jsonl")
+    for one in (*map(str, wrong), str(folder / "s-1.md"), "", "s-1.jsonl", f"{log}\0", "~/s-1.jsonl"):
+        with pytest.raises(NacreError, match="not read"):
+            transcript_of(replace(told, transcript=one))
+
+
+def test_a_large_memory_without_an_index_keeps_nobody_waiting(tmp_path: Path) -> None:
+    """The prompt goes without; what makes the index outlives it (R9)."""
+    environ = {"HOME": str(tmp_path), "CLAUDE_PROJECT_DIR": str(tmp_path)}
+    slug = re.sub("[^A-Za-z0-9]", "-", str(tmp_path))
+    memory = tmp_path / ".claude" / "projects" / slug / "memory"
+    memory.mkdir(parents=True)
+    for number in range(MAX_COLD + 1):
+        (memory / f"m_{number}.md").touch()
+    stdin = b'{"session_id": "s-1", "prompt": "when do releases leave"}'
+    assert answer("UserPromptSubmit", stdin, environ) == Answered(later=True)
+    work("UserPromptSubmit", stdin, environ)
+    assert answer("UserPromptSubmit", stdin, environ) == NOTHING
 
 
 def test_what_one_hook_leaves_the_next_one_finds(tmp_path: Path) -> None:

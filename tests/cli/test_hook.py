@@ -65,10 +65,10 @@ def test_what_a_memory_names_is_looked_up(client: ClientWorld) -> None:
     assert "no longer there: `tools/release.py`" in client.prompt(QUESTION)
 
 
-@pytest.mark.parametrize("head", ["local-only: true\n", "origin: untrusted\n"])
-def test_what_must_stay_or_nobody_vouches_for_is_not_told(client: ClientWorld, head: str) -> None:
+def test_what_must_stay_or_nobody_vouches_for_is_not_told(client: ClientWorld) -> None:
     """M16b, M27."""
-    client.remember("releases.md", RELEASES, head=head)
+    client.remember("releases.md", RELEASES, head="local-only: true\n")
+    client.remember("releases_too.md", RELEASES, head="origin: untrusted\n")
     assert client.prompt(QUESTION) == ""
 
 
@@ -126,7 +126,7 @@ def test_odd_input_is_a_line_on_stderr_and_nothing_else(client: ClientWorld, std
 
 @pytest.mark.parametrize(
     ("event", "args"),
-    [("Nonsense", ()), ("UserPromptSubmit", ("--nonsense",)), ("--nonsense", ()), ("", ("more",))],
+    [("Nonsense", ()), ("UserPromptSubmit", ("--nonsense", "more"))],
 )
 def test_no_way_to_call_it_ends_in_the_code_that_blocks_a_client(
     client: ClientWorld, event: str, args: tuple[str, ...]
@@ -177,7 +177,7 @@ def test_two_hooks_at_once_tell_a_memory_once(client: ClientWorld) -> None:
 
 def test_a_killed_hook_leaves_the_next_one_well(client: ClientWorld) -> None:
     client.remember("releases.md", RELEASES)
-    for delay in (0.05, 0.15, 0.25):
+    for delay in (0.1, 0.2):
         with client.start("UserPromptSubmit") as hook:
             assert hook.stdin is not None
             hook.stdin.write(client.told("UserPromptSubmit", prompt=QUESTION, session_id=f"s{delay}"))

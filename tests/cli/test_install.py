@@ -235,7 +235,7 @@ documents = st.builds(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(
     document=documents,
     indent=st.sampled_from([None, 0, 2, 4, "\t"]),

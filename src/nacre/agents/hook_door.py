@@ -80,10 +80,12 @@ def work(event: str, raw: bytes, environ: Mapping[str, str]) -> None:
 
 
 def _prompted(heard: Told, settings: Settings) -> Answered:
-    from nacre.agents.hook_door_recall import recalled_for  # noqa: PLC0415
+    from nacre.agents.hook_door_recall import MAX_COLD, is_cold, recalled_for  # noqa: PLC0415
 
-    context = recalled_for(heard, settings)
-    return Answered(context=context, message=_due_notices(heard))
+    message = _due_notices(heard)
+    if is_cold(settings, more_than=MAX_COLD):
+        return Answered(message=message, later=True)
+    return Answered(context=recalled_for(heard, settings), message=message)
 
 
 def _started(heard: Told, settings: Settings) -> Answered:

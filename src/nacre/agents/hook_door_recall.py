@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 from nacre.agents.hook_door_state import State, change_state, state_of
@@ -26,6 +27,8 @@ from nacre.store import disk
 
 MAX_CHARS = 9_000
 """Of all that one hook adds: beyond 10,000 the client shows the model a preview and a path instead."""
+MAX_COLD = 2_000
+"""Memories that are indexed while a person waits, a second or two; for more the prompt goes without."""
 TAIL_BYTES = 524_288
 """Of the client's log, looked through for memories that the model has read itself: the last few rounds."""
 _OPENING, _CLOSING = "<system-reminder>\n", "\n</system-reminder>"
@@ -64,11 +67,11 @@ def warm(settings: Settings) -> None:
         ranker.close()
 
 
-def is_cold(settings: Settings) -> bool:
-    """Whether a memory has no index yet, so that the first prompt would wait for it to be made."""
+def is_cold(settings: Settings, *, more_than: int = 0) -> bool:
+    """Whether so many memories have no index yet, for which a prompt would wait."""
     places = memory_places(settings).in_use
     cold = [one.directory for one in places if not (one.cache / "recall" / INDEX).exists()]
-    return any(next(one.rglob("*.md"), None) is not None for one in cold)
+    return any(next(islice(one.rglob("*.md"), more_than, None), None) is not None for one in cold)
 
 
 def _fitting(picks: Sequence[Pick]) -> list[Pick]:

@@ -16,8 +16,9 @@ from nacre.errors import NacreError
 
 MAX_BYTES = 16_000_000
 """Of what a hook is told: a prompt with a long paste in it, many times over."""
-PROMPT_SECONDS = 1.5
-"""A person waits: after so long the prompt goes without memories, and the index is made ready beside it."""
+PROMPT_SECONDS = 5.0
+"""A person waits, though seldom for more than a quarter of a second: a machine can be that busy with other
+things. After so long the prompt goes without memories, and the index is made ready beside it."""
 OTHER_SECONDS = 8.0
 """Nobody waits for an answer to the others, but the client waits for their end."""
 WORK_SECONDS = 300.0
