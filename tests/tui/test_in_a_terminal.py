@@ -127,14 +127,6 @@ def test_a_crash_is_one_line_on_a_terminal_that_is_as_it_was(tmp_path: Path) -> 
         assert "Traceback" not in last
 
 
-def test_line_mode_stays_for_whoever_wants_it(tmp_path: Path) -> None:
-    with screen(tmp_path, "-m", "nacre", "chat", "--line") as person:
-        person.see(b"> ")
-        person.type(b"\x04")
-        assert person.ends() == 0
-        assert ALTERNATE_ON not in person.written
-
-
 @pytest.mark.parametrize(
     ("environ", "is_screen"),
     [

@@ -123,9 +123,10 @@ def test_all_the_way_up_and_down_again_is_what_was_being_typed(typed: Sequence[s
 
 
 def test_the_pill_names_what_goes_on_and_its_key() -> None:
-    assert pill_words([], 30) == ""
-    assert pill_words(["notes", "reader: Grep"], 30) == "notes, reader: Grep… F4"
-    assert len(pill_words(["x" * 100], 30)) <= 30
+    assert pill_words([]) == ""
+    assert pill_words([], "working") == "working"
+    assert pill_words(["notes", "reader: Grep"], "working") == "working · notes, reader: Grep… F4"
+    assert len(pill_words(["x" * 100], "working", limit=30)) <= 30
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from nacre.tools.guard import Answer, Question
 from nacre.tui.editing import Editor
 from nacre.tui.leaving import Leaving
 from nacre.tui.memory import MemoryBrowser
-from nacre.tui.meter import Meter
+from nacre.tui.meter import Meter, pill_words
 from nacre.tui.pieces import Piece, Told
 from nacre.tui.prompt import Prompt
 from nacre.tui.question import SETTLE_SECONDS, QuestionDialog
@@ -330,11 +330,11 @@ class ChatApp(App[int]):
         """What goes on in the background, and what was said ahead."""
         ready = self.talk.ready
         works, agents = working(ready) if ready is not None else ([], [])
-        queued = [f"{len(self._queue)} to come"] if self._queue else []
-        busy = ["working"] if self._work is not None else []
-        self.meter.show(
-            pills=[*([self._countdown] if self._countdown else []), *busy, *queued, *works, *agents]
+        beside = [*([self._countdown] if self._countdown else []), *works, *agents]
+        turn = (
+            "" if self._work is None else f"working, {len(self._queue)} to come" if self._queue else "working"
         )
+        self.meter.show(pill=pill_words(beside, turn))
 
     def _fatal_error(self) -> None:
         """Whatever went wrong is told by whoever opened this door, in one line."""

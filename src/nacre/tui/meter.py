@@ -81,9 +81,8 @@ def saved_words(layers: Savings) -> str:
     return f"{human_count(tokens)} tokens kept out ({names})" if tokens else ""
 
 
-def groups_line(contents: Contents, pills: Sequence[str], width: int) -> Content:
-    """What the colours of the bar stand for, and at the end of the line what goes on in the background."""
-    pill = pill_words(pills, PILL_CHARS)
+def groups_line(contents: Contents, pill: str, width: int) -> Content:
+    """What the colours of the bar stand for, and at the end of the line what goes on."""
     room = width - len(pill) - 1
     parts: list[tuple[str, str]] = []
     taken = 0
@@ -97,11 +96,10 @@ def groups_line(contents: Contents, pills: Sequence[str], width: int) -> Content
     return Content.assemble(*parts, space, (pill, "bold $accent"))
 
 
-def pill_words(pills: Sequence[str], limit: int) -> str:
-    """`notes, reader: Grep… F4`: what goes on, and the key that shows more of it."""
-    if not pills:
-        return ""
-    return f"{shorten(printable(', '.join(pills)), limit - 5)}… F4"
+def pill_words(pills: Sequence[str], turn: str = "", limit: int = PILL_CHARS) -> str:
+    """`working · notes, reader: Grep… F4`: what goes on, and the key that shows more of the background."""
+    beside = f"{shorten(printable(', '.join(pills)), limit - len(turn) - 8)}… F4" if pills else ""
+    return " · ".join(part for part in (turn, beside) if part)
 
 
 class Meter(Static):
@@ -110,14 +108,14 @@ class Meter(Static):
     def __init__(self) -> None:
         super().__init__(id="meter", markup=False)
         self._contents: Contents | None = None
-        self._pills: tuple[str, ...] = ()
+        self._pill = ""
 
-    def show(self, contents: Contents | None = None, pills: Sequence[str] | None = None) -> None:
+    def show(self, contents: Contents | None = None, pill: str | None = None) -> None:
         """With what is new; what is not given stays."""
-        before = (self._contents, self._pills)
+        before = (self._contents, self._pill)
         self._contents = contents or self._contents
-        self._pills = self._pills if pills is None else tuple(pills)
-        if (self._contents, self._pills) != before:
+        self._pill = self._pill if pill is None else pill
+        if (self._contents, self._pill) != before:
             self._draw()
 
     def on_resize(self) -> None:
@@ -126,5 +124,5 @@ class Meter(Static):
     def _draw(self) -> None:
         if self._contents is not None:
             width = max(1, self.size.width)
-            first, second = meter_line(self._contents, width), groups_line(self._contents, self._pills, width)
+            first, second = meter_line(self._contents, width), groups_line(self._contents, self._pill, width)
             self.update(Content("\n").join([first, second]))

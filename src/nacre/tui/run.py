@@ -46,6 +46,7 @@ async def _held(app: ChatApp) -> Ended:
         # Whoever had it ignored, as `nohup` does, meant that.
         if signal.getsignal(number) is not signal.SIG_IGN:
             loop.add_signal_handler(number, app.end_by, SIGNALLED + number)
+    loop.add_signal_handler(signal.SIGINT, app.action_stop)
     try:
         await app.run_async()
     finally:

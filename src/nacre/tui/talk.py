@@ -120,14 +120,13 @@ class Talk:
         except NacreError as error:
             await self._tell(str(error))
             return None
+        if isinstance(done.ending, Reopen):
+            await self.move(done.ending)
         for told in done.lines:
             await self._screen.show(told)
         if done.goes_on:
             await self.play(None)
-        if isinstance(done.ending, Reopen):
-            await self.move(done.ending)
-            return None
-        return done.ending
+        return None if isinstance(done.ending, Reopen) else done.ending
 
     async def move(self, to: Reopen) -> None:
         """Go on with another session; where that fails, the person stays."""
