@@ -298,6 +298,16 @@ def test_it_shows_asks_and_writes_only_on_a_yes(world: Path) -> None:
     assert "nothing of nacre's" in nacre(world, "uninstall", "claude-code", "--yes").stdout
 
 
+def test_a_key_that_stands_beside_is_not_shown(world: Path) -> None:
+    settings_file(world).write_text(
+        '{\n  "env": {"ANTHROPIC_API_KEY": "sk-\\"x", "B": "shown"},\n  "apiKey": "hidden"\n}'
+    )
+    shown = nacre(world, "install", "claude-code", "--dry-run").stdout
+    assert "sk-" not in shown
+    assert "hidden" not in shown
+    assert '"B": "shown"' in shown
+
+
 @pytest.mark.parametrize(
     ("scope", "file", "server"),
     [

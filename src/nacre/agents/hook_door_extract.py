@@ -41,7 +41,7 @@ TRIES = 5
 AUDIT_TOLD = "audit_told"
 """Beside the notice: which findings it was about."""
 _EDITORS = frozenset({"Write", "Edit", "MultiEdit", "NotebookEdit"})
-_MEMORY_TOOLS = ("remember", "correct", "forget")
+_MEMORY_TOOLS = ("memory_save", "memory_forget")
 RESTING = "nacre draws no more memories from this session: {failures} attempts in a row failed ({why})"
 
 

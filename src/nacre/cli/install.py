@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
@@ -11,6 +12,9 @@ if TYPE_CHECKING:
     from nacre.cli.install_claude import FileChange, Where
 
 OK, NO = 0, 1
+_SECRET = re.compile(
+    r'("[^"]*(?:key|token|secret|password|credential)[^"]*"\s*:\s*)"(?:[^"\\]|\\.)*"', re.IGNORECASE
+)
 Function = TypeVar("Function", bound=Callable[..., object])
 
 
@@ -127,7 +131,8 @@ def _difference(change: FileChange) -> list[str]:
     )
     old = str(change.path) if change.before is not None else "/dev/null"
     new = str(change.path) if change.after is not None else "/dev/null"
-    return list(unified_diff(before, after, old, new, lineterm=""))
+    # A file like this can hold a key beside what we write; a terminal may be looked at by others.
+    return [_SECRET.sub(r'\1"…"', line) for line in unified_diff(before, after, old, new, lineterm="")]
 
 
 def _is_wanted() -> bool:
