@@ -205,6 +205,14 @@ async def test_the_index_and_credentials_cannot_be_written(memory: Memory) -> No
     assert await memory.list() == []
 
 
+async def test_only_paths_below_memories_are_taken(memory: Memory) -> None:
+    """M6: a name that merely begins alike is another place."""
+    for path in ("/memoriesX/a.md", "memories/a.md", "/etc/a.md", "", "/", "/memories/../a.md"):
+        refused = await ask(memory, command="create", path=path, file_text="x")
+        assert refused.startswith("is_error Error: "), path
+    assert await memory.list() == []
+
+
 async def test_a_name_without_md_is_given_one_and_answers_to_both(memory: Memory) -> None:
     created = await ask(memory, command="create", path="/memories/notes.txt", file_text="a\n")
     assert created == "File created successfully at: /memories/notes.txt.md"

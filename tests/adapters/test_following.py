@@ -1,0 +1,168 @@
+"""A history that a framework keeps, followed by a session: what is sent, and that it never moves untold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nacre.adapters.following import MAX_FOLLOWED, Follower, Standing, Told
+from nacre.adapters.layering import Layers, opened, read_back
+from nacre.agents.session import Base
+from nacre.errors import ContextOverflow, ToolError
+from nacre.layers.l2_microcompact.tuning import MicrocompactSettings
+from nacre.memory.directory import Memory
+from nacre.memory.entry import Change, Draft
+from nacre.messages.blocks import Text, ToolCall, ToolResult
+from nacre.messages.usage import Usage
+from nacre.messages.wire import canonical, render_blocks
+from nacre.testing import FrozenClock
+
+BASE = Base(model="claude-sonnet-5-5")
+
+
+def words(text: str) -> Told:
+    return Told(role="user", blocks=(Text(text),))
+
+
+def answer(text: str, usage: Usage | None = None) -> Told:
+    return Told(role="assistant", blocks=(Text(text),), usage=usage)
+
+
+def round_of(call: str, size: int) -> list[Told]:
+    asked = Told(role="assistant", blocks=(ToolCall(call, "look", {"at": call}),))
+    return [asked, Told(role="user", blocks=(ToolResult(call, (Text(f"{call} " * size),)),))]
+
+
+def wires(standing: list[Standing]) -> list[bytes]:
+    return [canonical([one.role, *render_blocks(one.blocks)]) for one in standing]
+
+
+async def test_what_nothing_was_done_to_is_the_frameworks_own() -> None:
+    history = [words("Hi."), answer("Hello."), words("Go on.")]
+    shown = await Follower(Layers()).shown(history, lambda: BASE)
+    assert [(one.place, one.is_same) for one in shown] == [(0, True), (1, True), (2, True)]
+    assert await Follower(Layers()).shown([], lambda: BASE) == []
+
+
+async def test_asked_again_about_the_same_history_it_says_the_same(tmp_path: Path) -> None:
+    """A framework retries a request that failed."""
+    follower, history = Follower(Layers(results=tmp_path)), [words("Hi."), *round_of("c1", 9_000)]
+    first = wires(await follower.shown(history, lambda: BASE))
+    assert first == wires(await follower.shown(history, lambda: BASE))
+
+
+async def test_a_history_that_was_changed_is_followed_anew() -> None:
+    """Whatever was decided about another past does not hold for this one."""
+    follower = Follower(Layers())
+    await follower.shown([words("Hi."), answer("Hello."), words("One.")], lambda: BASE)
+    shown = await follower.shown([words("Hi."), answer("Hello!"), words("Two.")], lambda: BASE)
+    assert [one.text for one in shown] == ["Hi.", "Hello!", "Two."]
+
+
+async def test_a_restart_sends_the_same_long_results_as_before(tmp_path: Path) -> None:
+    """C6: pointers are made of what was said, so that another process makes the same ones."""
+    history = [words("Hi."), *round_of("c1", 9_000), answer("So."), words("Go on.")]
+    layers = Layers(results=tmp_path)
+    assert wires(await Follower(layers).shown(history, lambda: BASE)) == wires(
+        await Follower(layers).shown(history, lambda: BASE)
+    )
+
+
+async def test_nothing_rides_with_words_that_were_answered_long_ago(tmp_path: Path) -> None:
+    """M25: after a restart only what is said now gets memories; the rest was sent without any."""
+    memory = await Memory.open(tmp_path, environ={"NACRE_HOME": str(tmp_path / "home")})
+    for subject in ("billing", "shipping"):
+        body = f"Deploys of the {subject} service go out on Tuesdays."
+        await memory.save(Draft(body=body, file=f"{subject}.md"), Change(author="user", reason="test"))
+    history = [words("When do deploys of billing go out?"), answer("Hm."), words("And those of shipping?")]
+    told: list[str] = []
+    shown = await Follower(Layers(memory=memory, tell=told.append)).shown(history, lambda: BASE)
+    assert [one.place for one in shown] == [0, 1, 2, None]
+    assert [line.startswith("recalled ") for line in told] == [True]
+
+
+async def test_only_so_many_conversations_are_remembered() -> None:
+    follower = Follower(Layers())
+    for n in range(MAX_FOLLOWED + 5):
+        await follower.shown([words(f"Hi {n}.")], lambda: BASE)
+    assert len(follower._known) == MAX_FOLLOWED
+
+
+async def test_what_cannot_fit_is_said_and_not_sent() -> None:
+    """C26: words larger than the window."""
+    with pytest.raises(ContextOverflow, match="user text"):
+        await Follower(Layers(window=5_000)).shown([words("word " * 10_000)], lambda: BASE)
+
+
+async def test_without_layers_nothing_is_taken_out() -> None:
+    session = opened(BASE, Layers(compacts=False))
+    assert (session.ladder, session.filters, session.riders) == ([], [], [])
+
+
+async def test_the_reader_reads_only_what_was_put_away(tmp_path: Path) -> None:
+    """M6: the model gets no way to other files, not through a link either."""
+    folder = tmp_path / "results"
+    folder.mkdir()
+    (tmp_path / "secret.txt").write_text("SECRET")
+    (folder / "link.txt").symlink_to(tmp_path / "secret.txt")
+    (folder / "c1.txt").write_text("mine")
+    read = read_back(folder)
+    assert "mine" in str(await read.call({"file_path": str(folder / "c1.txt")}))
+    for path in ("/etc/hostname", "../secret.txt", str(folder / "link.txt"), str(tmp_path / "secret.txt")):
+        with pytest.raises(ToolError, match="Only files in"):
+            await read.call({"file_path": path})
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("round"), st.integers(300, 1_500)),
+        st.tuples(st.just("round"), st.integers(900, 1_000)),
+        st.tuples(st.just("words"), st.integers(1, 200)),
+        st.tuples(st.just("pause"), st.integers(1, 900)),
+    ),
+    min_size=12,
+    max_size=30,
+)
+
+
+@settings(max_examples=20)
+@given(steps=STEPS, says_usage=st.booleans())
+async def test_what_was_sent_moves_only_where_the_session_says_so(
+    steps: list[tuple[str, int]], says_usage: bool, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """C31, C32: for any history, what is sent begins with what was sent before, or a line tells why not."""
+    told: list[str] = []
+    clock, folder = FrozenClock(), tmp_path_factory.mktemp("results")
+    few = MicrocompactSettings(keep=2, tools=frozenset({"look"}))
+    layers = Layers(results=folder, window=12_000, microcompact=few, tell=told.append, clock=clock)
+    follower, history = Follower(layers), [words("Begin, and mind the gap.")]
+    before: list[bytes] = []
+    for n, (kind, size) in enumerate(steps):
+        if kind == "pause":
+            clock.advance(size)
+            continue
+        history += (
+            round_of(f"call{n}", size) if kind == "round" else [_answer(n, says_usage), words("more " * size)]
+        )
+        told.clear()
+        shown = await follower.shown(history, lambda: BASE)
+        now = wires(shown)
+        has_moved = now[: len(before)] != before
+        assert has_moved == any(line.startswith(("Cleared", "Compacted")) for line in told)
+        assert "mind the gap" in "".join(one.text for one in shown)
+        _pairs_are_whole(shown)
+        before = now
+
+
+def _answer(n: int, says_usage: bool) -> Told:
+    return answer(f"Answer {n}.", Usage(input=2_000, output=10) if says_usage else None)
+
+
+def _pairs_are_whole(shown: list[Standing]) -> None:
+    blocks: list[Any] = [block for one in shown for block in one.blocks]
+    asked = [block.id for block in blocks if isinstance(block, ToolCall)]
+    assert asked == [block.call_id for block in blocks if isinstance(block, ToolResult)]
