@@ -29,6 +29,8 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "nacre"
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 FENCES = {"python", "python no-run", "console", "text"}
+WHY = {"microcompact": "microcompaction", "compact": "compaction", "extract": "extraction"}
+"""Layers whose page has the noun where the room has the verb."""
 PLAYED = [
     page for page in PAGES if any(kind == "python" for kind, _, _ in fences(page.read_text(encoding="utf-8")))
 ]
@@ -77,6 +79,17 @@ def test_every_link_leads_somewhere(page: Path) -> None:
     links = re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8"))
     inside = [link.partition("#")[0] for link in links if "://" not in link]
     assert [link for link in inside if not (page.parent / link).exists()] == []
+
+
+def test_the_reading_order_for_a_model_leads_somewhere_and_misses_no_layer() -> None:
+    links = re.findall(r"\]\(([^)\s]+)\)", read("llms.txt"))
+    assert [link for link in links if not (ROOT / link).is_file()] == []
+    assert len(set(links)) == len(links)
+    whys = {
+        f"docs/why/{WHY.get(path.name[3:], path.name[3:])}.md" for path in (PACKAGE / "layers").glob("l?_*")
+    }
+    assert len(whys) == 7
+    assert whys <= set(links)
 
 
 def test_every_test_and_benchmark_that_a_page_names_exists() -> None:
