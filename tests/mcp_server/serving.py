@@ -12,6 +12,7 @@ from pathlib import Path
 
 import mcp_types as types
 from mcp import Client, StdioServerParameters
+from mcp.client.session import ListRootsFnT
 from mcp.client.stdio import stdio_client
 
 from nacre.mcp_server.base import Options
@@ -42,28 +43,35 @@ async def client(
     program, *rest = command(*args)
     server = StdioServerParameters(command=program, args=rest, cwd=cwd, env=environment())
 
-    async def named(_: object) -> types.ListRootsResult:
-        return types.ListRootsResult(roots=[types.Root(uri=one.as_uri()) for one in roots])
-
     who = types.Implementation(name=name, version="1")
     with Path(os.devnull).open("w") as nowhere:
         talk = Client(
             stdio_client(server, errlog=nowhere),
             mode=mode,
             client_info=who,
-            list_roots_callback=named if roots else None,
+            list_roots_callback=_naming(roots) if roots else None,
         )
         async with talk as connected:
             yield connected
 
 
 @asynccontextmanager
-async def inside(cwd: Path, *, name: str = "tester", **options: bool) -> AsyncIterator[Client]:
+async def inside(
+    cwd: Path, *, name: str = "tester", roots: Sequence[Path] = (), options: Options | None = None
+) -> AsyncIterator[Client]:
     """The same without a process of its own: for what does not depend on one, and many times as fast."""
-    server = Door(Options(cwd=cwd, **options)).server()
+    server = Door(options or Options(cwd=cwd)).server()
     who = types.Implementation(name=name, version="1")
-    async with Client(server, mode="legacy", client_info=who) as connected:
+    answer = _naming(roots) if roots else None
+    async with Client(server, mode="legacy", client_info=who, list_roots_callback=answer) as connected:
         yield connected
+
+
+def _naming(roots: Sequence[Path]) -> ListRootsFnT:
+    async def named(_: object) -> types.ListRootsResult:
+        return types.ListRootsResult(roots=[types.Root(uri=one.as_uri()) for one in roots])
+
+    return named
 
 
 async def said(talk: Client, tool: str, **arguments: object) -> str:

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from nacre.mcp_server.base import Options
 from nacre.memory.directory import Memory
-from nacre.memory.entry import read_entry
-from tests.mcp_server.serving import client, environment, inside, kept, refused, said
+from nacre.memory.entry import Draft, read_entry
+from nacre.memory.location import user_location
+from tests.mcp_server.serving import BY_HAND, client, environment, inside, kept, refused, said
 
 KEY = "sk-ant-api03-" + "a1B2" * 23 + "c3-d4AA"
 
@@ -109,7 +111,7 @@ async def test_local_only_memories_stay_unless_the_model_is_here(project: Path) 
         assert [one.uri for one in listed.resources] == ["nacre://memory/MEMORY.md", "nacre://memory/tea.md"]
         again = await said(talk, "memory_save", text="It is five five.", type="project", name="Safe code")
         assert "four two" not in again
-    async with inside(project, local=True) as talk:
+    async with inside(project, options=Options(cwd=project, local=True)) as talk:
         assert "five five" in await said(talk, "memory_get", name="safe_code.md")
 
 
@@ -164,3 +166,27 @@ async def test_memory_that_is_off_says_so(project: Path) -> None:
         ):
             assert "memory is off in this project" in await refused(talk, tool, **arguments)
         assert (await talk.list_resources()).resources == []
+
+
+async def test_the_team_and_the_person_have_memories_of_their_own_names(project: Path, home: Path) -> None:
+    """M7b, M18: the team's can be written to; what holds in every project is only read here."""
+    (home / "settings.json").write_text('{"memory": {"team": true}}')
+    await (await Memory.at(user_location(home), project)).save(
+        Draft(body="I drink green tea.", name="Tea", kind="user"), BY_HAND
+    )
+    async with inside(project) as talk:
+        text = "Everybody reviews within a day."
+        saved = await said(talk, "memory_save", text=text, type="feedback", name="Reviews", scope="team")
+        assert saved.startswith("Saved as team/reviews.md.") and "--scope team` takes this back" in saved
+        assert text in await said(talk, "memory_get", name="team/reviews.md")
+        found = await said(talk, "memory_recall", query="does everybody do reviews within a day?")
+        assert found.startswith("team/reviews.md\n")
+        near = await said(talk, "memory_recall", query="how soon are reviews finished on holidays?")
+        assert near.endswith(": team/reviews.md")
+        assert "green tea" in await said(talk, "memory_get", name="user:tea.md")
+        why = await refused(talk, "memory_forget", name="user:tea.md")
+        assert "only the person changes it" in why
+        uris = [str(one.uri) for one in (await talk.list_resources()).resources]
+        assert {"nacre://memory/team/reviews.md", "nacre://memory/user:tea.md"} <= set(uris)
+        for uri in uris:
+            assert (await talk.read_resource(uri)).contents

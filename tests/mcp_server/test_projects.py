@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.mcp_server.serving import client, kept, refused, said
+from nacre.mcp_server.base import Options
+from tests.mcp_server.serving import client, inside, kept, refused, said
 
 
 @pytest.fixture
@@ -31,11 +32,11 @@ async def test_a_client_reaches_no_project_that_it_was_not_let_into(places: tupl
     """An agent that was talked into it must not read the memories of all projects of this machine."""
     one, two, elsewhere = places
     await kept(elsewhere, "The other customer is called Nemo.", name="Customer")
-    async with client(one, roots=[one, two]) as talk:
+    async with inside(one, roots=[one, two]) as talk:
         for wanted in (str(elsewhere), f"{one}/../elsewhere", "elsewhere", "/", "~"):
             why = await refused(talk, "memory_get", name="customer", project=wanted)
             assert "is no project of this client" in why
-    async with client(two, "--project", str(one), roots=[elsewhere]) as talk:
+    async with inside(two, options=Options(projects=(one,), cwd=two), roots=[elsewhere]) as talk:
         assert "no memory is called" in await refused(talk, "memory_get", name="customer")
         assert "no project" in await refused(talk, "memory_get", name="customer", project=str(elsewhere))
 
@@ -43,5 +44,5 @@ async def test_a_client_reaches_no_project_that_it_was_not_let_into(places: tupl
 async def test_without_roots_the_directory_is_the_project(places: tuple[Path, Path, Path]) -> None:
     one, _, _ = places
     await kept(one, "The first project ships in May.", name="Shipping")
-    async with client(one) as talk:
+    async with inside(one) as talk:
         assert "May" in await said(talk, "memory_get", name="shipping")

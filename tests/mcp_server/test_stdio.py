@@ -17,6 +17,7 @@ from nacre.memory.lint import lint
 from tests.mcp_server.serving import ByHand, client, said
 
 SAVE = "memory_save"
+THINGS = "Anchor Bicycle Candle Dentist Elevator Furnace Garden Hammock Invoice Jacket Kettle Lantern".split()
 
 
 def test_the_quick_first_answer_is_the_one_that_the_sdk_would_give(tmp_path: Path) -> None:
@@ -107,9 +108,8 @@ async def test_a_server_that_is_killed_in_mid_save_leaves_memory_whole(tmp_path:
     """M14, M15: what was confirmed is there, what was not is there whole or not at all."""
     talk = ByHand(tmp_path)
     talk.greeted()
-    for number in range(40):
-        text = f"Machine {number} is called {'abcdefghij'[number % 10] * 12} and stands in hall {number}."
-        arguments = {"text": text, "type": "project", "name": f"Machine {number}"}
+    for number, thing in enumerate(THINGS):
+        arguments = {"text": f"{thing}: ask Ada, she knows.", "type": "project", "name": thing}
         talk.ask(100 + number, "tools/call", {"name": SAVE, "arguments": arguments})
     confirmed = []
     while len(confirmed) < 3:

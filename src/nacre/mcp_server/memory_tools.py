@@ -184,15 +184,16 @@ def recalled_text(found: Recalled, project: Project) -> str:
     ]
     if not parts:
         parts = ["No memory surely helps with that."]
-        if near := _names(found.left_out, "below the cut-off"):
+        if near := _names(found.left_out, "below the cut-off", project):
             parts.append(f"Nearest, and maybe of no use (memory_get reads one): {near}")
-    if doubtful := _names(found.left_out, "untrusted"):
+    if doubtful := _names(found.left_out, "untrusted", project):
         parts.append(f"Not given, because nobody vouches for them (memory_get reads one): {doubtful}")
     return "\n\n".join(parts)
 
 
-def _names(left: Sequence[LeftOut], why: str) -> str:
-    return ", ".join(one_line(one.file) for one in [one for one in left if one.why == why][:NEAREST])
+def _names(left: Sequence[LeftOut], why: str, project: Project) -> str:
+    files = [one.file for one in left if one.why == why][:NEAREST]
+    return ", ".join(one_line(project.named_in_use(file)) for file in files)
 
 
 def _kept(saved: Saved, scope: Whose) -> str:

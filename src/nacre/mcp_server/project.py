@@ -136,7 +136,9 @@ class Project:
                 return self.places.user
             case "team":
                 if not self.places.has_team:
-                    raise ToolError("this project has no team memory; take scope project or user")
+                    raise ToolError(
+                        "this project has no team memory; `memory.team` in your settings switches it on"
+                    )
                 return self.places.team
 
     def split(self, name: str) -> Named:
@@ -152,6 +154,11 @@ class Project:
         if directory == self.places.user.directory:
             return f"{USER_PREFIX}{file}"
         return f"{TEAM_PREFIX}{file}" if directory == self.places.team.directory else file
+
+    def named_in_use(self, file: str) -> str:
+        """The same for a file of which only the name is known: the first memory that has one."""
+        directories = [place.directory for place in self.places.in_use]
+        return self.named(next((one for one in directories if (one / file).is_file()), Path()), file)
 
     def check_on(self) -> None:
         if not self.settings.memory.is_on:
