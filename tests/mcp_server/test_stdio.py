@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from nacre.mcp_server import greeting
 from nacre.memory.directory import Memory
 from nacre.memory.lint import lint
-from tests.mcp_server.serving import ByHand, client, said
+from tests.mcp_server.serving import ByHand, client, environment, said
 
 SAVE = "memory_save"
 THINGS = "Anchor Bicycle Candle Dentist Elevator Furnace Garden Hammock Invoice Jacket Kettle Lantern".split()
@@ -153,3 +155,12 @@ async def test_two_servers_on_one_project_see_each_others_memories(tmp_path: Pat
     memory = await Memory.open(tmp_path)
     assert {one.name for one in await memory.list() if one.indexed} == set(facts)
     assert {one.author for one in await memory.log(limit=50)} == {"agent"}
+
+
+def test_without_the_extra_the_command_says_what_to_install(tmp_path: Path) -> None:
+    hidden = "import sys; sys.modules['mcp'] = None; from nacre.cli.main import main; sys.exit(main(['mcp']))"
+    ended = subprocess.run(
+        [sys.executable, "-c", hidden], cwd=tmp_path, env=environment(), capture_output=True, text=True
+    )
+    line = "nacre: nacre mcp needs the MCP SDK; install it with: pip install 'nacre[mcp]'\n"
+    assert (ended.returncode, ended.stdout, ended.stderr) == (3, "", line)

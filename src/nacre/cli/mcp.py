@@ -8,6 +8,7 @@ import gc
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 MAX_PORT = 65_535
 TOKEN = "NACRE_MCP_TOKEN"
 NEEDS_EXTRA = "nacre mcp needs the MCP SDK; install it with: pip install 'nacre[mcp]'"
-VENDORS = {"mcp", "mcp_types", "uvicorn", "starlette"}
 
 
 @click.command(short_help="Serve memory to other agents over MCP.")
@@ -60,6 +60,8 @@ def mcp(
     """
     if port is not None and not http:
         raise click.UsageError("--port goes with --http")
+    if find_spec("mcp") is None:
+        raise ConfigError(NEEDS_EXTRA)  # before a client is greeted that could not be served
     from nacre.mcp_server.base import Options
 
     asked = Options(projects=tuple(one.resolve() for one in projects), read_only=read_only, local=local)
@@ -76,13 +78,13 @@ def _serve_stdio(asked: Options) -> None:
     greeted = greet()
     if not greeted.line:
         return  # the client has gone without a word
-    with _vendors():
+    with _loading():
         from nacre.mcp_server.stdio import serve_stdio
     asyncio.run(serve_stdio(asked, greeted))
 
 
 def _serve_http(asked: Options, port: int) -> None:
-    with _vendors():
+    with _loading():
         from nacre.mcp_server.http import address, bound, serve_http, sound_token
     given = os.environ.pop(TOKEN, None)  # nobody that this process starts needs it
     token = sound_token(given)
@@ -94,18 +96,11 @@ def _serve_http(asked: Options, port: int) -> None:
 
 
 @contextmanager
-def _vendors() -> Iterator[None]:
-    """Load the SDK: quickly, and with one line where it is not there.
-
-    It builds thousands of objects that all stay; looking for garbage among them is a quarter of its time.
-    """
+def _loading() -> Iterator[None]:
+    """Load the SDK without looking for garbage: it builds thousands of objects that all stay."""
     gc.disable()
     try:
         yield
-    except ModuleNotFoundError as error:
-        if error.name and error.name.partition(".")[0] in VENDORS:
-            raise ConfigError(NEEDS_EXTRA) from error
-        raise
     finally:
         gc.enable()
     gc.freeze()
