@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import anyio
 import pytest
 
+from nacre.agents.background import IN_BACKGROUND
 from nacre.messages.blocks import Text, ToolCall
 from nacre.providers.scripted import Scripted
 from nacre.store.typed import read_typed
 from nacre.testing import Cast, FrozenClock, ScriptedProvider, call, say, together
+from nacre.tools.guard import Question
+from nacre.tools.rules import Rule
+from nacre.tui.pieces import Told
 from tests.tui.stage import staged
 
 REPLY = "Found **it**:\n\n- one\n- two\n\n```python\nx = 1\n```\n"
@@ -262,3 +267,75 @@ async def test_words_of_a_model_cannot_repaint_the_terminal_nor_speak_markup(
         assert "[2Jno [red]markup[/red]" in stage.text
         assert "[bold]" in stage.text
         assert "\x1b" not in stage.text
+
+
+async def test_leaving_waits_with_a_countdown_that_ctrl_c_cuts_short(
+    tmp_path: Path, provider: ScriptedProvider
+) -> None:
+    """F5: what is being saved is waited for, and nobody is kept against their will."""
+    async with staged(tmp_path, provider) as stage:
+        saving = anyio.Event()
+        stage.ready.background.start("extract", saving.wait(), grace=60.0, told="saving memories")
+        await stage.see("saving… F4")
+        await stage.pilot.press("ctrl+d")
+        await stage.see("saving memories: 60 s at most")
+        await stage.pilot.press("ctrl+c")
+        await stage.until(lambda: stage.app.return_code is not None, "the end")
+    assert stage.app.return_code == 0
+
+
+async def test_an_agent_beside_the_conversation_does_not_ask_into_a_line_that_is_being_typed(
+    tmp_path: Path, provider: ScriptedProvider
+) -> None:
+    """What is typed was meant for the message, and must not say yes to anything."""
+    question = Question(
+        tool="Bash", arguments={}, reason="reader asks: unknown", preview="rm x", rule=Rule("allow", "Bash")
+    )
+    async with staged(tmp_path, provider) as stage:
+        await stage.paste("half a thought")
+        token = IN_BACKGROUND.set(True)
+        asking = asyncio.create_task(stage.app._ask(question))
+        IN_BACKGROUND.reset(token)
+        await stage.see("you are asked once your line is sent or empty")
+        assert "needs your word" not in stage.text
+        await stage.pilot.press("ctrl+c")
+        await stage.see("Bash needs your word (reader asks: unknown)")
+        await stage.pilot.press("a")
+        assert await asking == "always"
+
+
+async def test_a_new_session_begins_on_an_empty_screen(tmp_path: Path, provider: ScriptedProvider) -> None:
+    provider.script(say("An answer."))
+    async with staged(tmp_path, provider) as stage:
+        await stage.say("a question")
+        first = stage.ready.agent.session.id
+        await stage.say("/clear")
+        assert f"the old one stays: /resume {first[:8]}" in stage.text
+        assert "An answer." not in stage.text
+        assert stage.ready.agent.session.id != first
+
+
+async def test_the_plan_is_edited_on_the_screen(tmp_path: Path, provider: ScriptedProvider) -> None:
+    async with staged(tmp_path, provider) as stage:
+        await stage.say("/plan edit")
+        await stage.see("The plan of this session")
+        await stage.paste("First this,\nthen that.")
+        await stage.pilot.press("ctrl+s")
+        await stage.see("the plan is set")
+        assert await stage.ready.planning.read() == "First this,\nthen that.\n"
+
+
+async def test_whoever_has_scrolled_up_stays_there_while_more_comes(
+    tmp_path: Path, provider: ScriptedProvider
+) -> None:
+    provider.script(say("\n\n".join(f"Paragraph {number}." for number in range(40))), say("The newest."))
+    async with staged(tmp_path, provider) as stage:
+        await stage.say("go")
+        assert "Paragraph 39." in stage.text
+        await stage.pilot.press("pageup", "pageup")
+        await stage.until(lambda: "Paragraph 39." not in stage.text, "an earlier page")
+        stage.app._later(Told("something beside"))
+        await stage.pilot.pause(0.1)
+        assert "something beside" not in stage.text
+        await stage.say("more")
+        assert "The newest." in stage.text

@@ -39,7 +39,7 @@ class SessionPicker(ModalScreen[str | None]):
         self._clock = clock
 
     def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog tall"):
+        with Vertical(classes="dialog tall long"):
             yield Static(Content.styled("Go on with another session", "bold"), classes="heading")
             rows = [
                 Option(Content(session_row(each, self._clock)), id=each.session) for each in self._sessions
