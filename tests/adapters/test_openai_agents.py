@@ -73,11 +73,11 @@ async def test_a_long_task_stays_inside_its_window_and_moves_only_where_that_was
     told: list[str] = []
     results = tmp_path / "results"
     layers = Layers(results=results, window=20_000, clearable=frozenset({"look"}), tell=told.append)
-    script: list[Any] = [call(f"topic {n}", 120) for n in range(30)]
+    script: list[Any] = [call(f"topic {n}", 120) for n in range(24)]
     session = NacreSession("long", cwd=tmp_path, home=tmp_path)
     run = config(layers)
     async with (
-        Simulator([*script[:15], "Half.", *script[15:], "Done."]) as sim,
+        Simulator([*script[:12], "Half.", *script[12:], "Done."]) as sim,
         agent(sim, results) as helper,
     ):
         await Runner.run(helper, "Look, but never at 41.", session=session, run_config=run, max_turns=50)
@@ -88,7 +88,7 @@ async def test_a_long_task_stays_inside_its_window_and_moves_only_where_that_was
         assert max(line.usage.prompt for line in sim.log) < 20_000
         assert "never at 41" in sent(sim, -1)
     items = await session.get_items()
-    assert len(items) == 2 + 60 + 2
+    assert len(items) == 2 + 48 + 2
     assert len(str(dict(items[2])["output"])) > 3_000  # type: ignore[call-overload]
 
 
@@ -173,7 +173,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(steps=STEPS)
 async def test_it_behaves_like_a_list(
     steps: list[tuple[str, list[Any]]], tmp_path_factory: pytest.TempPathFactory

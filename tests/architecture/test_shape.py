@@ -42,7 +42,10 @@ FORBIDDEN = re.compile(
     re.IGNORECASE,
 )
 
-OTHERS_NAMES = {"get_command", "handle_starttag", "handle_endtag", "handle_data"}
+OTHERS_NAMES = {
+    "get_command", "handle_starttag", "handle_endtag", "handle_data",
+    "get_items", "get_serialization_name", "get_toolset",
+}  # fmt: skip
 """Methods that a library calls by its own name."""
 
 
