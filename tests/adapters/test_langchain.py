@@ -92,7 +92,7 @@ async def test_a_long_task_stays_inside_its_window_and_moves_only_where_that_was
         words = HumanMessage("Look at all of them, but never at topic 41.")
         state = await agent(sim, layers).ainvoke({"messages": [words]}, {"recursion_limit": 200})
         moved = moved_at(sim.log)
-        assert 1 < len(moved) < 10
+        assert 0 < len(moved) < 5
         assert [line.split()[0] for line in told] == [how] * len(moved)
         assert max(line.usage.prompt for line in sim.log) < 20_000
         assert "never at topic 41" in sent(sim, -1)

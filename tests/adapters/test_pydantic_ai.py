@@ -94,7 +94,7 @@ async def test_a_long_task_stays_inside_its_window_and_moves_only_where_that_was
         first = await helper.run(words, usage_limits=limits)
         run = await helper.run("Go on.", message_history=first.all_messages(), usage_limits=limits)
         moved = moved_at(sim.log)
-        assert 1 < len(moved) < 10
+        assert 0 < len(moved) < 5
         assert [line.split()[0] for line in told] == [how] * len(moved)
         assert max(line.usage.prompt for line in sim.log) < 20_000
         assert "never at topic 41" in sent(sim, -1)
