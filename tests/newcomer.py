@@ -9,6 +9,7 @@ import json
 import os
 import resource
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -55,7 +56,7 @@ def main() -> int:
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="newcomer-") as folder:
         clone = Path(folder) / "nacre"
-        subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=True)
+        _cloned(clone)
         try:
             _told_in_the_readme(clone)
             _way("a remembering agent", REMEMBERING, TO_A_REMEMBERING_AGENT, clone)
@@ -65,6 +66,14 @@ def main() -> int:
             return 1
     print(f"newcomer: all of it {time.monotonic() - started:.0f} s")
     return 0
+
+
+def _cloned(clone: Path) -> None:
+    """As it was committed; where that cannot be had, as it lies here."""
+    if subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=False).returncode:
+        shutil.copytree(
+            ROOT, clone, ignore=shutil.ignore_patterns(".venv", ".git", "__pycache__", ".*_cache")
+        )
 
 
 def _told_in_the_readme(clone: Path) -> None:

@@ -14,7 +14,7 @@ DAY = 86_400
 
 async def test_midnight_is_told_with_the_next_words_and_a_resume_knows_it(tmp_path: Path) -> None:
     """M17: what was sent stays as it is (the prefix net sees to that); nothing is said twice."""
-    settings = load(tmp_path, {"HOME": str(tmp_path), "NACRE_HOME": str(tmp_path / "home"), "NACRE_NOTES": "0"})
+    settings = load(tmp_path, {"HOME": str(tmp_path), "NACRE_HOME": str(tmp_path / "home")})
     clock = FrozenClock(datetime(2026, 3, 9, 12, tzinfo=UTC))
     provider = ScriptedProvider([say("one"), say("two"), say("three"), say("four")])
 

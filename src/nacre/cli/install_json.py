@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from json.decoder import JSONDecoder, scanstring
 from typing import NoReturn
 
 from nacre.errors import ConfigError
@@ -16,7 +15,7 @@ UNIT = "  "
 """How far a level is indented in a file that does not show it."""
 _BLANK = re.compile(r"[ \t\n\r]*")
 _INDENT = re.compile(r'\n([ \t]+)"')
-_DECODER = JSONDecoder()
+_DECODER = json.JSONDecoder()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +138,7 @@ def _spans(text: str, at: int) -> tuple[list[_Span], int]:
         start = value = place
         key = ""
         if is_object:
-            key, place = scanstring(text, place + 1, False)
+            key, place = _DECODER.raw_decode(text, place)
             value = _past_blank(text, _past_blank(text, place) + 1)
         end = _DECODER.raw_decode(text, value)[1]
         spans.append(_Span(start, value, end, key))
