@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from nacre.agents.ending import end_agent
 from nacre.agents.in_words import ENDED
 from nacre.cli.agents_showing import print_agents
 from nacre.cli.output import print_error, printable
@@ -33,7 +34,7 @@ async def agents_now(ready: Ready, text: str) -> None:
     else:
         try:
             state = team.house.roll.find(name)
-            await _stop(ready, state) if what == STOP else _show(state)
+            print(await end_agent(ready, state)) if what == STOP else _show(state)
         except ToolError as error:
             print_error(str(error))
 
@@ -46,20 +47,6 @@ def _list(team: Team) -> None:
     print_agents(states, SYSTEM_CLOCK.now())
     if any(each.is_running for each in states):
         print("/agents show NAME shows what one has reported, /agents stop NAME ends one")
-
-
-async def _stop(ready: Ready, state: AgentState) -> None:
-    waking = ready.mail.waking if ready.mail else None
-    name = printable(state.name)
-    if state.status == "idle" and waking is not None:
-        await waking.end(state.name)
-        print(f"{name} has ended")
-    elif not state.is_running or ready.team is None:
-        print(f"{name} is not at work ({state.status})")
-    else:
-        # Its owner did not ask for this and is told how it ended.
-        await ready.team.halt(state.name)
-        print(f"{name} was stopped; the model hears of it with your next message")
 
 
 def _show(state: AgentState) -> None:

@@ -245,7 +245,10 @@ class ChatApp(App[int]):
     def action_sessions(self) -> None:
         if self.talk.ready is None:
             return
-        found = self.talk.others()
+        try:
+            found = self.talk.others()
+        except NacreError as error:
+            found = printable(str(error))
         if isinstance(found, str):
             self._later(Told(found, "error"))
         else:

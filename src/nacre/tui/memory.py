@@ -166,21 +166,31 @@ class MemoryBrowser(ModalScreen[None]):
         await self._list("proposals")
 
     async def action_edit(self) -> None:
-        row = self.chosen
-        if self._mode != "entries" or row is None:
+        found = await self._to_edit()
+        if found is None:
             return
-        before = await self._shelf.text(row)
+        row, before = found
         keep: Callable[[str], Awaitable[None]] = partial(self._shelf.keep, row, before)
         self.app.push_screen(Editor(row.file, before, keep), self._edited)
 
     async def _edited(self, is_kept: bool | None) -> None:
         await self._list("entries", "kept; u takes it back" if is_kept else "it is as it was")
 
-    async def action_edit_elsewhere(self) -> None:
+    async def _to_edit(self) -> tuple[Row, str] | None:
         row = self.chosen
         if self._mode != "entries" or row is None:
+            return None
+        try:
+            return row, await self._shelf.text(row)
+        except NacreError as error:
+            self._tell(str(error), "$error")
+            return None
+
+    async def action_edit_elsewhere(self) -> None:
+        found = await self._to_edit()
+        if found is None:
             return
-        before = await self._shelf.text(row)
+        row, before = found
         try:
             after = self._in_editor(row, before)
         except NacreError as error:
@@ -236,7 +246,7 @@ class MemoryBrowser(ModalScreen[None]):
 
     async def action_reject(self) -> None:
         if self._mode == "proposals" and (row := self.chosen) is not None:
-            await self._list("proposals", self._shelf.reject(row))
+            await self._act(self._shelf.reject(row), "proposals")
 
     async def _act(self, work: Awaitable[str], mode: Mode) -> None:
         try:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from nacre.agents.original_words import original_words
 from nacre.agents.origins import change_line, origin_lines
 from nacre.clock import SYSTEM_CLOCK, Clock
+from nacre.errors import StoreError
 from nacre.memory.confirming import doubts
 from nacre.memory.directory import Memory
 from nacre.memory.entry import Change, read_entry
@@ -52,7 +53,7 @@ class Shelf:
         """Every memory, the newest first in each place."""
         rows = []
         for memory in self.memories:
-            doubted = (await asyncio.to_thread(doubts, memory.location)).files
+            doubted = await self._doubted(memory)
             for each in (await memory.scan()).entries:
                 when = each.modified or each.written
                 age = human_age(when, self.clock.now()) if when else "-"
@@ -64,6 +65,13 @@ class Shelf:
                 line = f"{whose:<8}{age:>10}  {shorten(each.file, NAME_CELLS):<{NAME_CELLS}}  {about}"
                 rows.append(Row(memory, each.file, printable(line)))
         return rows
+
+    async def _doubted(self, memory: Memory) -> Collection[str]:
+        """The unconfirmed files; a history that cannot be read is no reason to show no memories."""
+        try:
+            return (await asyncio.to_thread(doubts, memory.location)).files.keys()
+        except StoreError:
+            return ()
 
     async def changes(self, row: Row) -> list[Row]:
         """What was done to a memory, the newest first."""
@@ -135,7 +143,7 @@ class Shelf:
         await accept(row.memory, row.proposal.id)
         return f"saved {row.file}; u in its history takes it back"
 
-    def reject(self, row: Row) -> str:
+    async def reject(self, row: Row) -> str:
         assert row.proposal is not None, "only proposals are rejected"
         reject(row.memory.location, row.proposal.id)
         return f"rejected what was proposed for {row.file}"

@@ -15,9 +15,11 @@ from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from nacre.agents.child import PURPOSE
+from nacre.agents.ending import end_agent
 from nacre.agents.in_words import ENDED, PILLS
 from nacre.agents.opening import Ready
 from nacre.clock import SYSTEM_CLOCK, Clock
+from nacre.errors import NacreError
 from nacre.plain import human_count, printable, shorten
 
 TICK_SECONDS = 1.0
@@ -64,10 +66,8 @@ async def end_work(ready: Ready, row: Row) -> str:
     if row.kind == "work":
         is_ended = await ready.background.cancel(row.name)
         return f"{row.name} was stopped" if is_ended else f"{row.name} has ended already"
-    if ready.team is None or not row.is_running:
-        return f"{row.name} is not at work"
-    await ready.team.halt(row.name)
-    return f"{row.name} was stopped; the model hears of it with your next message"
+    assert ready.team is not None, "whoever is listed belongs to a team"
+    return await end_agent(ready, ready.team.house.roll.find(row.name))
 
 
 class WorkDialog(ModalScreen[None]):
@@ -118,6 +118,9 @@ class WorkDialog(ModalScreen[None]):
             self.run_worker(self._end(self._rows[at]), name="end", group="end")
 
     async def _end(self, row: Row) -> None:
-        told = await end_work(self._ready, row)
+        try:
+            told = await end_work(self._ready, row)
+        except NacreError as error:
+            told = str(error)
         self._look()
         self.query_one("#told", Static).update(Content.styled(printable(told), "$warning"))
