@@ -16,6 +16,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from nacre.errors import ConfigError
 from nacre.mcp_server.http import bound, sound_token
+from nacre.settings import load
 from tests.mcp_server.serving import command, environment, kept, said
 
 TOKEN = "a-token-for-this-test-only"
@@ -118,3 +119,8 @@ def test_a_token_that_can_be_guessed_and_a_port_that_is_taken_are_refused() -> N
     assert free.getsockname()[0] == "127.0.0.1"
     free.close()
     assert os.environ.get("NACRE_MCP_TOKEN") is None
+
+
+def test_the_token_is_no_setting_and_no_problem_either() -> None:
+    """Whoever exports it for good must not be told by every `nacre doctor` that it is unknown."""
+    assert load(Path.cwd(), {"NACRE_MCP_TOKEN": TOKEN}).problems == ()

@@ -204,5 +204,5 @@ KEYS = {key.name: key for key in _KEYS}
 GROUPS = frozenset(name.rpartition(".")[0] for name in KEYS) - {""}
 """Objects that hold settings, such as `roles`."""
 
-OTHER_VARIABLES = frozenset({"DEBUG"})
+OTHER_VARIABLES = frozenset({"DEBUG", "MCP_TOKEN"})
 """Variables of ours that are not settings, without the prefix."""
