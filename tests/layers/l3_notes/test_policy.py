@@ -20,6 +20,8 @@ SMALL = NotesSettings(section_tokens=200, total_tokens=1_000)
         (Moment(tokens=9_999), False),
         (Moment(tokens=10_000), True),
         (Moment(tokens=10_000, is_pause=False), True),
+        (Moment(tokens=18_999, head_tokens=9_000), False),
+        (Moment(tokens=19_000, head_tokens=9_000), True),
         (Moment(tokens=14_999, since_tokens=10_000, calls=9), False),
         (Moment(tokens=15_000, since_tokens=10_000), True),
         (Moment(tokens=15_000, since_tokens=10_000, calls=2, is_pause=False), False),
@@ -32,7 +34,8 @@ SMALL = NotesSettings(section_tokens=200, total_tokens=1_000)
     ],
 )
 def test_notes_are_due_by_growth_and_a_pause_or_enough_calls(moment: Moment, is_due: bool) -> None:
-    """C14, F5: at 10,000; then 5,000 more and (3 calls or a reply without); never two; 3 failures."""
+    """C14, F5: at 10,000 of conversation, without system and tools; then 5,000 more and (3 calls or a reply
+    without); never two; 3 failures."""
     assert due(moment) is is_due
 
 
