@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 from collections.abc import Sequence
+from contextlib import aclosing
 from pathlib import Path
 
+import pytest
+
+from nacre.agents.agent import Agent
 from nacre.agents.opening import Chooser, open_agent
 from nacre.messages.blocks import Json, JsonObject
 from nacre.messages.events import Notice
@@ -14,6 +19,7 @@ from nacre.settings import Settings, load
 from nacre.testing import ScriptedProvider
 from nacre.tools.base import Tool
 from nacre.tools.guard import Ask
+from tests.stories.processes import eventually, is_running, pids
 
 
 def configure(cwd: Path, permissions: JsonObject | None = None, /, **commands: str | JsonObject) -> None:
@@ -72,6 +78,23 @@ async def talk(
             async for event in ready.agent.run(text):
                 seen.append(event)
     return seen
+
+
+async def play(agent: Agent, text: str) -> None:
+    """One turn, which leaves nothing open where it is cancelled."""
+    async with aclosing(agent.run(text)) as events:
+        async for _ in events:
+            pass
+
+
+async def cancel_in_the_command(agent: Agent, text: str, pid_file: Path) -> None:
+    """A turn that is cancelled while a command runs which says its process ids: none of them lives on."""
+    turn = asyncio.ensure_future(play(agent, text))
+    await asyncio.to_thread(eventually, lambda: bool(pids(pid_file)), "the command runs")
+    turn.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await turn
+    assert [pid for pid in pids(pid_file) if is_running(pid)] == []
 
 
 def notices(events: list[object]) -> list[str]:

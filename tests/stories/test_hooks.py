@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from contextlib import aclosing
 from pathlib import Path
 
 import pytest
@@ -17,7 +15,7 @@ from nacre.messages.events import TurnDone
 from nacre.messages.records import Noted, Said
 from nacre.testing import ScriptedProvider, call, first_moved_block, say
 from tests.cli.program import nacre
-from tests.stories.hooked import configure, notices, settings_of, talk
+from tests.stories.hooked import cancel_in_the_command, configure, notices, play, settings_of, talk
 from tests.stories.processes import eventually, is_running, keep_alive, logs, pids
 from tests.stories.terminal import CTRL_C, CTRL_D, PROMPT, terminal
 
@@ -107,19 +105,8 @@ async def test_cancelling_while_a_command_runs_ends_it_and_leaves_a_session_that
     configure(tmp_path, Stop=f"[ -e {pid_file} ] || {{ {keep_alive(pid_file)}; }}")
     provider = ScriptedProvider([say("one"), say("two")])
     async with open_agent(settings_of(tmp_path), provider=provider) as ready:
-
-        async def play(text: str) -> None:
-            async with aclosing(ready.agent.run(text)) as events:
-                async for _ in events:
-                    pass
-
-        turn = asyncio.ensure_future(play("do it"))
-        await asyncio.to_thread(eventually, lambda: bool(pids(pid_file)), "the command runs")
-        turn.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await turn
-        assert [pid for pid in pids(pid_file) if is_running(pid)] == []
-        await play("again")
+        await cancel_in_the_command(ready.agent, "do it", pid_file)
+        await play(ready.agent, "again")
     assert len(provider.requests) == 2
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import aclosing
 from pathlib import Path
 
 import pytest
@@ -19,10 +18,12 @@ from nacre.tools.base import Tool
 from nacre.tools.guard import Answer, Question
 from nacre.tools.policy import Narrowing
 from tests.stories.hooked import (
+    cancel_in_the_command,
     configure,
     keeps,
     matched,
     notices,
+    play,
     results,
     says,
     script,
@@ -31,7 +32,7 @@ from tests.stories.hooked import (
     talk,
     told,
 )
-from tests.stories.processes import eventually, is_running, keep_alive, pids
+from tests.stories.processes import keep_alive
 
 ALLOWED: JsonObject = {"allow": ["Bash(echo:*)", "Bash(rm:*)", "Bash(false)"]}
 NO_RM = '''
@@ -327,20 +328,9 @@ async def test_cancelling_ends_a_command_and_leaves_a_session_that_goes_on(
     provider = ScriptedProvider([call("Bash", command="rm precious"), say("two")])
     (tmp_path / "precious").touch()
     async with open_agent(settings_of(tmp_path), provider=provider) as ready:
-
-        async def play(text: str) -> None:
-            async with aclosing(ready.agent.run(text)) as events:
-                async for _ in events:
-                    pass
-
-        turn = asyncio.ensure_future(play("remove it"))
-        await asyncio.to_thread(eventually, lambda: bool(pids(pid_file)), "the command runs")
-        turn.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await turn
-        assert [pid for pid in pids(pid_file) if is_running(pid)] == []
+        await cancel_in_the_command(ready.agent, "remove it", pid_file)
         assert (tmp_path / "precious").exists()
-        await play("again")
+        await play(ready.agent, "again")
     assert provider.calls == 2
 
 
@@ -350,19 +340,8 @@ async def test_cancelling_behind_a_tool_that_has_run_keeps_its_result(tmp_path: 
     provider = ScriptedProvider([call("Bash", command="rm -v precious"), say("two")])
     (tmp_path / "precious").touch()
     async with open_agent(settings_of(tmp_path), provider=provider) as ready:
-
-        async def play(text: str) -> None:
-            async with aclosing(ready.agent.run(text)) as events:
-                async for _ in events:
-                    pass
-
-        turn = asyncio.ensure_future(play("remove it"))
-        await asyncio.to_thread(eventually, lambda: bool(pids(pid_file)), "the command runs")
-        turn.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await turn
-        assert [pid for pid in pids(pid_file) if is_running(pid)] == []
-        await play("again")
+        await cancel_in_the_command(ready.agent, "remove it", pid_file)
+        await play(ready.agent, "again")
     assert results(provider) == [(False, "removed 'precious'")]
 
 
