@@ -23,14 +23,6 @@ Capture = pytest.CaptureFixture[str]
 SECRET = "AKIA" + "QYLPMN5HFIQR7BBB"
 
 
-@pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path / "work"
-    folder.mkdir()
-    monkeypatch.chdir(folder)
-    return folder
-
-
 def said(capture: Capture, *args: str, code: int = 0) -> str:
     """What a command prints, once it has ended with this code."""
     capture.readouterr()

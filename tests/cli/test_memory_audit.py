@@ -14,14 +14,6 @@ HEAD = "---\nname: Lock\ndescription: where the lock is taken\ntype: project\n--
 BAD = f"{HEAD}The lock is in `src/gone.py`.\n"
 
 
-@pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path / "work"
-    folder.mkdir()
-    monkeypatch.chdir(folder)
-    return folder
-
-
 def told(capture: Capture, *args: str, code: int = 0) -> str:
     capture.readouterr()
     ended = main(["memory", "audit", *args])

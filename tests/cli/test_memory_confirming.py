@@ -3,38 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from nacre.cli.main import main
 from nacre.memory.live import agent_live
 from nacre.memory.location import MemoryPaths, locate
-
-Capture = pytest.CaptureFixture[str]
-
-
-@pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path / "work"
-    folder.mkdir()
-    monkeypatch.chdir(folder)
-    return folder
-
-
-def said(capture: Capture, *args: str, code: int = 0) -> tuple[str, str]:
-    """What a command prints on either stream, once it has ended with this code."""
-    capture.readouterr()
-    ended = main(["memory", *args])
-    out, err = capture.readouterr()
-    assert ended == code, err
-    return out, err
-
-
-def document(capture: Capture, *args: str, code: int = 0) -> Any:
-    return json.loads(said(capture, *args, "--json", code=code)[0])
+from tests.cli.memory_command import Capture, document, said
 
 
 def beside_an_agent(home: Path, here: Path, **files: str) -> None:

@@ -36,14 +36,6 @@ MEM0 = [
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path / "work"
-    folder.mkdir()
-    monkeypatch.chdir(folder)
-    return folder
-
-
-@pytest.fixture
 def theirs(tmp_path: Path) -> Path:
     """A memory folder as another program left it."""
     return tree(tmp_path / "theirs", {"MEMORY.md": INDEX, "tea.md": TEA, "bare.md": BARE})

@@ -2,40 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from nacre.cli import memory_reviewing
-from nacre.cli.main import main
 from nacre.memory.location import Location, MemoryPaths, locate
 from nacre.memory.review import Proposal, propose
 from nacre.testing import FrozenClock
-
-Capture = pytest.CaptureFixture[str]
-
-
-@pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path / "work"
-    folder.mkdir()
-    monkeypatch.chdir(folder)
-    return folder
-
-
-def said(capture: Capture, *args: str, code: int = 0) -> tuple[str, str]:
-    capture.readouterr()
-    ended = main(["memory", *args])
-    out, err = capture.readouterr()
-    assert ended == code, err
-    return out, err
-
-
-def document(capture: Capture, *args: str) -> Any:
-    return json.loads(said(capture, *args, "--json")[0])
+from tests.cli.memory_command import Capture, document, said
 
 
 def proposed(location: Location, *names: str) -> list[str]:

@@ -19,14 +19,6 @@ AT = datetime(2026, 1, 5, 10, tzinfo=UTC)
 NONE = {"offered": 0, "attached": 0, "cited": 0, "contradicted": 0, "tokens": 0, "last": None}
 
 
-@pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path / "work"
-    folder.mkdir()
-    monkeypatch.chdir(folder)
-    return folder
-
-
 def said(capture: Capture, *args: str) -> str:
     capture.readouterr()
     ended = main(["memory", *args])

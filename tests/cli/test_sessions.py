@@ -24,14 +24,6 @@ from tests.cli.recorded import SESSION, compacted, conversation, written
 OTHER = "0b000000-0000-4000-8000-000000000002"
 
 
-@pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path / "work"
-    folder.mkdir()
-    monkeypatch.chdir(folder)
-    return folder
-
-
 def placed(home: Path, cwd: Path, lines: list[JsonObject], *, session: str = SESSION) -> Path:
     mine = [line | {"cwd": str(cwd), "sessionId": session} for line in lines]
     return written(home / "projects" / slug(str(cwd)) / f"{session}.jsonl", mine)

@@ -34,14 +34,6 @@ ONE_REPLY = Usage(input=10, cache_write=1_000, cache_read=3_000, output=90)
 OTHER = SESSION[:-1] + "2"
 
 
-@pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path / "work"
-    folder.mkdir()
-    monkeypatch.chdir(folder)
-    return folder
-
-
 def ago(days: int) -> datetime:
     return SYSTEM_CLOCK.now() - timedelta(days=days)
 
