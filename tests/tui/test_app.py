@@ -225,17 +225,17 @@ async def test_an_agent_in_the_background_is_watched_and_ended_in_the_dialog(tmp
 async def test_the_terminals_own_colours_are_used(
     tmp_path: Path, provider: ScriptedProvider, theme: str
 ) -> None:
-    """Light or dark, words stand in the terminal's foreground on its background."""
-    provider.script(say("Plain words."))
-    async with staged(tmp_path, provider, theme=theme) as stage:
+    """Light or dark, words stand in the terminal's foreground, and all of a reply on its background."""
+    provider.script(say(f"Plain words.\n\n{REPLY}\n> quoted `code`\n\n| a | b |\n|---|---|\n| 1 | 2 |\n"))
+    async with staged(tmp_path, provider, theme=theme, size=(80, 40)) as stage:
         await stage.say("go")
-        strips = stage.app.screen._compositor.render_strips()
-        styles = [s.style for strip in strips for s in strip if "Plain words." in s.text]
-        assert [
-            (style.color.name, style.bgcolor.name)
-            for style in styles
-            if style and style.color and style.bgcolor
-        ] == [("default", "default")]
+        assert "│ 1" in stage.text
+        strips = stage.app.screen._compositor.render_strips()[: stage.app.transcript.size.height]
+        styles = [(s.text, s.style) for strip in strips for s in strip if s.style]
+        assert {style.bgcolor.name for _, style in styles if style.bgcolor} == {"default"}
+        assert [style.color.name for text, style in styles if "Plain words." in text and style.color] == [
+            "default"
+        ]
 
 
 async def test_a_narrow_terminal_cuts_what_matters_least(tmp_path: Path, provider: ScriptedProvider) -> None:
