@@ -19,7 +19,7 @@ from nacre.agents.team_state import AgentState, Pulse, Roll, Status
 from nacre.agents.worktree import Left, finish, make, take_over
 from nacre.agents.worktree_record import Worktree, records
 from nacre.cache.rules import cost, profile
-from nacre.errors import NacreError, SpendCapReached, StoreError
+from nacre.errors import SpendCapReached, StoreError
 from nacre.loop.fork import Forked
 from nacre.messages.events import Event, Reply, TurnDone
 from nacre.messages.records import Record
@@ -136,8 +136,6 @@ class Work:
         except SpendCapReached as error:
             member.ending = f"It was stopped: {error}"
             return "stopped"
-        except (NacreError, OSError) as error:
-            return _failed(member, error)
         except Exception as error:  # noqa: BLE001  # a background task: its owner reads what went wrong
             return _failed(member, error)
 
