@@ -14,6 +14,7 @@ import pytest
 
 from nacre.agents.mail_socket import socket_path
 from nacre.agents.opening import UNKEPT, Ready, open_agent
+from nacre.agents.team_run import Member
 from nacre.layers.l7_mail import uds
 from nacre.layers.l7_mail.letter import Kind, Letter
 from nacre.layers.l7_mail.mailbox import Mailbox
@@ -132,6 +133,30 @@ async def test_teammates_of_one_reply_join_side_by_side(tmp_path: Path) -> None:
         names = [each.name for each in roster_of(tmp_path).members()]
     assert names == ["main", "general-1", "general-2", "general-3"]
     assert all("works in the background now" in text for text in results(events))
+
+
+async def test_teammates_of_one_reply_join_while_one_that_has_ended_is_let_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A6: letting go takes time, and a name that is being given out is nobody else's meanwhile."""
+    close = Member.close
+
+    async def slowly(member: Member) -> None:
+        await asyncio.sleep(0.05)  # as a provider of its own, or a tool that still runs, may take
+        await close(member)
+
+    monkeypatch.setattr(Member, "close", slowly)
+    monkeypatch.setattr("nacre.agents.team.KEPT_OPEN", 1)  # ten would have to be played before
+    done = [order(f"Be done {n}.", name=f"done-{n}") for n in range(3)]
+    mates = [order(f"Be number {n}.", team_name="crew") for n in range(3)]
+    main = ScriptedProvider([together(*done), together(*mates), say("There.")])
+    prompts = [*(f"Be done {n}." for n in range(3)), *(f"Be number {n}." for n in range(3))]
+    parts = {prompt: ScriptedProvider([say("Ready.")]) for prompt in prompts}
+    async with opened(tmp_path, Cast(main, parts)) as ready:
+        events = await played(ready, "Start them.")
+        names = [each.name for each in roster_of(tmp_path).members()]
+    assert names == ["main", "general-1", "general-2", "general-3"]
+    assert all("works in the background now" in text for text in results(events)[3:])
 
 
 async def test_a_teammate_that_agrees_to_shut_down_ends_after_its_turn(tmp_path: Path) -> None:

@@ -174,13 +174,12 @@ class Enlisting:
         async with self._teams.one_by_one:
             name = self._crew.house.roll.named(order.name, order.type)
             await self._teams.enlist(order.team, name, order.type)
-            answering = asyncio.ensure_future(self._crew.answer(replace(order, name=name)))
-            await asyncio.sleep(0)  # its first step is to take the name, which then is nobody else's
-        try:
-            return await answering
-        except BaseException:
-            await self._teams.leave(name)
-            raise
+            try:
+                # Soon over, for teammates work in the background; until then the name is not on the roll.
+                return await self._crew.answer(replace(order, name=name))
+            except BaseException:
+                await self._teams.leave(name)
+                raise
 
     async def stop(self, name: str) -> str:
         """Stop an agent; one that waits ends as well."""
