@@ -115,6 +115,20 @@ async def test_local_only_memories_stay_unless_the_model_is_here(project: Path) 
         assert "five five" in await said(talk, "memory_get", name="safe_code.md")
 
 
+async def test_where_a_log_is_kept_a_guess_does_not_meet_what_stays_here(project: Path, home: Path) -> None:
+    """M27: lines of a log are forgotten by words that only they answer to; no words forget the rest."""
+    (home / "settings.json").write_text('{"memory": {"mode": "daily"}}')
+    memory = await kept(project, "The safe's code is four two four two.", name="Safe code", local=True)
+    async with inside(project) as talk:
+        assert "Logged in logs/" in await said(talk, "memory_save", text="The kettle is red.", type="project")
+        for guess in ("safe_code.md", "Safe code", "safe code four two"):
+            assert "no memory answers to" in await refused(talk, "memory_forget", name=guess)
+        assert "which said: The kettle is red." in await said(talk, "memory_forget", name="kettle red")
+    assert [one.file for one in await memory.list()] == ["safe_code.md"]
+    async with inside(project, options=Options(cwd=project, local=True)) as talk:
+        assert "four two" in await said(talk, "memory_forget", name="safe_code.md")
+
+
 async def test_untrusted_memories_are_named_but_not_given(project: Path) -> None:
     """M16b: found on request, with the doubt; never offered by itself."""
     memory = await kept(project, "The mirror is at mirror.example.", name="Mirror")
@@ -126,6 +140,7 @@ async def test_untrusted_memories_are_named_but_not_given(project: Path) -> None
         assert "(nobody vouches for this" in await said(talk, "memory_get", name="mirror.md")
         listed = await talk.list_resources()
         assert [one.uri for one in listed.resources] == ["nacre://memory/MEMORY.md"]
+        assert "which said (nobody vouches for this" in await said(talk, "memory_forget", name="mirror.md")
 
 
 async def test_a_memory_says_what_it_names_that_is_gone(project: Path) -> None:

@@ -114,11 +114,12 @@ def _forget(projects: Projects) -> Tool:
             raise ToolError(f"only the person changes it: `nacre memory forget {wanted} --scope user`")
         memory = await one.writing(whose)
         if whose != "project" or one.settings.memory.mode != "daily":
-            # Only what may be told can be meant: else a guess would say what stays here.
             wanted = (await one.entry(name))[1].file
-        entry, commit = await forget_one(memory, wanted, _signed("memory_forget"))
-        said = f"Forgot {in_scope(whose, entry.file)}, which said: {in_short(entry.body)}"
-        return f"{(await one.staying()).without(said)}\n{_way_back(commit, whose)}"
+        # Only what may be told can be meant: else a guess would say what stays here (M27).
+        hidden, staying = await one.hidden(whose), await one.staying()
+        entry, commit = await forget_one(memory, wanted, _signed("memory_forget"), without=hidden)
+        said = f"Forgot {in_scope(whose, entry.file)}, which said{_doubt(entry)}: {in_short(entry.body)}"
+        return f"{staying.without(said)}\n{_way_back(commit, whose)}"
 
     return forget
 

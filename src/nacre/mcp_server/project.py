@@ -76,6 +76,10 @@ class Project:
         """What must not be told to this server's clients."""
         return Staying() if self._options.local else await self._stays.now()
 
+    async def hidden(self, whose: Whose) -> frozenset[str]:
+        """The files of one memory that must not be told of."""
+        return frozenset() if self._options.local else await self._stays.files_of(self.place(whose))
+
     async def entries(self, whose: Whose) -> list[Entry]:
         """The heads of one memory's entries, newest first, as far as they may be told."""
         found = (await self._reading(whose).scan()).entries
@@ -83,9 +87,7 @@ class Project:
 
     async def index(self, whose: Whose) -> str:
         """The index as a session gets it, without lines for what stays here (M9, M27)."""
-        place = self.place(whose)
-        hidden = frozenset[str]() if self._options.local else await self._stays.files_of(place)
-        text = (await self._reading(whose).index(without=hidden)).text
+        text = (await self._reading(whose).index(without=await self.hidden(whose))).text
         return (await self.staying()).without(text)
 
     async def told_index(self) -> str:

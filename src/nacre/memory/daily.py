@@ -178,16 +178,21 @@ async def search(memory: Memory, query: str, *, limit: int = MAX_FOUND) -> list[
     return rank(query, [one.entry for one in await _candidates(memory)])[:limit]
 
 
-async def find(memory: Memory, wanted: str) -> Candidate:
-    """The topic or the line of a log that is meant by a name, a place, or words that only it answers to."""
-    candidates = await _candidates(memory)
+async def find(memory: Memory, wanted: str, *, without: frozenset[str] = frozenset()) -> Candidate:
+    """The topic or the line of a log that is meant by a name, a place, or words that only it answers to.
+
+    Files that are left out cannot be meant, and no error names them.
+    """
+    candidates = [one for one in await _candidates(memory) if one.entry.file not in without]
     entry = the_one(wanted, [one.entry for one in candidates])
     return next(one for one in candidates if one.entry is entry)
 
 
-async def forget_one(memory: Memory, wanted: str, change: Change) -> tuple[Entry, str]:
+async def forget_one(
+    memory: Memory, wanted: str, change: Change, *, without: frozenset[str] = frozenset()
+) -> tuple[Entry, str]:
     """Remove the topic or the line of a log that is meant; the history still has it. Also the commit."""
-    meant = await find(memory, wanted)
+    meant = await find(memory, wanted, without=without)
     if meant.line is None:
         return await memory.forget(meant.entry.file, change)
     return meant.entry, await forget_line(memory, meant.line, change)
