@@ -67,10 +67,10 @@ def reports(roster: Roster) -> list[str]:
 
 
 @contextmanager
-def ann(cwd: Path, sim: Sim, *program: str) -> Iterator[subprocess.Popen[str]]:
+def ann(cwd: Path, sim: Sim, *program: str, more: tuple[str, ...] = ()) -> Iterator[subprocess.Popen[str]]:
     """The teammate, until the block is left."""
     process = subprocess.Popen(
-        [sys.executable, *(program or ("-m", "nacre")), "agents", "run", "ann", "--team", "crew"],
+        [sys.executable, *(program or ("-m", "nacre")), "agents", "run", "ann", "--team", "crew", *more],
         cwd=cwd, env=world(cwd, **sim.environ()), text=True,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip
@@ -111,6 +111,27 @@ def test_a_teammate_works_for_each_letter_and_ends_when_a_person_asks(
     assert [each.name for each in roster.members()] == ["main"]
     assert shown(path) == [first.id, second.id]
     assert "assistant: Two." in said(path)[-2:]
+
+
+@pytest.mark.parametrize(
+    ("options", "asked"),
+    [((), "claude-opus-5-5"), (("--model", "claude-sonnet-5-5"), "claude-sonnet-5-5"),
+     (("--model", "small"), "claude-haiku-5-5")],
+)  # fmt: skip
+def test_a_teammate_has_the_rounds_of_its_kind_and_its_model_unless_another_is_named(
+    tmp_path: Path, sim: Sim, roster: Roster, options: tuple[str, ...], asked: str
+) -> None:
+    """Spawning: as in the session's own process; the lead hears of a turn that came to no end."""
+    kinds = tmp_path / ".claude" / "agents"
+    kinds.mkdir(parents=True)
+    fields = "name: careful\ndescription: a kind\nmodel: claude-opus-5-5\nmaxTurns: 1"
+    (kinds / "careful.md").write_text(f"---\n{fields}\n---\nDo it.\n")
+    write(roster, "ann", "Look around.")
+    sim.extend(calls(call("Bash", command="true")), "One round too many.")
+    with ann(tmp_path, sim, "-m", "nacre", more=("--type", "careful", *options)):
+        eventually(lambda: reports(roster) != [], "a report")
+    assert reports(roster) == ["It came to the end of its rounds (1) before it was done."]
+    assert [one["body"]["model"] for one in sim.log()] == [asked]
 
 
 def test_killed_between_delivery_and_settle_nothing_is_lost_and_nothing_comes_twice(

@@ -19,9 +19,8 @@ from nacre.agents.mailing import MAIL
 from nacre.agents.opening import NEW, SYSTEM, Ready, open_agent
 from nacre.agents.people import team_of
 from nacre.agents.session import Base
-from nacre.agents.team_run import NOTHING_SAID, WOKEN, bounded
+from nacre.agents.team_run import NOTHING_SAID, OUT_OF_ROUNDS, WOKEN, bounded
 from nacre.agents.teammate_start import REPORT
-from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import ConfigError, MailError, NacreError, TranscriptError
 from nacre.layers.l7_mail.inbox import Bell
 from nacre.layers.l7_mail.letter import Letter, brief, check_name
@@ -29,9 +28,8 @@ from nacre.layers.l7_mail.mailbox import Mailbox
 from nacre.layers.l7_mail.roster import Roster
 from nacre.layers.l7_mail.tools import NAME as SEND
 from nacre.messages.blocks import JsonObject
-from nacre.messages.events import Event
+from nacre.messages.events import Event, TurnDone
 from nacre.messages.records import Noted, Record, Said
-from nacre.providers.base import Provider
 from nacre.providers.choose import choose, small_model
 from nacre.settings import Settings
 from nacre.store.sessions import Sessions
@@ -54,10 +52,12 @@ async def open_teammate(
     team: str,
     *,
     kind: str,
-    provider: Provider | None = None,
-    clock: Clock = SYSTEM_CLOCK,
+    model: str = "",
 ) -> AsyncIterator[Teammate]:
-    """Take a place in a team; it is left with the block. A name that was held before goes on where it was."""
+    """Take a place in a team; it is left with the block. A name that was held before goes on where it was.
+
+    `model`: instead of the one of its kind.
+    """
     name, roster = check_name(name), team_of(settings.home, team)
     old = roster.member(name)
     if old is not None and roster.is_alive(old):
@@ -67,11 +67,9 @@ async def open_teammate(
         raise ConfigError(f"there is no kind of agent named {kind!r}; known are {', '.join(sorted(known))}")
     lead, one = roster.lead(), known[kind]
     async with open_agent(
-        replace(settings, model=_model(one, settings)),
-        provider=provider,
+        _settings_of(one, settings, model or one.model),
         tools=lambda usual: _tools(one, usual),
         session=_session(settings, old.session if old else ""),
-        clock=clock,
     ) as ready:
         if ready.mail is None:
             raise ConfigError("agents are switched off here (switches.agents), so there are no teammates")
@@ -135,14 +133,17 @@ class Teammate:
         await self._report(playing.result())
 
     async def _played(self, text: str | None) -> str:
-        """Why it failed, if it did."""
+        """Why it did not come to its end, if it did not."""
+        outcome = "answered"
         try:
             async with aclosing(self._agent.run(text)) as events:
                 async for event in events:
                     self.hear(event)
+                    if isinstance(event, TurnDone):
+                        outcome = event.outcome
         except NacreError as error:
             return f"It failed: {' '.join(str(error).split())}"
-        return ""
+        return "" if outcome == "answered" else OUT_OF_ROUNDS.format(rounds=self._agent.limits.max_rounds)
 
     async def _rung(self) -> None:
         await first_of(*(bell.rung() for bell in self._bells))
@@ -226,12 +227,12 @@ def _session(settings: Settings, before: str) -> str:
     return before
 
 
-def _model(kind: AgentType, settings: Settings) -> str | None:
-    if kind.model in {"", INHERIT}:
-        return settings.model
-    if kind.model == SMALL:
-        return settings.small_model or small_model(choose(settings.model, settings.environ))
-    return kind.model
+def _settings_of(kind: AgentType, settings: Settings, named: str) -> Settings:
+    """The session's settings, with the model that is meant and the rounds that its kind may take."""
+    if named == SMALL:
+        named = settings.small_model or small_model(choose(settings.model, settings.environ))
+    model = settings.model if named in {"", INHERIT} else named
+    return replace(settings, model=model, max_turns=kind.max_turns or settings.max_turns)
 
 
 def _tools(kind: AgentType, usual: Sequence[Tool]) -> list[Tool]:

@@ -27,10 +27,10 @@ def run_member(options: RunOptions, /, name: str, *, team: str, kind: str, model
     """
     if not team:
         raise click.UsageError("a teammate belongs to a team; say which with --team")
-    return run_to_end(_run(options.updated(model=model or None), name, team, kind=kind, prompt=prompt))
+    return run_to_end(_run(options, name, team, kind=kind, model=model, prompt=prompt))
 
 
-async def _run(options: RunOptions, name: str, team: str, *, kind: str, prompt: str) -> int:
+async def _run(options: RunOptions, name: str, team: str, *, kind: str, model: str, prompt: str) -> int:
     from nacre.agents.people import team_of
     from nacre.agents.teammate import open_teammate
     from nacre.messages.events import Event, Notice, Reply
@@ -46,7 +46,8 @@ async def _run(options: RunOptions, name: str, team: str, *, kind: str, prompt: 
             case _:
                 pass
 
-    async with open_teammate(replace(settings, is_interactive=False), name, team, kind=kind) as mate:
+    settings = replace(settings, is_interactive=False)
+    async with open_teammate(settings, name, team, kind=kind, model=model) as mate:
         for told in (*(problem.line for problem in settings.problems), *mate.ready.notices):
             print_error(told)
         mate.hear = hear
