@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.content import Content
-from textual.widget import Widget
+from textual.widget import MountError, Widget
 from textual.widgets import Markdown, Static
 from textual.widgets.markdown import MarkdownStream
 
@@ -97,10 +98,15 @@ class Transcript(VerticalScroll, can_focus=False):
     def on_mount(self) -> None:
         self.anchor()
 
+    @property
+    def _is_shown(self) -> bool:
+        """Whether there is a screen still; what comes after its end stands in the log."""
+        return self.is_running and self.is_attached
+
     async def add(self, piece: Piece) -> None:
         """Show one more piece; a line that comes while words stream waits until they have ended."""
-        if not self.is_running:
-            return  # the screen is gone already, and the log has it
+        if not self._is_shown:
+            return
         async with self._one_at_a_time:
             if isinstance(piece, Told) and self._stream is not None:
                 self._waiting.append(piece)
@@ -109,7 +115,7 @@ class Transcript(VerticalScroll, can_focus=False):
 
     async def finish(self) -> None:
         """What streams has come to its end."""
-        if not self.is_running:
+        if not self._is_shown:
             return
         async with self._one_at_a_time:
             await self._finish()
@@ -142,7 +148,8 @@ class Transcript(VerticalScroll, can_focus=False):
         stream, self._stream, self._reply = self._stream, None, None
         self._thought, self._thinking = None, ""
         if stream is not None:
-            await stream.stop()
+            with suppress(MountError):  # the program was ended while words were on their way
+                await stream.stop()
         waiting, self._waiting = self._waiting, []
         for piece in waiting:
             await self._tell(piece)
@@ -197,6 +204,8 @@ class Transcript(VerticalScroll, can_focus=False):
         await self._put(Line(Content.styled(f"… starting over: {reason}", "$warning")))
 
     async def _put(self, widget: Widget) -> None:
+        if not self._is_shown:
+            return  # it went while something was waited for
         await self.mount(widget)
         extra = len(self.children) - KEPT_ON_SCREEN
         if extra > 0:
