@@ -15,7 +15,7 @@ from nacre.store.typed import read_typed
 from nacre.testing import Cast, FrozenClock, ScriptedProvider, call, say, together
 from nacre.tools.guard import Question
 from nacre.tools.rules import Rule
-from nacre.tui.pieces import Told
+from nacre.tui.pieces import Told, Words
 from tests.tui.stage import staged
 
 REPLY = "Found **it**:\n\n- one\n- two\n\n```python\nx = 1\n```\n"
@@ -302,6 +302,25 @@ async def test_an_agent_beside_the_conversation_does_not_ask_into_a_line_that_is
         await stage.see("Bash needs your word (reader asks: unknown)")
         await stage.pilot.press("a")
         assert await asking == "always"
+
+
+async def test_a_turn_that_the_end_of_the_program_cuts_short_is_no_error(
+    tmp_path: Path, provider: ScriptedProvider
+) -> None:
+    """A signal says how the program ended, also while words are still on their way to the screen."""
+    provider.script(Scripted(blocks=(Text("Half of it."),), gate=anyio.Event()))
+    async with staged(tmp_path, provider) as stage:
+        await stage.paste("go")
+        await stage.pilot.press("enter")
+        await stage.see("Half of it.")
+        await stage.app.transcript.add(Told("waits until the words have ended"))
+        await stage.app.transcript.add(Words("\n\nThe other half."))
+        finishing = asyncio.create_task(stage.app.transcript._finish())
+        stage.app.end_by(143)
+        await finishing
+    assert stage.app.crash is None
+    assert stage.app.return_code == 143
+    assert read_typed(stage.app.talk.settings.home) == ["go"]
 
 
 async def test_a_new_session_begins_on_an_empty_screen(tmp_path: Path, provider: ScriptedProvider) -> None:

@@ -108,12 +108,18 @@ def test_a_conversation_with_the_engine_that_needs_no_key(tmp_path: Path) -> Non
     assert len(list((tmp_path / "home" / "projects").rglob("*.jsonl"))) == 1
 
 
-def test_a_polite_kill_gives_the_terminal_back(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_polite_kill_gives_the_terminal_back_and_keeps_what_was_typed(
+    tmp_path: Path, number: signal.Signals
+) -> None:
     with screen(tmp_path, "-m", "nacre", "chat") as person:
         person.see(b"Say something")
-        person.process.send_signal(signal.SIGTERM)
-        assert person.ends() == 128 + signal.SIGTERM
+        person.type(b"remember that we deploy on Mondays\r")
+        person.see(b"Saved to")
+        person.process.send_signal(number)
+        assert person.ends() == 128 + number
         assert person.is_as_it_was()
+    assert (tmp_path / "home" / "chat_history").read_text() == "remember that we deploy on Mondays\n"
 
 
 def test_a_crash_is_one_line_on_a_terminal_that_is_as_it_was(tmp_path: Path) -> None:
@@ -125,6 +131,7 @@ def test_a_crash_is_one_line_on_a_terminal_that_is_as_it_was(tmp_path: Path) -> 
         last = person.written[person.written.rindex(ALTERNATE_OFF) :].decode()
         assert "split by zero" in last
         assert "Traceback" not in last
+    assert (tmp_path / "home" / "chat_history").read_text() == "hello\n"
 
 
 @pytest.mark.parametrize(

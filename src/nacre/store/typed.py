@@ -6,6 +6,8 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from nacre.store import disk
+
 FILE = "chat_history"
 MAX_LINES = 1_000
 """Older lines are of no more use than the transcripts they also stand in."""
@@ -34,7 +36,6 @@ def write_typed(home: Path, messages: Sequence[str]) -> None:
     """Keep them for the next session, for nobody else to read; raises `OSError`."""
     lines = [line for one in messages for line in one.replace("\n", f"{GOES_ON}\n").split("\n")][-MAX_LINES:]
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    handle = os.open(home / FILE, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
-    with os.fdopen(handle, "w", encoding="utf-8", errors="replace") as file:
-        file.writelines(f"{line}\n" for line in lines)
-    (home / FILE).chmod(0o600)
+    data = "".join(f"{line}\n" for line in lines).encode(errors="replace")
+    # All or nothing, for a full disk must not cost what was there; two chats may end at the same time.
+    disk.replace_file(home / FILE, data, temp_name=f".{FILE}.{os.getpid()}.tmp")

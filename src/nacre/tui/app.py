@@ -212,7 +212,6 @@ class ChatApp(App[int]):
             self.last_words = await self.talk.leave()
         except asyncio.CancelledError:
             pass  # they have waited long enough
-        self.keep_typed()
         self.exit(0)
 
     async def _rest(self) -> None:
@@ -224,7 +223,7 @@ class ChatApp(App[int]):
             with suppress(WorkerFailed, WorkerCancelled):
                 await work.wait()
 
-    def keep_typed(self) -> None:
+    def _keep_typed(self) -> None:
         """A history that cannot be kept is no reason to end with an error."""
         if self._start.keeps:
             with suppress(OSError):
@@ -293,7 +292,8 @@ class ChatApp(App[int]):
         self.exit(code, return_code=code)
 
     async def abandon(self) -> None:
-        """The screen is gone: end what is left in order, and keep nobody waiting."""
+        """The screen is gone, however it ended: keep what was typed, end the rest, wait for nobody."""
+        self._keep_typed()
         if self._task is not None and not self._task.done():
             self._task.cancel()
             await asyncio.wait({self._task}, timeout=STOP_SECONDS)
