@@ -88,6 +88,11 @@ class Target:
     roster: Roster | None = None
     member: Member | None = None
 
+    @property
+    def is_gone(self) -> bool:
+        """Whether a letter has to wait; of a session itself nobody can tell that from outside."""
+        return not self.is_running and (self.seen is not None or self.roster is not None)
+
 
 def agents_seen(home: Path, cwd: Path | None = None) -> list[Seen]:
     """The agents of a directory's sessions or of all, the newest session first."""

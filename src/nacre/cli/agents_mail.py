@@ -53,7 +53,7 @@ def send(options: RunOptions, /, to: str, message: str, *, team: str, summary: s
     print(f"sent to {printable(', '.join(told.to))}{printable(where)}")
     for note in told.notes:
         print_error(note)
-    if target is not None and not target.is_running:
+    if target is not None and target.is_gone:
         print_error(f"{target.name} is not running; the letter waits in its inbox")
 
 
