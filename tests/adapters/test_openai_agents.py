@@ -14,7 +14,7 @@ import pytest
 pytest.importorskip("agents", reason="the SDK is not installed: pip install 'nacre[openai-agents]'")
 
 from agents import Agent, OpenAIChatCompletionsModel, RunConfig, Runner, Session, function_tool
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from openai import AsyncOpenAI
 
@@ -171,10 +171,12 @@ STEPS = st.lists(
     ),
     max_size=8,
 )
+TOO_DEEP = {"type": "function_call", "call_id": "c", "name": "n", "arguments": "[" * 100_000}
 
 
 @settings(max_examples=20)
 @given(steps=STEPS)
+@example(steps=[("add", [TOO_DEEP])])
 async def test_it_behaves_like_a_list(
     steps: list[tuple[str, list[Any]]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:

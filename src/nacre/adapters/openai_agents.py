@@ -8,7 +8,6 @@ await Runner.run(agent, "Hello.", session=session, run_config=config)
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
@@ -30,6 +29,7 @@ from nacre.messages.jsonl import Envelope, decode
 from nacre.messages.records import Record, ReplyFacts, Said, Undone
 from nacre.messages.view import live_records
 from nacre.messages.wire import canonical, render_block
+from nacre.providers.parse import parse_arguments
 from nacre.store.log import SessionLog, log_path
 from nacre.store.slug import home as home_of
 from nacre.version import VERSION
@@ -154,7 +154,7 @@ def reader(folder: Path) -> FunctionTool:
 
     async def invoke(_: RunContextWrapper[Any], arguments: str) -> str:
         try:
-            answer = await read.call(_parsed(arguments))
+            answer = await read.call(parse_arguments(arguments))
         except ToolError as error:
             return f"Error: {error}"
         return answer if isinstance(answer, str) else answer.text
@@ -201,7 +201,7 @@ def _block(item: JsonObject) -> Block:
     """One item as one block; what has no counterpart is passed through."""
     match item:
         case {"type": "function_call", "call_id": str(call), "name": str(name)}:
-            return ToolCall(call, name, _parsed(item.get("arguments")))
+            return ToolCall(call, name, parse_arguments(str(item.get("arguments") or "")))
         case {"type": "function_call_output", "call_id": str(call), "output": str(output)}:
             return ToolResult(call, (Text(output),) if output else ())
         case {"role": str(), "content": str(text)}:
@@ -210,14 +210,6 @@ def _block(item: JsonObject) -> Block:
             return Text(text)
         case _:
             return Opaque(str(item.get("type", "message")), item)
-
-
-def _parsed(arguments: Json) -> JsonObject:
-    try:
-        value = json.loads(arguments) if isinstance(arguments, str) and arguments else {}
-    except ValueError:
-        value = None
-    return value if isinstance(value, dict) else {"_malformed": arguments}
 
 
 def _shown(
