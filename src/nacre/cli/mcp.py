@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 MAX_PORT = 65_535
 TOKEN = "NACRE_MCP_TOKEN"
+PROOFS = ("mcp", "mcp_types")
+"""That the SDK is there, and that it is not its first version, which other packages may have brought."""
 NEEDS_EXTRA = "nacre mcp needs the MCP SDK; install it with: pip install 'nacre[mcp]'"
 
 
@@ -60,7 +62,7 @@ def mcp(
     """
     if port is not None and not http:
         raise click.UsageError("--port goes with --http")
-    if find_spec("mcp") is None:
+    if any(find_spec(module) is None for module in PROOFS):
         raise ConfigError(NEEDS_EXTRA)  # before a client is greeted that could not be served
     from nacre.mcp_server.base import Options
 
