@@ -17,6 +17,8 @@ MAX_SHOWN_CHARS = 20_000
 """Of one memory in an answer; about 5,000 tokens."""
 MAX_ERROR_CHARS = 600
 """Of an error: one line, whatever a path or a name in it may hold."""
+PROJECT = "The directory of one of your projects, if not the first."
+"""What a tool says of its parameter `project`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

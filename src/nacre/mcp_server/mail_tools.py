@@ -19,7 +19,7 @@ from nacre.layers.l7_mail.letter import EVERYONE, OTHER, Letter
 from nacre.layers.l7_mail.mailbox import Mailbox
 from nacre.layers.l7_mail.post import Post, Sent
 from nacre.layers.l7_mail.roster import Member, Roster, member_here
-from nacre.mcp_server.base import CALLER, Offered
+from nacre.mcp_server.base import CALLER, PROJECT, Offered
 from nacre.mcp_server.project import Project
 from nacre.mcp_server.projects import Projects
 from nacre.memory.neutral import neutralise
@@ -33,7 +33,6 @@ AGENT_TYPE = "mcp"
 """What a roster says of whoever joined through this door."""
 TEAM = "The team; `nacre agents list` shows them."
 NAME = "Your name in the team, if not the one your program goes by."
-PROJECT = "The directory of one of your projects, if not the first."
 
 
 class Mail:
@@ -71,7 +70,7 @@ class Mail:
             if ":" in to or (to == EVERYONE and not team):
                 raise ToolError("write to a name or the beginning of a session's id; `*` needs a team")
             sent, target = await self._sent(one, to, message, team=team or "", summary=summary or "")
-            waits = "" if target is None or target.is_running else f" {target.name} is not running; it waits."
+            waits = f" {target.name} is not running; it waits." if target and target.is_gone else ""
             return f"Sent to {', '.join(sent.to)} (id {', '.join(sent.ids)}).{waits}"
 
         return send

@@ -7,8 +7,9 @@ from typing import Annotated, Literal
 
 from nacre import prompts
 from nacre.agents.memory_places import Whose
+from nacre.agents.origins import SHORT_COMMIT
 from nacre.errors import ToolError
-from nacre.mcp_server.base import CALLER, MAX_QUERY_CHARS, MAX_SHOWN_CHARS, MAX_TEXT_CHARS, Offered
+from nacre.mcp_server.base import CALLER, MAX_QUERY_CHARS, MAX_SHOWN_CHARS, MAX_TEXT_CHARS, PROJECT, Offered
 from nacre.mcp_server.project import USER_PREFIX, Project
 from nacre.mcp_server.projects import Projects
 from nacre.memory.daily import append, forget_one
@@ -26,7 +27,6 @@ GET = prompts.load(__package__, "tool_memory_get")
 SAVE = prompts.load(__package__, "tool_memory_save")
 FORGET = prompts.load(__package__, "tool_memory_forget")
 HISTORY = prompts.load(__package__, "tool_memory_history")
-PROJECT = "The directory of one of your projects, if not the first."
 TYPE = (
     "user: about the person. feedback: how they want work done. "
     "project: who, why and by when. reference: where something is found."
@@ -35,8 +35,6 @@ WHICH = "The name of the memory as memory_recall or the index gives it."
 NEAREST = 5
 """Memories that are named though they are not given: enough to try one, few enough to read."""
 MAX_COMMITS = 100
-SHORT_COMMIT = 10
-"""Characters of a commit's id; every command takes them."""
 
 Scope = Literal["project", "team"]
 """Not the person's own memory of all projects: what stands there reaches every prompt everywhere."""

@@ -11,7 +11,7 @@ from typing import Annotated
 
 from nacre import prompts
 from nacre.errors import SessionNotFound, ToolError
-from nacre.mcp_server.base import Offered
+from nacre.mcp_server.base import PROJECT, Offered
 from nacre.mcp_server.project import Project
 from nacre.mcp_server.projects import Projects
 from nacre.memory.neutral import neutralise
@@ -42,7 +42,7 @@ def _search(projects: Projects) -> Tool:
     async def search(
         text: Annotated[str, "Words as they were said; upper and lower case are the same."],
         limit: Annotated[int, f"At most so many places, up to {MAX_HITS}."] = 10,
-        project: Annotated[str | None, "The directory of one of your projects, if not the first."] = None,
+        project: Annotated[str | None, PROJECT] = None,
     ) -> str:
         words = text.strip()
         if not MIN_WORDS_CHARS <= len(words) <= MAX_WORDS_CHARS:

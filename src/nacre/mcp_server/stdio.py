@@ -8,16 +8,18 @@ import signal
 import threading
 from contextlib import suppress
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import mcp_types as types
 from mcp.server.stdio import stdio_server
-from mcp.shared._stream_protocols import WriteStream
 from mcp.shared.message import SessionMessage
 
 from nacre.mcp_server.base import Options
 from nacre.mcp_server.greeting import Greeted
 from nacre.mcp_server.server import Door
+
+if TYPE_CHECKING:  # no promise of the SDK's: a server need not fail where this has moved
+    from mcp.shared._stream_protocols import WriteStream
 
 CHUNK_BYTES = 65_536
 """As much as a pipe holds."""
