@@ -24,7 +24,8 @@ REMOTE = "claude-haiku-5-5"
 def settings_in(tmp_path: Path, **cli: str | bool | int) -> Settings:
     cwd = tmp_path / "work"
     (folder := cwd / ".claude" / "agents").mkdir(parents=True)
-    for name, field in (("far", f"model: {REMOTE}"), ("apart", "isolation: worktree")):
+    fields = {"far": f"model: {REMOTE}", "apart": "isolation: worktree", "wise": "memory: project"}
+    for name, field in fields.items():
         (folder / f"{name}.md").write_text(f"---\nname: {name}\ndescription: a kind\n{field}\n---\nDo it.\n")
     environ = {**environment(cwd), **OFF, "NACRE_AGENTS_TEAMMATES": "process", "ANTHROPIC_API_KEY": "k"}
     return load(cwd, environ, cli={"model": MODEL, **cli})
@@ -67,12 +68,13 @@ async def test_what_the_command_line_said_holds_in_the_process_of_a_teammate(
         (Order(prompt="Go.", name="mate", team="crew", model=REMOTE), "on this machine"),
         (Order(prompt="Go.", name="mate", team="crew", isolation="worktree"), "no worktree"),
         (Order(prompt="Go.", name="mate", team="crew", type="apart"), "no worktree"),
+        (Order(prompt="Go.", name="mate", team="crew", type="wise"), "what wise agents know"),
     ],
 )
 async def test_what_such_a_process_would_not_heed_is_refused_before_it_begins(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: Order, why: str
 ) -> None:
-    """M27, Spawning: a file of the repository sends no words away, and no worktree is left out in silence."""
+    """M26, M27, Spawning: a file of the repository sends no words away; nothing is left out in silence."""
     monkeypatch.setattr(sys, "executable", "/bin/false")
     async with open_agent(settings_in(tmp_path), provider=ScriptedProvider([say("Hello.")])) as ready:
         await played(ready, "Hi")

@@ -227,6 +227,11 @@ def check_apart(kind: AgentType, order: Order, parent: Parent) -> None:
         raise ToolError(
             "A teammate with a process of its own has no worktree: leave isolation or team_name out."
         )
+    if kind.memory is not None and parent.settings.memory.is_on:
+        raise ToolError(
+            f"A teammate with a process of its own is not given what {kind.name} agents know for themselves: "
+            "leave team_name out."
+        )
     named = order.model or kind.model
     if named not in {"", INHERIT}:
         try:
