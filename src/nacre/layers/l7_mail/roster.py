@@ -18,6 +18,7 @@ from nacre import groups
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import MailError
 from nacre.layers.l7_mail.letter import check_name
+from nacre.layers.l7_mail.mailbox import box_path
 from nacre.layers.l7_mail.tasks import TeamTasks
 from nacre.layers.l7_mail.team_file import (
     FORMAT,
@@ -170,7 +171,7 @@ class Roster:
 
     def inbox_path(self, name: str) -> Path:
         """Where letters to this name lie, also while nobody holds it (A3)."""
-        return self.folder / INBOXES / f"{check_name(name)}.jsonl"
+        return box_path(self.folder / INBOXES, name)
 
     def remove(self) -> None:
         """Take the team away with its letters and tasks, if nobody lives there any more."""
