@@ -26,7 +26,10 @@ HARMLESS = frozenset(
     {"Agent", "Pin", "SendMessage", "Skill", "Snip", "TaskList", "TaskStop", "TeamTasks"}
     | {"remember", "recall", "forget", "correct"}
 )
-"""Tools that touch nothing but the session itself and memory, where every change can be taken back."""
+"""Tools that touch nothing but the session, who works with it, and memory, where all can be taken back.
+
+What an agent does that was started or written to is judged when it does it.
+"""
 GUARDED_FOLDERS = frozenset({".git", ".nacre", ".claude"})
 """What lies in here decides what programs run later: changing it is always asked for."""
 SUBCOMMANDS = frozenset(
