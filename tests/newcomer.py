@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import resource
-import shlex
 import shutil
 import subprocess
 import sys
@@ -112,8 +111,7 @@ def _by_the_hook(step: Step, clone: Path, home: Path) -> str:
         "cwd": str(clone),
         "prompt": step.typed,
     }
-    line = shlex.join([hook["command"], *hook["args"]]) if "args" in hook else hook["command"]
-    answer = _run(line, json.dumps(told), clone, home)
+    answer = _run(hook["command"], json.dumps(told), clone, home)
     if not answer.strip():
         raise StuckError("the hook had nothing to say")
     return str(json.loads(answer)["hookSpecificOutput"]["additionalContext"])
