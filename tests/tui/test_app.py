@@ -338,7 +338,9 @@ async def test_the_plan_is_edited_on_the_screen(tmp_path: Path, provider: Script
     async with staged(tmp_path, provider) as stage:
         await stage.say("/plan edit")
         await stage.see("The plan of this session")
-        await stage.paste("First this,\nthen that.")
+        await stage.paste("-First this,\nthen that.")
+        await stage.pilot.press("up", "home", "ctrl+d")  # deletes, and does not leave with what was written
+        await stage.see("│ First this,")
         await stage.pilot.press("ctrl+s")
         await stage.see("the plan is set")
         assert await stage.ready.planning.read() == "First this,\nthen that.\n"

@@ -190,7 +190,9 @@ class ChatApp(App[int]):
         """Ctrl-D: as at a shell, it takes away what stands behind the cursor, and leaves an empty line."""
 
         def act() -> None:
-            if self.prompt.text and len(self.screen_stack) == 1:
+            if isinstance(self.screen, Editor):
+                self.screen.delete_right()  # nobody's words are lost to a key that deletes elsewhere
+            elif self.prompt.text and len(self.screen_stack) == 1:
                 self.prompt.delete_right()
             else:
                 self.action_leave()

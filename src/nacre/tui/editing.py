@@ -39,6 +39,9 @@ class Editor(ModalScreen[bool]):
     def on_mount(self) -> None:
         self.query_one(TextArea).focus()
 
+    def delete_right(self) -> None:
+        self.query_one(TextArea).action_delete_right()
+
     def action_drop(self) -> None:
         self.dismiss(False)
 
