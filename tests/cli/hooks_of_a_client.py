@@ -19,7 +19,7 @@ class ClientWorld:
 
     def __init__(self, base: Path) -> None:
         self.base = base
-        self.home = base / "claude"
+        self.home = base / "my claude"  # a space: what is printed must be fit to be typed
         self.project = base / "my_Project.x"
         self.project.mkdir()
         subprocess.run(["git", "init", "-q", self.project], check=True)

@@ -60,7 +60,7 @@ def test_the_person_is_told_once_and_how_to_undo_it(client: ClientWorld) -> None
     told = client.hook("UserPromptSubmit", prompt="go on please")
     message = str(told["systemMessage"])
     assert message.startswith("nacre saved 2 memories: ")
-    assert f"NACRE_HOME={client.home} nacre memory undo " in message
+    assert f"NACRE_HOME='{client.home}' nacre memory undo " in message
     assert "systemMessage" not in client.hook("UserPromptSubmit", prompt="go on please")
 
 

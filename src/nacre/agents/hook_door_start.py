@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 
 from nacre import prompts
@@ -52,7 +53,7 @@ def word_for(told: Told, settings: Settings) -> str:
 
 def with_home(command: str, home: Path) -> str:
     """A command as a person types it, on the client's memory."""
-    return f"NACRE_HOME={home} {command}"
+    return f"NACRE_HOME={shlex.quote(str(home))} {command}"
 
 
 def _index(place: Location, whose: str) -> str:

@@ -146,6 +146,7 @@ def _is_wanted() -> bool:
 def _tell_how_to_check(scope: Where) -> None:
     import os
 
+    from nacre.agents.hook_door_start import with_home
     from nacre.agents.hook_door_told import client_home
     from nacre.cli.install_claude import is_passing, this_program
     from nacre.cli.output import printable
@@ -162,5 +163,5 @@ def _tell_how_to_check(scope: Where) -> None:
     print(
         "Start `claude` anew: /hooks lists the five hooks, and each prompt brings the memories it calls for."
     )
-    print(printable(f"The same memory from the terminal: NACRE_HOME={home} nacre memory list"))
+    print(printable(f"The same memory from the terminal: {with_home('nacre memory list', home)}"))
     print(f"Undo: nacre uninstall claude-code{'' if scope == 'user' else f' --scope {scope}'}")
