@@ -12,7 +12,10 @@ import asyncio
 from collections.abc import Mapping
 from typing import cast
 
-from anthropic.lib.tools import BetaAsyncAbstractMemoryTool, ToolError
+try:
+    from anthropic.lib.tools import BetaAsyncAbstractMemoryTool, ToolError
+except ImportError as error:
+    raise ImportError("this module needs Anthropic's SDK: pip install 'nacre[anthropic]'") from error
 from anthropic.types.beta import (
     BetaCacheControlEphemeralParam,
     BetaMemoryTool20250818Command,

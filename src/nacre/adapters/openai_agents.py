@@ -14,7 +14,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
 
-from agents import Agent, FunctionTool, RunContextWrapper, TResponseInputItem
+try:
+    from agents import Agent, FunctionTool, RunContextWrapper, TResponseInputItem
+except ImportError as error:
+    raise ImportError(
+        "this module needs the OpenAI Agents SDK: pip install 'nacre[openai-agents]'"
+    ) from error
 from agents.memory import SessionSettings
 from agents.run import CallModelData, ModelInputData
 

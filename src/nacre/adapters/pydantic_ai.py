@@ -11,8 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
+try:
+    from pydantic_ai.capabilities import AbstractCapability
+except ImportError as error:
+    raise ImportError("this module needs Pydantic AI: pip install 'nacre[pydantic-ai]'") from error
 from pydantic_ai import ModelRetry, RunContext, Tool
-from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.messages import (
     ModelMessage,
     ModelRequest,
