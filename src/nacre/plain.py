@@ -16,6 +16,11 @@ def printable(text: str) -> str:
     return "".join(char if char.isprintable() else _escaped(char) for char in text)
 
 
+def clean(text: str) -> str:
+    """Without control characters other than line ends and tabs: nothing said may repaint the terminal."""
+    return "".join(char for char in text if char.isprintable() or char in "\n\t")
+
+
 def shorten(text: str, limit: int) -> str:
     """One line of at most so many characters."""
     text = " ".join(text.split())

@@ -23,6 +23,7 @@ from nacre.messages.events import (
 )
 from nacre.messages.records import Said
 from nacre.messages.usage import Usage
+from nacre.plain import clean
 from nacre.tui.meter import BAR_CELLS, bar, pill_words
 from nacre.tui.pieces import (
     MAX_DETAIL_LINES,
@@ -33,7 +34,6 @@ from nacre.tui.pieces import (
     Told,
     Void,
     Words,
-    clean,
     piece_of,
     pieces_of,
 )

@@ -9,10 +9,14 @@ from typing import TypeAlias
 
 from nacre.agents.hooks_points import EndReason
 from nacre.agents.opening import NEW, Ready, open_agent
+from nacre.agents.session import InMemory, Session
 from nacre.agents.warming import kept_warm
 from nacre.clock import SYSTEM_CLOCK, Clock
+from nacre.errors import TranscriptError
 from nacre.providers.base import Provider
 from nacre.settings import Settings
+from nacre.store.sessions import Sessions
+from nacre.store.summaries import SessionSummary
 from nacre.tools.guard import Ask
 
 
@@ -69,6 +73,21 @@ async def enter(
         await held.aclose()
         raise
     return Place(ready, held)
+
+
+def others(session: Session, settings: Settings) -> list[SessionSummary]:
+    """Sessions of this directory that could be gone on with instead; raises where none may be looked at."""
+    listed = reachable(session, settings).list(settings.cwd)
+    return [each for each in listed if each.messages and each.session != session.id]
+
+
+def reachable(session: Session, settings: Settings) -> Sessions:
+    """Where other sessions lie; raises for one that leaves no trace, and a listing keeps what it has read."""
+    if isinstance(session.keeper, InMemory):
+        raise TranscriptError(
+            "this chat leaves nothing on disk and opens nothing there; start another for that"
+        )
+    return Sessions(settings.home)
 
 
 async def move(here: Place, to: Reopen, enter: Enter, let_go: Callable[[Place], Awaitable[None]]) -> Place:

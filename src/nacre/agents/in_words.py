@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from nacre.agents.child import PURPOSE
 from nacre.agents.session import Session
 from nacre.agents.team_state import AgentState
+from nacre.errors import NacreError, ProviderError
 from nacre.messages.blocks import Json, ToolCall, ToolResult
 from nacre.messages.records import Said
 from nacre.plain import human_count, shorten
@@ -95,12 +96,20 @@ def ended_line(state: AgentState) -> str:
     return f"{state.name} {ENDED.get(state.status, state.status)} ({spent})" + (f": {words}" if words else "")
 
 
-def who_goes_on(ready: Ready) -> str:
-    """That a stopped turn stops what it waits for, and nobody else."""
+def stopped_line(ready: Ready) -> str:
+    """That a stopped turn loses nothing, and stops what it waits for and nobody else."""
     names = [each.name for each in (ready.team.states() if ready.team else ()) if each.is_running]
-    if not names:
-        return ""
-    return f"; {', '.join(names)} go{'es' * (len(names) == 1)} on in the background (/agents stop NAME)"
+    goes = f"go{'es' * (len(names) == 1)} on in the background (/agents stop NAME)"
+    return "stopped; what was said so far is kept" + (f"; {', '.join(names)} {goes}" if names else "")
+
+
+def failed_line(error: NacreError) -> str:
+    """Why a turn ended, and how to ask again where that could help."""
+    return (
+        f"{error} (what you said is kept; /retry asks again)"
+        if isinstance(error, ProviderError)
+        else str(error)
+    )
 
 
 def resumed_lines(session: Session) -> list[str]:

@@ -16,7 +16,7 @@ import click
 
 from nacre.agents.background import IN_BACKGROUND
 from nacre.agents.conversing import Ending, Leave, Place, Reopen, enter, move
-from nacre.agents.in_words import resumed_lines, who_goes_on, working
+from nacre.agents.in_words import failed_line, resumed_lines, stopped_line, working
 from nacre.agents.instruction_places import instruction_paths
 from nacre.agents.opening import Ready
 from nacre.cli.agents_beside import Beside
@@ -29,7 +29,7 @@ from nacre.cli.progress import countdown
 from nacre.cli.render import TurnPrinter, status_line, styled
 from nacre.cli.signals import end_on_signals
 from nacre.cli.slash import COMMANDS, Scene, obey
-from nacre.errors import NacreError, ProviderError
+from nacre.errors import NacreError
 from nacre.memory.instructions import load_instructions
 from nacre.settings import Settings, decline, trust
 from nacre.settings.consent import consent
@@ -237,13 +237,10 @@ class _Conversation:
             self._loop.call(_play(ready, text, printer, self._beside))
         except KeyboardInterrupt:
             printer.end()
-            print_error(f"stopped; what was said so far is kept{who_goes_on(ready)}")
-        except ProviderError as error:
-            printer.end()
-            print_error(f"{error} (what you said is kept; /retry asks again)")
+            print_error(stopped_line(ready))
         except NacreError as error:
             printer.end()
-            print_error(str(error))
+            print_error(failed_line(error))
         self._status(ready)
 
     def _status(self, ready: Ready) -> None:

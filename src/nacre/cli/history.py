@@ -11,7 +11,7 @@ from types import ModuleType, TracebackType
 from typing import Self
 
 from nacre.cli.output import has_colour
-from nacre.store.typed import FILE, MAX_LINES
+from nacre.store.typed import FILE, GOES_ON, MAX_LINES
 
 
 class History:
@@ -46,7 +46,7 @@ class History:
     def ask(self, prompt: str) -> str:
         """One line from the person; a backslash at its end asks for another."""
         line = self._typed(prompt)
-        while line.endswith("\\"):
+        while line.endswith(GOES_ON):
             line = line[:-1] + "\n" + self._typed("… " if prompt else "")
         return line
 

@@ -21,7 +21,7 @@ from nacre.messages.events import (
     ThinkingDelta,
     Waiting,
 )
-from nacre.plain import shorten
+from nacre.plain import clean, shorten
 
 MIN_PASSING = 10
 """Columns of a line that goes away: fewer say nothing."""
@@ -115,7 +115,7 @@ class TurnPrinter:
         if thinking != self._thinking:
             self.end()
         self._thinking = thinking
-        shown = "".join(char for char in text if char.isprintable() or char in "\n\t")
+        shown = clean(text)
         sys.stdout.write(styled(shown, "dim", colour=self._colour) if thinking else shown)
         sys.stdout.flush()
         self._in_line = not text.endswith("\n")

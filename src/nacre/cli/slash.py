@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from nacre.agents.conversing import Ending, Leave, Reopen
+from nacre.agents.conversing import Ending, Leave, Reopen, others, reachable
 from nacre.agents.opening import NEW, UNKEPT, Ready
 from nacre.agents.rewind import Point
 from nacre.agents.session import InMemory, Session
@@ -15,7 +15,6 @@ from nacre.cli.recalling import recalled_lines
 from nacre.clock import SYSTEM_CLOCK
 from nacre.plain import shorten
 from nacre.settings import Settings
-from nacre.store.sessions import Sessions
 
 WORDS_CHARS = 60
 """Of a message in a list: enough to recognise it."""
@@ -101,19 +100,14 @@ def _clear(_: str, scene: Scene) -> Ending:
 
 def _resume(wanted: str, scene: Scene) -> Ending:
     session, settings = scene.session, scene.settings
-    if isinstance(session.keeper, InMemory):
-        # Even a listing leaves a trace: it keeps what it has read for the next one.
-        print_error("this chat leaves nothing on disk and opens nothing there; start another for that")
-        return None
-    sessions = Sessions(settings.home)
     if wanted:
-        found = sessions.find(wanted).stem
+        found = reachable(session, settings).find(wanted).stem
         if found == session.id:
             print("you are in that session")
             return None
         return Reopen(found)
     now = SYSTEM_CLOCK.now()
-    listed = [each for each in sessions.list(settings.cwd) if each.messages and each.session != session.id]
+    listed = others(session, settings)
     print_table(
         [
             (each.session[:8], human_age(each.modified, now), f"{each.messages} messages", each.title or "")

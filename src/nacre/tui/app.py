@@ -249,11 +249,9 @@ class ChatApp(App[int]):
         try:
             found = self.talk.others()
         except NacreError as error:
-            found = printable(str(error))
-        if isinstance(found, str):
-            self._later(Told(found, "error"))
-        else:
-            self.push_screen(SessionPicker(found, self._start.clock), self._chosen)
+            self._later(Told(printable(str(error)), "error"))
+            return
+        self.push_screen(SessionPicker(found, self._start.clock), self._chosen)
 
     def _chosen(self, session: str | None) -> None:
         if session is None:

@@ -19,7 +19,7 @@ from nacre.messages.events import (
     Waiting,
 )
 from nacre.messages.records import Said
-from nacre.plain import printable
+from nacre.plain import clean, printable
 
 MAX_DETAIL_LINES = 200
 """Of an opened call or result: several screens; the whole of it stands in the log or on disk."""
@@ -116,11 +116,6 @@ def pieces_of(record: Said) -> Iterator[Piece]:
                 yield _resulted(block)
             case _:
                 pass
-
-
-def clean(text: str) -> str:
-    """Without control characters other than line ends and tabs: nothing said may repaint the terminal."""
-    return "".join(char for char in text if char.isprintable() or char in "\n\t")
 
 
 def _called(call: ToolCall) -> Called:

@@ -16,8 +16,8 @@ from textual.message import Message
 from textual.widgets import OptionList, TextArea
 from textual.widgets.option_list import Option
 
-GOES_ON = "\\"
-"""At the end of a line: Enter begins another one, as in line mode."""
+from nacre.store.typed import GOES_ON
+
 NAME_CELLS = 12
 """Columns for a command's name in the menu: the longest has ten."""
 

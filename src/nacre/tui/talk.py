@@ -9,20 +9,19 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from nacre.agents.contents import Contents, contents_of
-from nacre.agents.conversing import Ending, Place, Reopen, enter, move
-from nacre.agents.in_words import ended_line, who_goes_on
+from nacre.agents.conversing import Ending, Place, Reopen, enter, move, others
+from nacre.agents.in_words import ended_line, failed_line, stopped_line
 from nacre.agents.kept import LogKeeper
 from nacre.agents.opening import Ready
 from nacre.agents.savings import booked
-from nacre.agents.session import InMemory, Session
+from nacre.agents.session import Session
 from nacre.agents.team_state import AgentState
 from nacre.clock import SYSTEM_CLOCK, Clock
-from nacre.errors import NacreError, ProviderError
+from nacre.errors import NacreError
 from nacre.messages.events import Reply, TurnDone
 from nacre.messages.records import Record, Said
 from nacre.plain import printable
 from nacre.settings import Settings
-from nacre.store.sessions import Sessions
 from nacre.store.summaries import SessionSummary
 from nacre.tools.guard import Ask
 from nacre.tui.pieces import Asked, Level, Piece, Told, piece_of, pieces_of
@@ -103,11 +102,9 @@ class Talk:
         try:
             await self._events(ready, text)
         except asyncio.CancelledError:
-            await self._tell(f"stopped; what was said so far is kept{who_goes_on(ready)}", "warning")
-        except ProviderError as error:
-            await self._tell(f"{error} (what you said is kept; /retry asks again)")
+            await self._tell(stopped_line(ready), "warning")
         except NacreError as error:
-            await self._tell(str(error))
+            await self._tell(failed_line(error))
         await self._screen.finish()
         self.measure()
 
@@ -162,15 +159,10 @@ class Talk:
             ended = SystemExit()
             await place.held.__aexit__(SystemExit, ended, None)
 
-    def others(self) -> list[SessionSummary] | str:
-        """Sessions that could be gone on with; a sentence where none may be looked at."""
+    def others(self) -> list[SessionSummary]:
+        """Sessions that could be gone on with; raises where none may be looked at."""
         assert self._place is not None, "a session is open before others are looked for"
-        session = self._place.ready.agent.session
-        if isinstance(session.keeper, InMemory):
-            # Even a listing leaves a trace: it keeps what it has read for the next one.
-            return "this chat leaves nothing on disk and opens nothing there; start another for that"
-        listed = Sessions(self.settings.home).list(self.settings.cwd)
-        return [each for each in listed if each.messages and each.session != session.id]
+        return others(self._place.ready.agent.session, self.settings)
 
     def measure(self) -> None:
         """What fills the window now."""
