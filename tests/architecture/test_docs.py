@@ -147,6 +147,30 @@ def _affixes(section: str) -> list[str]:
     return re.findall(r"`(\w+)`", sentence)
 
 
+def test_the_readme_gives_the_figures_that_were_measured() -> None:
+    page, told = read("docs/why/measured.md"), " ".join(read("README.md").split())
+    cost = {
+        row[0]: row[1].replace(" / ", " and ")
+        for row in rows(page, "Replay: what a session costs, and what stays in view")
+    }
+    kept = {row[0]: row for row in rows(page, "Compaction: what survives, and what is invented")}
+    rules = {name: re.findall(r"(\d+)%", row[1])[0] for name, row in kept.items()}
+    found = next(
+        row for row in rows(page, "Recall: the right memories, without a model") if "locomo_turns" in row[0]
+    )
+    others = ("LangChain, summarization", "pydantic-ai-harness, tiered")
+    for figures in (
+        f"**{cost['nacre'].split()[0]}** of what",
+        f"{cost['nacre'].split()[-1]} of 100 pairs",
+        f"{cost['LangChain, summarization']}; its clearing of tool uses: {cost['LangChain, clear tool uses']},",
+        f"**{rules['nacre, by rule']} %** of a person's rules",
+        f"bad summary {rules[others[0]]} %, with pydantic-ai-harness {rules[others[1]]} %",
+        f"none, {kept[others[0]][3]}, {kept[others[1]][3]}.",
+        f"**{found[1]}**; BM25 {found[5]}, MiniLM embeddings {found[6]}, mem0 {found[8]}.",
+    ):
+        assert figures in told
+
+
 @pytest.mark.parametrize("page", ["cli", "measured", "settings"])
 def test_a_page_made_from_the_code_is_up_to_date(page: str) -> None:
     made = runpy.run_path(str(ROOT / "docs" / f"make_{page}.py"))
