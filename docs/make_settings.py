@@ -164,6 +164,10 @@ _SAID_HERE: dict[tuple[str, ...], str] = {
     ("switches", "grounding"): "A fact without support in the conversation is not saved.",
     ("memory", "enabled"): "Whether there is memory at all.",
     ("memory", "directory"): "Where memory is kept.",
+    (
+        "memory",
+        "home",
+    ): "Below which folder memory is kept, in place of the home; see [why](../how-to/use-in-claude-code.md).",
     ("memory", "disabled"): "Decides before every other setting whether there is memory; also `--no-memory`.",
     ("memory", "simple"): "No memory, no notes, no background work; also `--bare`.",
     ("memory", "extra_guidelines"): "Further words to the agent about its memory.",

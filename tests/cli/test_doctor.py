@@ -210,6 +210,7 @@ def test_doctor_tells_how_memory_is(tmp_path: Path) -> None:
     facts = found["memory_facts"]
     assert isinstance(facts, dict)
     assert (facts["entries"], facts["source"], facts["not_loaded"]) == (1, "default", [])
+    assert facts["decided_by"] == "home: environment NACRE_HOME"
     directory = Path(str(facts["directory"]))
     lines = "".join(f"- [Deploy day](deploy_day.md) {n}\n" for n in range(250))
     (directory / "MEMORY.md").write_text("- x\n" * 250 + lines)

@@ -56,6 +56,27 @@ def test_the_path_is_told_without_making_it(home: Path, here: Path, capsys: Capt
     assert list(home.iterdir()) == []
 
 
+def test_the_path_says_what_decided_it(
+    home: Path, here: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """M4: a home for memory alone, the strongest source of it first."""
+    settings, elsewhere = home / "settings.json", here / "elsewhere"
+    settings.write_text(json.dumps({"memoryHome": str(elsewhere)}))
+    told = document(capsys, "path")
+    assert told["path"] == str(elsewhere / "projects" / slug(str(here)) / "memory")
+    assert (told["source"], told["decided_by"]) == ("memoryHome", f"memoryHome: user {settings}")
+    user = document(capsys, "path", "--scope", "user")
+    assert (user["path"], user["decided_by"]) == (str(elsewhere / "memory"), told["decided_by"])
+    monkeypatch.setenv("NACRE_MEMORY_HOME", str(home))
+    assert document(capsys, "path", "--scope", "team")["decided_by"] == (
+        "memoryHome: environment NACRE_MEMORY_HOME"
+    )
+    monkeypatch.setenv("NACRE_AUTO_MEMORY_DIRECTORY", str(here / "notes"))
+    assert document(capsys, "path", "--scope", "team")["decided_by"] == (
+        "autoMemoryDirectory: environment NACRE_AUTO_MEMORY_DIRECTORY"
+    )
+
+
 def test_looking_at_nothing_says_so_and_leaves_no_trace(home: Path, here: Path, capsys: Capture) -> None:
     assert document(capsys, "list") == []
     assert "There are no memories yet" in said(capsys, "list")

@@ -83,14 +83,15 @@ def test_every_folder_and_worktree_of_a_repository_has_the_same_memory(base: Pat
 
 
 def test_the_first_source_that_is_set_decides(base: Path) -> None:
-    """M4: override, setting, remote base, default."""
+    """M4: override, setting, remote base, a home for memory, default."""
     named = {
         "path_override": str(base / "host/memory"),
         "directory_setting": "~/notes/memory",
         "remote_directory": str(base / "mnt/lasting"),
+        "home_setting": "~/.claude",
     }
     found = []
-    for gone in range(4):
+    for gone in range(5):
         location = locate(paths(base, **dict(list(named.items())[gone:])))
         found.append((location.source, location.directory))
     folder = slug(str(base / "project"))
@@ -98,13 +99,14 @@ def test_the_first_source_that_is_set_decides(base: Path) -> None:
         ("override", base / "host/memory"),
         ("setting", base / "me/notes/memory"),
         ("remote", base / "mnt/lasting/projects" / folder / "memory"),
+        ("memoryHome", base / "me/.claude/projects" / folder / "memory"),
         ("default", base / "me/.nacre/projects" / folder / "memory"),
     ]
 
 
 def test_an_empty_variable_is_not_set(base: Path) -> None:
     """M4."""
-    empty = paths(base, path_override="", directory_setting="", remote_directory="")
+    empty = paths(base, path_override="", directory_setting="", remote_directory="", home_setting="")
     assert locate(empty) == locate(paths(base))
 
 
@@ -117,6 +119,21 @@ def test_everything_of_a_remote_memory_lies_on_the_lasting_disk(base: Path) -> N
         each.is_relative_to(base / "mnt/lasting")
         for each in (location.directory, location.history, location.cache)
     )
+
+
+def test_two_programs_with_one_home_for_memory_meet_in_all_of_it(base: Path) -> None:
+    """M1, M2, M15: whose memory it is, its history and its locks are found by both at the same place."""
+    theirs = base / "me/.claude"
+    for more in ({}, {"directory_setting": "~/notes/memory"}):
+        ours = locate(paths(base, home_setting="~/.claude", **more))
+        other = locate(paths(base, home=theirs, **more))
+        both = [
+            (one.directory, one.history, one.cache, one.identity_file, one.owner) for one in (ours, other)
+        ]
+        assert both[0] == both[1]
+    shared = paths(base, home_setting="~/.claude")
+    assert memory_base(shared) == theirs
+    assert agent_location("user", "reviewer", shared).directory == theirs / "agent-memory/reviewer"
 
 
 def test_projects_that_share_a_directory_share_its_history_and_locks(base: Path) -> None:
@@ -168,11 +185,14 @@ def test_a_configured_path_that_opens_too_much_is_refused_in_one_line(
 
 
 def test_each_source_is_validated_and_named_in_the_error(base: Path) -> None:
-    """M5: a tilde is only expanded in the setting; the variables are full paths."""
+    """M5: a tilde is only expanded in settings; the variables are full paths."""
     for name, more in (
         ("NACRE_MEMORY_PATH_OVERRIDE", {"path_override": "~/memory"}),
         ("NACRE_REMOTE_MEMORY_DIR", {"remote_directory": "~/memory"}),
         ("autoMemoryDirectory in policy", {"directory_setting": "/etc", "directory_origin": "policy"}),
+        ("memoryHome in policy", {"home_setting": "~/.", "home_origin": "policy"}),
+        ("memoryHome in policy", {"home_setting": "memory", "home_origin": "policy"}),
+        ("memoryHome in policy", {"home_setting": "//host/memory", "home_origin": "policy"}),
     ):
         with pytest.raises(ConfigError, match=name):
             locate(paths(base, **more))

@@ -15,6 +15,15 @@ from nacre.memory.location import (
 )
 from nacre.settings import Settings
 
+_DECIDING = {
+    "override": "memoryPathOverride",
+    "setting": "autoMemoryDirectory",
+    "remote": "remoteMemoryDir",
+    "memoryHome": "memoryHome",
+    "default": "home",
+}
+"""Which setting each source of a place is."""
+
 Whose: TypeAlias = Literal["project", "team", "user"]
 """Whose memory: this project's, what its team shares, or what the person has in every project."""
 
@@ -69,4 +78,15 @@ def memory_paths(settings: Settings) -> MemoryPaths:
         directory_setting=settings.memory.directory,
         directory_origin=settings.origin("autoMemoryDirectory"),
         remote_directory=settings.memory.remote_directory,
+        home_setting=settings.memory.home,
+        home_origin=settings.origin("memoryHome"),
     )
+
+
+def decided_by(settings: Settings, place: Location) -> str:
+    """Why a memory lies where it does: the setting that says so, and where that was found."""
+    given = settings.memory
+    base = "remote" if given.remote_directory else "memoryHome" if given.home else "default"
+    source = locate(memory_paths(settings)).source if place.source == "team" else place.source
+    name = _DECIDING.get(source) or _DECIDING[base]
+    return f"{name}: {settings.origin(name)}"

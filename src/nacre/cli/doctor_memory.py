@@ -32,7 +32,7 @@ class MemoryReport:
 
 def memory_report(settings: Settings) -> MemoryReport:
     """Where memory lies, what of it a conversation gets, and what is wrong; nothing is made or changed."""
-    from nacre.agents.memory_places import memory_places
+    from nacre.agents.memory_places import decided_by, memory_places
 
     if not settings.memory.is_on:
         return MemoryReport()
@@ -47,12 +47,13 @@ def memory_report(settings: Settings) -> MemoryReport:
         shared = _looked_at(places.team, with_index=with_index)
     return MemoryReport(
         lines={
-            "memory at": f"{location.directory} ({location.source})",
+            "memory at": f"{location.directory} ({decided_by(settings, location)})",
             "memories": f"{_counted(project, user, shared)}; mode: {', '.join(_modes(settings))}",
         },
         facts={
             "directory": str(location.directory),
             "source": location.source,
+            "decided_by": decided_by(settings, location),
             "mode": settings.memory.mode,
             "index": settings.memory.index,
             "team": settings.memory.team,

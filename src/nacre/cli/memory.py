@@ -21,7 +21,7 @@ from nacre.cli.memory_saving import save
 from nacre.cli.memory_sync import sync
 from nacre.cli.memory_verifying import verify
 from nacre.cli.memory_why import why
-from nacre.cli.options import RunOptions
+from nacre.cli.options import RunOptions, load_settings
 from nacre.cli.output import is_terminal, print_error, print_json, print_table, printable
 
 
@@ -38,12 +38,15 @@ def memory() -> None:
 @json_option
 @click.pass_obj
 def path(options: RunOptions, /, *, scope: str, as_json: bool) -> None:
-    """Print where the memories are."""
+    """Print where the memories are; --json says why there, too."""
+    from nacre.agents.memory_places import decided_by
+
     location = place(options, scope)
     if as_json:
         print_json({
             "path": str(location.directory),
             "source": location.source,
+            "decided_by": decided_by(load_settings(options), location),
             "exists": location.directory.is_dir(),
             "history": str(location.history),
         })  # fmt: skip

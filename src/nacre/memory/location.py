@@ -39,7 +39,7 @@ class Location:
     directory: Path
     """The folder of Markdown files; real, absolute."""
     source: str
-    """What decided: `override`, `setting`, `remote`, `default`, `user`, `team`, `agent`."""
+    """What decided: `override`, `setting`, `remote`, `memoryHome`, `default`, `user`, `team`, `agent`."""
     history: Path
     """The bare git repository with every change (M15), outside the memory folder."""
     cache: Path
@@ -50,13 +50,16 @@ class Location:
     @property
     def identity_file(self) -> Path:
         """Beside the memory in a project's own folder; a directory that is not ours to fill has it apart."""
-        in_project = self.source in {"default", "remote"}
-        return (self.directory.parent if in_project else self.cache) / identity.FILE
+        return (self.directory.parent if self._is_in_project else self.cache) / identity.FILE
 
     @property
     def owner(self) -> Path:
         """What the identity file names: the project, or the directory when no one project owns it."""
-        return self.root if self.root and self.source in {"default", "remote"} else self.directory
+        return self.root if self.root and self._is_in_project else self.directory
+
+    @property
+    def _is_in_project(self) -> bool:
+        return self.source in {"default", "remote", "memoryHome"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,25 +76,29 @@ class MemoryPaths:
     """Where that setting was found, for the error message."""
     remote_directory: str | None = None
     """`NACRE_REMOTE_MEMORY_DIR`."""
+    home_setting: str | None = None
+    """`memoryHome`, never from a file in a project's directory."""
+    home_origin: str = "the settings"
+    """Where that setting was found, for the error message."""
     user_home: Path | None = None
     """What `~` means; the account's own directory when none."""
 
 
 def locate(paths: MemoryPaths) -> Location:
-    """The memory of the project around the working directory; the first of M4's four sources decides."""
+    """The memory of the project around the working directory; the first of M4's sources decides."""
     root = canonical_root(paths.cwd)
     if paths.path_override:
         directory = configured(paths.path_override, "NACRE_MEMORY_PATH_OVERRIDE", bounds=_bounds(paths))
-        return _apart(_real(paths.home), directory, source="override", root=root)
+        return _apart(_own_base(paths), directory, source="override", root=root)
     if paths.directory_setting:
         name = f"autoMemoryDirectory in {paths.directory_origin}"
         directory = configured(paths.directory_setting, name, bounds=_bounds(paths), tilde=True)
-        return _apart(_real(paths.home), directory, source="setting", root=root)
+        return _apart(_own_base(paths), directory, source="setting", root=root)
     base = memory_base(paths)
     folder = _project_folder(base, root)
     return Location(
         directory=folder / "memory",
-        source="remote" if paths.remote_directory else "default",
+        source="remote" if paths.remote_directory else "memoryHome" if paths.home_setting else "default",
         history=base / "history" / f"{folder.name}.git",
         cache=base / "cache" / folder.name,
         root=root,
@@ -99,9 +106,9 @@ def locate(paths: MemoryPaths) -> Location:
 
 
 def memory_base(paths: MemoryPaths) -> Path:
-    """The home, or what stands in for it where the home does not last (M4)."""
+    """The home, or what stands in for it: because it does not last, or because memory is shared (M4)."""
     if not paths.remote_directory:
-        return _real(paths.home)
+        return _own_base(paths)
     return configured(paths.remote_directory, "NACRE_REMOTE_MEMORY_DIR", bounds=_bounds(paths), is_base=True)
 
 
@@ -171,6 +178,17 @@ def prepare(location: Location) -> str | None:
 def claim(location: Location, cwd: Path) -> identity.Identity:
     """Write down whose memory this is; comes before the first write (M2, M27)."""
     return identity.claim(location.identity_file, root=location.owner, cwd=cwd)
+
+
+def _own_base(paths: MemoryPaths) -> Path:
+    """What the person chose, or the home; the histories and locks of a directory of its own lie there, too.
+
+    Whoever shares a memory must share its locks: two of them would each think that they are alone.
+    """
+    if not paths.home_setting:
+        return _real(paths.home)
+    name = f"memoryHome in {paths.home_origin}"
+    return configured(paths.home_setting, name, bounds=_bounds(paths), tilde=True, is_base=True)
 
 
 def _bounds(paths: MemoryPaths) -> Bounds:

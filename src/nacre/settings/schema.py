@@ -157,6 +157,7 @@ _KEYS = (
     *(Key(f"switches.{switch.name}", Flag(switch.name in _AUTO)) for switch in fields(Switches)),
     Key("autoMemoryEnabled", Flag(), field="memory.enabled", reach=Reach.OFF_ONLY),
     Key("autoMemoryDirectory", Word(), field="memory.directory", reach=Reach.NOT_PROJECT),
+    Key("memoryHome", Word(), field="memory.home", reach=Reach.NOT_REPOSITORY),
     Key(
         "disableAutoMemory",
         Flag(),

@@ -202,6 +202,9 @@ class MemorySettings:
     """The memory directory itself, set by an embedding host."""
     directory: str | None = None
     """The setting `autoMemoryDirectory`; never from a repository's own settings."""
+    home: str | None = None
+    """The setting `memoryHome`: the folder that memories, their history and their locks lie below, in place
+    of the home; sessions stay in that. Never from a file in a project's directory."""
     extra_guidelines: str | None = None
     mode: Literal["topics", "daily"] = "topics"
     """One file a memory, or one log a day that the dream sorts later (M17)."""
