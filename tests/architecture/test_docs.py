@@ -162,7 +162,7 @@ def test_the_readme_gives_the_figures_that_were_measured() -> None:
     for figures in (
         f"**{cost['nacre'].split()[0]}** of what",
         f"{cost['nacre'].split()[-1]} of 100 pairs",
-        f"{cost['LangChain, summarization']}; its clearing of tool uses: {cost['LangChain, clear tool uses']},",
+        f"{cost[others[0]]}; its clearing of tool uses: {cost['LangChain, clear tool uses']},",
         f"**{rules['nacre, by rule']} %** of a person's rules",
         f"bad summary {rules[others[0]]} %, with pydantic-ai-harness {rules[others[1]]} %",
         f"none, {kept[others[0]][3]}, {kept[others[1]][3]}.",
