@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asyncio import gather
 from pathlib import Path
 from typing import Any
 
@@ -43,23 +44,23 @@ def wires(standing: list[Standing]) -> list[bytes]:
 
 async def test_what_nothing_was_done_to_is_the_frameworks_own() -> None:
     history = [words("Hi."), answer("Hello."), words("Go on.")]
-    shown = await Follower(Layers()).shown(history, lambda: BASE)
+    shown = await Follower(Layers()).shown(history, BASE)
     assert [(one.place, one.is_same) for one in shown] == [(0, True), (1, True), (2, True)]
-    assert await Follower(Layers()).shown([], lambda: BASE) == []
+    assert await Follower(Layers()).shown([], BASE) == []
 
 
 async def test_asked_again_about_the_same_history_it_says_the_same(tmp_path: Path) -> None:
     """A framework retries a request that failed."""
     follower, history = Follower(Layers(results=tmp_path)), [words("Hi."), *round_of("c1", 9_000)]
-    first = wires(await follower.shown(history, lambda: BASE))
-    assert first == wires(await follower.shown(history, lambda: BASE))
+    first = wires(await follower.shown(history, BASE))
+    assert first == wires(await follower.shown(history, BASE))
 
 
 async def test_a_history_that_was_changed_is_followed_anew() -> None:
     """Whatever was decided about another past does not hold for this one."""
     follower = Follower(Layers())
-    await follower.shown([words("Hi."), answer("Hello."), words("One.")], lambda: BASE)
-    shown = await follower.shown([words("Hi."), answer("Hello!"), words("Two.")], lambda: BASE)
+    await follower.shown([words("Hi."), answer("Hello."), words("One.")], BASE)
+    shown = await follower.shown([words("Hi."), answer("Hello!"), words("Two.")], BASE)
     assert [one.text for one in shown] == ["Hi.", "Hello!", "Two."]
 
 
@@ -67,8 +68,8 @@ async def test_a_restart_sends_the_same_long_results_as_before(tmp_path: Path) -
     """C6: pointers are made of what was said, so that another process makes the same ones."""
     history = [words("Hi."), *round_of("c1", 9_000), answer("So."), words("Go on.")]
     layers = Layers(results=tmp_path)
-    assert wires(await Follower(layers).shown(history, lambda: BASE)) == wires(
-        await Follower(layers).shown(history, lambda: BASE)
+    assert wires(await Follower(layers).shown(history, BASE)) == wires(
+        await Follower(layers).shown(history, BASE)
     )
 
 
@@ -80,22 +81,76 @@ async def test_nothing_rides_with_words_that_were_answered_long_ago(tmp_path: Pa
         await memory.save(Draft(body=body, file=f"{subject}.md"), Change(author="user", reason="test"))
     history = [words("When do deploys of billing go out?"), answer("Hm."), words("And those of shipping?")]
     told: list[str] = []
-    shown = await Follower(Layers(memory=memory, tell=told.append)).shown(history, lambda: BASE)
+    shown = await Follower(Layers(memory=memory, tell=told.append)).shown(history, BASE)
     assert [one.place for one in shown] == [0, 1, 2, None]
     assert [line.startswith("recalled ") for line in told] == [True]
+
+
+async def deploys(folder: Path) -> Memory:
+    memory = await Memory.open(folder, environ={"NACRE_HOME": str(folder / "home")})
+    body = "Deploys of the billing service go out on Tuesdays."
+    await memory.save(Draft(body=body, file="billing.md"), Change(author="user", reason="test"))
+    return memory
+
+
+@pytest.mark.parametrize("at_once", [False, True], ids=["in turns", "at once"])
+async def test_conversations_that_begin_alike_each_keep_what_they_were_sent(
+    at_once: bool, tmp_path: Path
+) -> None:
+    """C31, R7: people greet alike, and ask again from an earlier place; a memory once sent stays sent."""
+    follower, asked = (
+        Follower(Layers(memory=await deploys(tmp_path))),
+        words("When do billing deploys go out?"),
+    )
+
+    async def sent(*histories: list[Told]) -> list[list[bytes]]:
+        asking = [follower.shown(history, BASE) for history in histories]
+        return [wires(one) for one in (await gather(*asking) if at_once else [await one for one in asking])]
+
+    first = await sent(*[[asked]] * 3)
+    assert [len(one) for one in first] == [2, 2, 2]
+    then = [[asked, answer(f"Answer {n}."), words("Go on.")] for n in range(3)]
+    second = await sent(*then)
+    assert [one[:2] for one in second] == first
+    third = await sent(*([*one, answer("So."), words("Go on.")] for one in then))
+    assert [one[:4] for one in third] == second
+
+
+async def test_a_question_asked_anew_keeps_what_was_decided_before_it(tmp_path: Path) -> None:
+    """C32: going back moves nothing of what stands before; what was compacted afterwards is whole again."""
+    told: list[str] = []
+    follower = Follower(Layers(window=20_000, memory=await deploys(tmp_path), tell=told.append))
+    begun = [words("When do billing deploys go out?"), answer("Hm."), words("Go on.")]
+    before = wires(await follower.shown(begun, BASE))
+    long = begun + [part for n in range(20) for part in round_of(f"c{n}", 2_000)]
+    await follower.shown(long, BASE)
+    assert told[-1].startswith("Compacted")
+    anew = wires(await follower.shown([*begun, answer("Well."), words("Once more?")], BASE))
+    assert anew[: len(before)] == before
+
+
+async def test_whoever_takes_over_a_conversation_brings_its_own_window() -> None:
+    """C3: an agent hands over to one with a smaller model; memories and decisions go along."""
+    told: list[str] = []
+    follower = Follower(Layers(tell=told.append))
+    history = [words("Look."), *(part for n in range(40) for part in round_of(f"c{n}", 9_000))]
+    assert len(await follower.shown(history, Base(model="gpt-6-sol"))) == len(history)
+    shown = await follower.shown([*history, answer("So."), words("Go on.")], Base(model="claude-haiku-4-5"))
+    assert len(shown) < len(history)
+    assert [line.split()[0] for line in told] == ["Compacted"]
 
 
 async def test_only_so_many_conversations_are_remembered() -> None:
     follower = Follower(Layers())
     for n in range(MAX_FOLLOWED + 5):
-        await follower.shown([words(f"Hi {n}.")], lambda: BASE)
+        await follower.shown([words(f"Hi {n}.")], BASE)
     assert len(follower._known) == MAX_FOLLOWED
 
 
 async def test_what_cannot_fit_is_said_and_not_sent() -> None:
     """C26: words larger than the window."""
     with pytest.raises(ContextOverflow, match="user text"):
-        await Follower(Layers(window=5_000)).shown([words("word " * 10_000)], lambda: BASE)
+        await Follower(Layers(window=5_000)).shown([words("word " * 10_000)], BASE)
 
 
 async def test_without_layers_nothing_is_taken_out() -> None:
@@ -149,7 +204,7 @@ async def test_what_was_sent_moves_only_where_the_session_says_so(
             round_of(f"call{n}", size) if kind == "round" else [_answer(n, says_usage), words("more " * size)]
         )
         told.clear()
-        shown = await follower.shown(history, lambda: BASE)
+        shown = await follower.shown(history, BASE)
         now = wires(shown)
         has_moved = now[: len(before)] != before
         assert has_moved == any(line.startswith(("Cleared", "Compacted")) for line in told)

@@ -6,16 +6,18 @@ grows between two announced rewrites, says what to send in its place: same histo
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from threading import Lock
 
 from nacre.adapters.layering import Layers, opened
 from nacre.agents.session import Base, Session
 from nacre.loop.round import heard
 from nacre.messages.blocks import Block, Message, Role, Text
 from nacre.messages.events import Reply
+from nacre.messages.pairing import Item
 from nacre.messages.records import ReplyFacts, Said
 from nacre.messages.usage import Usage
 from nacre.messages.wire import canonical, render_blocks
@@ -55,22 +57,50 @@ class Standing:
 class Following:
     """One conversation and the session that follows it."""
 
-    def __init__(self, session: Session) -> None:
+    is_busy = False
+    """Somebody is waiting for what to send."""
+
+    def __init__(self, session: Session, chain: Sequence[bytes] = (), ends: Sequence[int] = ()) -> None:
         self.session = session
-        self.told: list[Told] = []
+        self._chain = list(chain)
+        """What it was told, as digests: the messages themselves are the framework's to keep."""
+        self._ends = list(ends)
+        """How many records there were once a message was told and sent."""
         self._places: dict[str, int] = {}
         """Where in the framework's history a record came from."""
+        starts = [0, *self._ends]
+        for place, start in enumerate(starts[:-1]):
+            self._place(place, start)
 
-    async def shown(self, told: Sequence[Told]) -> list[Standing]:
+    def shared(self, chain: Sequence[bytes]) -> int:
+        """With how many of the messages that it was told a history begins."""
+        most = min(len(self._chain), len(chain))
+        return bisect_left(range(most), True, key=lambda at: self._chain[at] != chain[at])
+
+    def goes_on(self, chain: Sequence[bytes]) -> bool:
+        """Whether a history begins with all that it was told, and nobody else goes on with it now."""
+        return not self.is_busy and self.shared(chain) == len(self._chain)
+
+    def branch(self, shared: int, base: Base, layers: Layers) -> Following:
+        """Another conversation that begins with the same messages: what was decided about them holds."""
+        end = self._ends[shared - 1]
+        session = opened(base, layers, records=self.session.transcript.records[:end])
+        return Following(session, self._chain[:shared], self._ends[:shared])
+
+    async def shown(self, told: Sequence[Told], chain: Sequence[bytes]) -> list[Standing]:
         """What to send for this history, which begins with all that was told before."""
-        for place in range(len(self.told), len(told)):
-            await self._take(told[place], place, is_last=place == len(told) - 1)
+        for place in range(len(self._chain), len(told)):
+            before = len(self.session.transcript.records)
+            await self._take(told[place], is_last=place == len(told) - 1)
+            self._place(place, before)
+            self._ends.append(len(self.session.transcript.records))
+            self._chain.append(chain[place])
         await self.session.prepare()
-        return [self._standing(item.record_id, item.role, tuple(part.block for part in item.parts))
-                for item in self.session.view.items if item.parts]  # fmt: skip
+        self._ends[-1] = len(self.session.transcript.records)
+        return [self._standing(item, told) for item in self.session.view.items if item.parts]
 
-    async def _take(self, told: Told, place: int, *, is_last: bool) -> None:
-        session, before = self.session, len(self.session.transcript.records)
+    async def _take(self, told: Told, *, is_last: bool) -> None:
+        session = self.session
         if told.role == "assistant":
             await self._take_reply(told)
         elif len(told.blocks) == 1 and isinstance(told.blocks[0], Text) and is_last:
@@ -79,9 +109,6 @@ class Following:
             said = heard("user", told.blocks, session.clock)
             # Nothing rides with what was answered long ago: it would be a rewrite of what was sent.
             await session.transcript.append(*await (session.keep(said) if is_last else session.sift(said)))
-        first = next(one for one in session.transcript.records[before:] if isinstance(one, Said))
-        self._places[first.id] = place
-        self.told.append(told)
 
     async def _take_reply(self, told: Told) -> None:
         session = self.session
@@ -93,10 +120,14 @@ class Following:
         reply = Said(id=new_id, at=now, role="assistant", blocks=told.blocks, reply=ReplyFacts())
         await session.transcript.append(reply)
 
-    def _standing(self, record: str, role: Role, blocks: tuple[Block, ...]) -> Standing:
-        place = self._places.get(record)
-        is_same = place is not None and self.told[place].blocks == blocks
-        return Standing(role=role, blocks=blocks, place=place, is_same=is_same)
+    def _place(self, place: int, start: int) -> None:
+        first = next(one for one in self.session.transcript.records[start:] if isinstance(one, Said))
+        self._places[first.id] = place
+
+    def _standing(self, item: Item, told: Sequence[Told]) -> Standing:
+        place, blocks = self._places.get(item.record_id), tuple(part.block for part in item.parts)
+        is_same = place is not None and told[place].blocks == blocks
+        return Standing(role=item.role, blocks=blocks, place=place, is_same=is_same)
 
 
 class Follower:
@@ -104,28 +135,41 @@ class Follower:
 
     def __init__(self, layers: Layers) -> None:
         self._layers = layers
-        self._known: OrderedDict[bytes, Following] = OrderedDict()
-        """By the chain of everything told so far, the one used longest ago first."""
+        self._known: list[Following] = []
+        """The one used longest ago first."""
+        self._one_at_a_time = Lock()
+        """Frameworks without a loop ask from many threads."""
 
-    async def shown(self, told: Sequence[Told], base: Callable[[], Base]) -> list[Standing]:
+    async def shown(self, told: Sequence[Told], base: Base) -> list[Standing]:
         """What to send in place of a history; whatever was taken out or added is told of."""
         if not told:
             return []
         chain = _chain(told)
-        following = self._found(chain) or Following(opened(base(), self._layers))
+        following = self._taken(chain, base)
         try:
-            return await following.shown(told)
+            return await following.shown(told, chain)
         finally:
-            self._known[chain[len(following.told) - 1]] = following
-            while len(self._known) > MAX_FOLLOWED:
-                self._known.popitem(last=False)
+            following.is_busy = False
             for notice in following.session.notices():
                 self._layers.tell(notice.text)
 
-    def _found(self, chain: Sequence[bytes]) -> Following | None:
-        """The session that was told the most of this history, and nothing else."""
-        known = (self._known.pop(link, None) for link in reversed(chain))
-        return next((found for found in known if found is not None), None)
+    def _taken(self, chain: Sequence[bytes], base: Base) -> Following:
+        """The session that was told the most of this history, and nothing else: ours until we are done."""
+        with self._one_at_a_time:
+            known = reversed(self._known)
+            found = max(known, key=lambda one: (one.shared(chain), one.goes_on(chain)), default=None)
+            if found is None or not (shared := found.shared(chain)):
+                found = Following(opened(base, self._layers))
+            elif found.goes_on(chain):
+                self._known.remove(found)
+                if found.session.base != base:
+                    # Another agent or model took over in mid-conversation: its own window and tools count.
+                    found.session.base = base
+            else:
+                found = found.branch(shared, base, self._layers)
+            found.is_busy = True
+            self._known = [*self._known, found][-MAX_FOLLOWED:]
+            return found
 
 
 def _chain(told: Sequence[Told]) -> list[bytes]:

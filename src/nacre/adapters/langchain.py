@@ -59,7 +59,7 @@ class NacreMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
     async def _shrunk(self, request: ModelRequest[Any]) -> ModelRequest[Any]:
         sources = _grouped(request.messages)
         told = [_told(source) for source in sources]
-        standing = await self._follower.shown(told, lambda: _base(request))
+        standing = await self._follower.shown(told, _base(request))
         return request.override(messages=[one for stood in standing for one in _shown(stood, sources)])
 
 

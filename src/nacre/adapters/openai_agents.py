@@ -148,7 +148,7 @@ class NacreFilter:
         given = data.model_data
         groups = _grouped(given.input)
         told = [Told(role=_role(group[0]), blocks=_blocks(group)) for group in groups]
-        standing = await self._follower.shown(told, lambda: _base(data.agent, given.instructions))
+        standing = await self._follower.shown(told, _base(data.agent, given.instructions))
         shown = [item for stood in standing for item in _shown(stood, groups)]
         return ModelInputData(input=shown, instructions=given.instructions)
 

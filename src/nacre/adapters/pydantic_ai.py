@@ -68,7 +68,7 @@ class NacreCapability(AbstractCapability[Any]):
         """Send the view in place of the history."""
         history = request_context.messages
         told = [_told(message) for message in history]
-        standing = await self._follower.shown(told, lambda: _base(request_context))
+        standing = await self._follower.shown(told, _base(request_context))
         return replace(request_context, messages=_merged(_shown(standing, history)))
 
 
