@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,7 @@ pytest.importorskip("langchain_anthropic", reason="its client for Claude is not 
 
 from langchain.agents import create_agent
 from langchain_anthropic import ChatAnthropic
-from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.tools import tool
 
 from nacre.adapters.langchain import NacreMiddleware
@@ -39,17 +40,19 @@ def call(topic: str, lines: int = 10) -> dict[str, Any]:
     return {"tool_calls": [{"name": "look", "input": {"topic": topic, "lines": lines}}]}
 
 
-def agent(sim: Simulator, layers: Layers) -> Any:
-    model = ChatAnthropic(  # type: ignore[call-arg]
+def anthropic(sim: Simulator) -> ChatAnthropic:
+    return ChatAnthropic(  # type: ignore[call-arg]
         model_name=MODEL,
         api_key="none",  # type: ignore[arg-type]
         base_url=sim.url,
         max_retries=0,
         default_headers={"Connection": "close"},  # so that no socket outlives the simulator
     )
-    return create_agent(
-        model, [look], system_prompt="You look things up.", middleware=[NacreMiddleware(layers)]
-    )
+
+
+def agent(sim: Simulator, layers: Layers) -> Any:
+    middleware = [NacreMiddleware(layers)]
+    return create_agent(anthropic(sim), [look], system_prompt="You look things up.", middleware=middleware)
 
 
 def sent(sim: Simulator, request: int) -> str:
@@ -147,7 +150,23 @@ async def test_two_conversations_of_one_agent_do_not_mix(tmp_path: Path) -> None
         assert [len(line.body["messages"]) for line in sim.log] == [1, 1, 3, 3]  # type: ignore[arg-type]
 
 
-def test_an_agent_without_a_loop_gets_the_same(tmp_path: Path) -> None:
+async def test_rules_among_the_messages_stay_the_agents_rules_after_a_compaction() -> None:
+    """C26: a system message is nothing that the person said, and nothing that is summed up."""
+    told: list[str] = []
+    rules = SystemMessage("Never look at topic 41.")
+    script: list[Any] = [call(f"topic {n}", 300) for n in range(8)]
+    async with Simulator([*script, "Done."]) as sim:
+        model = anthropic(sim)
+        middleware = [NacreMiddleware(Layers(window=20_000, tell=told.append))]
+        work = create_agent(model, [look], middleware=middleware)
+        await work.ainvoke({"messages": [rules, HumanMessage("Look.")]}, {"recursion_limit": 50})
+        assert told[0].startswith("Compacted")
+        assert [line.body.get("system") for line in sim.log] == [rules.content] * 9
+        assert "topic 41" not in sent(sim, -1)
+
+
+@pytest.mark.parametrize("in_notebook", [False, True], ids=["no loop", "a loop of a notebook's"])
+def test_an_agent_that_is_invoked_without_awaiting_gets_the_same(in_notebook: bool, tmp_path: Path) -> None:
     """LangChain's `invoke`; the model is a stand-in, because nothing serves it without a loop."""
     from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 
@@ -164,6 +183,10 @@ def test_an_agent_without_a_loop_gets_the_same(tmp_path: Path) -> None:
         return topic * 10_000
 
     work = create_agent(model, [look], middleware=[NacreMiddleware(Layers(results=tmp_path))])
-    state = work.invoke({"messages": [HumanMessage("Look.")]})
+
+    async def in_cell() -> Any:
+        return work.invoke({"messages": [HumanMessage("Look.")]})
+
+    state = asyncio.run(in_cell()) if in_notebook else work.invoke({"messages": [HumanMessage("Look.")]})
     assert isinstance(state["messages"][2], ToolMessage)
     assert (tmp_path / "c1.txt").read_text() == "x" * 10_000

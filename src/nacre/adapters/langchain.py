@@ -8,14 +8,24 @@ The agent's own messages stay as they are, in its state and its checkpoints; wha
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any, cast
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from itertools import takewhile
+from typing import Any, TypeVar, cast
 
 try:
     from langchain.agents.middleware import AgentMiddleware, AgentState, ModelRequest, ModelResponse
 except ImportError as error:
     raise ImportError("this module needs LangChain: pip install 'nacre[langchain]'") from error
-from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.messages import (
+    AIMessage,
+    AnyMessage,
+    BaseMessage,
+    HumanMessage,
+    SystemMessage,
+    ToolMessage,
+)
 from langchain_core.messages.ai import UsageMetadata
 from langchain_core.tools import StructuredTool, ToolException
 from langchain_core.utils.function_calling import convert_to_openai_tool
@@ -32,6 +42,7 @@ from nacre.tools.base import Tool
 CALL_BLOCKS = frozenset({"tool_use", "function_call", "input_json_delta"})
 """How providers write calls into a reply's content; LangChain lists them beside it, too."""
 THINKING_BLOCKS = frozenset({"thinking", "redacted_thinking", "reasoning"})
+Answer = TypeVar("Answer")
 
 
 class NacreMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
@@ -54,13 +65,26 @@ class NacreMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> ModelResponse[Any]:
         """The same for an agent that is invoked without a loop."""
-        return handler(asyncio.run(self._shrunk(request)))
+        return handler(_awaited(self._shrunk(request)))
 
     async def _shrunk(self, request: ModelRequest[Any]) -> ModelRequest[Any]:
-        sources = _grouped(request.messages)
+        # Rules that the agent was given ahead of the conversation are no part of what is compacted.
+        rules = list(takewhile(lambda one: isinstance(one, SystemMessage), request.messages))
+        sources = _grouped(request.messages[len(rules) :])
         told = [_told(source) for source in sources]
-        standing = await self._follower.shown(told, _base(request))
-        return request.override(messages=[one for stood in standing for one in _shown(stood, sources)])
+        standing = await self._follower.shown(told, _base(request, rules))
+        shown = [one for stood in standing for one in _shown(stood, sources)]
+        return request.override(messages=[*rules, *shown])
+
+
+def _awaited(work: Coroutine[Any, Any, Answer]) -> Answer:
+    """Do the work and wait for it, also where a loop is running already, as in a notebook."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    with ThreadPoolExecutor(max_workers=1) as beside:
+        return beside.submit(copy_context().run, asyncio.run, work).result()
 
 
 def _grouped(messages: Iterable[AnyMessage]) -> list[list[AnyMessage]]:
@@ -150,12 +174,11 @@ def _without_thinking(message: AIMessage, blocks: Sequence[Block]) -> AIMessage:
     return message.model_copy(update={"content": kept})
 
 
-def _base(request: ModelRequest[Any]) -> Base:
+def _base(request: ModelRequest[Any], rules: Sequence[AnyMessage]) -> Base:
     """What stands before the messages; only counted, never sent."""
     model = getattr(request.model, "model_name", None) or getattr(request.model, "model", None)
-    system: tuple[JsonObject, ...] = ()
-    if request.system_message is not None:
-        system = ({"type": "text", "text": str(request.system_message.text)},)
+    given = rules if request.system_message is None else [request.system_message, *rules]
+    system: tuple[JsonObject, ...] = tuple({"type": "text", "text": str(one.text)} for one in given)
     tools = tuple(cast("JsonObject", convert_to_openai_tool(one)) for one in request.tools)
     return Base(model=str(model or ""), system=system, tools=tools)
 
@@ -172,7 +195,7 @@ def _as_langchain(tool: Tool) -> StructuredTool:
         name=tool.name,
         description=tool.description,
         args_schema=cast("dict[str, Any]", tool.input_schema),
-        func=lambda **arguments: asyncio.run(call(**arguments)),
+        func=lambda **arguments: _awaited(call(**arguments)),
         coroutine=call,
         handle_tool_error=True,
     )
