@@ -35,6 +35,7 @@ prompts-lock: $(VENV)/.dev
 
 docs: $(VENV)/.dev
 	$(BIN)/python docs/make_cli.py
+	$(BIN)/python docs/make_python.py
 	$(BIN)/python docs/make_settings.py
 	$(BIN)/python docs/make_measured.py
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
 import runpy
@@ -171,10 +172,38 @@ def test_the_readme_gives_the_figures_that_were_measured() -> None:
         assert figures in told
 
 
-@pytest.mark.parametrize("page", ["cli", "measured", "settings"])
+@pytest.mark.parametrize("page", ["cli", "measured", "python", "settings"])
 def test_a_page_made_from_the_code_is_up_to_date(page: str) -> None:
     made = runpy.run_path(str(ROOT / "docs" / f"make_{page}.py"))
     assert made["PAGE"].read_text(encoding="utf-8") == made["text"](), "run `make docs`"
+
+
+def imported(text: str) -> set[tuple[str, str]]:
+    """The modules and names of nacre's that a program imports."""
+    found = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ImportFrom)]
+    return {
+        (str(node.module), one.name)
+        for node in found
+        for one in node.names
+        if str(node.module).partition(".")[0] == "nacre"
+    }
+
+
+def test_the_python_page_has_every_public_name_and_all_that_people_are_told_to_import() -> None:
+    made = runpy.run_path(str(ROOT / "docs" / "make_python.py"))
+    promised = {
+        (module, name)
+        for module in ("nacre", "nacre.testing", "nacre.providers", "nacre.sim")
+        for name in made["public"](module)
+    }
+    told = [read("README.md"), *(page.read_text("utf-8") for page in (ROOT / "docs" / "how-to").glob("*.md"))]
+    programs = [body for text in told for kind, _, body in fences(text) if kind == "python"]
+    programs += [path.read_text(encoding="utf-8") for path in (ROOT / "examples").glob("*.py")]
+    named = {name for _, name in made["listed"]()} | {
+        name for name, _ in inspect.getmembers(errors, inspect.isclass)
+    }
+    wanted = promised | {one for text in programs for one in imported(text)}
+    assert sorted(one for one in wanted if one[1] not in named) == []
 
 
 def test_every_error_is_explained_with_its_exit_code() -> None:

@@ -36,7 +36,9 @@ class Pressure:
 class Rung(Protocol):
     """One way to make the view smaller."""
 
-    def is_due(self, view: View, pressure: Pressure) -> bool: ...
+    def is_due(self, view: View, pressure: Pressure) -> bool:
+        """Whether it would act now."""
+        ...
 
     async def act(self, view: View, pressure: Pressure) -> Sequence[Record]:
         """What it did; nothing, when it could not help after all."""

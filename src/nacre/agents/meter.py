@@ -60,6 +60,7 @@ class Meter:
         return meter
 
     def after(self, usage: Usage, model: str, *, purpose: str = "") -> Meter:
+        """The sums with one more request."""
         price = cost(profile(model), usage)
         return Meter(
             requests=self.requests + 1,

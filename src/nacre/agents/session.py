@@ -60,7 +60,7 @@ class Base:
 
     @cached_property
     def tokens(self) -> int:
-        # Kept, because every request asks several times and nothing of it ever changes.
+        """About what system and tools take of every request; kept, because every request asks for it."""
         words = sum(estimate_text(str(block["text"])) for block in self.system)
         return words + sum(estimate_json(definition) for definition in self.tools)
 
@@ -168,10 +168,12 @@ class Session(Company):
 
     @property
     def id(self) -> str:
+        """The name under which it can be resumed, where it is kept."""
         return self.keeper.session_id
 
     @property
     def view(self) -> View:
+        """What the model sees now."""
         return self.transcript.view
 
     @property

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
+"""Anything that JSON can say."""
 JsonObject: TypeAlias = "dict[str, Json]"
+"""A JSON object."""
 Extra: TypeAlias = "tuple[tuple[str, Json], ...]"
 """Fields of a block that nacre does not know, kept in order and sent back as they came."""
 
@@ -78,6 +80,7 @@ class ToolResult:
 
     @property
     def text(self) -> str:
+        """Its words; images and documents are left out."""
         return "\n".join(part.text for part in self.content if isinstance(part, Text))
 
 
@@ -93,10 +96,12 @@ class Message:
 
     @property
     def text(self) -> str:
+        """Its words, without thinking, calls and results."""
         return "\n".join(block.text for block in self.blocks if isinstance(block, Text))
 
     @property
     def tool_calls(self) -> tuple[ToolCall, ...]:
+        """The calls in it, in order."""
         return tuple(block for block in self.blocks if isinstance(block, ToolCall))
 
 

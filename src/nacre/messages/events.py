@@ -75,6 +75,7 @@ class Notice:
 
 
 Outcome: TypeAlias = Literal["answered", "turn_limit"]
+"""How a turn ended: with an answer, or at the limit of model calls."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,4 +89,6 @@ class TurnDone:
 
 
 ProviderEvent: TypeAlias = TextDelta | ThinkingDelta | CallReady | Waiting | StartedOver | Reply
+"""What a provider's stream may hold."""
 Event: TypeAlias = ProviderEvent | ResultReady | Notice | TurnDone
+"""What a turn may stream."""

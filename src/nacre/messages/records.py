@@ -45,6 +45,7 @@ class Said:
 
     @property
     def message(self) -> Message:
+        """What was said, as a message."""
         return Message(self.role, self.blocks)
 
 
@@ -126,6 +127,7 @@ class Noted:
     facts: JsonObject = field(default_factory=dict)
 
     def fact(self, name: str) -> Json:
+        """One of the facts; none if it was not noted."""
         return self.facts.get(name)
 
 

@@ -31,10 +31,12 @@ class Transcript:
 
     @property
     def view(self) -> View:
+        """What the model sees: the fold over all records."""
         return self._view
 
     @property
     def records(self) -> Sequence[Record]:
+        """All that happened, oldest first."""
         return self._view.records
 
     async def append(self, *records: Record) -> None:

@@ -87,7 +87,9 @@ class Provider(Protocol):
         """For people: `anthropic`, `openai`, `embedded`, `scripted`."""
         ...
 
-    def capabilities(self, model: str) -> Capabilities: ...
+    def capabilities(self, model: str) -> Capabilities:
+        """What this model can do here; asked for often, so it should cost nothing."""
+        ...
 
     def stream(self, request: Request) -> AsyncGenerator[ProviderEvent, None]:
         """Events as they come; the last one is always the whole `Reply`.
@@ -100,7 +102,9 @@ class Provider(Protocol):
         """The exact prompt size, or None where the provider has no way to tell."""
         ...
 
-    async def close(self) -> None: ...
+    async def close(self) -> None:
+        """Let go of connections; nothing is asked afterwards."""
+        ...
 
 
 async def complete(provider: Provider, request: Request) -> Reply:

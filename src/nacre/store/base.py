@@ -50,7 +50,9 @@ class Store(Protocol):
         """Every key below the prefix, sorted."""
         ...
 
-    async def delete(self, key: str) -> bool: ...
+    async def delete(self, key: str) -> bool:
+        """Remove a value; false if there was none."""
+        ...
 
     def lock(self, key: str, *, timeout: float = 10.0) -> AbstractAsyncContextManager[None]:
         """Hold this name alone, between processes too."""

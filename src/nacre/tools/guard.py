@@ -18,6 +18,7 @@ from nacre.tools.rules import Rule
 from nacre.tools.workspace import Workspace, expecting
 
 Answer = Literal["once", "always", "no"]
+"""What a person says to a question: for this call, from now on, or not at all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

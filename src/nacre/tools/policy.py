@@ -22,6 +22,7 @@ from nacre.tools.shell import EXTRACTION, Allowed, SimpleCommand, explain, objec
 from nacre.tools.workspace import Workspace
 
 Mode: TypeAlias = Literal["default", "acceptEdits", "bypassPermissions"]
+"""What goes ahead where no rule speaks: reading, edits in the project, or everything."""
 HARMLESS = frozenset(
     {"Agent", "Pin", "SendMessage", "Skill", "Snip", "TaskList", "TaskStop", "TeamTasks"}
     | {"remember", "recall", "forget", "correct"}
@@ -82,6 +83,7 @@ class Policy:
     """Checkouts of the project that such a root was taken from: rules against files hold there, too."""
 
     def with_rules(self, rules: Iterable[Rule]) -> Policy:
+        """The same policy with these rules behind its own."""
         return replace(self, rules=(*self.rules, *rules))
 
     def narrowed(self, narrowing: Narrowing) -> Policy:

@@ -108,6 +108,7 @@ class Workspace:
         self._seen[path] = version
 
     def seen(self, path: Path) -> Version | None:
+        """The version of a file that the model knows; none if it has not read it."""
         return self._seen.get(path)
 
     def recently_seen(self) -> list[Path]:
