@@ -46,6 +46,29 @@ PASSAGE_CUES: tuple[tuple[int, re.Pattern[str]], ...] = (
         r"|my (?:preference|favou?rite)|instead of|rather than|prefer\w*)\b", re.I)),
 )  # fmt: skip
 SENTENCE_END = re.compile(r"[.!?]+")
+NUMERAL, YEAR = "#", "####"
+"""Stand among the words of a passage in which a number begins, or a year is."""
+UNITS = ("second", "minute", "hour", "day", "week", "month", "year")
+NEEDED: dict[int, frozenset[str]] = {
+    Cue.TIME: frozenset(
+        (YEAR, "yesterday", "today", "tonight", "tomorrow", "ago", "last", "next", "this", "recently",
+         "just", "since", "other", "few", *MONTHS, *WEEKDAYS)),
+    Cue.DURATION: frozenset((*UNITS, *(f"{unit}s" for unit in UNITS))),
+    Cue.NUMBER: frozenset((NUMERAL, *_COUNT_WORDS.split("|"), "dozen", "hundred", "couple", "once", "twice")),
+    Cue.PLACE: frozenset(("in", "at", "from", "to", "near", "around", "visit", "visited", "visiting")),
+    Cue.FIRST_PERSON: frozenset(("i", "my", "we", "our")),
+    Cue.RULE: frozenset(("always", "never", "now", "whenever", "time", "ask", "sure", "ever")),
+    Cue.PREFERENCE: frozenset(
+        ("like", "love", "enjoy", "hate", "dislike", "rather", "avoid", "value", "preference", "favorite",
+         "favourite", "instead", "prefer")),
+}  # fmt: skip
+"""Wherever a cue's pattern fits, the passage has one of these words: to look for all of them at once takes a
+fraction of what the patterns take, which was half of the time that a memory takes to be indexed."""
+_WORD = re.compile(r"[a-z0-9_]+")
+_NUMERAL = re.compile(r"\b\d")
+_YEAR = re.compile(r"\b[12]\d{3}\b")
+_LOOK_ALIKE = re.compile("[\u017f\u0131\u0130\u212a]")
+"""What stands for an ASCII letter where case does not count, and is none in lower case."""
 
 ASKS: tuple[tuple[int, re.Pattern[str]], ...] = (
     (Cue.TIME, re.compile(r"\b(?:when|what (?:date|day|month|year|time)|which (?:month|year|day))\b", re.I)),
@@ -75,14 +98,27 @@ ABOUT_PAST = re.compile(
 
 def cues_of(passage: str) -> int:
     """Everything a passage holds; QUESTION when at least half of its sentences ask."""
-    found = 0
+    found, words = 0, _words(passage)
     for cue, pattern in PASSAGE_CUES:
-        if pattern.search(passage):
+        if (words is None or not words.isdisjoint(NEEDED[cue])) and pattern.search(passage):
             found |= cue
     ends = SENTENCE_END.findall(passage)
     if 2 * sum(1 for end in ends if "?" in end) >= max(1, len(ends)):
         found |= Cue.QUESTION
     return found
+
+
+def _words(passage: str) -> set[str] | None:
+    """What may meet `NEEDED`; none where only the patterns themselves can tell."""
+    if not passage.isascii() and _LOOK_ALIKE.search(passage):
+        return None
+    lowered = passage.lower()
+    words = set(_WORD.findall(lowered))
+    if _NUMERAL.search(passage):
+        words.update((NUMERAL, YEAR) if _YEAR.search(passage) else (NUMERAL,))
+    if "prefer" in lowered:
+        words.add("prefer")
+    return words
 
 
 def asked_for(question: str) -> int:
