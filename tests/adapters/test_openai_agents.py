@@ -14,15 +14,19 @@ import pytest
 pytest.importorskip("agents", reason="the SDK is not installed: pip install 'nacre[openai-agents]'")
 
 from agents import Agent, OpenAIChatCompletionsModel, RunConfig, Runner, Session, function_tool
+from agents.memory import SessionSettings
+from agents.run import CallModelData, ModelInputData
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from openai import AsyncOpenAI
 
 from nacre.adapters.layering import Layers
 from nacre.adapters.openai_agents import NacreFilter, NacreSession, reader
+from nacre.errors import TranscriptError
 from nacre.memory.directory import Memory
 from nacre.memory.entry import Change, Draft
 from nacre.sim import Simulator
+from nacre.store.log import SessionLog
 from tests.adapters.net import moved_at
 
 MODEL = "gpt-6-sol"
@@ -138,6 +142,82 @@ async def test_writers_side_by_side_lose_nothing(tmp_path: Path) -> None:
         *(one.add_items([{"role": "user", "content": str(n)}]) for n, one in enumerate(sessions))
     )
     assert sorted(str(dict(item)["content"]) for item in await sessions[0].get_items()) == list("012345")  # type: ignore[call-overload]
+
+
+async def test_a_log_that_somebody_else_begins_meanwhile_is_gone_on_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """T9: patched, because two processes meet between a look and a deed too rarely to wait for."""
+    mine, other = (NacreSession("s", cwd=tmp_path, home=tmp_path) for _ in range(2))
+    create_at = SessionLog.create_at
+
+    def late(path: Path, *, home: Path) -> SessionLog:
+        if not path.exists():
+            create_at(path, home=home).close()
+        return create_at(path, home=home)
+
+    monkeypatch.setattr(SessionLog, "create_at", late)
+    await mine.add_items([{"role": "user", "content": "mine"}])
+    assert await other.get_items() == [{"role": "user", "content": "mine"}]
+
+
+@pytest.mark.parametrize("session_id", ["user:42", "anna@example.com", "a/b", "../a", "Zoë", "x" * 300, "."])
+async def test_any_id_that_an_app_has_names_a_conversation(session_id: str, tmp_path: Path) -> None:
+    """M6: addresses and numbers with colons are usual ids; each has a log of its own, in its folder."""
+    session, alike = (
+        NacreSession(one, cwd=tmp_path, home=tmp_path) for one in (session_id, session_id + ":")
+    )
+    await session.add_items([{"role": "user", "content": "Hi."}])
+    assert (session.session_id, len(await session.get_items())) == (session_id, 1)
+    assert await alike.get_items() == []
+    assert session.path == next(tmp_path.glob("projects/*/*.jsonl"))
+
+
+async def test_what_was_never_said_leaves_no_log(tmp_path: Path) -> None:
+    session = NacreSession("s", cwd=tmp_path, home=tmp_path)
+    assert (await session.pop_item(), await session.get_items()) == (None, [])
+    await session.clear_session()
+    assert not session.path.exists()
+    with pytest.raises(TranscriptError, match="cannot be a session id"):
+        NacreSession("", cwd=tmp_path, home=tmp_path)
+
+
+async def test_a_sessions_own_limit_holds_where_none_is_asked_for(tmp_path: Path) -> None:
+    """As in the SDK's own sessions."""
+    session = NacreSession("s", cwd=tmp_path, home=tmp_path, session_settings=SessionSettings(limit=2))
+    await session.add_items([{"role": "user", "content": str(n)} for n in range(5)])
+    assert [len(await session.get_items(limit)) for limit in (None, 1, 4, 0)] == [2, 1, 4, 0]
+
+
+async def test_long_answers_in_parts_shrink_and_words_beside_a_picture_are_heard(tmp_path: Path) -> None:
+    """C4, R1: MCP's tools answer in parts; whoever shows a picture has said something, too."""
+    memory = await Memory.open(tmp_path, environ={"NACRE_HOME": str(tmp_path / "home")})
+    body = "Deploys of the billing service go out on Tuesdays, never on Fridays."
+    await memory.save(Draft(body=body), Change(author="user", reason="test"))
+    filter_ = NacreFilter(Layers(results=tmp_path / "results", memory=memory))
+    picture = {"type": "input_image", "image_url": "data:image/png;base64,aGk="}
+    asked = [{"type": "input_text", "text": "When do deploys of billing go out?"}, picture]
+    answers = [{"type": "input_text", "text": "x" * 100_000}, picture]
+    items: list[Any] = [
+        {"role": "developer", "content": "Be brief."},
+        {"role": "user", "content": asked},
+    ]
+    calls: list[Any] = [
+        {"type": "function_call", "call_id": "c1", "name": "look", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "c1", "output": answers},
+    ]
+
+    async def sent(given: list[Any]) -> list[Any]:
+        data = CallModelData(ModelInputData(input=given, instructions=None), Agent("helper"), None)
+        return (await filter_(data)).input
+
+    first = await sent(items)
+    assert first[:2] == items
+    assert "never on Fridays" in first[2]["content"]
+    *before, call, result = await sent(items + calls)
+    assert (before, call) == (first, calls[0])
+    assert result["output"][0]["text"].startswith("<persisted-output>")
+    assert result["output"][1] == picture
 
 
 WORDS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)

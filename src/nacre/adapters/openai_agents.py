@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
+from hashlib import blake2b
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, cast
 
@@ -28,8 +31,8 @@ from nacre.adapters.layering import Layers, read_back
 from nacre.agents.kept import LogKeeper
 from nacre.agents.session import Base
 from nacre.clock import SYSTEM_CLOCK, Clock
-from nacre.errors import SessionBusy, ToolError
-from nacre.messages.blocks import Block, Json, JsonObject, Opaque, Text, ToolCall, ToolResult
+from nacre.errors import SessionBusy, ToolError, TranscriptError
+from nacre.messages.blocks import Block, Json, JsonObject, Opaque, ResultPart, Text, ToolCall, ToolResult
 from nacre.messages.jsonl import Envelope, decode
 from nacre.messages.records import Record, ReplyFacts, Said, Undone
 from nacre.messages.view import live_records
@@ -44,12 +47,13 @@ ITEMS = "inputItems"
 BUSY_SECONDS, POLL_SECONDS = 5.0, 0.01
 """How long to wait for another process that writes to the same session, and how often to look."""
 OUTPUT = "function_call_output"
+RULES = frozenset({"system", "developer"})
+MAX_NAME = 80
+"""Characters of an id that a file's name keeps, where the id cannot be the name itself."""
 
 
 class NacreSession:
     """A conversation of the SDK in a log on disk; every call opens it anew, so that many may share it."""
-
-    session_settings: SessionSettings | None = None
 
     def __init__(
         self,
@@ -57,17 +61,21 @@ class NacreSession:
         *,
         cwd: Path | None = None,
         home: Path | None = None,
+        session_settings: SessionSettings | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self.session_id = session_id
+        self.session_settings = session_settings
         self._home = home or home_of(os.environ)
         self._cwd = cwd or Path.cwd()
         self._clock = clock
-        self.path = log_path(self._home, self._cwd, session_id)
-        """The log; `nacre sessions show` reads it."""
+        self.path = _log_of(session_id, self._home, self._cwd)
+        """The log; `nacre sessions show` reads it, by the name of the file."""
 
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
-        """The items of the conversation, oldest first; with a limit the newest."""
+        """The items of the conversation, oldest first; with a limit, here or in the settings, the newest."""
+        if limit is None and self.session_settings is not None:
+            limit = self.session_settings.limit
         records = await asyncio.to_thread(self._read)
         items = [item for said in _live(records) for item in _items_of(said)]
         if limit is None:
@@ -83,6 +91,8 @@ class NacreSession:
 
     async def pop_item(self) -> TResponseInputItem | None:
         """Take the newest item back; the log still tells of it."""
+        if not self.path.exists():
+            return None
         async with self._writing() as (keeper, records):
             live = _live(records)
             if not live:
@@ -94,6 +104,8 @@ class NacreSession:
 
     async def clear_session(self) -> None:
         """Begin anew; the log still tells of what was there."""
+        if not self.path.exists():
+            return
         async with self._writing() as (keeper, records):
             if live := _live(records):
                 await keeper.write([self._undone(said) for said in live])
@@ -103,9 +115,7 @@ class NacreSession:
 
     def _read(self) -> Sequence[Record]:
         try:
-            return decode(
-                self.path.read_bytes().splitlines(keepends=True), session_id=self.session_id
-            ).records
+            return decode(self.path.read_bytes().splitlines(keepends=True), session_id=self.path.stem).records
         except FileNotFoundError:
             return ()
 
@@ -113,10 +123,8 @@ class NacreSession:
     async def _writing(self) -> AsyncIterator[tuple[LogKeeper, Sequence[Record]]]:
         log = await self._held()
         try:
-            loaded = decode(log.read(0), session_id=self.session_id)
-            envelope = Envelope(
-                session_id=self.session_id, cwd=str(self._cwd), git_branch="", version=VERSION
-            )
+            loaded = decode(log.read(0), session_id=log.session)
+            envelope = Envelope(session_id=log.session, cwd=str(self._cwd), git_branch="", version=VERSION)
             keeper = LogKeeper(log, envelope, parent=loaded.leaf)
             yield keeper, loaded.records
             await keeper.sync()
@@ -127,12 +135,13 @@ class NacreSession:
         """The log, ours alone; whoever else writes to it is done in a moment."""
         until = self._clock.seconds() + BUSY_SECONDS
         while True:
+            is_there = self.path.exists()
             try:
-                if self.path.exists():
-                    return SessionLog.open(self.path, home=self._home)
-                return SessionLog.create_at(self.path, home=self._home)
-            except SessionBusy:
-                if self._clock.seconds() >= until:
+                return (SessionLog.open if is_there else SessionLog.create_at)(self.path, home=self._home)
+            except TranscriptError as error:
+                # Made by another process while we looked, the log is there on the second look.
+                may_pass = isinstance(error, SessionBusy) or (not is_there and self.path.exists())
+                if not may_pass or self._clock.seconds() >= until:
                     raise
             await asyncio.sleep(POLL_SECONDS)
 
@@ -146,11 +155,13 @@ class NacreFilter:
     async def __call__(self, data: CallModelData[Any]) -> ModelInputData:
         """The same instructions with the view in place of the history."""
         given = data.model_data
-        groups = _grouped(given.input)
-        told = [Told(role=_role(group[0]), blocks=_blocks(group)) for group in groups]
-        standing = await self._follower.shown(told, _base(data.agent, given.instructions))
+        # Rules that stand ahead of the conversation are no part of what is compacted.
+        rules = list(takewhile(lambda item: _wire(item).get("role") in RULES, given.input))
+        groups = _grouped(given.input[len(rules) :])
+        told = [Told(role=_role(group[0]), blocks=_heard(group)) for group in groups]
+        standing = await self._follower.shown(told, _base(data.agent, given.instructions, rules))
         shown = [item for stood in standing for item in _shown(stood, groups)]
-        return ModelInputData(input=shown, instructions=given.instructions)
+        return ModelInputData(input=[*rules, *shown], instructions=given.instructions)
 
 
 def reader(folder: Path) -> FunctionTool:
@@ -217,6 +228,30 @@ def _block(item: JsonObject) -> Block:
             return Opaque(str(item.get("type", "message")), item)
 
 
+def _heard(group: Iterable[TResponseInputItem]) -> tuple[Block, ...]:
+    """What a group says, part by part: words beside a picture are words, and so are answers over MCP."""
+    return tuple(block for item in group for block in _parts(_wire(item)))
+
+
+def _parts(item: JsonObject) -> tuple[Block, ...]:
+    match item:
+        case {"type": "function_call_output", "call_id": str(call), "output": list(parts)}:
+            return (ToolResult(call, tuple(map(_part, parts))),)
+        case {"role": str(), "content": [_, _, *_] as parts}:
+            return tuple(map(_part, parts))
+        case _:
+            return (_block(item),)
+
+
+def _part(part: Json) -> Text | Opaque:
+    match part:
+        case {"type": "input_text" | "output_text", "text": str(text)}:
+            return Text(text)
+        case _:
+            wire: JsonObject = part if isinstance(part, dict) else {"value": part}
+            return Opaque(str(wire.get("type", "part")), wire)
+
+
 def _shown(
     standing: Standing, groups: Sequence[Sequence[TResponseInputItem]]
 ) -> Sequence[TResponseInputItem]:
@@ -231,9 +266,17 @@ def _shown(
 
 
 def _rewritten(item: JsonObject, result: ToolResult | None) -> JsonObject:
-    if result is None or item.get("type") != OUTPUT or _block(item) == result:
+    if result is None or item.get("type") != OUTPUT or _parts(item) == (result,):
         return item
-    return {**item, "output": result.text}
+    if all(isinstance(part, Text) for part in result.content):
+        return {**item, "output": result.text}
+    return {**item, "output": [_output(part) for part in result.content]}
+
+
+def _output(part: ResultPart) -> Json:
+    return (
+        part.wire if isinstance(part, Opaque) else {"type": "input_text", "text": getattr(part, "text", "")}
+    )
 
 
 def _recorded(group: Sequence[TResponseInputItem], clock: Clock) -> Said:
@@ -267,6 +310,18 @@ def _plain(role: str, block: Block) -> JsonObject:
             return render_block(block)
 
 
+def _log_of(session_id: str, home: Path, cwd: Path) -> Path:
+    """Where the log is; an id that cannot be a file's name is told apart by a digest."""
+    try:
+        return log_path(home, cwd, session_id)
+    except TranscriptError:
+        if not session_id:
+            raise
+    plain = re.sub(r"[^A-Za-z0-9_.-]+", "-", session_id).strip("-_.")[:MAX_NAME]
+    told_apart = blake2b(session_id.encode(errors="surrogatepass"), digest_size=8).hexdigest()
+    return log_path(home, cwd, f"{plain}-{told_apart}".lstrip("-"))
+
+
 def _live(records: Sequence[Record]) -> list[Said]:
     return [one for one in live_records(records) if isinstance(one, Said)]
 
@@ -279,10 +334,11 @@ def _item(wire: JsonObject) -> TResponseInputItem:
     return cast("TResponseInputItem", wire)
 
 
-def _base(agent: Agent[Any], instructions: str | None) -> Base:
+def _base(agent: Agent[Any], instructions: str | None, rules: Sequence[TResponseInputItem]) -> Base:
     """What stands before the items; only counted, never sent."""
     model = agent.model if isinstance(agent.model, str) else getattr(agent.model, "model", "")
-    system: tuple[JsonObject, ...] = ({"type": "text", "text": instructions},) if instructions else ()
+    given = [instructions or "", *(str(_wire(item).get("content")) for item in rules)]
+    system: tuple[JsonObject, ...] = tuple({"type": "text", "text": words} for words in given if words)
     tools: list[JsonObject] = [
         {"name": one.name, "description": one.description, "input_schema": one.params_json_schema}
         for one in agent.tools
