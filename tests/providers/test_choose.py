@@ -10,7 +10,7 @@ import pytest
 from nacre.errors import ConfigError
 from nacre.providers.base import Request, complete
 from nacre.providers.capabilities import capabilities_of
-from nacre.providers.choose import Choice, RoleModel, RoleName, Roles, build, choose, small_model
+from nacre.providers.choose import Choice, RoleModel, RoleName, Roles, build, choose, preload, small_model
 from nacre.providers.embedded import EmbeddedProvider
 from nacre.providers.retry import RetryingProvider
 
@@ -98,6 +98,20 @@ print([name for name in ("anthropic", "openai") if name in sys.modules])
 """
     told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert told.stdout == "[]\n"
+
+
+def test_a_vendor_can_be_loaded_ahead_of_the_first_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Patched because both are loaded by other tests; one that is missing is told of by the first call."""
+    asked: list[str] = []
+
+    def missing(name: str) -> None:
+        asked.append(name)
+        raise ModuleNotFoundError(name)
+
+    monkeypatch.setattr("nacre.providers.choose.import_module", missing)
+    for environ in (A, OA, {}):
+        preload(choose(None, environ))
+    assert asked == ["anthropic", "openai"]
 
 
 @pytest.mark.parametrize(("environ", "package"), [(A, "anthropic"), (OA, "openai")])

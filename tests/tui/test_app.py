@@ -107,6 +107,24 @@ async def test_ctrl_c_stops_a_turn_and_its_question_and_the_next_message_works(
         await stage.see("Ctrl-D or /exit leaves")
 
 
+async def test_a_vendors_package_is_waited_for_with_the_screen_alive(
+    tmp_path: Path, provider: ScriptedProvider
+) -> None:
+    """It takes a second to load; meanwhile what was said stands there, and can be stopped."""
+    provider.script(say("Loaded."))
+    async with staged(tmp_path, provider) as stage:
+        loading = anyio.Event()
+        stage.app.talk._loading = asyncio.create_task(loading.wait())
+        await stage.paste("go")
+        await stage.pilot.press("enter")
+        assert "working" in await stage.see("> go")
+        await stage.pilot.press("ctrl+c")
+        await stage.see("stopped; what was said so far is kept")
+        loading.set()
+        await stage.say("go on")
+        assert "Loaded." in stage.text
+
+
 async def test_what_is_said_during_a_turn_comes_next(tmp_path: Path, provider: ScriptedProvider) -> None:
     gate = anyio.Event()
     provider.script(Scripted(blocks=(Text("First."),), gate=gate), say("Second."))
@@ -358,5 +376,10 @@ async def test_whoever_has_scrolled_up_stays_there_while_more_comes(
         stage.app._later(Told("something beside"))
         await stage.pilot.pause(0.1)
         assert "something beside" not in stage.text
+        await stage.pilot.press("pagedown", "pagedown", "pagedown")
+        await stage.see("something beside")
+        stage.app._later(Told("and at the end one stays"))
+        await stage.see("and at the end one stays")
+        await stage.pilot.press("pageup", "pageup")
         await stage.say("more")
         assert "The newest." in stage.text

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from importlib import import_module
 from ipaddress import ip_address
 from typing import Literal, get_args
 from urllib.parse import urlsplit
@@ -116,6 +118,13 @@ def build(choice: Choice, environ: Mapping[str, str], *, retry: RetrySettings | 
             from nacre.providers.embedded import EmbeddedProvider  # noqa: PLC0415  as above
 
             return EmbeddedProvider()
+
+
+def preload(choice: Choice) -> None:
+    """Load the vendor's package ahead of the first call, from a thread where somebody waits."""
+    if choice.provider_name != EMBEDDED:
+        with suppress(ImportError):  # the first call says what to install
+            import_module(choice.provider_name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -73,11 +73,11 @@ class ChatApp(App[int]):
         """What ended the app, if it did not end by itself."""
         self.last_words: list[str] = []
         """What is left to be told once the screen is gone."""
-        self.transcript = Transcript()
         self.meter = Meter()
         home = start.settings.home
         commands = {**start.slash.commands, **OWN_COMMANDS}
         self.prompt = Prompt(commands, read_typed(home) if start.keeps else [])
+        self.transcript = Transcript(self.prompt.take)
         self.talk = Talk(start, self._screenful())
         self._start = start
         self._settle_seconds = settle_seconds
@@ -96,6 +96,7 @@ class ChatApp(App[int]):
         return Screenful(
             show=self.transcript.add,
             later=self._later,
+            look_back=self.transcript.look_back,
             finish=self.transcript.finish,
             clear=self.transcript.clear,
             meter=self.meter.show,
@@ -236,8 +237,6 @@ class ChatApp(App[int]):
 
     def action_page(self, pages: int) -> None:
         self.transcript.scroll_relative(y=pages * max(1, self.transcript.size.height - 1), animate=False)
-        if pages > 0:
-            self.transcript.anchor()
 
     def action_work(self) -> None:
         if self.talk.ready is not None:

@@ -83,7 +83,8 @@ class Area(TextArea):
         if event.key == "enter":
             event.prevent_default().stop()
             self.prompt.entered()
-        elif event.key == "tab" and self.prompt.is_completing:
+        elif event.key == "tab":
+            # Never away from here: what is typed next would go astray.
             event.prevent_default().stop()
             self.prompt.complete()
         elif event.key == "escape" and self.prompt.is_completing:
@@ -149,8 +150,10 @@ class Prompt(Vertical):
     def is_completing(self) -> bool:
         return bool(self._menu.display)
 
-    def take_focus(self) -> None:
+    def take(self, text: str) -> None:
+        """Go on typing here, with what was typed elsewhere."""
         self._area.focus()
+        self._area.insert(text)
 
     def after_keys(self, act: Callable[[], None]) -> None:
         """Once the input has seen all that was typed."""
@@ -181,7 +184,7 @@ class Prompt(Vertical):
 
     def complete(self) -> None:
         """Let what is highlighted in the menu stand in the input."""
-        option = self._menu.highlighted_option
+        option = self._menu.highlighted_option if self.is_completing else None
         if option is not None:
             self._take(option.id or "")
 

@@ -18,9 +18,10 @@ from nacre.agents.session import Session
 from nacre.agents.team_state import AgentState
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import NacreError
-from nacre.messages.events import Reply, TurnDone
+from nacre.messages.events import Notice, Reply, TurnDone
 from nacre.messages.records import Record, Said
 from nacre.plain import printable
+from nacre.providers.choose import preload
 from nacre.settings import Settings
 from nacre.store.summaries import SessionSummary
 from nacre.tools.guard import Ask
@@ -59,6 +60,8 @@ class Screenful:
     show: Callable[[Piece], Awaitable[None]]
     later: Callable[[Piece], None]
     """The same, for whoever cannot wait."""
+    look_back: Callable[[Sequence[Piece]], Awaitable[None]]
+    """Show what was said earlier."""
     finish: Callable[[], Awaitable[None]]
     """What streams has ended."""
     clear: Callable[[], Awaitable[None]]
@@ -82,6 +85,8 @@ class Talk:
         """What its log held that the session does not, and how many records it had when it was opened."""
         self._known = 0
         self._running: set[str] = set()
+        self._loading: asyncio.Task[None] | None = None
+        """The vendor's package, which takes a second to load: meanwhile the person may type."""
 
     @property
     def ready(self) -> Ready | None:
@@ -92,6 +97,9 @@ class Talk:
         """Enter the first session; raises where that fails."""
         self._place = await self._enter(self._start.session)
         await self._greet()
+        choice = self._place.ready.choice
+        if choice is not None:
+            self._loading = asyncio.create_task(asyncio.to_thread(preload, choice))
 
     async def play(self, text: str | None) -> None:
         """One turn; being cancelled stops it, and what was said so far is kept."""
@@ -100,6 +108,8 @@ class Talk:
         if text is not None:
             await self._screen.show(Asked(text))
         try:
+            if self._loading is not None:
+                await asyncio.shield(self._loading)
             await self._events(ready, text)
         except asyncio.CancelledError:
             await self._tell(stopped_line(ready), "warning")
@@ -185,6 +195,8 @@ class Talk:
     async def _events(self, ready: Ready, text: str | None) -> None:
         async with aclosing(ready.agent.run(text)) as events:
             async for event in events:
+                if isinstance(event, Notice):
+                    self._screen.settle(ready.agent.session)  # it may be told of a call that says so itself
                 if (piece := piece_of(event)) is not None:
                     await self._screen.show(piece)
                 if isinstance(event, Reply | TurnDone):
@@ -201,9 +213,7 @@ class Talk:
             await self._tell(ready.choice.reason, "bold")
             if ready.choice.offer:
                 await self._tell(ready.choice.offer, "info")
-        for piece in _past_pieces(session.transcript.records):
-            await self._screen.show(piece)
-        await self._screen.finish()
+        await self._screen.look_back(_past_pieces(session.transcript.records))
         if ready.team is not None:
             self._running = {each.name for each in ready.team.states() if each.is_running}
             ready.team.house.roll.on_change.append(self._changed)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from contextlib import suppress
-from typing import ClassVar
 
-from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widget import MountError, Widget
@@ -14,7 +13,8 @@ from textual.widgets import Markdown, Static
 from textual.widgets.markdown import MarkdownStream
 
 from nacre.messages.view import View
-from nacre.plain import human_count, printable
+from nacre.plain import human_count
+from nacre.tui.call_row import CallRow, TypeOn
 from nacre.tui.pieces import Asked, Called, Piece, Resulted, Told, Void, Words
 
 KEPT_ON_SCREEN = 400
@@ -37,62 +37,20 @@ class Line(Static):
         super().__init__(content, classes=classes)
 
 
-class CallRow(Static, can_focus=True):
-    """One tool call; Enter, a click or Ctrl+O opens it."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter,space", "open", "open", show=False)]
-
-    def __init__(self, called: Called) -> None:
-        super().__init__(classes="call")
-        self.called = called
-        self.resulted: Resulted | None = None
-        self.kept = ""
-        """Where the whole result lies, if it was offloaded."""
-        self.is_open = False
-        self._show()
-
-    def answer(self, resulted: Resulted) -> None:
-        self.resulted = resulted
-        self._show()
-
-    def keep(self, where: str) -> None:
-        self.kept = where
-        self._show()
-
-    def action_open(self) -> None:
-        self.is_open = not self.is_open
-        self.set_class(self.is_open, "-open")
-        self._show()
-
-    def on_click(self) -> None:
-        self.action_open()
-
-    def _show(self) -> None:
-        parts: list[Content] = [
-            Content.assemble((f"{'▾' if self.is_open else '▸'} ", "$secondary"), self.called.line)
-        ]
-        if self.is_open and self.called.detail:
-            parts.append(Content.styled(_indented(self.called.detail), "dim"))
-        if self.resulted is not None:
-            style = "$error" if self.resulted.is_error else "dim"
-            told = _indented(self.resulted.detail) if self.is_open else f"  └ {self.resulted.line}"
-            parts.append(Content.styled(told, style))
-        if self.kept:
-            parts.append(Content.styled(f"  ⇲ {self.kept}", "$secondary"))
-        self.update(Content("\n").join(parts))
-
-
 class Transcript(VerticalScroll, can_focus=False):
     """Takes pieces in the order they come and stays at the end, unless somebody has scrolled up."""
 
-    def __init__(self) -> None:
+    def __init__(self, type_on: TypeOn) -> None:
         super().__init__(id="transcript")
+        self._type_on = type_on
         self._stream: MarkdownStream | None = None
         self._reply: Markdown | None = None
         self._thought: Static | None = None
         self._thinking = ""
         self._calls: dict[str, CallRow] = {}
         self._waiting: list[Told] = []
+        self._was_at_end = True
+        """Before a call was opened."""
         self._one_at_a_time = asyncio.Lock()
 
     def on_mount(self) -> None:
@@ -108,6 +66,8 @@ class Transcript(VerticalScroll, can_focus=False):
         if not self._is_shown:
             return
         async with self._one_at_a_time:
+            if isinstance(piece, Told) and self._stands_at_a_call(piece):
+                return
             if isinstance(piece, Told) and self._stream is not None:
                 self._waiting.append(piece)
             else:
@@ -126,37 +86,60 @@ class Transcript(VerticalScroll, can_focus=False):
                 await self._think(text)
             case Words(text):
                 await self._say(text)
-            case Asked(text):
-                await self._finish()
-                words = Content.assemble(("> ", "bold $accent"), (text, "bold"))
-                await self._put(Line(words, classes="asked"))
-                self.anchor()
-            case Called(id=call):
-                await self._finish()
-                self._calls[call] = CallRow(piece)
-                await self._put(self._calls[call])
-            case Resulted(id=call):
-                if (row := self._calls.get(call)) is not None:
-                    row.answer(piece)
-            case Told():
-                await self._finish()
-                await self._tell(piece)
             case Void(reason):
                 await self._void(reason)
+            case Resulted():
+                self._widget(piece)
+            case _:
+                await self._finish()
+                await self._put(self._widget(piece))
+                if isinstance(piece, Asked):
+                    self.anchor()
+
+    async def look_back(self, pieces: Iterable[Piece]) -> None:
+        """Show what is over already, all of it at once: piece by piece everything is laid out each time."""
+        if not self._is_shown:
+            return
+        async with self._one_at_a_time:
+            await self._finish()
+            await self._put(*(self._widget(piece) for piece in pieces))
+
+    def _widget(self, piece: Piece) -> Widget | None:
+        """What stands for a piece that is whole; none for what belongs to another."""
+        match piece:
+            case Words(text, is_thinking=True):
+                return Static(Content.styled(text.strip("\n"), "dim italic"), classes="thought")
+            case Words(text):
+                return Markdown(text, classes="reply", open_links=False)
+            case Asked(text):
+                words = Content.assemble(("> ", "bold $accent"), (text, "bold"))
+                return Line(words, classes="asked")
+            case Called(id=call):
+                self._calls[call] = CallRow(piece, self._type_on)
+                return self._calls[call]
+            case Resulted(id=call) if call in self._calls:
+                self._calls[call].answer(piece)
+            case Told(text, level):
+                mark, style = _MARKS[level]
+                return Line(Content.styled(f"{mark}{text}", style), classes=f"line {level}")
+            case _:
+                pass
+        return None
+
+    def _stands_at_a_call(self, piece: Told) -> bool:
+        """Where a result was kept is not told once more."""
+        return any(row.kept and row.kept in piece.text for row in self._calls.values())
 
     async def _finish(self) -> None:
         stream, self._stream, self._reply = self._stream, None, None
-        self._thought, self._thinking = None, ""
+        thought, self._thought, self._thinking = self._thought, None, ""
+        if thought is not None:
+            thought.call_after_refresh(thought.refresh, layout=True)  # see CallRow._show
         if stream is not None:
             with suppress(MountError):  # the program was ended while words were on their way
                 await stream.stop()
         waiting, self._waiting = self._waiting, []
-        for piece in waiting:
-            await self._tell(piece)
-
-    async def _tell(self, piece: Told) -> None:
-        mark, style = _MARKS[piece.level]
-        await self._put(Line(Content.styled(f"{mark}{piece.text}", style), classes=f"line {piece.level}"))
+        await self._put(*(self._widget(piece) for piece in waiting))
 
     def settle(self, view: View) -> None:
         """Say of calls whose results were offloaded where they lie."""
@@ -164,13 +147,29 @@ class Transcript(VerticalScroll, can_focus=False):
             row = self._calls.get(str(note.fact("call")))
             if row is not None and not row.kept:
                 tokens = note.fact("tokens_kept_out")
-                told = f"{human_count(tokens)} tokens kept" if isinstance(tokens, int) else "kept"
-                row.keep(printable(f"{told} in {note.fact('path')}"))
+                told = f"{human_count(tokens)} tokens" if isinstance(tokens, int) else "the whole of it"
+                row.keep(str(note.fact("path")), told)
 
     def toggle_last(self) -> None:
         """Open or close the newest call."""
         if self._calls:
-            list(self._calls.values())[-1].action_open()
+            self._toggle(list(self._calls.values())[-1])
+
+    def on_call_row_pressed(self, event: CallRow.Pressed) -> None:
+        self._toggle(event.row)
+
+    def _toggle(self, row: CallRow) -> None:
+        """What is opened is read from its head; whoever was at the end is there again once it is closed."""
+        if not row.is_open:
+            self._was_at_end = self.is_vertical_scroll_end
+            self.call_after_refresh(self._show_head, row)
+        elif self._was_at_end:
+            self.anchor()
+        row.toggle()
+
+    def _show_head(self, row: CallRow) -> None:
+        if row.is_open and row.region.y < self.region.y:
+            self.scroll_to_widget(row, top=True, animate=False)
 
     async def clear(self) -> None:
         await self.finish()
@@ -203,16 +202,13 @@ class Transcript(VerticalScroll, can_focus=False):
             await reply.remove()
         await self._put(Line(Content.styled(f"… starting over: {reason}", "$warning")))
 
-    async def _put(self, widget: Widget) -> None:
-        if not self._is_shown:
+    async def _put(self, *widgets: Widget | None) -> None:
+        new = [widget for widget in widgets if widget is not None]
+        if not new or not self._is_shown:
             return  # it went while something was waited for
-        await self.mount(widget)
+        await self.mount_all(new)
         extra = len(self.children) - KEPT_ON_SCREEN
         if extra > 0:
             gone = set(self.children[:extra])
             self._calls = {call: row for call, row in self._calls.items() if row not in gone}
             await self.remove_children(list(gone))
-
-
-def _indented(text: str) -> str:
-    return "\n".join(f"    {line}" for line in text.splitlines())
