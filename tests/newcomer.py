@@ -45,7 +45,7 @@ REMEMBERING = (
     Step("make chat", "what do you know about tabs?", "I prefer tabs"),
 )
 IN_CLAUDE_CODE = (
-    Step("NACRE_HOME=~/.claude make chat", "remember that I prefer tabs", "Saved to i_prefer_tabs.md"),
+    Step("make chat", "remember that I prefer tabs", "Saved to i_prefer_tabs.md"),
     Step(".venv/bin/nacre install claude-code --yes", "", "UserPromptSubmit"),
     Step("claude", "what do you know about tabs?", "I prefer tabs"),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 
@@ -60,8 +61,24 @@ def test_the_person_is_told_once_and_how_to_undo_it(client: ClientWorld) -> None
     told = client.hook("UserPromptSubmit", prompt="go on please")
     message = str(told["systemMessage"])
     assert message.startswith("nacre saved 2 memories: ")
-    assert f"NACRE_HOME='{client.home}' nacre memory undo " in message
+    assert re.search(rf"NACRE_HOME='{client.home}' \S*nacre memory undo ", message)
     assert "systemMessage" not in client.hook("UserPromptSubmit", prompt="go on please")
+
+
+def test_who_shares_the_memory_is_told_commands_without_a_variable(client: ClientWorld) -> None:
+    """M1: nacre's own settings say where memory is, and hold for the hooks, too."""
+    own = client.base / ".nacre"
+    own.mkdir()
+    (own / "settings.json").write_text(
+        json.dumps({"memoryHome": str(client.home), "extract": {"mode": "suggest"}})
+    )
+    client.say(*TALK)
+    err = client.raw("Stop", client.told("Stop"), "--now", NACRE_HOME=str(own))[2]
+    begun = client.raw("SessionStart", client.told("SessionStart", source="startup"), NACRE_HOME=str(own))
+    assert (err, begun[0], begun[2]) == ("", 0, "")
+    said = str(json.loads(begun[1])["systemMessage"])
+    assert re.fullmatch(r"nacre: 2 memories wait for your word: \S*nacre memory review", said)
+    assert topics(client) == ""
 
 
 def test_what_was_just_said_is_not_told_back(client: ClientWorld) -> None:

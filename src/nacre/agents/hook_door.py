@@ -43,7 +43,7 @@ def answer(event: str, raw: bytes, environ: Mapping[str, str]) -> Answered:
     if OURS in environ:
         return NOTHING
     heard = told(event, raw, environ)
-    settings = settings_for(heard, environ)
+    settings = settings_for(heard.cwd, environ)
     if heard.is_agents or not settings.memory.is_on or is_switched_off(heard):
         return NOTHING
     match event:
@@ -62,7 +62,7 @@ def answer(event: str, raw: bytes, environ: Mapping[str, str]) -> Answered:
 def work(event: str, raw: bytes, environ: Mapping[str, str]) -> None:
     """What an event left to be done, with nobody waiting."""
     heard = told(event, raw, environ)
-    settings = settings_for(heard, environ)
+    settings = settings_for(heard.cwd, environ)
     match event:
         case "UserPromptSubmit" | "SessionStart":
             # Imported by who needs it: each event has its own, and a person waits for most of them.

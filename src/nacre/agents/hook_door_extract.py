@@ -12,7 +12,7 @@ from pathlib import Path
 from nacre.agents.extracting import by_rules
 from nacre.agents.extracting_heard import heard_since
 from nacre.agents.extracting_keep import Kept, kept, manifest_of, nothing_hidden
-from nacre.agents.hook_door_start import AUDIT_FILE, with_home
+from nacre.agents.hook_door_start import AUDIT_FILE, typed
 from nacre.agents.hook_door_state import FOLDER, State, change_state, forget_old, state_of
 from nacre.agents.hook_door_told import Told, transcript_of
 from nacre.agents.looking import look
@@ -63,7 +63,7 @@ def draw(told: Told, settings: Settings, *, is_attended: bool) -> None:
                 _drawn_or_counted(told, settings, log)
     finally:
         if told.event == "SessionEnd":
-            _look_over(memory_place(settings, "project"), settings, told.home)
+            _look_over(memory_place(settings, "project"), settings)
             forget_old(told.home)
 
 
@@ -98,7 +98,7 @@ async def _drawn(told: Told, settings: Settings, log: Path) -> None:
         left = await _kept(memory, heard, told, settings)
     line = f"nacre {left.line}" if left.files else ""
     for command in ("nacre memory undo", "nacre memory review"):
-        line = line.replace(command, with_home(command, told.home))
+        line = line.replace(command, typed(command, settings)) if command in line else line
 
     def moved(state: State) -> State:
         notices = (*state.notices, line) if line else state.notices
@@ -172,7 +172,7 @@ def _spellings(directory: Path) -> Sequence[str]:
     return str(directory), f"{directory.parent.name}/{directory.name}"
 
 
-def _look_over(location: Location, settings: Settings, home: Path) -> None:
+def _look_over(location: Location, settings: Settings) -> None:
     """What is wrong with the memory, as a line for the next session to begin with."""
     path = location.cache / AUDIT_FILE
     if next(location.directory.rglob("*.md"), None) is None:
@@ -183,7 +183,7 @@ def _look_over(location: Location, settings: Settings, home: Path) -> None:
         path.unlink(missing_ok=True)
         return
     what = f"{len(found)} serious {'thing' if len(found) == 1 else 'things'}"
-    line = f"nacre found {what} in this project's memory: {with_home('nacre memory audit', home)}"
+    line = f"nacre found {what} in this project's memory: {typed('nacre memory audit', settings)}"
     disk.make_folder(path.parent)
     for name, text in ((AUDIT_FILE, line), (AUDIT_TOLD, known)):
         disk.replace_file(path.with_name(name), text.encode(), temp_name=f".{name}.tmp", sync=False)

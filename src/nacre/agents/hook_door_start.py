@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import os
 import shlex
+import sys
 from pathlib import Path
 
 from nacre import prompts
 from nacre.agents.hook_door_told import SHORT_FILE, Told, kept_path, transcript_of
-from nacre.agents.memory_places import memory_places
+from nacre.agents.memory_places import memory_place, memory_places
 from nacre.errors import NacreError
 from nacre.memory.index import loaded
 from nacre.memory.location import Location
 from nacre.memory.neutral import neutralise
 from nacre.memory.pointers import INDEX_FILE
-from nacre.settings import Settings
+from nacre.settings import Settings, load
 from nacre.store import disk
 
 MAX_INDEX_BYTES = 2_000
@@ -47,13 +48,24 @@ def word_for(told: Told, settings: Settings) -> str:
     if told.source not in {"startup", "resume", ""}:
         return ""
     places = memory_places(settings)
-    found = [_review(one, told.home) for one in places.in_use]
+    found = [_review(one, settings) for one in places.in_use]
     return "\n".join([line for line in [*found, _audit(places.project)] if line])
 
 
-def with_home(command: str, home: Path) -> str:
-    """A command as a person types it, on the client's memory."""
-    return f"NACRE_HOME={shlex.quote(str(home))} {command}"
+def typed(command: str, settings: Settings) -> str:
+    """A command such as `nacre memory undo` as a person types it, on the memory that these settings mean."""
+    # Looked up where something is said, which is seldom: a person waits for most hooks.
+    import shutil  # noqa: PLC0415
+
+    beside = Path(sys.executable).with_name("nacre")
+    if not shutil.which("nacre") and beside.exists():
+        command = command.replace("nacre", shlex.quote(str(beside)), 1)
+    # Set for the client, it need not be set where the person types.
+    environ = {name: value for name, value in settings.environ.items() if name != "CLAUDE_CONFIG_DIR"}
+    usual = load(settings.cwd, environ)
+    if memory_place(usual, "project").directory == memory_place(settings, "project").directory:
+        return command
+    return f"NACRE_HOME={shlex.quote(str(settings.home))} {command}"
 
 
 def _index(place: Location, whose: str) -> str:
@@ -85,12 +97,12 @@ def _words(kept: Path) -> str:
     return neutralise(text[:MAX_WORDS_CHARS]).strip()
 
 
-def _review(place: Location, home: Path) -> str:
+def _review(place: Location, settings: Settings) -> str:
     count = sum(1 for _ in (place.cache / REVIEW).glob("*.json"))
     if not count:
         return ""
     what = "memory waits" if count == 1 else "memories wait"
-    return f"nacre: {count} {what} for your word: {with_home('nacre memory review', home)}"
+    return f"nacre: {count} {what} for your word: {typed('nacre memory review', settings)}"
 
 
 def _audit(place: Location) -> str:

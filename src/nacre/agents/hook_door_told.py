@@ -12,6 +12,7 @@ from pathlib import Path
 from nacre.errors import NacreError
 from nacre.messages.blocks import Json, JsonObject
 from nacre.settings import Settings, load
+from nacre.store.slug import home
 
 EVENTS = ("SessionStart", "UserPromptSubmit", "PreCompact", "Stop", "SessionEnd")
 """The hooks that nacre answers; whatever else the client has is nothing to us."""
@@ -97,9 +98,13 @@ def kept_path(log: Path) -> Path:
     return log.with_suffix("") / KEPT_FILE
 
 
-def settings_for(told: Told, environ: Mapping[str, str]) -> Settings:
-    """The settings in force where the client works: its home is ours, whatever `NACRE_HOME` says."""
-    return load(told.cwd, environ, cli={"home": str(told.home)})
+def settings_for(cwd: Path, environ: Mapping[str, str]) -> Settings:
+    """The settings in force where the client works: its home is ours, whatever `NACRE_HOME` says.
+
+    What nacre's own home says holds too, where the client's says nothing: both work on one memory, and it is
+    the person's word how that is kept, and where.
+    """
+    return load(cwd, environ, cli={"home": str(client_home(environ))}, beneath=home(environ))
 
 
 def is_switched_off(told: Told) -> bool:

@@ -10,6 +10,7 @@ import click
 
 if TYPE_CHECKING:
     from nacre.cli.install_claude import FileChange, Where
+    from nacre.memory.bringing import Passage
 
 OK, NO = 0, 1
 _SECRET = re.compile(
@@ -54,22 +55,29 @@ def uninstall() -> None:
 def install_claude_code(*, scope: Where, mcp: bool, dry_run: bool, yes: bool, undo: bool) -> int:
     """Have Claude Code call nacre: memories with each prompt, new ones drawn from what was said.
 
-    Shows first what it would write into Claude Code's settings, and asks. Everything else in them stays; a
-    copy of the file as it was is kept.
+    For you everywhere, nacre itself then uses Claude Code's memory, too (the setting memoryHome), and what it
+    has remembered so far is copied there. Shows first what it would write into which settings, and asks.
+    Everything else in them stays; a copy of each file as it was is kept.
     """
     import os
     from pathlib import Path
 
     from nacre.cli.install_claude import install_changes
+    from nacre.cli.install_memory import Sharing, sharing
 
     if undo:
         return _uninstalled(scope, dry_run=dry_run, yes=yes)
-    changes = [one for one in install_changes(scope, os.environ, mcp=mcp, cwd=Path.cwd()) if one.is_needed]
-    if not changes:
+    changes = install_changes(scope, os.environ, mcp=mcp, cwd=Path.cwd())
+    shared = sharing(os.environ, Path.cwd()) if scope == "user" else Sharing()
+    # The memories first: where nacre looks for them is changed only when they are there.
+    needed = [one for one in (shared.change, *changes) if one and one.is_needed]
+    if not needed:
         print("Claude Code calls nacre already: nothing to do.")
         return OK
-    if not _carried_out(changes, dry_run=dry_run, yes=yes):
+    if not _is_agreed(needed, dry_run=dry_run, yes=yes, passage=shared.passage):
         return OK if dry_run else NO
+    _bring(shared.passage)
+    _write(needed)
     _tell_how_to_check(scope)
     return OK
 
@@ -88,39 +96,62 @@ def _uninstalled(scope: Where, *, dry_run: bool, yes: bool) -> int:
     from pathlib import Path
 
     from nacre.cli.install_claude import uninstall_changes
+    from nacre.cli.install_memory import Sharing, unsharing
 
-    changes = [one for one in uninstall_changes(scope, os.environ, cwd=Path.cwd()) if one.is_needed]
-    if not changes:
+    changes = uninstall_changes(scope, os.environ, cwd=Path.cwd())
+    shared = unsharing(os.environ, Path.cwd()) if scope == "user" else Sharing()
+    needed = [one for one in (*changes, shared.change) if one and one.is_needed]
+    if not needed:
         print(f"nothing of nacre's stands in Claude Code's settings (scope {scope})")
         return OK
-    if not _carried_out(changes, dry_run=dry_run, yes=yes):
+    if not _is_agreed(needed, dry_run=dry_run, yes=yes):
         return OK if dry_run else NO
+    _write(needed)
     print("Claude Code no longer calls nacre; its memories are untouched.")
+    _tell_what_is_there(shared.passage)
     return OK
 
 
-def _carried_out(changes: list[FileChange], *, dry_run: bool, yes: bool) -> bool:
-    """Show, ask, write; whether anything was written."""
-    import os
-
-    from nacre.cli.install_claude import apply
+def _is_agreed(
+    changes: list[FileChange], *, dry_run: bool, yes: bool, passage: Passage | None = None
+) -> bool:
+    """Show and ask; whether it shall be done."""
+    from nacre.cli.bringing import bring_all
     from nacre.cli.output import printable
 
     for change in changes:
         for line in _difference(change):
             print(printable(line))
+    for line in bring_all(passage, is_dry=True).lines() if passage and (dry_run or not yes) else ():
+        print(printable(line))
     if dry_run:
         print("nothing was written")
         return False
     if not yes and not _is_wanted():
         print("nothing was written; --yes does not ask")
         return False
+    return True
+
+
+def _bring(passage: Passage | None) -> None:
+    from nacre.cli.bringing import bring_all
+    from nacre.cli.output import printable
+
+    for line in bring_all(passage, is_dry=False).lines() if passage else ():
+        print(printable(line))
+
+
+def _write(changes: list[FileChange]) -> None:
+    import os
+
+    from nacre.cli.install_claude import apply
+    from nacre.cli.output import printable
+
     for change in changes:
         copy = apply(change, os.environ)
         done = "removed" if change.after is None else "wrote"
         kept = f" (as it was: {copy})" if copy else ""
         print(printable(f"{done} {change.path}{kept}"))
-    return True
 
 
 def _difference(change: FileChange) -> list[str]:
@@ -145,13 +176,15 @@ def _is_wanted() -> bool:
 
 def _tell_how_to_check(scope: Where) -> None:
     import os
+    from pathlib import Path
 
-    from nacre.agents.hook_door_start import with_home
-    from nacre.agents.hook_door_told import client_home
+    from nacre.agents.hook_door_start import typed
+    from nacre.agents.hook_door_told import settings_for
     from nacre.cli.install_claude import is_passing, this_program
+    from nacre.cli.install_memory import where_it_is
     from nacre.cli.output import printable
 
-    home = client_home(os.environ)
+    settings = settings_for(Path.cwd(), os.environ)
     if is_passing(this_program()):
         print(
             "This nacre lies in a cache that is emptied now and then: install it for good, then repeat this."
@@ -163,5 +196,25 @@ def _tell_how_to_check(scope: Where) -> None:
     print(
         "Start `claude` anew: /hooks lists the five hooks, and each prompt brings the memories it calls for."
     )
-    print(printable(f"The same memory from the terminal: {with_home('nacre memory list', home)}"))
-    print(f"Undo: nacre uninstall claude-code{'' if scope == 'user' else f' --scope {scope}'}")
+    listing = typed("nacre memory list", settings)
+    print(printable(f"{where_it_is(os.environ, Path.cwd())}: {listing}"))
+    undo = f"nacre uninstall claude-code{'' if scope == 'user' else f' --scope {scope}'}"
+    print(printable(f"Undo: {typed(undo, settings)}"))
+
+
+def _tell_what_is_there(passage: Passage | None) -> None:
+    """After the way back: how much lies where it was, and how it comes along."""
+    import os
+    from pathlib import Path
+    from shlex import quote
+
+    from nacre.agents.hook_door_start import typed
+    from nacre.cli.bringing import bring_all
+    from nacre.cli.output import printable
+    from nacre.settings import load
+
+    if passage is None or not (count := bring_all(passage, is_dry=True).count):
+        return
+    command = typed(f"nacre memory import --home {quote(str(passage.old))}", load(Path.cwd(), os.environ))
+    are = "1 memory is" if count == 1 else f"{count:,} memories are"
+    print(printable(f"{are} in {passage.old} and not in nacre's own {passage.new}; to copy: {command}"))

@@ -59,7 +59,7 @@ def install_changes(where: Where, environ: Mapping[str, str], *, mcp: bool, cwd:
     if mcp:
         path, addition = _server(where, environ, program, cwd=cwd)
         wanted.setdefault(path, []).append(addition)
-    return [_added(path, additions, home) for path, additions in wanted.items()]
+    return [added(path, additions, home) for path, additions in wanted.items()]
 
 
 def uninstall_changes(where: Where, environ: Mapping[str, str], *, cwd: Path) -> list[FileChange]:
@@ -67,7 +67,7 @@ def uninstall_changes(where: Where, environ: Mapping[str, str], *, cwd: Path) ->
     home = client_home(environ)
     server, _ = _server(where, environ, [SERVER], cwd=cwd)
     paths = dict.fromkeys((settings_path(where, home, cwd), server))
-    return [_removed(path, home, where=where, cwd=cwd) for path in paths]
+    return [removed(path, home) for path in paths]
 
 
 def apply(change: FileChange, environ: Mapping[str, str]) -> Path | None:
@@ -143,7 +143,8 @@ def _server(
     return state, Addition(keys=keys, value=entry)
 
 
-def _added(path: Path, additions: Sequence[Addition], home: Path) -> FileChange:
+def added(path: Path, additions: Sequence[Addition], home: Path) -> FileChange:
+    """A file with something more in it; what is written down below the client's home takes it out again."""
     before = _read(Path(os.path.realpath(path)))
     text, mark = _text(before, path)
     known = _recorded(home, path) if _has_ours(text, path) else {}
@@ -171,7 +172,8 @@ def _added(path: Path, additions: Sequence[Addition], home: Path) -> FileChange:
     return FileChange(path=path, before=before, after=before if is_same else after, record=record)
 
 
-def _removed(path: Path, home: Path, *, where: Where, cwd: Path) -> FileChange:
+def removed(path: Path, home: Path) -> FileChange:
+    """A file without what was put into it."""
     before = _read(Path(os.path.realpath(path)))
     known = _recorded(home, path)
     if before is None:
@@ -282,6 +284,14 @@ def _text(data: bytes | None, path: Path) -> tuple[str, bytes]:
         return (data or b"")[len(mark) :].decode(), mark
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: not UTF-8 at byte {error.start}; save it as UTF-8") from None
+
+
+def standing(path: Path, keys: tuple[str, ...], home: Path) -> Json:
+    """What stands at a place where we once put something; nothing where we did not."""
+    known = _recorded(home, path)
+    if [*keys] not in _lists(known.get("servers")):
+        return None
+    return at(parsed(_text(_read(Path(os.path.realpath(path))), path)[0], str(path)), keys)
 
 
 def _read(path: Path) -> bytes | None:

@@ -23,6 +23,7 @@ SHOWN_FILES = 20
 @click.argument("path", type=click.Path(path_type=Path))
 @click.option("--trust", is_flag=True, help="Vouch for facts that another program worked out.")
 @click.option("--allow-secret", is_flag=True, help="Take in what seems to hold a credential, too.")
+@click.option("--home", is_flag=True, help="PATH is a home: take in the memories of all its projects.")
 @click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
 @scope_option
 @json_option
@@ -32,7 +33,12 @@ def import_(options: RunOptions, /, path: Path, **given: str | bool) -> int:
 
     Files with frontmatter and whole memory folders stay byte for byte; a note becomes one memory. What is
     there already is skipped, and nothing is overwritten. Facts of mem0 are untrusted unless --trust.
+
+    With --home PATH is a folder such as ~/.claude or another ~/.nacre: each project's memories go to the
+    same project's here; those for every project, and agents' own, likewise.
     """
+    if given["home"]:
+        return _whole_home(options, path, given)
     from nacre.memory.entry import Change
     from nacre.memory.import_sources import read_batch
     from nacre.memory.importing import Terms, rehearse, take_in
@@ -55,6 +61,32 @@ def import_(options: RunOptions, /, path: Path, **given: str | bool) -> int:
     for each in done.refused:
         print_error(f"refused: {each.file} {each.why}")
     return 1 if done.refused else 0
+
+
+def _whole_home(options: RunOptions, path: Path, given: dict[str, str | bool]) -> int:
+    from nacre.agents.memory_places import memory_paths
+    from nacre.cli.bringing import bring_all
+    from nacre.cli.options import load_settings
+    from nacre.memory.bringing import Passage
+    from nacre.memory.location import memory_base
+
+    if given["trust"] or given["allow_secret"] or given["scope"] != "project":
+        raise click.UsageError("--home takes everything as it is; leave out the other options")
+    settings = load_settings(options)
+    old, new = path.resolve(), memory_base(memory_paths(settings))
+    if not old.is_dir() or old == new:
+        what = "is where memory is kept already" if old == new else "is no folder"
+        raise click.UsageError(f"{path} {what}; name a home such as ~/.claude")
+    passage = Passage(old=old, new=new, keeps_index=settings.memory.keeps_index)
+    done = bring_all(passage, is_dry=bool(given["dry_run"]))
+    if given["as_json"]:
+        print_json(done.as_json())
+    else:
+        for line in done.lines():
+            print(printable(line))
+        if not done.count:
+            print(printable(f"there is nothing in {old} that is not here already"))
+    return 0 if done.is_whole else 1
 
 
 def _as_json(done: Imported, *, is_dry: bool) -> JsonObject:

@@ -94,11 +94,16 @@ def locate(paths: MemoryPaths) -> Location:
         name = f"autoMemoryDirectory in {paths.directory_origin}"
         directory = configured(paths.directory_setting, name, bounds=_bounds(paths), tilde=True)
         return _apart(_own_base(paths), directory, source="setting", root=root)
-    base = memory_base(paths)
+    source = "remote" if paths.remote_directory else "memoryHome" if paths.home_setting else "default"
+    return project_location(memory_base(paths), root, source=source)
+
+
+def project_location(base: Path, root: Path, *, source: str = "default") -> Location:
+    """The memory of a canonical root below a base, whether anything is there or not (M2)."""
     folder = _project_folder(base, root)
     return Location(
         directory=folder / "memory",
-        source="remote" if paths.remote_directory else "memoryHome" if paths.home_setting else "default",
+        source=source,
         history=base / "history" / f"{folder.name}.git",
         cache=base / "cache" / folder.name,
         root=root,

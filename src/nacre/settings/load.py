@@ -31,10 +31,12 @@ def load(
     *,
     cli: Mapping[str, Json] | None = None,
     policy_path: Path = POLICY_PATH,
+    beneath: Path | None = None,
 ) -> Settings:
     """The settings for a run in this directory; what cannot be used is left out and listed in `problems`.
 
-    A file that is not JSON raises `ConfigError`.
+    `beneath` is another home of the user's, whose settings hold where nobody else says anything. A file that
+    is not JSON raises `ConfigError`.
     """
     cwd = cwd.resolve()
     outside = (
@@ -46,7 +48,7 @@ def load(
     root = find_root(cwd, home)
     trusted = read_trusted(home)
     gate = _gate(root, home, trusted)
-    files = _files(root, home)
+    files = _files(root, home, beneath)
     sources = [gate.admitted(source) for source in (*outside, *files)]
     return _built(
         Settings(
@@ -89,12 +91,13 @@ def _problems(sources: Iterable[Source], trusted: Trusted) -> tuple[Problem, ...
     return (*found, trusted.problem) if trusted.problem else tuple(found)
 
 
-def _files(root: Path, home: Path) -> list[Source]:
+def _files(root: Path, home: Path, beneath: Path | None) -> list[Source]:
     """The settings files, strongest first; in the user's home directory there is no project's."""
-    user = from_file(home / "settings.json", Layer.USER)
-    if is_same(root / ".nacre", home):
-        return [user]
-    return [from_file(root / LOCAL_FILE, Layer.LOCAL), from_file(root / PROJECT_FILE, Layer.PROJECT), user]
+    homes = [home] if beneath is None or is_same(beneath, home) else [home, beneath]
+    users = [from_file(one / "settings.json", Layer.USER) for one in homes]
+    if any(is_same(root / ".nacre", one) for one in homes):
+        return users
+    return [from_file(root / LOCAL_FILE, Layer.LOCAL), from_file(root / PROJECT_FILE, Layer.PROJECT), *users]
 
 
 def _home(outside: Iterable[Source], environ: Mapping[str, str]) -> Path:

@@ -1,0 +1,160 @@
+"""`nacre install claude-code`: one memory for nacre and Claude Code, without a variable, and two again."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from nacre.cli.main import main
+from nacre.store.slug import slug
+from tests.cli.program import world as environment
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A person in a project, with nothing configured."""
+    (tmp_path / "project").mkdir()
+    for name in ("NACRE_HOME", "CLAUDE_CONFIG_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path / "project")
+    return tmp_path
+
+
+def said(capture: Capture, *args: str) -> str:
+    capture.readouterr()
+    code = main([*args])
+    out, err = capture.readouterr()
+    assert (code, err) == (0, "")
+    return out
+
+
+def memories(home: Path, project: Path) -> set[str]:
+    folder = home / "projects" / slug(str(project)) / "memory"
+    return {path.name for path in folder.glob("*.md")} - {"MEMORY.md"}
+
+
+def listed(capture: Capture) -> set[str]:
+    return {one["file"] for one in json.loads(said(capture, "memory", "list", "--json"))}
+
+
+def recalled(world: Path, prompt: str) -> str:
+    """What the client's hook answers, run as the client runs it."""
+    told = {"session_id": "s-1", "cwd": str(world / "project"), "prompt": prompt}
+    environ = environment(world / "project", HOME=str(world))
+    del environ["NACRE_HOME"]
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "nacre", "hook", "UserPromptSubmit"],
+        input=json.dumps(told).encode(), env=environ, cwd=world, capture_output=True, check=True,
+    )  # fmt: skip
+    assert done.stderr == b""
+    return str(json.loads(done.stdout)["hookSpecificOutput"]["additionalContext"]) if done.stdout else ""
+
+
+def test_what_was_remembered_before_is_there_for_both_and_what_comes_later_too(
+    world: Path, capsys: Capture
+) -> None:
+    """M1: from nacre's memory to the client's by one command, and the two are one from then on."""
+    said(
+        capsys, "memory", "save", "Releases of the billing service leave on Thursdays.", "--name", "releases"
+    )
+    said(capsys, "memory", "save", "Likes tea.", "--name", "tea", "--scope", "user")
+    shown = said(capsys, "install", "claude-code", "--dry-run")
+    assert f'+  "memoryHome": "{world / ".claude"}"' in shown
+    assert f"would copy 2 memories from {world / '.nacre'} to {world / '.claude'}:" in shown
+    assert not (world / ".claude").exists()
+    done = said(capsys, "install", "claude-code", "--yes")
+    assert f"copied 2 memories from {world / '.nacre'} to {world / '.claude'}:" in done
+    assert f"One memory for both, below {world / '.claude'} (memoryHome: user {world}/.nacre" in done
+    assert "Thursdays" in recalled(world, "When do releases of the billing service leave?")
+    (world / ".claude" / "projects" / slug(str(world / "project")) / "memory" / "learnt.md").write_text("x\n")
+    assert listed(capsys) == {"releases.md", "learnt.md"}
+    said(capsys, "memory", "save", "Later.", "--name", "later")
+    assert memories(world / ".claude", world / "project") == {"releases.md", "learnt.md", "later.md"}
+    assert memories(world / ".nacre", world / "project") == {"releases.md"}
+    assert "nothing to do" in said(capsys, "install", "claude-code", "--yes")
+
+
+def test_the_way_back_leaves_two_memories_and_says_how_the_new_one_comes_along(
+    world: Path, capsys: Capture
+) -> None:
+    settings = world / ".nacre" / "settings.json"
+    settings.parent.mkdir()
+    before = '{"model": "embedded"}'
+    settings.write_text(before)
+    said(capsys, "install", "claude-code", "--yes")
+    assert json.loads(settings.read_text())["memoryHome"] == str(world / ".claude")
+    said(capsys, "memory", "save", "Likes tea.", "--name", "tea")
+    done = said(capsys, "uninstall", "claude-code", "--yes")
+    assert settings.read_text() == before
+    assert "1 memory is in " in done
+    command = done.rpartition("to copy: ")[2].split()
+    assert command[1:] == ["memory", "import", "--home", str(world / ".claude")]
+    assert listed(capsys) == set()
+    assert "copied 1 memory" in said(capsys, *command[1:])
+    assert listed(capsys) == {"tea.md"}
+    assert "there is nothing" in said(capsys, *command[1:])
+    assert "nothing of nacre's" in said(capsys, "uninstall", "claude-code", "--yes")
+
+
+@pytest.mark.parametrize("how", ["file", "variable"])
+def test_a_place_that_the_person_chose_is_left_and_the_hooks_use_it(
+    world: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """M4: whatever decides for nacre decides for the hooks; the setting is not ours to take back."""
+    settings, chosen = world / ".nacre" / "settings.json", world / "notes"
+    settings.parent.mkdir()
+    settings.write_text(json.dumps({"memoryHome": str(chosen)}) if how == "file" else "{}")
+    if how == "variable":
+        monkeypatch.setenv("NACRE_MEMORY_HOME", str(chosen))
+    before = settings.read_text()
+    done = said(capsys, "install", "claude-code", "--yes")
+    assert f"One memory for both, below {chosen} (memoryHome: " in done
+    assert settings.read_text() == before
+    said(capsys, "memory", "save", "Green tea is served in the afternoon.", "--name", "tea")
+    if how == "file":
+        assert "Green tea" in recalled(world, "When is green tea served?")
+    said(capsys, "uninstall", "claude-code", "--yes")
+    assert settings.read_text() == before
+
+
+def test_a_setting_that_was_changed_meanwhile_is_the_persons(world: Path, capsys: Capture) -> None:
+    said(capsys, "install", "claude-code", "--yes")
+    settings = world / ".nacre" / "settings.json"
+    theirs = json.dumps({"memoryHome": str(world / "notes")})
+    settings.write_text(theirs)
+    said(capsys, "uninstall", "claude-code", "--yes")
+    assert settings.read_text() == theirs
+
+
+@pytest.mark.parametrize("name", ["NACRE_HOME", "CLAUDE_CONFIG_DIR"])
+def test_where_the_home_is_the_clients_already_there_is_nothing_to_share(
+    world: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv(name, str(world / ".claude"))
+    done = said(capsys, "install", "claude-code", "--yes")
+    assert f"One memory for both, below {world / '.claude'} (home: environment {name})" in done
+    assert json.loads((world / ".claude" / "settings.json").read_text()).keys() == {"hooks"}
+    assert not (world / ".nacre").exists()
+
+
+def test_a_project_alone_shares_nothing_and_says_so(world: Path, capsys: Capture) -> None:
+    done = said(capsys, "install", "claude-code", "--scope", "local", "--yes")
+    assert "in Claude Code (home: command line), but" in done
+    assert f"NACRE_HOME={world / '.claude'} " in done
+    assert not (world / ".nacre").exists()
+
+
+def test_a_memory_that_the_client_keeps_elsewhere_is_told(world: Path, capsys: Capture) -> None:
+    """M4: its own autoMemoryDirectory is followed by the hooks, and is not nacre's to write down."""
+    settings = world / ".claude" / "settings.json"
+    settings.parent.mkdir()
+    settings.write_text(json.dumps({"autoMemoryDirectory": str(world / "notes")}))
+    done = said(capsys, "install", "claude-code", "--yes")
+    assert f"memory is {world / 'notes'} in Claude Code (autoMemoryDirectory: user {settings})" in done
