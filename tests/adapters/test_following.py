@@ -140,6 +140,18 @@ async def test_whoever_takes_over_a_conversation_brings_its_own_window() -> None
     assert [line.split()[0] for line in told] == ["Compacted"]
 
 
+async def test_handing_over_is_no_loss_that_anybody_is_warned_of() -> None:
+    """C32: the next model has a cache of its own; the same one with other tools keeps its books."""
+    told: list[str] = []
+    follower, history = Follower(Layers(tell=told.append)), [words("Look.")]
+    for base in (BASE, Base(model="gpt-6-sol"), Base(model="gpt-6-sol", tools=({"name": "x"},)), BASE):
+        shown = await follower.shown(history, base)
+        assert [one.place for one in shown] == list(range(len(history)))
+        history += [answer("So.", Usage(input=2_000, output=10)), words("Go on.")]
+    assert told == []
+    assert len(follower._known) == 1
+
+
 async def test_only_so_many_conversations_are_remembered() -> None:
     follower = Follower(Layers())
     for n in range(MAX_FOLLOWED + 5):

@@ -87,6 +87,14 @@ class Following:
         session = opened(base, layers, records=self.session.transcript.records[:end])
         return Following(session, self._chain[:shared], self._ends[:shared])
 
+    def hand_over(self, base: Base, layers: Layers) -> None:
+        """Somebody else may go on with the conversation: its own tools count, and its model's window."""
+        if self.session.base.model != base.model:
+            # Another model has a cache of its own: nothing of what the last one kept can be lost there.
+            self.session = opened(base, layers, records=self.session.transcript.records)
+        elif self.session.base != base:
+            self.session.base = base
+
     async def shown(self, told: Sequence[Told], chain: Sequence[bytes]) -> list[Standing]:
         """What to send for this history, which begins with all that was told before."""
         for place in range(len(self._chain), len(told)):
@@ -162,9 +170,7 @@ class Follower:
                 found = Following(opened(base, self._layers))
             elif found.goes_on(chain):
                 self._known.remove(found)
-                if found.session.base != base:
-                    # Another agent or model took over in mid-conversation: its own window and tools count.
-                    found.session.base = base
+                found.hand_over(base, self._layers)
             else:
                 found = found.branch(shared, base, self._layers)
             found.is_busy = True
