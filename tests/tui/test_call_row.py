@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,7 @@ async def test_where_a_long_result_lies_stands_at_its_call_and_nowhere_else(
         await stage.say("count")
         assert "tokens kept in …/tool-results/call_1.txt\n" in stage.text
         assert "characters kept in" not in stage.text
+        assert re.search(r"saved ≈\$0\.\d{4} \(offload\)$", stage.text.splitlines()[-2])
         (row,) = stage.app.transcript.query(CallRow)
         await stage.pilot.press("ctrl+o", "pagedown")
         assert row.kept.startswith(str(stage.app.talk.settings.home))

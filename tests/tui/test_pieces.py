@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nacre.agents.savings import Account
 from nacre.messages.blocks import Message, Text, ToolCall, ToolResult
 from nacre.messages.events import (
     CallReady,
@@ -24,7 +25,7 @@ from nacre.messages.events import (
 from nacre.messages.records import Said
 from nacre.messages.usage import Usage
 from nacre.plain import clean
-from nacre.tui.meter import BAR_CELLS, bar, pill_words
+from nacre.tui.meter import BAR_CELLS, bar, pill_words, saved_words
 from nacre.tui.pieces import (
     MAX_DETAIL_LINES,
     Asked,
@@ -122,11 +123,31 @@ def test_all_the_way_up_and_down_again_is_what_was_being_typed(typed: Sequence[s
     assert down == ([*typed[1:], now] if typed else [])
 
 
+def test_what_was_saved_is_told_in_as_many_words_as_there_is_room_for() -> None:
+    """The layer that saved most comes first; without prices there are only tokens."""
+    layers = {
+        "offload": Account(times=2, tokens=900, saved_usd=0.01),
+        "keep_warm": Account(times=1, tokens=5_000, saved_usd=0.04, spent_usd=0.01),
+        "compact": Account(times=1, tokens=7, spent_usd=0.5),
+    }
+    assert saved_words(layers) == [
+        "saved ≈$0.0400 (keep warm $0.0300, offload $0.0100)",
+        "saved ≈$0.0400 (keep warm, offload)",
+        "saved ≈$0.0400 (keep warm +1)",
+        "saved ≈$0.0400",
+    ]
+    assert saved_words({"offload": Account(times=1, tokens=900, unpriced=1)})[0] == (
+        "900 tokens kept out (offload)"
+    )
+    assert saved_words({}) == []
+
+
 def test_the_pill_names_what_goes_on_and_its_key() -> None:
     assert pill_words([]) == ""
     assert pill_words([], "working") == "working"
     assert pill_words(["notes", "reader: Grep"], "working") == "working · notes, reader: Grep… F4"
-    assert len(pill_words(["x" * 100], "working", limit=30)) <= 30
+    cut = pill_words(["x" * 100], "working", limit=30)
+    assert cut == f"working · {'x' * 14}… F4"
 
 
 @pytest.mark.parametrize(

@@ -26,10 +26,8 @@ COLOURS = {
     "results": "$warning",
     "other": "dim",
 }
-BAR_CELLS = 16
-"""How long the bar is: with the numbers beside it, it leaves room for the rest in 80 columns."""
-NARROW, NARROW_CELLS = 60, 6
-"""In fewer columns than these the bar is this short."""
+BAR_CELLS, LEAST_CELLS = 16, 6
+"""How long the bar is where there is room, and where words need it more."""
 PILL_CHARS = 38
 """Of what goes on in the background: half of a narrow line."""
 FULL, EMPTY = "█", "░"
@@ -53,32 +51,45 @@ def bar(groups: Mapping[str, int], window: int, cells: int = BAR_CELLS) -> list[
 
 
 def meter_line(contents: Contents, width: int) -> Content:
-    """Bar, tokens, cache, money; what was saved where there is room."""
+    """Bar, tokens, cache, money, and what was saved in as many words as there is room for."""
     used, window = contents.used, contents.thresholds.window
-    cells = BAR_CELLS if width >= NARROW else NARROW_CELLS
-    shares = bar(grouped(contents), window, cells)
-    drawn = [((FULL if name else EMPTY) * cells, COLOURS.get(name, "dim")) for name, cells in shares]
     meter = contents.meter
     price = f"${meter.cost_usd:.4f}" + "+" * bool(meter.unpriced)
     words = (
         f" {human_count(used)}/{human_count(window)} ({used / window:.0%}) · cache {meter.usage.hit_rate:.0%}"
     )
-    left = width - cells - len(words) - len(f" · {price}")
-    saved = saved_words(contents.layers)
-    rest = f" · {saved}" if saved and len(saved) + 3 <= left else ""
+    room = width - len(words) - len(f" · {price}")
+    rest = next(
+        (f" · {each}" for each in saved_words(contents.layers) if len(each) + 3 + LEAST_CELLS <= room), ""
+    )
+    cells = max(LEAST_CELLS, min(BAR_CELLS, room - len(rest)))
+    shares = bar(grouped(contents), window, cells)
+    drawn = [((FULL if name else EMPTY) * cells, COLOURS.get(name, "dim")) for name, cells in shares]
     warning = "$error" if used >= contents.thresholds.warning else "dim"
     return Content.assemble(*drawn, (words, warning), (f" · {price}{rest}", "dim"))
 
 
-def saved_words(layers: Savings) -> str:
-    """About how much was saved by which layers, in money or else in tokens."""
-    acted = {name: one for name, one in layers.items() if name not in UNTOLD and one.times}
-    names = ", ".join(name.replace("_", " ") for name in acted)
-    money = sum(one.saved_usd - one.spent_usd for one in acted.values() if one.has_price)
-    if money > 0:
-        return f"saved ≈${money:.4f} ({names})"
-    tokens = sum(one.tokens for one in acted.values())
-    return f"{human_count(tokens)} tokens kept out ({names})" if tokens else ""
+def saved_words(layers: Savings) -> list[str]:
+    """About how much was saved by which layers, in money or else in tokens; each with fewer words."""
+    acted = {name.replace("_", " "): one for name, one in layers.items() if name not in UNTOLD and one.times}
+    money = {name: one.saved_usd - one.spent_usd for name, one in acted.items() if one.has_price}
+    if sum(money.values()) > 0:
+        total = f"saved ≈${sum(money.values()):.4f}"
+        each = {name: f" ${usd:.4f}" for name, usd in money.items()}
+        names = sorted(acted, key=lambda name: -money.get(name, 0.0))
+    elif tokens := sum(one.tokens for one in acted.values()):
+        total, each = f"{human_count(tokens)} tokens kept out", {}
+        names = sorted(acted, key=lambda name: -acted[name].tokens)
+    else:
+        return []
+    more = f" +{len(names) - 1}" if len(names) > 1 else ""
+    by_layer = ", ".join(name + each.get(name, "") for name in names)
+    return [
+        *([f"{total} ({by_layer})"] if more else []),
+        f"{total} ({', '.join(names)})",
+        f"{total} ({names[0]}{more})",
+        total,
+    ]
 
 
 def groups_line(contents: Contents, pill: str, width: int) -> Content:
@@ -98,7 +109,8 @@ def groups_line(contents: Contents, pill: str, width: int) -> Content:
 
 def pill_words(pills: Sequence[str], turn: str = "", limit: int = PILL_CHARS) -> str:
     """`working · notes, reader: Grep… F4`: what goes on, and the key that shows more of the background."""
-    beside = f"{shorten(printable(', '.join(pills)), limit - len(turn) - 8)}… F4" if pills else ""
+    what = shorten(printable(", ".join(pills)), limit - len(turn) - 8).removesuffix("…")
+    beside = f"{what}… F4" if pills else ""
     return " · ".join(part for part in (turn, beside) if part)
 
 

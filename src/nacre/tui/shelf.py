@@ -110,7 +110,8 @@ class Shelf:
         entry = read_entry(row.file, data or b"")
         commits = await row.memory.log(limit=MOST_CHANGES, file=row.file)
         doubted = await asyncio.to_thread(doubts, row.memory.location)
-        words = await asyncio.to_thread(original_words, self.home, entry.sources)
+        homes = (row.memory.location.base, self.home)
+        words = await asyncio.to_thread(original_words, homes, entry.sources)
         told = [f"  {said.role} said: {said.text}" for said in words]
         return "\n".join([*origin_lines(entry, commits, doubted, is_there=data is not None), *told])
 
