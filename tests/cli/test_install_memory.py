@@ -158,3 +158,34 @@ def test_a_memory_that_the_client_keeps_elsewhere_is_told(world: Path, capsys: C
     settings.write_text(json.dumps({"autoMemoryDirectory": str(world / "notes")}))
     done = said(capsys, "install", "claude-code", "--yes")
     assert f"memory is {world / 'notes'} in Claude Code (autoMemoryDirectory: user {settings})" in done
+
+
+def test_where_words_came_from_is_looked_up_in_the_clients_logs_too(world: Path, capsys: Capture) -> None:
+    """M11: a memory that two programs share has its words with either."""
+    said(capsys, "install", "claude-code", "--yes")
+    folder = world / ".claude" / "projects" / slug(str(world / "project"))
+    line = {
+        "type": "user", "uuid": "u-1", "parentUuid": None, "sessionId": "s-1", "cwd": str(world / "project"),
+        "timestamp": "2026-11-15T13:41:00.899Z", "message": {"role": "user", "content": "Tea is at four."},
+    }  # fmt: skip
+    (folder / "memory").mkdir(parents=True)
+    (folder / "s-1.jsonl").write_text(json.dumps(line) + "\n")
+    (folder / "memory" / "tea.md").write_text("---\nname: tea\nsource: [s-1, u-1]\n---\n\nTea is at four.\n")
+    assert "user said: Tea is at four." in said(capsys, "memory", "why", "tea")
+
+
+def test_what_is_erased_for_good_is_looked_for_in_both_homes(world: Path, capsys: Capture) -> None:
+    """M14b: sessions in one, memory in the other, and the copy that was left behind is named."""
+    said(capsys, "memory", "save", "The codeword is rutabaga.", "--name", "codeword")
+    said(capsys, "install", "claude-code", "--yes")
+    derived = [world / home / "cache" / "seen.txt" for home in (".nacre", ".claude")]
+    for path in derived:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("The codeword is rutabaga.")
+    capsys.readouterr()
+    assert main(["memory", "forget", "codeword", "--purge", "--yes"]) == 1
+    left = capsys.readouterr().err
+    assert [path.exists() for path in derived] == [False, False]
+    assert memories(world / ".claude", world / "project") == set()
+    assert memories(world / ".nacre", world / "project") == {"codeword.md"}
+    assert f"NACRE_MEMORY_HOME={world / '.nacre'} nacre memory forget codeword.md --purge" in left

@@ -26,10 +26,13 @@ class Words:
     text: str
 
 
-def original_words(home: Path, sources: Iterable[str]) -> list[Words]:
-    """The messages that the sources name: ids of sessions, and ids of messages in them."""
+def original_words(homes: Iterable[Path], sources: Iterable[str]) -> list[Words]:
+    """The messages that the sources name: ids of sessions in any of the homes, and of messages in them.
+
+    A memory that two programs share has its words in the logs of either.
+    """
     ids = {found for source in sources for found in _IDS.findall(source)}
-    logs = {one: path for one in ids if (path := _log(home, one)) is not None}
+    logs = {one: path for home in homes for one in ids if (path := _log(home, one)) is not None}
     wanted = ids - logs.keys()
     return [words for path in sorted(logs.values()) for words in _said(path, wanted)] if wanted else []
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
 import click
@@ -22,11 +23,13 @@ if TYPE_CHECKING:
     from nacre.memory.daily_lines import LogLine
     from nacre.memory.directory import Memory
     from nacre.memory.purging import Erased, Past
-    from nacre.memory.purging_home import Spot, Sweep
+    from nacre.memory.purging_home import Spot, Sweeps
+    from nacre.settings import Settings
 
 REASON = "forgotten by hand"
 REMOTE = "memory.teamRemote"
 SHARED = "`nacre memory sync` takes it from everybody's memory; the history of that place keeps it"
+OLDER = "a copy from before memory had a home of its own, with a history"
 SHOWN = 20
 """So many places are named one by one; `--json` has all."""
 
@@ -113,20 +116,44 @@ def _purged(options: RunOptions, name: str, wanted: Wanted) -> int:
 
 def _plan(
     options: RunOptions, opened: Memory, others: list[Memory], target: str | LogLine, wanted: Wanted
-) -> tuple[Past, Sweep]:
+) -> tuple[Past, Sweeps]:
     from nacre.memory.instructions import is_claude_home
     from nacre.memory.purging import past_of
-    from nacre.memory.purging_home import Spot, Wishes
+    from nacre.memory.purging_home import Spot, Sweeps, Wishes
     from nacre.memory.purging_lines import past_of_line
 
     settings = load_settings(options)
-    home = settings.home
+    homes = dict.fromkeys((settings.home.resolve(), opened.location.base))
     past = past_of(opened, target, others=others) if isinstance(target, str) else past_of_line(opened, target)
     if wanted.scope == "team" and settings.memory.team_remote:
         remote = Spot(path=Path(REMOTE), why=SHARED)
         past = replace(past, shared=(*past.shared, remote))
+    past = replace(past, shared=(*past.shared, *_older_copies(settings, opened, past, wanted)))
     wishes = Wishes(own_words=wanted.own_words, foreign=wanted.foreign)
-    return past, past.sweep(home, wishes=wishes, is_shared=is_claude_home(home))
+    sweeps = [past.sweep(home, wishes=wishes, is_shared=is_claude_home(home)) for home in homes]
+    return past, Sweeps(tuple(sweeps))
+
+
+def _older_copies(settings: Settings, opened: Memory, past: Past, wanted: Wanted) -> Iterator[Spot]:
+    """Where it still is in the home, from before memory had one of its own and was copied there."""
+    from hashlib import sha256
+
+    from nacre.agents.memory_places import memory_place
+    from nacre.memory.directory import Memory
+    from nacre.memory.purging import versions_of
+    from nacre.memory.purging_home import Spot
+
+    if not settings.memory.home or wanted.scope not in SCOPES:
+        return
+    before = replace(settings, memory=replace(settings.memory, home=None))
+    place = memory_place(before, "user" if wanted.scope == "user" else "project")
+    if place.directory == opened.location.directory or wanted.scope == "team":
+        return
+    held = {sha256(content).hexdigest() for content, _ in versions_of(Memory(place), past.file)}
+    if held & past.copies:
+        command = f"NACRE_MEMORY_HOME={quote(str(settings.home))} nacre memory forget {past.file} --purge"
+        where = "" if wanted.scope == "project" else f" --scope {wanted.scope}"
+        yield Spot(path=place.directory / past.file, why=f"{OLDER}; {command}{where}")
 
 
 def _is_confirmed(purge: Purge) -> bool:
@@ -145,7 +172,7 @@ def _erasing(opened: Memory, target: str | LogLine, others: list[Memory]) -> Cal
     return lambda: run(erase_line(opened, target, by_hand(REASON)))
 
 
-def _erased(purge: Purge, sweep: Sweep, erase: Callable[[], Erased]) -> Purge:
+def _erased(purge: Purge, sweep: Sweeps, erase: Callable[[], Erased]) -> Purge:
     failed = sweep.clean(spot for spot in purge.found if not spot.why)
     if failed:
         raise StoreError(f"not everything could be erased, so the memory is still there: {failed[0].why}")

@@ -35,7 +35,8 @@ def why(options: RunOptions, /, name: str, *, scope: str, as_json: bool) -> int:
         raise StoreError(f"{file} is gone; `nacre memory list` shows what is there")
     entry = read_entry(file, data or b"")
     doubted = doubts(opened.location)
-    words = original_words(load_settings(options).home, entry.sources)
+    homes = (opened.location.base, load_settings(options).home)
+    words = original_words(homes, entry.sources)
     if as_json:
         print_json({
             "file": file,

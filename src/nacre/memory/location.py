@@ -58,6 +58,11 @@ class Location:
         return self.root if self.root and self._is_in_project else self.directory
 
     @property
+    def base(self) -> Path:
+        """What it lies below with others of its kind: the home, or what stands in for it."""
+        return self.history.parents[1]
+
+    @property
     def _is_in_project(self) -> bool:
         return self.source in {"default", "remote", "memoryHome"}
 

@@ -236,6 +236,27 @@ class Sweep:
         return UNREACHED if folder is not None and path.suffix == LOG else ELSEWHERE
 
 
+@dataclass(frozen=True, slots=True)
+class Sweeps:
+    """One memory's traces, looked for in several homes: sessions need not lie where memory does."""
+
+    each: tuple[Sweep, ...]
+
+    def look(self, progress: Progress | None = None) -> list[Spot]:
+        return [spot for one in self.each for spot in one.look(progress)]
+
+    def clean(self, spots: Iterable[Spot]) -> list[Spot]:
+        found = list(spots)
+        return [
+            spot
+            for one in self.each
+            for spot in one.clean(spot for spot in found if spot.path.is_relative_to(one.home))
+        ]
+
+    def remaining(self) -> list[Spot]:
+        return [spot for one in self.each for spot in one.remaining()]
+
+
 def forget_derived(cache: Path) -> None:
     """Drop what was worked out from a memory: it may hold its words in any form, and comes back by itself."""
     for base, folders, names in os.walk(cache):
