@@ -30,6 +30,8 @@ NAMES = (
     "dream",
     "mail",
     "agents_idle",
+    "forks",
+    "notes",
     "replay",
     "layers",
     "compaction.inventions",

@@ -28,7 +28,7 @@ write, a stand-in does, for everybody the same.
 
 def text() -> str:
     """The page as it should be now."""
-    return "\n\n".join([HEAD.rstrip(), *(part() for part in PARTS), _not_better()]) + "\n"
+    return "\n\n".join([HEAD.rstrip(), _in_short(), *(part() for part in PARTS), _not_better()]) + "\n"
 
 
 def _read(name: str) -> Result:
@@ -38,7 +38,7 @@ def _read(name: str) -> Result:
 
 def _part(title: str, names: str, lines: Iterable[str], *, plots: Iterable[str] = ()) -> str:
     """A heading, what was found, pictures, and where it comes from."""
-    pictures = [f"![{title}: {plot}]({LINK}/{plot}.svg)" for plot in plots]
+    pictures = [f"![{title}]({LINK}/{plot}.svg)" for plot in plots]
     sources = "; ".join(_source(name) for name in names.split())
     return "\n\n".join([f"## {title}", _filled(lines), *pictures, _filled([f"*{sources}*"])])
 
@@ -77,6 +77,66 @@ def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
     return [f"| {' | '.join(row)} |" for row in [columns, ["---"] * len(columns), *map(list, rows)]]
 
 
+def _in_short() -> str:
+    """What a reader with one minute should know, the bad news included."""
+    poison, notes = _read("poisoning"), _read("notes")["runs"]
+    dear = max(run["notes_usd"] / run["conversation_usd"] for run in notes)
+    planted = f"{poison['defended']['reached']} of {poison['defended']['attacks']} attacks"
+    said = (
+        _money(),
+        _finding(),
+        _rules(),
+        f"**Planted memories.** {planted} reach a later session, without the defence "
+        f"{poison['undefended']['reached']}.",
+        f"**Where it is dear.** Session notes add up to {dear:.0%} to the bill, and there is [more bad "
+        "news](#where-nacre-is-not-better).",
+    )
+    items = [
+        wrap(one, WIDTH, initial_indent="- ", subsequent_indent="  ", break_on_hyphens=False) for one in said
+    ]
+    return "\n".join(["## In short", "", *(line for item in items for line in item)])
+
+
+def _money() -> str:
+    replay = _read("replay")
+    cell = next(cell for cell in replay["cells"] if cell["title"] == f"recorded, {SHOWN_CELLS[0]}")
+    rows = {row["policy"]: row for row in cell["policies"]}
+    peers = [rows[name] for name in replay["peers"]]
+    ours, best = rows["nacre"], min(peers, key=lambda row: row["of_append_only"])
+    return (
+        f"**Money.** {replay['sessions']['recorded']} recorded sessions cost {ours['of_append_only']:.2f} of "
+        f"what sending everything costs, and {ours['usable_pairs']:.0f} % of the pairs of names that later "
+        f"steps used were in view. The cheapest of {len(peers)} ways of other libraries, {best['policy']}: "
+        f"{best['of_append_only']:.2f} and {best['usable_pairs']:.0f} %."
+    )
+
+
+def _finding() -> str:
+    result = _read("recall")
+    rankers = result["sets"]["locomo_turns"]["score"]["rankers"]
+    at_ten = {name: rankers[name]["recall@10"] for name in ("nacre", *result["peers"]) if name in rankers}
+    best = max((name for name in at_ten if name != "nacre"), key=lambda name: at_ten[name])
+    return (
+        f"**Finding memories**, without a model. {at_ten['nacre']:.0%} of LoCoMo's evidence is among the "
+        f"first ten; the best other ranker ({best}) has {at_ten[best]:.0%}, mem0 {at_ten['mem0']:.0%}."
+    )
+
+
+def _rules() -> str:
+    kept = {
+        policy: whole / rules
+        for (policy, what), (whole, rules, *_) in _survived().items()
+        if what == "windows said"
+    }
+    others = sorted((share, name) for name, share in kept.items() if not name.startswith("nacre"))
+    most = others[-1]
+    return (
+        f"**Your rules after compactions.** {kept['nacre, by rule']:.0%} are still there word for word. Of "
+        f"{len(others)} other ways {most[1]} keeps {most[0]:.0%}, at a higher bill than sending everything; "
+        f"the others {others[0][0]:.0%} to {others[-2][0]:.0%}."
+    )
+
+
 def _replay() -> str:
     result = _read("replay")
     cells = {cell["title"]: cell for cell in result["cells"]}
@@ -90,6 +150,8 @@ def _replay() -> str:
         f"{sessions} recorded sessions, replayed: cost as a share of only ever",
         "appending / percent of the pairs of",
         "names that later steps used and that were in view (in requests that fitted the window).",
+        "`nacre` asks no model beside the conversation, `nacre-model` asks for summaries; neither",
+        "pays for [session notes](#notes-what-a-summary-that-is-ready-costs) or extraction.",
         f"[All windows, models and figures]({LINK}/replay.md).",
         "",
         *_table(["policy", *SHOWN_CELLS], rows),
@@ -131,16 +193,20 @@ def _at_ten(found: Result | None) -> str:
     return f"{found['recall@10']:.2f}" if found else "-"
 
 
-def _survival() -> str:
-    result = _read("compaction.survival")
+def _survived() -> dict[tuple[str, str], list[int]]:
+    """By policy and what was counted from: rules kept, rules, states kept, states, invented, too large."""
+    counted = ("rules_kept", "rules", "states_kept", "states", "invented", "too_large")
     sums: dict[tuple[str, str], list[int]] = {}
-    for cell in result["cells"]:
-        so_far = sums.setdefault((cell["policy"], cell["what"]), [0] * 6)
-        counted = ("rules_kept", "rules", "states_kept", "states", "invented", "too_large")
+    for cell in _read("compaction.survival")["cells"]:
+        so_far = sums.setdefault((cell["policy"], cell["what"]), [0] * len(counted))
         sums[cell["policy"], cell["what"]] = [a + cell[b] for a, b in zip(so_far, counted, strict=True)]
+    return sums
+
+
+def _survival() -> str:
     rows = [
         [policy, f"{kept} of {rules} ({kept / rules:.0%})", f"{done} of {states}", str(false), str(large)]
-        for (policy, what), (kept, rules, done, states, false, large) in sums.items()
+        for (policy, what), (kept, rules, done, states, false, large) in _survived().items()
         if what == "windows said"
     ]
     quoted = _read("compaction.inventions")
@@ -160,8 +226,8 @@ def _survival() -> str:
         f"{made['inventions']:,} inventions {made['false_keeps']} kept, of {made['real']:,} real ones",
         f"{made['false_drops']} dropped; its rules were written with that set in view.",
     ]
-    names = "compaction.survival compaction.inventions"
-    return _part("Compaction: what survives, and what is invented", names, lines)
+    names, plots = "compaction.survival compaction.inventions", ["compaction.survival"]
+    return _part("Compaction: what survives, and what is invented", names, lines, plots=plots)
 
 
 def _compacting() -> str:
@@ -217,6 +283,19 @@ def _dream() -> str:
     return _part("Dream", "dream", lines)
 
 
+def _staleness() -> str:
+    places = _read("staleness")["repositories"]
+    made, large = places["made_up"]["all"], places["large"]["all"]
+    lines = [
+        "Memories that name files, functions, flags and commands, asked for some commits later. Of",
+        f"{made['stale']} that name something that is gone {made['stale_served']} is still told as if",
+        f"it were true; without the check all are. There were {made['false_alarms']} false alarms among",
+        f"{made['memories']:,}. In a tree too large to be read in time {large['stale_served']} of",
+        f"{large['stale']} are told, each with the word that it was not checked.",
+    ]
+    return _part("Staleness: memories that no longer hold", "staleness", lines, plots=["staleness"])
+
+
 def _poisoning() -> str:
     result = _read("poisoning")
     ours, without = result["defended"], result["undefended"]
@@ -247,12 +326,71 @@ def _agents() -> str:
         f"{mail['few']}. {idle['agents']} idle teammates take",
         f"{idle['teammates_share']:.3%} of a core, one with a",
         f"process of its own {idle['process_share']:.3%}.",
-        "",
-        "Forks have no result file: tests hold that each reads at least 99 % of its",
-        "parent's request from the cache",
-        "([figures](forks.md#what-was-measured)).",
     ]
-    return _part("Mail, idle agents, forks", "mail agents_idle", lines)
+    return _part("Mail, idle agents", "mail agents_idle", lines)
+
+
+def _forks() -> str:
+    result = _read("forks")
+    rows = [
+        [
+            run["model"],
+            f"{run['parent_tokens']:,}",
+            f"{run['least_share_read']:.1%}",
+            f"${run['forks_usd']:.3f}",
+            f"${run['uncached_usd']:.3f}",
+            f"{run['times_cheaper']:.1f}",
+        ]
+        for run in result["runs"]
+    ]
+    head = (
+        "model",
+        "tokens",
+        "of the parent's request read, at least",
+        "five forks",
+        "without a cache",
+        "times",
+    )
+    lines = [
+        f"{result['forks']} forks of one reply, each with a question of its own and an answer of",
+        "some 130 tokens, over HTTP",
+        "against the simulator: what they cost together, beside the same requests if nothing were cached.",
+        "",
+        *_table(head, rows),
+    ]
+    return _part("Forks: what a look at the whole conversation costs", "forks", lines, plots=["forks"])
+
+
+def _notes() -> str:
+    result = _read("notes")
+    rows = [
+        [
+            f"{run['window'] // 1000}K, {run['way']}",
+            f"${run['conversation_usd']:.2f}",
+            f"${run['notes_usd'] + run['summaries_usd']:.2f}",
+            f"{(run['notes_usd'] + run['summaries_usd']) / run['conversation_usd']:.0%}",
+            f"{run['compactions_from_notes']} of {run['compactions']}",
+            f"{run['waited_seconds']:.0f} s",
+        ]
+        for run in result["runs"]
+    ]
+    head = (
+        "window, way",
+        "conversation",
+        "notes, summaries",
+        "share",
+        "compactions that found notes",
+        "waited",
+    )
+    lines = [
+        f"{result['turns']} turns of a made-up agent on claude-opus-5-5, three calls of",
+        f"{result['growth_tokens']:,} tokens in each, billed by the cache rules; a summary takes",
+        f"{result['summary_seconds']:.0f} s, an update of the notes {result['notes_seconds']:.0f}.",
+        "“Rarer” means `notes.growthTokens` at 25,000.",
+        "",
+        *_table(head, rows),
+    ]
+    return _part("Notes: what a summary that is ready costs", "notes", lines)
 
 
 def _speed() -> str:
@@ -347,8 +485,11 @@ def _aim(bar: Result) -> str:
 PARTS: tuple[Callable[[], str], ...] = (
     _replay,
     _recall,
+    _staleness,
     _survival,
     _compacting,
+    _notes,
+    _forks,
     _extraction,
     _dream,
     _poisoning,

@@ -142,7 +142,7 @@ async def _run(model: str, window: int, growth: int, compactions: int, *, ahead:
         environ = environment(folder, window) | {"NACRE_COMPACT_PREPARE": str(ahead).lower()}
         settings = load(folder / "project", environ, cli={"model": model})
         async with open_agent(
-            settings, provider=slow, tools=lambda _: [_look(clock, growth)], clock=clock
+            settings, provider=slow, tools=lambda _: [look_tool(clock, growth)], clock=clock
         ) as ready:
             session = ready.agent.session
 
@@ -157,9 +157,9 @@ async def _run(model: str, window: int, growth: int, compactions: int, *, ahead:
                         f"Turn {turn}: go on, but leave src/part_{turn}.py alone."
                     ):
                         pass
-                    await _pass(clock)
+                    await pass_time(clock)
 
-            await _watched(asyncio.create_task(play()), slow, waits)
+            await watched(asyncio.create_task(play()), slow, waits)
             made = [str(one.extra.get("by")) for one in done()]
     return {
         "model": model,
@@ -176,7 +176,9 @@ async def _run(model: str, window: int, growth: int, compactions: int, *, ahead:
     }
 
 
-async def _watched(task: asyncio.Task[None], slow: Slow, waits: list[float]) -> None:
+async def watched(
+    task: asyncio.Task[None], slow: Slow, waits: list[float], *, still_ticks: int = STILL
+) -> None:
     """Until the task is over; where it only waits for the clock, move it on and say for how long."""
     still, before = 0, (0, 0)
     while not task.done():
@@ -184,7 +186,7 @@ async def _watched(task: asyncio.Task[None], slow: Slow, waits: list[float]) -> 
         now = (slow.asked, slow.summaries)
         still = still + 1 if now == before and slow.clock.sleepers else 0
         before = now
-        if still >= STILL:
+        if still >= still_ticks:
             until = min(at for at, _ in slow.clock.sleepers)
             seconds = (until - slow.clock.now()).total_seconds()
             waits.append(seconds)
@@ -193,9 +195,9 @@ async def _watched(task: asyncio.Task[None], slow: Slow, waits: list[float]) -> 
     await task
 
 
-def _look(clock: SlowClock, growth: int) -> Tool:
+def look_tool(clock: SlowClock, growth: int) -> Tool:
     async def look(arguments: JsonObject) -> str:
-        await _pass(clock)
+        await pass_time(clock)
         line = f"{arguments['command']} holds nothing new\n"
         return line * (growth * 4 // len(line))
 
@@ -209,7 +211,7 @@ def _look(clock: SlowClock, growth: int) -> Tool:
     )
 
 
-async def _pass(clock: SlowClock) -> None:
+async def pass_time(clock: SlowClock) -> None:
     """Half a minute goes by, in which whatever is under way beside the conversation goes on."""
     # A tool may be called while the reply still streams: what the reply begins has begun before time passes.
     await asyncio.sleep(SETTLES * TICK)

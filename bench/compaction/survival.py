@@ -21,6 +21,7 @@ from bench.compaction.ours import by_nacre
 from bench.compaction.sessions import Scripted, session
 from bench.compaction.steps import VOLUMES, Moment, Seen, by_library
 from bench.machine import bar
+from bench.plot import bar_chart
 from bench.replay.settings import PEERS
 from nacre.messages.blocks import Json, JsonObject
 
@@ -178,7 +179,23 @@ def _bars(cells: Iterable[JsonObject]) -> list[Json]:
 
 
 def pages(figures: JsonObject) -> dict[str, str]:
-    return {"compaction_survival.md": page(figures)}
+    return {"compaction_survival.md": page(figures), "compaction.survival.svg": picture(figures)}
+
+
+def picture(figures: JsonObject) -> str:
+    """What share of a person's rules each way keeps after fixed amounts were said, at all windows."""
+    found: Any = figures
+    kept: dict[str, list[int]] = {}
+    for cell in found["cells"]:
+        if cell["what"] == "windows said":
+            so_far = kept.setdefault(cell["policy"], [0, 0])
+            kept[cell["policy"]] = [so_far[0] + cell["rules_kept"], so_far[1] + cell["rules"]]
+    return bar_chart(
+        "A person's rules, still word for word in the next request",
+        {policy: 100 * whole / rules for policy, (whole, rules) in kept.items()},
+        x="percent, after several windows' worth was said and a bad summary",
+        ours=[policy for policy in kept if policy.startswith("nacre")],
+    )
 
 
 def page(figures: JsonObject) -> str:

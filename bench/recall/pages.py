@@ -10,7 +10,7 @@ from bench.recall.figures import OURS
 from bench.recall.metrics import REPORTED
 from nacre.messages.blocks import JsonObject
 
-CHARTED = ("nacre_embed", "nacre", "bm25s", "rrf")
+CHARTED = ("nacre_embed", "nacre", "bm25s", "rrf", "mem0")
 _INTRO = """# Recall without a model, beside other rankers
 
 Written by `python -m bench.run recall`; what is measured and how stands in `bench/recall/`. `tune` is the

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import json
 import re
 import runpy
 import tomllib
@@ -129,6 +130,14 @@ def test_every_room_is_on_the_plan() -> None:
     assert sorted(room for room in packages | modules if room not in plan) == []
 
 
+def test_the_picture_of_the_rooms_has_every_room_and_every_layer() -> None:
+    drawn = set(re.findall(r"\w+", " ".join(re.findall(r">([^<]+)</text>", read("docs/img/layers.svg")))))
+    contract = tomllib.loads(read("pyproject.toml"))["tool"]["importlinter"]["contracts"][0]["layers"]
+    rooms = {room for layer in contract for room in layer.split(" | ")} - {"__main__"}
+    layers = {path.name.partition("_")[2] for path in (PACKAGE / "layers").glob("l?_*")}
+    assert sorted((rooms | layers) - drawn) == []
+
+
 def test_the_table_of_imports_is_the_contract() -> None:
     contract = tomllib.loads(read("pyproject.toml"))["tool"]["importlinter"]["contracts"][0]["layers"]
     drawn = [re.findall(r"`(\w+)`", row[1]) for row in rows(read("ARCHITECTURE.md"), "Who may import whom")]
@@ -176,6 +185,16 @@ def test_the_readme_gives_the_figures_that_were_measured() -> None:
 def test_a_page_made_from_the_code_is_up_to_date(page: str) -> None:
     made = runpy.run_path(str(ROOT / "docs" / f"make_{page}.py"))
     assert made["PAGE"].read_text(encoding="utf-8") == made["text"](), "run `make docs`"
+
+
+@pytest.mark.parametrize("name", ["forks", "notes"])
+def test_the_dollars_on_a_page_about_a_layer_were_measured(name: str) -> None:
+    runs = json.loads(read(f"bench/results/{name}.json"))["runs"]
+    paid = [run.get("notes_usd", 0) + run.get("summaries_usd", 0) for run in runs]
+    known = [float(value) for run in runs for key, value in run.items() if key.endswith("_usd")] + paid
+    told = re.findall(r"\$(\d+\.(\d+))", read(f"docs/why/{name}.md"))
+    assert told
+    assert [text for text, digits in told if text not in {f"{one:.{len(digits)}f}" for one in known}] == []
 
 
 def imported(text: str) -> set[tuple[str, str]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 
 from bench import run
 from bench.machine import bar, keep, spread
-from bench.plot import chart
+from bench.plot import LABEL_HEIGHT, bar_chart, chart
 from bench.real_sessions import measure as measure_real_sessions
 
 ROOT = Path(__file__).parents[2]
@@ -108,6 +109,18 @@ def test_a_chart_is_whole_svg_with_its_words_escaped() -> None:
     drawn = chart("a < b", {"one": {10.0: 1.0, 100.0: 2.0}}, x="x", y="y")
     assert drawn.startswith("<svg") and drawn.endswith("</svg>\n")
     assert "a &lt; b" in drawn
+
+
+def test_the_names_of_lines_that_end_together_do_not_overlap() -> None:
+    drawn = chart("t", {name: {1.0: 0.5, 9.0: 0.5} for name in ("one", "two", "three")}, x="x", y="y")
+    downs = sorted(float(down) for down in re.findall(r'y="([\d.]+)"[^>]*>(?:one|two|three)<', drawn))
+    assert [after - before for before, after in pairwise(downs)] == [LABEL_HEIGHT] * 2
+
+
+def test_bars_are_as_long_as_their_figures_and_ours_stand_out() -> None:
+    drawn = bar_chart("t", {"nacre": 100.0, "other": 25.0}, x="percent", ours=["nacre"])
+    (ours, colour), (other, plain) = re.findall(r'width="([\d.]+)" height="18" fill="(\S+)"', drawn)
+    assert float(ours) == 4 * float(other) and colour != plain
 
 
 def test_an_unknown_name_is_an_error_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
