@@ -201,3 +201,14 @@ async def test_an_index_that_is_a_pipe_blocks_nobody(memory: Memory) -> None:
     os.mkfifo(memory.location.directory / INDEX_FILE)
     with pytest.raises(StoreError, match="not a regular file"):
         await memory.index()
+
+
+async def test_a_file_that_is_named_is_meant_whatever_others_call_themselves(memory: Memory) -> None:
+    """M14: one that is called like another's file is not forgotten in its place."""
+    meant = await memory.save(Draft(name="Staging", body="The staging database is pearl-two."), BY_HAND)
+    other = memory.location.directory / "other.md"
+    other.write_text("---\nname: staging.md\n---\n\nSomething else.\n")
+    os.utime(other, (4e9, 4e9))  # the newest comes first
+    assert (await memory.find("staging.md")).body == meant.entry.body
+    assert (await memory.forget("staging", BY_HAND))[0].file == meant.entry.file == "staging.md"
+    assert [one.file for one in await memory.list()] == ["other.md"]

@@ -110,12 +110,14 @@ def _forget(projects: Projects) -> Tool:
         whose, wanted = one.split(name)
         if whose == "user":
             raise ToolError(f"only the person changes it: `nacre memory forget {wanted} --scope user`")
-        memory = await one.writing(whose)
-        if whose != "project" or one.settings.memory.mode != "daily":
-            wanted = (await one.entry(name))[1].file
+        memory, signed = await one.writing(whose), _signed("memory_forget")
         # Only what may be told can be meant: else a guess would say what stays here (M27).
-        hidden, staying = await one.hidden(whose), await one.staying()
-        entry, commit = await forget_one(memory, wanted, _signed("memory_forget"), without=hidden)
+        staying = await one.staying()
+        if whose == "project" and one.settings.memory.mode == "daily":
+            hidden = await one.hidden(whose)
+            entry, commit = await forget_one(memory, wanted, signed, without=hidden)
+        else:
+            entry, commit = await memory.forget((await one.entry(name))[1].file, signed)
         said = f"Forgot {in_scope(whose, entry.file)}, which said{_doubt(entry)}: {in_short(entry.body)}"
         return f"{staying.without(said)}\n{_way_back(commit, whose)}"
 

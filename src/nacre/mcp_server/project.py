@@ -17,7 +17,7 @@ from nacre.agents.recall_once import drift_of
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import StoreError, ToolError
 from nacre.mcp_server.base import Options
-from nacre.memory.directory import Memory
+from nacre.memory.directory import Memory, named
 from nacre.memory.entry import Entry, read_entry
 from nacre.memory.folder import TEAM_PREFIX, Folder
 from nacre.memory.holding import hold
@@ -98,13 +98,11 @@ class Project:
         """One memory with its body by its file or its name; nothing is guessed, recall is there for that."""
         self.check_on()
         whose, wanted = self.split(name)
-        names = {wanted, f"{wanted}.md", wanted.casefold()}
-        exact = [one for one in await self.entries(whose) if {one.file, one.title.casefold()} & names]
-        by_file = [one for one in exact if one.file in names]
-        if len(exact) > 1 and not by_file:
+        exact = named(wanted, await self.entries(whose))
+        if len(exact) > 1:
             several = ", ".join(one.file for one in exact[:MAX_PICKS])
             raise StoreError(f"{name!r} may mean several memories: {several}; name the file")
-        found = await self._whole(whose, (by_file or exact)[0]) if exact else None
+        found = await self._whole(whose, exact[0]) if exact else None
         if found is None or (found.local_only and not self._options.local):
             raise StoreError(f"no memory is called {name!r}; memory_recall finds one by what it says")
         return whose, found

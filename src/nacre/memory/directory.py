@@ -121,7 +121,8 @@ class Memory:
     async def list(self) -> Entries:
         """Every entry with its body, newest first."""
         found = await self.scan()
-        whole = [await self._whole(entry) for entry in found.entries]
+        # In one thread: to change over for each of 10,000 files takes longer than to read them.
+        whole = await asyncio.to_thread(lambda: [self._whole(entry) for entry in found.entries])
         return [entry for entry in whole if entry is not None]
 
     async def search(self, query: str, *, limit: int = MAX_FOUND) -> Findings:
@@ -130,12 +131,15 @@ class Memory:
             return about_person(await self.list())[:limit]
         asked = Query(text=query, now=self.clock.now())
         ranked = await asyncio.to_thread(self._ranked, asked, limit)
-        found = [(one, await self._whole(one.entry)) for one in ranked]
+        found = [(one, await asyncio.to_thread(self._whole, one.entry)) for one in ranked]
         return [Found(entry, one.score) for one, entry in found if entry is not None]
 
     async def find(self, wanted: str) -> Entry:
         """One entry by its file, its name, or the words that only it answers to."""
-        return the_one(wanted, await self.list())
+        # Whoever names one need not wait until the words of all the others are read.
+        called = named(wanted, (await self.scan()).entries)
+        whole = await asyncio.to_thread(self._whole, called[0]) if called else None
+        return whole or the_one(wanted, await self.list())
 
     async def save(self, draft: Draft, change: Change, *, allow_secret: bool = False) -> Saved:
         """Write a memory and its line in the index, together or not at all.
@@ -246,10 +250,10 @@ class Memory:
         except OSError as error:
             raise StoreError(disk.explain(error, path)) from error
 
-    async def _whole(self, entry: Entry) -> Entry | None:
+    def _whole(self, entry: Entry) -> Entry | None:
         """The entry with its body; none when somebody removed it meanwhile."""
         try:
-            data = await asyncio.to_thread((self.location.directory / entry.file).read_bytes)
+            data = (self.location.directory / entry.file).read_bytes()
         except FileNotFoundError:
             return None
         return read_entry(entry.file, data, written=entry.written, indexed=entry.indexed)
@@ -281,14 +285,20 @@ class Memory:
 
 def the_one(wanted: str, entries: Entries) -> Entry:
     """The entry that is meant by a file, a name, or words that only it answers to."""
-    names = {wanted, f"{wanted}.md", wanted.casefold()}
-    exact = [one for one in entries if {one.file, one.title.casefold()} & names]
+    exact = named(wanted, entries)
     found = exact or [one.entry for one in rank(wanted, entries)]
     if not found:
         raise StoreError(f"no memory answers to {wanted!r}; `nacre memory list` shows them")
     if len(found) > 1 and not exact:
         return _clearly_best(wanted, entries)
     return found[0]
+
+
+def named(wanted: str, entries: Sequence[Entry]) -> Entries:
+    """The entries that are called so: the one whose file it is, else those whose name or file is alike."""
+    by_file = [one for file in (wanted, f"{wanted}.md") for one in entries if one.file == file]
+    alike = wanted.casefold()
+    return by_file[:1] or [one for one in entries if alike in {one.file, one.title.casefold()}]
 
 
 def refuse_secrets(text: str) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from nacre.errors import StoreError
 from nacre.memory.directory import MAX_FOUND, Memory, the_one
+from nacre.memory.directory import named as entries_named
 from nacre.memory.entry import Entry
 from nacre.memory.folder import TEAM_PREFIX
 from nacre.memory.likeness import Found
@@ -53,5 +54,4 @@ class Scopes:
 
 def named(wanted: str, entries: list[Entry]) -> list[str]:
     """The files that go by exactly this name."""
-    names = {wanted, f"{wanted}.md", wanted.casefold()}
-    return [one.file for one in entries if {one.file, one.title.casefold()} & names]
+    return [one.file for one in entries_named(wanted, entries)]
