@@ -73,6 +73,22 @@ async def test_a_restart_sends_the_same_long_results_as_before(tmp_path: Path) -
     )
 
 
+async def test_after_a_restart_a_conversation_is_measured_as_it_stands_now(tmp_path: Path) -> None:
+    """C1, C26: the last reply cost little because the view was compacted by then; now it is whole again."""
+    told: list[str] = []
+    few = Usage(input=500, cache_read=4_000, output=10)
+    asked = Told(role="assistant", blocks=(ToolCall("c", "look", {}),), usage=few)
+    rounds = [part for n in range(24) for part in round_of(f"c{n}", 2_000)]
+    history = [words("Look."), *rounds, answer("So.", few), words("Again."), asked, round_of("c", 1)[1]]
+    shown = await Follower(Layers(window=20_000, tell=told.append)).shown(history, BASE)
+    assert len(shown) < len(history)
+    assert [line.split()[0] for line in told] == ["Compacted"]
+    again, went_cold = Follower(Layers(tell=told.append)), Usage(input=9_000, output=10)
+    await again.shown(history, BASE)
+    await again.shown([*history, answer("So.", went_cold), words("Go on.")], BASE)
+    assert len(told) == 1
+
+
 async def test_nothing_rides_with_words_that_were_answered_long_ago(tmp_path: Path) -> None:
     """M25: after a restart only what is said now gets memories; the rest was sent without any."""
     memory = await Memory.open(tmp_path, environ={"NACRE_HOME": str(tmp_path / "home")})

@@ -97,9 +97,13 @@ class Following:
 
     async def shown(self, told: Sequence[Told], chain: Sequence[bytes]) -> list[Standing]:
         """What to send for this history, which begins with all that was told before."""
-        for place in range(len(self._chain), len(told)):
-            before = len(self.session.transcript.records)
-            await self._take(told[place], is_last=place == len(told) - 1)
+        begun = len(self._chain)
+        for place in range(begun, len(told)):
+            before, one = len(self.session.transcript.records), told[place]
+            if one.role == "assistant":
+                await self._take_reply(one, is_answer=0 < begun == place)
+            else:
+                await self._take(one, is_last=place == len(told) - 1)
             self._place(place, before)
             self._ends.append(len(self.session.transcript.records))
             self._chain.append(chain[place])
@@ -109,21 +113,20 @@ class Following:
 
     async def _take(self, told: Told, *, is_last: bool) -> None:
         session = self.session
-        if told.role == "assistant":
-            await self._take_reply(told)
-        elif len(told.blocks) == 1 and isinstance(told.blocks[0], Text) and is_last:
+        if len(told.blocks) == 1 and isinstance(told.blocks[0], Text) and is_last:
             await session.add_user(told.blocks[0].text)
         else:
             said = heard("user", told.blocks, session.clock)
             # Nothing rides with what was answered long ago: it would be a rewrite of what was sent.
             await session.transcript.append(*await (session.keep(said) if is_last else session.sift(said)))
 
-    async def _take_reply(self, told: Told) -> None:
+    async def _take_reply(self, told: Told, *, is_answer: bool) -> None:
         session = self.session
-        if told.usage is not None:
+        if told.usage is not None and is_answer:
             await session.record(Reply(message=Message("assistant", told.blocks), usage=told.usage))
             return
-        # Nobody said what it cost: the estimates go on from the last figure there was.
+        # What it cost nobody said, or it answered something else than would be sent for it now, such as a
+        # view that was shrunk before a restart: the estimates go on from the last figure there was.
         now, new_id = session.clock.now(), session.clock.new_id()
         reply = Said(id=new_id, at=now, role="assistant", blocks=told.blocks, reply=ReplyFacts())
         await session.transcript.append(reply)
