@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from nacre.agents.hook_door_told import told
+from nacre.agents.hook_door import answer
+from nacre.agents.hook_door_told import told, transcript_of
 from nacre.errors import NacreError
 from tests.cli.hooks_of_a_client import ClientWorld, waited_for
 
@@ -141,6 +142,24 @@ def test_odd_values_are_as_good_as_none(client: ClientWorld) -> None:
     odd = {"cwd": "relative", "transcript_path": 7, "permission_mode": None, "effort": {"deep": []}}
     assert RELEASES in client.prompt(QUESTION, **odd)
     assert client.prompt("\udc80 \ud800 lone halves", session_id="other") == ""
+
+
+@pytest.mark.parametrize("name", ["/" + "x" * 5_000, "/x" * 5_000, "/" + "x/" * 400_000, "/\0"])
+def test_a_path_that_cannot_be_one_is_nobodys(tmp_path: Path, name: str) -> None:
+    """Neither an error of ours nor a long search: a place that is not there is as good as none."""
+    raw = json.dumps({"session_id": "s", "cwd": name, "transcript_path": name}).encode()
+    heard = told("UserPromptSubmit", raw, {"HOME": str(tmp_path), "CLAUDE_PROJECT_DIR": name})
+    assert heard.cwd == Path.cwd()
+    with pytest.raises(NacreError, match="not read") as refused:
+        transcript_of(heard)
+    assert len(str(refused.value)) < 1_000
+    with pytest.raises(NacreError, match="not read"):
+        answer("PreCompact", raw, {"HOME": str(tmp_path)})
+
+
+def test_a_compaction_without_a_log_is_one_line(client: ClientWorld) -> None:
+    with pytest.raises(NacreError, match="no words were kept"):
+        answer("PreCompact", client.told("PreCompact"), client.environ())
 
 
 def test_a_broken_settings_file_is_told_in_a_line(client: ClientWorld) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from nacre.agents.hook_door_state import State, change_state
 from nacre.agents.hook_door_told import OURS, Told, is_attended, is_switched_off, settings_for, told
+from nacre.errors import NacreError
 from nacre.messages.blocks import JsonObject
 from nacre.settings import Settings
 
@@ -104,7 +105,12 @@ def _compacting(heard: Told) -> Answered:
     from nacre.agents.hook_door_compact import IN_PLACE_BYTES, keep_words  # noqa: PLC0415
     from nacre.agents.hook_door_told import transcript_of  # noqa: PLC0415
 
-    if transcript_of(heard).stat().st_size > IN_PLACE_BYTES:
+    log = transcript_of(heard)
+    try:
+        size = log.stat().st_size
+    except OSError as error:
+        raise NacreError(f"{log} cannot be read ({error.strerror}); no words were kept") from error
+    if size > IN_PLACE_BYTES:
         return Answered(later=True)
     keep_words(heard)
     return NOTHING

@@ -23,6 +23,8 @@ UNATTENDED = "sdk"
 CLIENT_SETTINGS = (".claude/settings.local.json", ".claude/settings.json")
 MAX_SETTINGS_BYTES = 1_000_000
 """As for settings of our own: a page or two."""
+MAX_PATH_CHARS = 4_096
+"""No system here opens a longer one."""
 KEPT_FILE = "nacre-words-and-deeds.md"
 SHORT_FILE = "nacre-words.md"
 """Beside it: as much of a person's words as a conversation gets back by itself."""
@@ -81,9 +83,7 @@ def client_home(environ: Mapping[str, str]) -> Path:
 def transcript_of(told: Told) -> Path:
     """The session's log; `NacreError` unless it is a log among the client's own."""
     projects = Path(os.path.realpath(told.home / "projects"))
-    path = (
-        Path(os.path.realpath(told.transcript)) if told.transcript and "\0" not in told.transcript else None
-    )
+    path = Path(os.path.realpath(told.transcript)) if _is_path(told.transcript) else None
     if path is None or path.suffix != ".jsonl" or not path.is_relative_to(projects):
         raise NacreError(
             f"the transcript {told.transcript[:200]!r} is not among those in {projects}; not read"
@@ -144,5 +144,12 @@ def _text(given: JsonObject, name: str) -> str:
 
 
 def _directory(name: str) -> Path | None:
-    is_usable = name and "\0" not in name and Path(name).is_absolute()
-    return Path(name) if is_usable and Path(name).is_dir() else None
+    try:
+        return Path(name) if _is_path(name) and Path(name).is_absolute() and Path(name).is_dir() else None
+    except OSError:
+        return None  # a name that is too long, a place that may not be looked at
+
+
+def _is_path(name: str) -> bool:
+    """Whether a name can be one of a file at all; the rest would only take long to look for."""
+    return 0 < len(name) <= MAX_PATH_CHARS and "\0" not in name
