@@ -211,6 +211,20 @@ def test_a_link_stays_a_link_and_a_mode_a_mode(world: Path) -> None:
     assert real.stat().st_mode & 0o777 == 0o640
 
 
+def test_a_file_that_its_owner_made_read_only_is_left(world: Path) -> None:
+    """By its mode, which a rename would pass over; and nothing else is written before."""
+    path = settings_file(world)
+    path.write_text(USERS)
+    path.chmod(0o444)
+    ended = nacre(world, "install", "claude-code", "--yes")
+    assert (ended.returncode, ended.stderr) == (
+        3,
+        f"nacre: {path} is read-only; `chmod u+w` it, then try again\n",
+    )
+    assert path.read_text() == USERS
+    assert not (world / "home").exists()
+
+
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),

@@ -117,6 +117,7 @@ def _is_agreed(
 ) -> bool:
     """Show and ask; whether it shall be done."""
     from nacre.cli.bringing import bring_all
+    from nacre.cli.install_claude import check
     from nacre.cli.output import printable
 
     for change in changes:
@@ -130,6 +131,9 @@ def _is_agreed(
     if not yes and not _is_wanted():
         print("nothing was written; --yes does not ask")
         return False
+    # All of them before the first is written: half of it would be worse than none.
+    for change in changes:
+        check(change)
     return True
 
 

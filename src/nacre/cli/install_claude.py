@@ -70,11 +70,25 @@ def uninstall_changes(where: Where, environ: Mapping[str, str], *, cwd: Path) ->
     return [removed(path, home) for path in paths]
 
 
-def apply(change: FileChange, environ: Mapping[str, str]) -> Path | None:
-    """Write it down and then write it; the copy of what was there. `ConfigError` if it changed meanwhile."""
-    home, target = client_home(environ), Path(os.path.realpath(change.path))
+def check(change: FileChange) -> None:
+    """`ConfigError` if the file changed meanwhile, or if its owner does not want it changed."""
+    target = Path(os.path.realpath(change.path))
     if _read(target) != change.before:
         raise ConfigError(f"{change.path} changed meanwhile; look at the difference again")
+    # By its mode: it could be replaced all the same, and somebody has seen to it that it is not.
+    if change.before is not None and not target.stat().st_mode & 0o222:
+        raise ConfigError(f"{target} is read-only; `chmod u+w` it, then try again")
+    folder = next(one for one in target.parents if one.exists())
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise ConfigError(
+            f"no permission to write to {folder}; change {change.path.name} where it comes from"
+        )
+
+
+def apply(change: FileChange, environ: Mapping[str, str]) -> Path | None:
+    """Write it down and then write it; the copy of what was there. `ConfigError` if it may not be."""
+    home, target = client_home(environ), Path(os.path.realpath(change.path))
+    check(change)
     record, copy = _record_path(home, change.path), None
     try:
         disk.make_folder(record.parent)
