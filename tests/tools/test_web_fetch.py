@@ -17,16 +17,20 @@ from nacre.tools.web_fetch import WebSettings, web_fetch_tool
 @asynccontextmanager
 async def server(answer: bytes, *, hangs: bool = False) -> AsyncIterator[str]:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
-        if hangs:
-            await reader.read()
-        writer.write(answer)
-        writer.close()
-        with suppress(OSError):
+        served.clear()
+        # On a busy machine whoever waits only a moment may hang up before a word is said.
+        with suppress(OSError, asyncio.IncompleteReadError):
+            await reader.readuntil(b"\r\n\r\n")
+            if hangs:
+                await reader.read()
+            writer.write(answer)
+            writer.close()
             await writer.wait_closed()
+        writer.close()
         served.set()
 
     served = asyncio.Event()
+    served.set()  # nobody came
 
     listening = await asyncio.start_server(serve, "127.0.0.1", 0)
     port = listening.sockets[0].getsockname()[1]
@@ -34,8 +38,7 @@ async def server(answer: bytes, *, hangs: bool = False) -> AsyncIterator[str]:
         yield f"http://127.0.0.1:{port}"
     finally:
         listening.close()
-        if hangs:
-            await served.wait()
+        await served.wait()
 
 
 def response(body: str, kind: str = "text/html", status: str = "200 OK", extra: str = "") -> bytes:
