@@ -14,7 +14,7 @@ import pytest
 pytest.importorskip("pydantic_ai", reason="Pydantic AI is not installed: pip install 'nacre[pydantic-ai]'")
 
 from anthropic import AsyncAnthropic
-from pydantic_ai import Agent, ModelRetry, UsageLimits
+from pydantic_ai import Agent, BinaryContent, ModelRetry, UsageLimits
 from pydantic_ai.models.anthropic import AnthropicModel
 from pydantic_ai.providers.anthropic import AnthropicProvider
 
@@ -118,3 +118,20 @@ async def test_memories_ride_behind_the_persons_words_and_stay_there(tmp_path: P
         assert [sent(sim, n).count("never on Fridays") for n in range(4)] == [1, 1, 1, 1]
         assert "there is nothing by that name" in sent(sim, 2)
     assert "Fridays" not in str(run.all_messages())
+
+
+async def test_words_beside_a_picture_bring_memories_and_survive_a_compaction(tmp_path: Path) -> None:
+    """R1, C26: whoever shows a picture has said something, too."""
+    memory = await Memory.open(tmp_path, environ={"NACRE_HOME": str(tmp_path / "home")})
+    body = "Deploys of the billing service go out on Tuesdays, never on Fridays."
+    await memory.save(Draft(body=body), Change(author="user", reason="test"))
+    told: list[str] = []
+    layers = Layers(memory=memory, window=20_000, tell=told.append)
+    picture = BinaryContent(b"\x89PNG\r\n\x1a\n", media_type="image/png")
+    words = ["When do deploys of billing go out?", picture, "Not topic 41."]
+    script: list[Any] = [call(f"topic {n}", 300) for n in range(8)]
+    async with Simulator([*script, "Done."]) as sim, agent(sim, layers) as helper:
+        await helper.run(words)
+        assert [line.split()[0] for line in told] == ["recalled", "Compacted"]
+        assert sent(sim, 0).count("never on Fridays") == 1
+        assert "Not topic 41." in sent(sim, -1)

@@ -20,6 +20,7 @@ from pydantic_ai.messages import (
     ModelMessage,
     ModelRequest,
     ModelResponse,
+    TextContent,
     TextPart,
     ThinkingPart,
     ToolCallPart,
@@ -76,7 +77,7 @@ def _told(message: ModelMessage) -> Told:
     if isinstance(message, ModelResponse):
         blocks = tuple(_said(part) for part in message.parts)
         return Told(role="assistant", blocks=blocks, usage=_usage(message.usage))
-    return Told(role="user", blocks=tuple(_heard(part) for part in message.parts))
+    return Told(role="user", blocks=tuple(block for part in message.parts for block in _heard(part)))
 
 
 def _said(part: Any) -> Block:
@@ -89,21 +90,30 @@ def _said(part: Any) -> Block:
     return _opaque(part)
 
 
-def _heard(part: Any) -> Block:
-    if isinstance(part, UserPromptPart) and isinstance(part.content, str):
-        return Text(part.content)
+def _heard(part: Any) -> tuple[Block, ...]:
+    if isinstance(part, UserPromptPart):
+        content = [part.content] if isinstance(part.content, str) else part.content
+        return tuple(_shown_or_said(one) for one in content)
     if isinstance(part, ToolReturnPart):
-        return ToolResult(part.tool_call_id, (Text(part.model_response_str()),), part.outcome == "failed")
+        text = Text(part.model_response_str())
+        return (ToolResult(part.tool_call_id, (text,), part.outcome == "failed"),)
     if part.part_kind in RETRIES:
         words = Text(part.model_response())
         is_result = getattr(part, "tool_name", None) is not None
-        return ToolResult(part.tool_call_id, (words,), is_error=True) if is_result else words
-    return _opaque(part)
+        return (ToolResult(part.tool_call_id, (words,), is_error=True) if is_result else words,)
+    return (_opaque(part),)
+
+
+def _shown_or_said(content: Any) -> Block:
+    """Words beside a picture are words: memories are recalled by them, and a compaction keeps them."""
+    if isinstance(content, str | TextContent):
+        return Text(content if isinstance(content, str) else content.content)
+    return _opaque(content)
 
 
 def _opaque(part: Any) -> Opaque:
     wire = to_jsonable_python(part, bytes_mode="base64", fallback=repr)
-    return Opaque(part.part_kind, cast("JsonObject", wire))
+    return Opaque(getattr(part, "part_kind", None) or part.kind, cast("JsonObject", wire))
 
 
 def _usage(counted: RequestUsage) -> Usage | None:
@@ -140,7 +150,7 @@ def _rewritten(standing: Standing, history: Sequence[ModelMessage]) -> ModelMess
 
 
 def _part(part: Any, now: dict[str, ToolResult]) -> Any:
-    before = _heard(part)
+    before = next(iter(_heard(part)), None)
     if not isinstance(before, ToolResult) or now.get(before.call_id, before) == before:
         return part
     text = now[before.call_id].text
