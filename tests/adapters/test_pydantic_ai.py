@@ -135,3 +135,20 @@ async def test_words_beside_a_picture_bring_memories_and_survive_a_compaction(tm
         assert [line.split()[0] for line in told] == ["recalled", "Compacted"]
         assert sent(sim, 0).count("never on Fridays") == 1
         assert "Not topic 41." in sent(sim, -1)
+
+
+async def test_a_picture_beside_a_long_answer_is_still_shown(tmp_path: Path) -> None:
+    """C4: what goes to disk are the words."""
+
+    async def photograph(topic: str) -> list[Any]:
+        """Words and a picture."""
+        return [topic * 20_000, BinaryContent(b"\x89PNG\r\n\x1a\n", media_type="image/png")]
+
+    shot = {"tool_calls": [{"name": "photograph", "input": {"topic": "x"}}]}
+    async with Simulator([shot, "Done."]) as sim, agent(sim, Layers(results=tmp_path)) as helper:
+        helper.tool_plain(photograph)
+        await helper.run("Show me.")
+        messages: Any = sim.log[-1].body["messages"]
+        words, picture = messages[-1]["content"][0]["content"]
+    assert words["text"].startswith("<persisted-output>")
+    assert picture["source"]["media_type"] == "image/png"

@@ -36,7 +36,7 @@ from nacre.adapters.following import Follower, Standing, Told
 from nacre.adapters.layering import Layers, read_back
 from nacre.agents.session import Base
 from nacre.errors import ToolError
-from nacre.messages.blocks import Block, JsonObject, Opaque, Text, Thinking, ToolCall, ToolResult
+from nacre.messages.blocks import Block, JsonObject, Opaque, ResultPart, Text, Thinking, ToolCall, ToolResult
 from nacre.messages.usage import Usage
 
 RETRIES = frozenset({"retry-prompt", "retry-feedback"})
@@ -92,11 +92,11 @@ def _said(part: Any) -> Block:
 
 def _heard(part: Any) -> tuple[Block, ...]:
     if isinstance(part, UserPromptPart):
-        content = [part.content] if isinstance(part.content, str) else part.content
-        return tuple(_shown_or_said(one) for one in content)
+        prompt = [part.content] if isinstance(part.content, str) else part.content
+        return tuple(_shown_or_said(one) for one in prompt)
     if isinstance(part, ToolReturnPart):
-        text = Text(part.model_response_str())
-        return (ToolResult(part.tool_call_id, (text,), part.outcome == "failed"),)
+        content: tuple[ResultPart, ...] = (Text(part.model_response_str()), *map(_opaque, part.files))
+        return (ToolResult(part.tool_call_id, content, part.outcome == "failed"),)
     if part.part_kind in RETRIES:
         words = Text(part.model_response())
         is_result = getattr(part, "tool_name", None) is not None
@@ -153,9 +153,12 @@ def _part(part: Any, now: dict[str, ToolResult]) -> Any:
     before = next(iter(_heard(part)), None)
     if not isinstance(before, ToolResult) or now.get(before.call_id, before) == before:
         return part
-    text = now[before.call_id].text
+    result = now[before.call_id]
+    text = result.text
     if isinstance(part, ToolReturnPart):
-        return replace(part, content=text)
+        # What was moved to disk are the words; pictures beside them go only where all of a result is cleared.
+        has_files = any(isinstance(one, Opaque) for one in result.content)
+        return replace(part, content=[text, *part.files] if has_files else text)
     return ToolReturnPart(part.tool_name, text, tool_call_id=before.call_id)
 
 
