@@ -7,14 +7,17 @@ import inspect
 import json
 import re
 import runpy
+import shlex
 import tomllib
 from dataclasses import fields
 from pathlib import Path
 
+import click
 import pytest
 
 from nacre import errors
 from nacre.cache import anthropic_state, openai_rules
+from nacre.cli.main import nacre
 from nacre.mcp_client import McpLimits
 from nacre.messages.blocks import JsonObject
 from nacre.sim import script
@@ -101,6 +104,36 @@ def test_every_test_and_benchmark_that_a_page_names_exists() -> None:
         for path in re.findall(r"`((?:tests|bench)/[\w./-]+)`", page.read_text(encoding="utf-8"))
     }
     assert sorted(path for path in named if not (ROOT / path).exists()) == []
+
+
+def commands(text: str) -> list[str]:
+    """Every line that a page has people type, and every command it names in passing."""
+    lines = [line for kind, _, body in fences(text) if kind != "python" for line in body.splitlines()]
+    typed = re.compile(r"(?:\$ )?(?:\w+=\S+ )*(?:\.venv/bin/)?(nacre(?: \S.*)?)")
+    found = [match[1].partition(" #")[0] for line in lines if (match := typed.fullmatch(line))]
+    return found + re.findall(r"`(?:\w+=\S+ )*(nacre(?: [^`]*)?)`", text)
+
+
+def misspelt(line: str) -> list[str]:
+    """What a command line names that the program does not know: a command, or an option of it."""
+    command: click.Command = nacre
+    words, known = shlex.split(line)[1:], {"-h", "--help"}
+    known |= {name for one in command.params for name in (*one.opts, *one.secondary_opts)}
+    while isinstance(command, click.Group) and words and not words[0].startswith("-"):
+        inner = command.get_command(click.Context(command), words[0])
+        if inner is None:
+            return words[:1]
+        command, words = inner, words[1:]
+        known |= {name for one in command.params for name in (*one.opts, *one.secondary_opts)}
+    options = [word.partition("=")[0] for word in words if re.match(r"--?[a-z]", word)]
+    return [option for option in options if option not in known]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_command_that_a_page_names_can_be_typed(page: Path) -> None:
+    assert {
+        line: misspelt(line) for line in commands(page.read_text(encoding="utf-8")) if misspelt(line)
+    } == {}
 
 
 def test_every_page_can_be_found_from_the_index() -> None:
