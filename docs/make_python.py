@@ -138,10 +138,13 @@ GROUPS = (
     ),
     Group(
         "Work on memories",
-        "Without a session; [keep memories](../how-to/keep-memories.md) has the commands.",
+        "Without a session; [memory from Python](../how-to/memory-from-python.md) has examples.",
         (
-            ("nacre", "Memory"),
-            ("nacre.memory.entry", "Draft Change"),
+            ("nacre", "open_memory Memory"),
+            ("nacre.memory.directory", "Saved"),
+            ("nacre.memory.entry", "Draft Change Entry"),
+            ("nacre.memory.likeness", "Found"),
+            ("nacre.memory.recall.base", "Recalled Pick"),
         ),
     ),
     Group(

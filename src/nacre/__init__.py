@@ -11,6 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from nacre.agents.agent import Agent
     from nacre.agents.opening import open_agent
+    from nacre.agents.remembering import open_memory
     from nacre.agents.session import Base, Session
     from nacre.memory.directory import Memory
     from nacre.messages.transcript import Transcript
@@ -31,6 +32,7 @@ __all__ = [
     "Transcript",
     "View",
     "open_agent",
+    "open_memory",
     "tool",
 ]
 
@@ -45,6 +47,7 @@ _HOMES = {
     "Transcript": "nacre.messages.transcript",
     "View": "nacre.messages.view",
     "open_agent": "nacre.agents.opening",
+    "open_memory": "nacre.agents.remembering",
     "tool": "nacre.tools.base",
 }
 

@@ -18,6 +18,7 @@ SAYS = {
     "never_too_long.py": "the rule of the first message is still there, word for word: True",
     "own_loop.py": "Rain in Bergen: take the indoor table.",
     "read_sessions.py": "odd       torn_line at line 3: the last line was cut off and is left out",
+    "remembering.py": "The build server is heron, in the basement.",
     "reviewer_and_fixer.py": "adding.py: return a + b",
     "sim_cache.py": "times the price",
     "with_anthropic_memory.py": "- [tea](tea.md) — The person drinks black tea, without sugar.",

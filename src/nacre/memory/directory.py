@@ -20,8 +20,10 @@ from nacre.memory.index import Loaded, is_listable, loaded, pressure
 from nacre.memory.likeness import Found, about_person, is_about_person, rank
 from nacre.memory.location import Location, MemoryPaths, claim, locate, prepare
 from nacre.memory.pointers import Index
-from nacre.memory.recall.base import Query, Ranked
+from nacre.memory.recall.base import MAX_PICKS, Query, Ranked, Recalled
 from nacre.memory.recall.local_index import LocalIndex
+from nacre.memory.recall.recall import Already
+from nacre.memory.recall.recall import recall as recall_from
 from nacre.memory.scan import LOGS, Scan, scan
 from nacre.memory.scan_cache import ScanCache
 from nacre.memory.secrets import find_secrets
@@ -41,6 +43,8 @@ Commits: TypeAlias = "list[Commit]"
 Diffs: TypeAlias = "list[FileDiff]"
 MAX_FOUND = 5
 """So many memories help with one question; more only cost tokens."""
+BY_PROGRAM = Change(author="user", reason="by a program")
+"""Stands in the history where a caller does not say who changes memory, and why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +89,10 @@ class Memory:
         environ: Mapping[str, str] = os.environ,
         clock: Clock = SYSTEM_CLOCK,
     ) -> Memory:
-        """The memory of the project around a directory, made ready for use."""
+        """The memory of the project around a directory below one home, whatever the settings say.
+
+        `nacre.open_memory` goes by the settings, too, and so finds what `nacre memory list` shows.
+        """
         paths = MemoryPaths(home=home(environ), cwd=cwd or Path.cwd())
         return await cls.at(locate(paths), cwd or Path.cwd(), clock=clock)
 
@@ -134,6 +141,20 @@ class Memory:
         found = [(one, await asyncio.to_thread(self._whole, one.entry)) for one in ranked]
         return [Found(entry, one.score) for one, entry in found if entry is not None]
 
+    async def recall(self, message: str, *, limit: int = MAX_PICKS, with_local: bool = False) -> Recalled:
+        """The few memories that surely help with a message, in words to put beside it, and why not others.
+
+        What nobody vouches for stays out, and what is local-only unless `with_local` says that no word of it
+        leaves this machine (M16b, M27).
+        """
+        asked, already = Query(text=message, now=self.clock.now()), Already(hides_local=not with_local)
+
+        def looked_up() -> Recalled:
+            self._ranker.refresh()
+            return recall_from(asked, [self._ranker], already=already, limit=limit, clock=self.clock)
+
+        return await asyncio.to_thread(looked_up)
+
     async def find(self, wanted: str) -> Entry:
         """One entry by its file, its name, or the words that only it answers to."""
         # Whoever names one need not wait until the words of all the others are read.
@@ -141,11 +162,14 @@ class Memory:
         whole = await asyncio.to_thread(self._whole, called[0]) if called else None
         return whole or the_one(wanted, await self.list())
 
-    async def save(self, draft: Draft, change: Change, *, allow_secret: bool = False) -> Saved:
-        """Write a memory and its line in the index, together or not at all.
+    async def save(
+        self, draft: Draft | str, change: Change = BY_PROGRAM, *, allow_secret: bool = False
+    ) -> Saved:
+        """Write a memory and its line in the index, together or not at all; a plain text is a draft of it.
 
         A draft without a file updates the entry on the same subject if there is one.
         """
+        draft = Draft(body=draft) if isinstance(draft, str) else draft
         if not draft.body.strip():
             raise StoreError("there is nothing to save: the text is empty")
         if not allow_secret:
@@ -165,7 +189,7 @@ class Memory:
         before = read_entry(file, data) if data is not None else None
         return Saved(entry=entry, commit=tx.commit, before=before, feedback=feedback)
 
-    async def forget(self, wanted: str, change: Change) -> tuple[Entry, str]:
+    async def forget(self, wanted: str, change: Change = BY_PROGRAM) -> tuple[Entry, str]:
         """Remove an entry and its line; the history still has it. Returns it and the commit."""
         entry = await self.find(wanted)
         async with self.transact(change) as tx:
@@ -175,7 +199,9 @@ class Memory:
                 tx.write(INDEX_FILE, Index.parse(index).without(entry.file), if_version=version)
         return entry, tx.commit
 
-    async def correct(self, wanted: str, text: str, change: Change, *, origin: Origin | None = None) -> Saved:
+    async def correct(
+        self, wanted: str, text: str, change: Change = BY_PROGRAM, *, origin: Origin | None = None
+    ) -> Saved:
         """Replace what an entry says; the old words stay in the history (M14c)."""
         entry = await self.find(wanted)
         draft = Draft(

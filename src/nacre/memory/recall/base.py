@@ -127,6 +127,11 @@ class Recalled:
     problem: str = ""
     """What went wrong on the way; the turn goes on without it (R6)."""
 
+    @property
+    def text(self) -> str:
+        """The words of all picks, to put beside the message; empty when nothing surely helps."""
+        return "\n\n".join(one.text for one in self.picks)
+
 
 class Ranker(Protocol):
     """Whatever ranks the memories of one directory: the local index, or a test's own."""
