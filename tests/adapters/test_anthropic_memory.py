@@ -205,6 +205,46 @@ async def test_the_index_and_credentials_cannot_be_written(memory: Memory) -> No
     assert await memory.list() == []
 
 
+async def test_what_must_not_leave_the_machine_is_not_there_for_the_model(memory: Memory) -> None:
+    """M27: not listed, shown, changed or removed, and no name or line of it is in the index."""
+    await memory.save(Draft(body="Anna earns 12,345 a month.", file="pay.md", name="Pay of Anna"), PERSON)
+    path = memory.location.directory / "pay.md"
+    path.write_text(before := path.read_text().replace("---\n", "---\nlocal-only: true\n", 1))
+    await ask(memory, command="create", path="/memories/tea.md", file_text="Green tea.\n")
+    pay = "/memories/pay.md"
+    for shown in ("/memories", "/memories/MEMORY.md"):
+        answer = await ask(memory, command="view", path=shown)
+        assert "tea.md" in answer
+        assert not any(word in answer for word in ("pay.md", "Anna", "12,345")), answer
+    answers = [
+        await ask(memory, command="view", path=pay),
+        await ask(memory, command="str_replace", path=pay, old_str="Anna", new_str="Bob"),
+        await ask(memory, command="insert", path=pay, insert_line=0, insert_text="x"),
+        await ask(memory, command="delete", path=pay),
+        await ask(memory, command="rename", old_path=pay, new_path="/memories/b.md"),
+        await ask(memory, command="create", path=pay, file_text="x"),
+        await ask(memory, command="rename", old_path="/memories/tea.md", new_path="/memories/pay"),
+    ]
+    assert [answer.split(f"{pay} " if pay in answer else "pay ")[-1] for answer in answers] == [
+        *["does not exist. Please provide a valid path."] * 2,
+        *["does not exist"] * 3,
+        *["already exists"] * 2,
+    ]
+    assert path.read_text() == before
+    await MemoryTool(memory).clear_all_memory()
+    assert not path.exists()
+
+
+async def test_an_error_says_nothing_of_where_memory_lies(memory: Memory) -> None:
+    (memory.location.directory / "out.md").symlink_to("/etc/hostname")
+    for path in ("/memories/out.md", "/memories/../x.md", "/memories/C:/x.md", "/memories/\\\\host/x.md"):
+        refused = await ask(memory, command="create", path=path, file_text="x")
+        assert refused.startswith("is_error Error: "), path
+        assert str(memory.location.directory) not in refused
+    created = await ask(memory, command="create", path="/memories//tea.md", file_text="x")
+    assert created == "File created successfully at: /memories/tea.md"
+
+
 async def test_only_paths_below_memories_are_taken(memory: Memory) -> None:
     """M6: a name that merely begins alike is another place."""
     for path in ("/memoriesX/a.md", "memories/a.md", "/etc/a.md", "", "/", "/memories/../a.md"):

@@ -35,6 +35,7 @@ from nacre.memory.folder import ABSENT, Folder, version_of
 from nacre.memory.frontmatter import Document
 from nacre.memory.index import Index, is_listable
 from nacre.memory.neutral import neutralise
+from nacre.memory.staying import LocalOnly
 from nacre.memory.tools import DOUBT, OriginOf, by_agent
 from nacre.memory.transaction import Transaction
 
@@ -62,6 +63,7 @@ class MemoryTool(BetaAsyncAbstractMemoryTool):
         self._session = session
         self._origin_of = origin_of
         self._folder = Folder(memory.location.directory)
+        self._stays = LocalOnly(memory.location)
         self._one_at_a_time = asyncio.Lock()
         """A reply may hold several calls, which a runner makes side by side."""
 
@@ -71,7 +73,7 @@ class MemoryTool(BetaAsyncAbstractMemoryTool):
             try:
                 return cast("str", await super().execute(command))
             except StoreError as error:
-                raise ToolError(f"Error: {error}") from error
+                raise ToolError(f"Error: {str(error).replace(str(self._folder.root), ROOT)}") from error
             except (AttributeError, NotImplementedError) as error:
                 raise ToolError(
                     f"Error: the command cannot be read: {error}; look at its parameters"
@@ -99,7 +101,7 @@ class MemoryTool(BetaAsyncAbstractMemoryTool):
         """A new file; one that is there is not overwritten."""
         places = await self._places()
         file, text = places.new_file(command.path), command.file_text
-        if file in places.files or places.below(command.path):
+        if file in {*places.files, *places.hidden} or places.below(command.path):
             raise ToolError(f"Error: File {command.path} already exists")
         await self._put(file, None, text, "create")
         created = f"File created successfully at: {shown_path(file)}"
@@ -155,7 +157,7 @@ class MemoryTool(BetaAsyncAbstractMemoryTool):
         old, new = command.old_path, command.new_path
         if not places.meant(old, "rename"):
             raise ToolError(f"Error: The path {old} does not exist")
-        if places.file(new) is not None or places.below(new) is not None:
+        if places.is_taken(new):
             raise ToolError(f"Error: The destination {new} already exists")
         moves = places.moves(old, new)
         await self._move(moves, self._signed("rename", f"{old} to {new}"))
@@ -164,16 +166,19 @@ class MemoryTool(BetaAsyncAbstractMemoryTool):
 
     async def clear_all_memory(self) -> str:
         """Take every memory out; `nacre memory undo` brings them back."""
-        files = (await self._places()).clearable()
+        files = (await self._places(tells_all=True)).clearable()
         async with self.memory.transact(self._signed("clear_all_memory", ROOT)) as tx:
             for file in files:
                 tx.delete(file)
                 _relist(tx, file)
         return "All memory cleared"
 
-    async def _places(self) -> Places:
+    async def _places(self, *, tells_all: bool = False) -> Places:
+        """What there is; what must not leave the machine is not there for the model (M27)."""
         stamps = await asyncio.to_thread(self._folder.scan)
-        return Places(self._folder.root, {file: stamp[2] for file, stamp in stamps.items()})
+        hidden = frozenset() if tells_all else (await asyncio.to_thread(self._stays.now)).files
+        sizes = {file: stamp[2] for file, stamp in stamps.items() if file not in hidden}
+        return Places(self._folder.root, sizes, hidden)
 
     async def _existing(
         self, path: str, *, hint: str = ". Please provide a valid path."
@@ -189,7 +194,8 @@ class MemoryTool(BetaAsyncAbstractMemoryTool):
         """What the model sees of a file, and what it should know of its origin (M16b)."""
         data = await asyncio.to_thread(self._folder.read, file) or b""
         if file == INDEX_FILE:
-            return (await self.memory.index()).text, ""
+            staying = await asyncio.to_thread(self._stays.now)
+            return staying.without((await self.memory.index(without=staying.files)).text), ""
         entry = read_entry(file, data)
         return entry.body, DOUBT if entry.origin == "untrusted" else ""
 

@@ -28,6 +28,8 @@ class Places:
     root: Path
     files: Mapping[str, int]
     """Sizes by name."""
+    hidden: frozenset[str] = frozenset()
+    """Names of files that the model is not told of; nothing can be put there."""
 
     def file(self, path: str, *, to_change: bool = False) -> str | None:
         """The file that a path means, with or without `.md`; none when there is none."""
@@ -43,6 +45,11 @@ class Places:
         if not relative:
             raise OutsideStore(f"{path} is the memory directory itself; name a file in it")
         return self._topic(relative if relative.endswith(SUFFIX) else relative + SUFFIX)
+
+    def is_taken(self, path: str) -> bool:
+        """Whether something is there already, under this name or the one it would be given."""
+        there = self.file(path) is not None or self.below(path) is not None
+        return there or self.new_file(path) in self.hidden
 
     def below(self, path: str) -> dict[str, int] | None:
         """Sizes of the files in a folder, named from there; none when there is no such folder."""
@@ -79,7 +86,7 @@ class Places:
         """What comes behind `/memories`, checked; empty for the directory itself."""
         if path != ROOT and not path.startswith(f"{ROOT}/"):
             raise OutsideStore(f"the path must start with {ROOT}/, got: {path}")
-        relative = path.removeprefix(ROOT).removeprefix("/").removesuffix("/")
+        relative = path.removeprefix(ROOT).lstrip("/").removesuffix("/")
         if relative:
             inside(self.root, relative)
         return relative
