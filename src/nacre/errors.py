@@ -8,6 +8,7 @@ NacreError
 │   ├── PromptTooLong        the provider says the prompt exceeds the window
 │   ├── Overloaded           still busy, rate-limited or broken after all retries
 │   └── StreamBroken         the connection dropped or sent something unreadable in mid-reply
+├── AgentBusy            a turn of this agent is under way
 ├── ContextOverflow      even the smallest view does not fit the window     (exit 1)
 ├── NothingToCompact     a compaction would gain nothing, or is forbidden   (exit 1)
 ├── SummaryRejected      what came back is no summary and is not installed
@@ -71,6 +72,10 @@ class Overloaded(ProviderError):
 
 class StreamBroken(ProviderError):
     """The connection dropped, went silent or sent something unreadable in mid-reply."""
+
+
+class AgentBusy(NacreError):
+    """A turn of this agent is under way, and it plays one at a time."""
 
 
 class ContextOverflow(NacreError):

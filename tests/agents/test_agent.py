@@ -10,7 +10,7 @@ import pytest
 from nacre.agents.agent import Agent
 from nacre.agents.session import Base, Session
 from nacre.cache.rules import cost, profile
-from nacre.errors import AuthError, TranscriptError
+from nacre.errors import AgentBusy, AuthError, TranscriptError
 from nacre.loop.limits import Limits
 from nacre.loop.round import CUT_SHORT
 from nacre.messages.events import Event, Notice, TextDelta, TurnDone
@@ -69,6 +69,18 @@ async def test_a_turn_at_its_limit_says_so(provider: ScriptedProvider, clock: Fr
     assert last.outcome == "answered"
 
 
+async def test_a_reply_that_declines_is_no_answer(provider: ScriptedProvider, clock: FrozenClock) -> None:
+    """One without words is told of: the person would see nothing at all."""
+    provider.script(together(stop_reason="refusal"), together("I would rather not.", stop_reason="refusal"))
+    one = agent(provider, clock)
+    for told in (1, 0):
+        events = await played(one, "go")
+        done = events[-1]
+        assert isinstance(done, TurnDone)
+        assert done.outcome == "refused"
+        assert len([each for each in events if isinstance(each, Notice)]) == told
+
+
 async def test_a_turn_nobody_read_to_its_end_is_ended_by_the_next(
     provider: ScriptedProvider, clock: FrozenClock
 ) -> None:
@@ -104,6 +116,104 @@ async def test_a_cancelled_turn_leaves_a_session_that_goes_on(
         await task
     await played(one, "next")
     assert words(one) == ["first", "so far", CUT_SHORT, "next", "and on"]
+
+
+async def test_a_second_turn_at_once_is_refused_and_the_first_goes_on(
+    provider: ScriptedProvider, clock: FrozenClock
+) -> None:
+    """Q2: in one line that says what to do, whoever waits: the model, or the reader."""
+    gate, heard, read_on = anyio.Event(), asyncio.Event(), asyncio.Event()
+    provider.script(together("so far", gate=gate), say("second"))
+    one = agent(provider, clock)
+
+    async def read_slowly() -> None:
+        async for event in one.run("first"):
+            if isinstance(event, TextDelta) and not heard.is_set():
+                heard.set()
+                await read_on.wait()
+
+    task = asyncio.create_task(read_slowly())
+    await heard.wait()
+    with pytest.raises(AgentBusy, match="a turn is under way on this agent; wait for its end"):
+        await played(one, "at once")
+    read_on.set()
+    await anyio.wait_all_tasks_blocked()
+    with pytest.raises(AgentBusy, match="a turn is under way"):
+        await played(one, "while the model is waited for")
+    with pytest.raises(AgentBusy, match="cancel the task that reads it"):
+        await one.cancel()
+    gate.set()
+    await task
+    await played(one, "next")
+    assert words(one) == ["first", "so far", "next", "second"]
+
+
+@pytest.mark.parametrize("when", ["before_turn", "after_turn"])
+async def test_what_comes_before_and_after_a_turn_is_part_of_it(
+    when: str, provider: ScriptedProvider, clock: FrozenClock
+) -> None:
+    """What must be at rest in a turn, or is settled once it is over, never runs beside another turn."""
+    provider.script(say("first answer"), say("second"))
+    one = agent(provider, clock)
+    gate = asyncio.Event()
+    getattr(one, when).append(gate.wait)
+    task = asyncio.create_task(played(one, "first"))
+    await anyio.wait_all_tasks_blocked()
+    with pytest.raises(AgentBusy):
+        await played(one, "at once")
+    gate.set()
+    await task
+    await played(one, "next")
+    assert words(one) == ["first", "first answer", "next", "second"]
+
+
+async def test_a_turn_that_failed_is_not_under_way_while_its_task_lives(
+    provider: ScriptedProvider, clock: FrozenClock
+) -> None:
+    """Q3: who was told of a failure may go on with something else, and another task begins the next turn."""
+    provider.script(AuthError("no key"), say("fine"))
+    one = agent(provider, clock)
+    failed, done = asyncio.Event(), asyncio.Event()
+
+    async def read_and_live_on() -> None:
+        with pytest.raises(AuthError):
+            await played(one, "first")
+        failed.set()
+        await done.wait()
+
+    task = asyncio.create_task(read_and_live_on())
+    await failed.wait()
+    await played(one, "second")
+    done.set()
+    await task
+    assert words(one) == ["first", "second", "fine"]
+
+
+async def test_a_turn_that_nobody_reads_on_can_be_cancelled_by_another_task(
+    provider: ScriptedProvider, clock: FrozenClock
+) -> None:
+    """As the refusal says."""
+    provider.script(say("a long answer that comes in several pieces"), say("second"))
+    one = agent(provider, clock)
+    stopped, done = asyncio.Event(), asyncio.Event()
+
+    async def read_a_little() -> None:
+        unfinished = one.run("first")
+        async for event in unfinished:
+            if isinstance(event, TextDelta):
+                break
+        stopped.set()
+        await done.wait()
+
+    task = asyncio.create_task(read_a_little())
+    await stopped.wait()
+    with pytest.raises(AgentBusy):
+        await played(one, "next")
+    await one.cancel()
+    await played(one, "next")
+    done.set()
+    await task
+    assert words(one) == ["first", "a long answe", CUT_SHORT, "next", "second"]
 
 
 async def test_a_failed_turn_keeps_the_words_and_the_next_one_works(

@@ -17,6 +17,7 @@ from nacre.agents.dreaming import Dreaming, join_dreaming
 from nacre.agents.extracting import Extracting
 from nacre.agents.extracting_join import join_extracting
 from nacre.agents.forking import Forker, join_forks
+from nacre.agents.given import check_given, check_tools
 from nacre.agents.hands import Hands, take_up
 from nacre.agents.hooks import Hooks, join_hooks
 from nacre.agents.hooks_instructions import join_instructions
@@ -118,6 +119,7 @@ async def open_agent(
     its beginning, or `unkept`. The usual tools stand behind a guard that asks `ask`; your own do not. A list
     in `tools` is instead of the usual ones; a function gets these and returns what the agent shall have.
     """
+    check_given(settings, provider, tools, session)
     settings = _in_force(settings or load(Path.cwd(), os.environ))
     choice = None if provider else choose(settings.model, settings.environ)
     async with AsyncExitStack() as stack:
@@ -149,7 +151,7 @@ async def _ready(begun: _Beginning, stack: AsyncExitStack) -> Ready:
     if tools is None or callable(tools):
         known = await recollect(settings, stack, keeper=keeper, clock=begun.clock, leaves=leaves)
         usual = hands.with_memory(known)
-        tools = tools(usual) if tools else usual
+        tools = check_tools(tools(usual)) if tools else usual
     model = choice.model if choice else settings.model or UNNAMED
     base = base_of(model, known, tools, settings, begun.clock)
     opened = await _fit_to_go(opened, known, leaves)
