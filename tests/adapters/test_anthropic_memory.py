@@ -202,7 +202,12 @@ async def test_the_index_and_credentials_cannot_be_written(memory: Memory) -> No
     refused = await ask(memory, command="create", path="/memories/key.md", file_text=f"The key is {key}")
     assert "secrets do not belong into memory" in refused
     assert key not in refused
+    refused = await ask(memory, command="create", path=f"/memories/{key}.md", file_text="x")
+    assert "secrets do not belong into memory" in refused
     assert await memory.list() == []
+    await ask(memory, command="create", path="/memories/a.md", file_text="x")
+    renamed = await ask(memory, command="rename", old_path="/memories/a.md", new_path=f"/memories/{key}.md")
+    assert "secrets do not belong into memory" in renamed
 
 
 async def test_what_must_not_leave_the_machine_is_not_there_for_the_model(memory: Memory) -> None:

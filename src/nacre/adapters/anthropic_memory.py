@@ -29,7 +29,7 @@ from anthropic.types.beta import (
 
 from nacre.adapters.memory_paths import ROOT, Places, listing, shown_path
 from nacre.errors import StoreError, VersionConflict
-from nacre.memory.directory import INDEX_FILE, Memory
+from nacre.memory.directory import INDEX_FILE, Memory, refuse_secrets
 from nacre.memory.entry import Change, Draft, Entry, compose, read_entry
 from nacre.memory.folder import ABSENT, Folder, version_of
 from nacre.memory.frontmatter import Document
@@ -103,6 +103,7 @@ class MemoryTool(BetaAsyncAbstractMemoryTool):
         file, text = places.new_file(command.path), command.file_text
         if file in {*places.files, *places.hidden} or places.below(command.path):
             raise ToolError(f"Error: File {command.path} already exists")
+        refuse_secrets(file)
         await self._put(file, None, text, "create")
         created = f"File created successfully at: {shown_path(file)}"
         if Document.parse(text.encode(errors="replace")).has_frontmatter:
@@ -160,6 +161,7 @@ class MemoryTool(BetaAsyncAbstractMemoryTool):
         if places.is_taken(new):
             raise ToolError(f"Error: The destination {new} already exists")
         moves = places.moves(old, new)
+        refuse_secrets("\n".join(moves.values()))
         await self._move(moves, self._signed("rename", f"{old} to {new}"))
         to = shown_path(next(iter(moves.values()))) if places.file(old) else new
         return f"Successfully renamed {old} to {to}"
