@@ -289,6 +289,17 @@ async def test_a_long_file_is_cut_unless_a_range_is_asked_for(memory: Memory) ->
     )
 
 
+async def test_a_long_line_is_cut_like_a_long_file(memory: Memory) -> None:
+    """Neither a view nor the few lines around an edit may fill the window."""
+    await ask(memory, command="create", path="/memories/a.md", file_text="here " + "word " * 20_000)
+    edited = {"command": "str_replace", "path": "/memories/a.md", "old_str": "here", "new_str": "there"}
+    for command in (edited, {"command": "view", "path": "/memories/a.md"}):
+        shown = await ask(memory, **command)
+        assert "     1\tthere word" in shown
+        assert len(shown) < MAX_VIEW_CHARS + 200
+        assert shown.endswith("(cut after 16,000 characters; view_range shows the rest)")
+
+
 async def test_calls_side_by_side_lose_nothing(memory: Memory) -> None:
     """M15: a reply may hold several calls on one file."""
     tool = MemoryTool(memory)

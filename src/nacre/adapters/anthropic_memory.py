@@ -122,9 +122,8 @@ class MemoryTool(BetaAsyncAbstractMemoryTool):
         line = body.count("\n", 0, at) + 1
         lines = edited.split("\n")
         last = line + new.count("\n") + AROUND
-        return "The memory file has been edited.\n" + neutralise(
-            _numbered(lines, max(1, line - AROUND), min(len(lines), last))
-        )
+        snippet = neutralise(_numbered(lines, max(1, line - AROUND), min(len(lines), last)))
+        return f"The memory file has been edited.\n{_cut(snippet)}"
 
     async def insert(self, command: BetaMemoryTool20250818InsertCommand) -> str:
         """New lines behind a line; behind line 0 is at the top."""
@@ -266,5 +265,6 @@ def _numbered(lines: list[str], first: int, last: int) -> str:
 def _cut(shown: str) -> str:
     if len(shown) <= MAX_VIEW_CHARS:
         return shown
-    kept = shown[: shown.rfind("\n", 0, MAX_VIEW_CHARS)]
+    end = shown.rfind("\n", 0, MAX_VIEW_CHARS)
+    kept = shown[: end if end > 0 else MAX_VIEW_CHARS]
     return f"{kept}\n(cut after {MAX_VIEW_CHARS:,} characters; view_range shows the rest)"
