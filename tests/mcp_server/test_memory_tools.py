@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from nacre.mcp_server import project as project_module
 from nacre.mcp_server.base import Options
+from nacre.mcp_server.memory_tools import STILL_READING
 from nacre.memory.directory import Memory
 from nacre.memory.entry import Draft, read_entry
 from nacre.memory.location import user_location
@@ -205,3 +207,20 @@ async def test_the_team_and_the_person_have_memories_of_their_own_names(project:
         assert {"nacre://memory/team/reviews.md", "nacre://memory/user:tea.md"} <= set(uris)
         for uri in uris:
             assert (await talk.read_resource(uri)).contents
+
+
+async def test_who_asks_before_all_is_indexed_gets_what_is_there_and_is_told_so(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R9: patched to take no time for granted, so that thirty memories are as many as ten thousand."""
+    memory = await kept(project, "The kettle is red.", name="Kettle")
+    for number in range(30):
+        (memory.location.directory / f"n{number}.md").write_text(f"Topic{number} is about item {number}.\n")
+    monkeypatch.setattr(project_module, "READY_SECONDS", 0.0)
+    monkeypatch.setattr(project_module, "STEP_SECONDS", 0.0)
+    async with inside(project) as talk:
+        answers = [await said(talk, "memory_recall", query="what is topic29 about?")]
+        while STILL_READING in answers[-1]:
+            answers.append(await said(talk, "memory_recall", query="what is topic29 about?"))
+    assert len(answers) > 1
+    assert "Topic29 is about item 29." in answers[-1]

@@ -35,6 +35,9 @@ WHICH = "The name of the memory as memory_recall or the index gives it."
 NEAREST = 5
 """Memories that are named though they are not given: enough to try one, few enough to read."""
 MAX_COMMITS = 100
+STILL_READING = (
+    "Not all memories are in the index yet; ask again in a few seconds, and the others are looked at, too."
+)
 
 Scope = Literal["project", "team"]
 """Not the person's own memory of all projects: what stands there reaches every prompt everywhere."""
@@ -64,8 +67,9 @@ def _recall(projects: Projects) -> Tool:
     ) -> str:
         one = await projects.one(project)
         one.check_on()
-        found = await one.recall(_bounded(query, MAX_QUERY_CHARS, "query"))
-        return (await one.staying()).without(recalled_text(found, one))
+        found, is_whole = await one.recall(_bounded(query, MAX_QUERY_CHARS, "query"))
+        told = recalled_text(found, one) + ("" if is_whole else f"\n\n{STILL_READING}")
+        return (await one.staying()).without(told)
 
     return recall
 
@@ -176,8 +180,6 @@ def in_scope(whose: Whose, file: str) -> str:
 
 def recalled_text(found: Recalled, project: Project) -> str:
     """The picks as a session would get them, each under the name that finds it again."""
-    if found.problem:
-        return f"Nothing was looked for: {found.problem}; ask again in a moment."
     if found.skipped:
         return f"Nothing was looked for: {found.skipped}."
     parts = [

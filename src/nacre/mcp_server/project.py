@@ -6,7 +6,8 @@ Nothing is made on disk before something is saved. What is local-only is left ou
 from __future__ import annotations
 
 import asyncio
-from contextlib import AsyncExitStack, suppress
+import math
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
@@ -31,8 +32,10 @@ from nacre.settings import Settings
 
 USER_PREFIX = "user:"
 """How a memory that holds in every project is called beside the project's own; no file name has a colon."""
-READY_SECONDS = 20.0
-"""So long a question waits for an index that is being made; clients give up after a minute."""
+READY_SECONDS = 10.0
+"""So long a question waits for an index that is being made; then what is in it by now has to do."""
+STEP_SECONDS = 2.0
+"""So long an index is worked on before a question that waits gets its turn."""
 OFF = "memory is off in this project; `nacre doctor` says which setting does that"
 
 Named: TypeAlias = tuple[Whose, str]
@@ -52,25 +55,26 @@ class Project:
         self._held: dict[Whose, Memory] = {}
         self._opening = asyncio.Lock()
         self._rankers: dict[Location, LocalIndex] = {}
-        self._warming: asyncio.Task[None] | None = None
+        self._indexing: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
         """Bring the index up to date in the background, unless that has begun already."""
-        if self._warming is None and self.settings.memory.is_on:
-            work = asyncio.to_thread(_refreshed, self._rankers_there())
-            self._warming = asyncio.create_task(work, name="index memories")
+        if self._indexing is None and self.settings.memory.is_on:
+            self._indexing = asyncio.create_task(self._index(), name="index memories")
 
-    async def recall(self, text: str) -> Recalled:
-        """What a message with these words would get in a session, from the local index (R9, R12)."""
+    async def recall(self, text: str) -> tuple[Recalled, bool]:
+        """What a message with these words would get in a session, from the local index (R9, R12).
+
+        Also whether all memories were in the index by then.
+        """
         # Asked for on purpose, so that a single word will do: it is no "thanks" that came along (R2).
         if not text.strip() or not self._has_any:
-            return Recalled(query=text, skipped="there are no memories" if text.strip() else "no words")
+            return Recalled(query=text, skipped="there are no memories" if text.strip() else "no words"), True
         self.begin()
-        assert self._warming is not None, "begun just now"
-        done, _ = await asyncio.wait([self._warming], timeout=READY_SECONDS)
-        if not done:
-            return Recalled(query=text, problem="the index of many memories is still being made")
-        return await asyncio.to_thread(self._recalled, text, self._rankers_there())
+        assert self._indexing is not None, "begun just now"
+        await asyncio.wait([self._indexing], timeout=READY_SECONDS)
+        is_whole = self._indexing.done()
+        return await asyncio.to_thread(self._recalled, text, is_whole=is_whole), is_whole
 
     async def staying(self) -> Staying:
         """What must not be told to this server's clients."""
@@ -119,8 +123,8 @@ class Project:
                 self._held[whose] = await hold(
                     place, self.settings.cwd, self._stack, clock=self.clock, keeps_index=keeps
                 )
-                if (ranker := self._rankers.pop(place, None)) is not None:
-                    await asyncio.to_thread(ranker.close)  # the next one may keep its index on disk
+                if place in self._rankers:
+                    self._rankers[place].writes = True  # it has a place on disk by now
         return self._held[whose]
 
     def reading(self, whose: Whose) -> Memory:
@@ -165,10 +169,10 @@ class Project:
             raise ToolError(OFF)
 
     async def close(self) -> None:
-        """Let go of everything; what is being indexed is finished first, for a thread cannot be stopped."""
-        if self._warming is not None:
-            with suppress(Exception, asyncio.CancelledError):
-                await self._warming
+        """Let go of everything; what is in the index by now is kept, for the next server to go on from."""
+        if self._indexing is not None:
+            self._indexing.cancel()
+            await asyncio.gather(self._indexing, return_exceptions=True)
         for ranker in self._rankers.values():
             await asyncio.to_thread(ranker.close)
         await self._stack.aclose()
@@ -199,16 +203,20 @@ class Project:
     def _rankers_there(self) -> list[LocalIndex]:
         return [self._ranker(place) for place in self.places.in_use if place.directory.is_dir()]
 
-    def _recalled(self, text: str, rankers: list[LocalIndex]) -> Recalled:
+    async def _index(self) -> None:
+        """Learn what changed step by step, so that a question can come between and an end need not wait."""
+        for ranker in self._rankers_there():
+            before, left = math.inf, math.inf
+            while left == math.inf or 0 < left < before:  # what cannot be read is not tried for ever
+                before, left = left, await asyncio.to_thread(ranker.catch_up, seconds=STEP_SECONDS)
+
+    def _recalled(self, text: str, *, is_whole: bool) -> Recalled:
+        rankers = self._rankers_there()
+        for ranker in rankers if is_whole else ():
+            ranker.refresh()
         drift = drift_of(self.settings) if self.settings.switches.drift_check else None
         already = Already(hides_local=not self._options.local)
         query = Query(text=text, now=self.clock.now())
-        _refreshed(rankers)
         found = recall(query, rankers, already=already, drift=drift, clock=self.clock)
         hidden = [one for one in found.left_out if one.why == "local-only"]
         return replace(found, left_out=tuple(one for one in found.left_out if one not in hidden))
-
-
-def _refreshed(rankers: list[LocalIndex]) -> None:
-    for ranker in rankers:
-        ranker.refresh()

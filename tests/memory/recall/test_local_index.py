@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nacre.memory.recall.base import Query
-from nacre.memory.recall.local_index import FILE, SAVE_FROM, LocalIndex
+from nacre.memory.recall.local_index import FILE, SAVE_FROM, SMALL_PART, LocalIndex
 from nacre.testing import FrozenClock
 
 NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
@@ -261,3 +261,56 @@ def test_no_word_of_a_file_that_is_gone_stays_on_disk(place: tuple[Path, Path]) 
     data = kept.read_bytes()
     assert not [word for word in (b"xylophon", b"quxvill", b"Quxville", b"secret.md") if word in data]
     assert found(LocalIndex(directory, cache), "what is topic7 about?")[0] == "n7.md"
+
+
+def test_an_index_is_made_in_steps_and_can_be_asked_between_them(place: tuple[Path, Path]) -> None:
+    """R9: nobody who asks has to wait for all of a large store, and what is found by then is right."""
+    directory, cache = place
+    for number in range(4):
+        write(directory, f"n{number}.md", f"Item {number} is about topic{number}.")
+    index = LocalIndex(directory, cache, clock=FrozenClock())  # for which no file was written just now
+    assert index.catch_up(seconds=0) == 3
+    assert index.rank(Query(text="what is topic3 about?", now=NOW), limit=5) == []
+    assert [index.catch_up(seconds=0) for _ in range(4)] == [2, 1, 0, 0]
+    [first, *_] = index.rank(Query(text="what is topic3 about?", now=NOW), limit=5)
+    assert first.entry.file == "n3.md"
+
+
+def test_whoever_is_killed_while_an_index_is_made_leaves_what_was_read(place: tuple[Path, Path]) -> None:
+    """R9: the next one goes on from there; it is never closed here, as nothing that is killed is."""
+    directory, cache = place
+    for number in range(3 * SAVE_FROM):
+        write(directory, f"n{number}.md", f"Item {number} is about topic{number}.")
+    index = LocalIndex(directory, cache, clock=FrozenClock())
+    while index.catch_up(seconds=0) > SAVE_FROM:
+        pass
+    assert LocalIndex(directory, cache, clock=FrozenClock()).catch_up(seconds=0) < 2 * SAVE_FROM
+    later = LocalIndex(directory, cache)
+    assert {found(later, f"what is topic{number} about?")[0] for number in (0, 77, 149)} == {
+        "n0.md", "n77.md", "n149.md",
+    }  # fmt: skip
+
+
+def test_a_few_new_files_are_no_reason_to_write_a_large_index_anew(place: tuple[Path, Path]) -> None:
+    directory, cache = place
+    for number in range(2 * SMALL_PART + 1):
+        write(directory, f"n{number}.md", f"Item {number} is about topic{number}.")
+    kept = cache / "recall" / FILE
+
+    def closed() -> int:
+        index = LocalIndex(directory, cache, clock=FrozenClock())
+        index.refresh()
+        index.close()
+        return kept.stat().st_ino
+
+    first = closed()
+    write(directory, "new.md", "The kettle is red.")
+    assert closed() == first
+    write(directory, "newer.md", "The kettle is blue.")
+    assert closed() != first
+    index = LocalIndex(directory, cache, clock=FrozenClock())
+    write(directory, "newest.md", "The kettle is gone.")
+    index.refresh()
+    kept.unlink()  # as a purge does
+    index.close()
+    assert kept.exists()

@@ -6,6 +6,7 @@ Several processes may use it at once: each reads the file it opened; who saves p
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import sqlite3
@@ -37,6 +38,9 @@ MAX_FILE_BYTES = 256 * 1024
 """Of one file are indexed: a memory is a page; what is longer is a log, and its start tells enough."""
 SAVE_FROM = 50
 """Files read anew from which on a save pays: fewer are read again next time in some milliseconds."""
+SMALL_PART = 100
+"""One in so many files read anew is not worth writing the whole index when it is closed: 10,000 take half a
+second to write, and a hundred of them some 50 ms to read again."""
 MUCH_DEAD = 10_000
 """Passages of files that are gone, beyond as many as there are of others, from which on all is read anew."""
 YOUNG_NS = 50_000_000
@@ -61,7 +65,8 @@ class LocalIndex:
     ) -> None:
         self._directory = directory
         self._folder = cache / "recall"
-        self._writes = writes
+        self.writes = writes
+        """Whether what is learnt is kept on disk for the next one; may be switched on later."""
         self._meaning = meaning
         self._clock = clock
         self._lock = threading.RLock()
@@ -74,16 +79,22 @@ class LocalIndex:
 
     def refresh(self) -> None:
         """Notice what changed on disk; only files whose stamp changed are read again."""
+        self.catch_up(seconds=math.inf)
+
+    def catch_up(self, *, seconds: float) -> int:
+        """The same for about so long; how many files are left. What is known by then can be ranked."""
         with self._lock:
             self._open()
             try:
-                self._catch_up()
+                left = self._catch_up(seconds)
             except DAMAGE:
                 # A half-written or damaged file; everything it said stands in the memories themselves.
                 self._discard()
-                self._catch_up()
-            if self._unsaved >= SAVE_FROM:
+                left = self._catch_up(seconds)
+            # While more is to come, only what has doubled is saved: whoever is killed need not begin again.
+            if self._unsaved >= max(SAVE_FROM, len(self._stamps) // 2 if left else 0):
                 self._save()
+            return left
 
     def rank(self, query: Query, *, limit: int) -> list[Ranked]:
         """The memories that have to do with a query, best first."""
@@ -94,7 +105,7 @@ class LocalIndex:
                 return self._ranked(query, limit)
             except DAMAGE:
                 self._discard()
-                self._catch_up()
+                self._catch_up(math.inf)
                 return self._ranked(query, limit)
 
     def everything(self) -> list[Ranked]:
@@ -120,7 +131,7 @@ class LocalIndex:
         if self._meaning is not None:
             self._meaning.close()
         with self._lock:
-            if self._unsaved and self._is_open:
+            if self._is_open and self._is_worth_saving:
                 self._save()
             if self._kept is not None:
                 self._kept.close()
@@ -154,19 +165,24 @@ class LocalIndex:
             self._kept.close()
         self._kept, self._index, self._stamps, self._heads = None, Index(), {}, {}
         self._unsaved = SAVE_FROM
-        if self._writes:
+        if self.writes:
             with suppress(OSError):
                 (self._folder / FILE).unlink()
 
-    def _catch_up(self) -> None:
+    def _catch_up(self, seconds: float) -> int:
+        until = self._clock.seconds() + seconds
         now = int(self._clock.now().timestamp() * 1e9)
         found = dict(_stamps(self._directory, now))
         if len(self._index.owner) > 2 * self._index.live_passages + MUCH_DEAD:
             self._discard()
         for file in self._stamps.keys() - found.keys():
             self._forget(file)
-        for file in sorted(file for file, stamp in found.items() if self._stamps.get(file, "") != stamp):
+        changed = sorted(file for file, stamp in found.items() if self._stamps.get(file, "") != stamp)
+        for done, file in enumerate(changed, start=1):
             self._learn(file, found[file])
+            if self._clock.seconds() >= until:
+                return len(changed) - done
+        return 0
 
     def _learn(self, file: str, stamp: str) -> None:
         read = _read(self._directory / file)
@@ -191,9 +207,15 @@ class LocalIndex:
             self._heads[file] = _head_of(file, text)
         return self._heads.get(file)
 
+    @property
+    def _is_worth_saving(self) -> bool:
+        """When it is closed: much of it is new, or nothing of it is there, because a purge has taken it."""
+        much = self._unsaved >= len(self._stamps) // SMALL_PART
+        return bool(self._unsaved) and (much or not (self._folder / FILE).exists())
+
     def _save(self) -> None:
         """Write a new file and put it in the old one's place; what cannot be saved is built again."""
-        if not self._writes:
+        if not self.writes:
             return
         self._unsaved = 0
         heads = [
