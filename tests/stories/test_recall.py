@@ -32,6 +32,7 @@ from nacre.messages.view import View
 from nacre.providers.base import Request
 from nacre.settings import Settings, load
 from nacre.testing import FrozenClock, ScriptedProvider, call, say
+from nacre.tools.base import Tool, tool
 
 HAND = Change(author="user", reason="by hand")
 RELEASES_FILE = "releases_go_out_on_thursdays_because_support_is_staffed.md"
@@ -74,6 +75,52 @@ async def test_a_memory_rides_with_the_words_it_helps_with_and_only_once(setting
     assert told[0].startswith("recalled 1 memory: releases_go_out")
     assert recalled is not None
     assert [one.ranked.entry.file for one in recalled.picks] == ["the_person_drinks_green_tea.md"]
+
+
+@tool(read_only=True)
+async def weather(city: str) -> str:
+    """What the sky does."""
+    return f"{city}: rain"
+
+
+@pytest.mark.parametrize("tools", [[weather], lambda usual: [weather]], ids=["a list", "a function"])
+async def test_an_agent_with_tools_of_its_own_recalls_and_is_told_that_it_saves_nothing(
+    tools: list[Tool], settings: Settings
+) -> None:
+    """R1, M21: recall and the index need no tool; the manual speaks of none that is not there."""
+    (settings.cwd / "CLAUDE.md").write_text("Answer in verse.")
+    provider = ScriptedProvider([say("Thursday.")])
+    async with open_agent(settings, provider=provider, tools=tools) as ready:
+        told = await talk(ready, "when do releases go out?")
+    request = provider.requests[0]
+    assert [one["name"] for one in request.tools] == ["weather"]
+    assert RELEASES in last(provider)
+    assert told[0].startswith("recalled 1 memory: releases_go_out")
+    assert "In this session it is read-only" in str(request.system)
+    assert "`remember` writes" not in str(request.system)
+    opening = str(request.messages[0]["content"])
+    assert "It cannot be written in this session: read it only." in opening
+    assert f"({RELEASES_FILE})" in opening and "Answer in verse." in opening
+
+
+@pytest.mark.parametrize("name", ["remember", "Write"])
+async def test_one_tool_that_saves_is_enough_to_be_told_how(name: str, settings: Settings) -> None:
+    """M19: whether it is memory's own, or writes any file."""
+    provider = ScriptedProvider([say("Thursday.")])
+    chosen = lambda usual: [one for one in usual if one.name == name]  # noqa: E731
+    async with open_agent(settings, provider=provider, tools=chosen) as ready:
+        await talk(ready, "when do releases go out?")
+    assert "`remember` writes" in str(provider.requests[0].system)
+
+
+async def test_memory_is_switched_off_in_the_settings_whatever_the_tools(settings: Settings) -> None:
+    """M2: as the docstring of `open_agent` says."""
+    off = load(settings.cwd, settings.environ, cli={"disableAutoMemory": True})
+    provider = ScriptedProvider([say("No idea.")])
+    async with open_agent(off, provider=provider, tools=[weather]) as ready:
+        await talk(ready, "when do releases go out?")
+    assert "hursday" not in str(provider.requests[0].messages)
+    assert "# Memory" not in str(provider.requests[0].system)
 
 
 async def test_nothing_relevant_is_a_normal_answer(settings: Settings) -> None:

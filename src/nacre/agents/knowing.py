@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -28,6 +28,9 @@ from nacre.settings import Settings
 from nacre.tools.base import Tool
 from nacre.tools.workspace import Workspace
 
+SAVING_BY_HAND = frozenset({"Edit", "Write"})
+"""Tools that change a memory's file as any other, as the manual tells how to."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
@@ -45,9 +48,16 @@ class Known:
     instructions: Instructions | None = None
     notices: tuple[str, ...] = ()
     session: str = ""
+    is_for_reading: bool = False
+    """The model has nothing to save with: it is told of memory as of one that it can only read."""
     witness: Witness = field(default_factory=Witness)
     stays: StaysHere = field(default_factory=StaysHere)
     """Over every memory directory, read or not: what says `local-only` there must not leave (M27)."""
+
+    @property
+    def is_read_only(self) -> bool:
+        """Whether the model can save nothing: the session leaves nothing behind, or it has no tool for it."""
+        return self.is_for_reading or not self.session
 
     @property
     def memories(self) -> tuple[Memory, ...]:
@@ -172,24 +182,42 @@ async def _told(known: Known, settings: Settings, clock: Clock, *, leaves: bool)
     """What the model is told of the memories, and what it may do with them."""
     memory, team, given = known.memory, known.team, settings.memory
     assert memory is not None, "there is a memory to tell about"
-    is_read_only = not known.session
-    mode = ManualMode(
-        form=form_of(is_on=True, is_daily=given.mode == "daily", has_team=team is not None),
-        has_index=given.index,
-        is_read_only=is_read_only,
-        extra_guidelines=given.extra_guidelines or "",
-    )
     tools = (
         daily_tools(memory, session=known.session, clock=clock, origin_of=known.witness.origin_of)
-        if mode.form == "daily"
+        if given.mode == "daily"
         else memory_tools(memory, session=known.session, team=team, origin_of=known.witness.origin_of)
     )
     return replace(
         known,
-        tools=[one for one in tools if one.read_only or not is_read_only],
-        manual=manual(mode),
+        tools=[one for one in tools if one.read_only or not known.is_read_only],
+        manual=_manual(known, settings),
         context=await context_of(known, settings, leaves=leaves),
     )
+
+
+async def suited(known: Known, tools: Sequence[Tool], settings: Settings, *, leaves: bool) -> Known:
+    """What is known, told to a model with these tools: without one that saves, memory is only read."""
+    names = {one.name for one in tools}
+    saving = {one.name for one in known.tools if not one.read_only} | SAVING_BY_HAND
+    if known.memory is None or known.is_read_only or names & saving:
+        return known
+    reading = replace(known, is_for_reading=True)
+    return replace(
+        reading,
+        manual=_manual(reading, settings),
+        context=await context_of(reading, settings, leaves=leaves),
+    )
+
+
+def _manual(known: Known, settings: Settings) -> str:
+    given = settings.memory
+    mode = ManualMode(
+        form=form_of(is_on=True, is_daily=given.mode == "daily", has_team=known.team is not None),
+        has_index=given.index,
+        is_read_only=known.is_read_only,
+        extra_guidelines=given.extra_guidelines or "",
+    )
+    return manual(mode)
 
 
 async def context_of(known: Known, settings: Settings, *, leaves: bool) -> str:
@@ -199,7 +227,7 @@ async def context_of(known: Known, settings: Settings, *, leaves: bool) -> str:
         return render_context(known.instructions)
     facts = MemoryFacts(
         directory=memory.location.directory,
-        is_read_only=not known.session,
+        is_read_only=known.is_read_only,
         has_index=settings.memory.index,
         user_directory=users.location.directory if users else None,
         team_directory=team.location.directory if team else None,

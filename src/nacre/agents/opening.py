@@ -24,7 +24,7 @@ from nacre.agents.hooks_instructions import join_instructions
 from nacre.agents.joining import join, join_layers, join_recall
 from nacre.agents.kept import Opened, mend, start
 from nacre.agents.kept import resume as resume_log
-from nacre.agents.knowing import Known, recollect
+from nacre.agents.knowing import Known, recollect, suited
 from nacre.agents.mail_join import join_mail
 from nacre.agents.mail_room import MailRoom
 from nacre.agents.planning import Planning, join_planning
@@ -118,6 +118,8 @@ async def open_agent(
     Without a provider the settings and the environment choose one. `session` takes `new`, `latest`, an id or
     its beginning, or `unkept`. The usual tools stand behind a guard that asks `ask`; your own do not. A list
     in `tools` is instead of the usual ones; a function gets these and returns what the agent shall have.
+    Memory and instructions do not depend on tools: recall works with any, and without one that saves, the
+    model only reads memory. `load(cwd, environ, cli={"disableAutoMemory": True})` makes settings without it.
     """
     check_given(settings, provider, tools, session)
     settings = _in_force(settings or load(Path.cwd(), os.environ))
@@ -147,11 +149,10 @@ async def _ready(begun: _Beginning, stack: AsyncExitStack) -> Ready:
     settings, choice, opened, tools = begun.settings, begun.choice, begun.opened, begun.tools
     leaves, keeper = _leaves(choice, settings), opened.keeper if opened else None
     hands = await take_up(settings, stack, ask=begun.ask, keeps=opened is not None)
-    known = Known()
-    if tools is None or callable(tools):
-        known = await recollect(settings, stack, keeper=keeper, clock=begun.clock, leaves=leaves)
-        usual = hands.with_memory(known)
-        tools = check_tools(tools(usual)) if tools else usual
+    known = await recollect(settings, stack, keeper=keeper, clock=begun.clock, leaves=leaves)
+    usual = hands.with_memory(known)
+    tools = usual if tools is None else check_tools(tools(usual)) if callable(tools) else tools
+    known = await suited(known, tools, settings, leaves=leaves)
     model = choice.model if choice else settings.model or UNNAMED
     base = base_of(model, known, tools, settings, begun.clock)
     opened = await _fit_to_go(opened, known, leaves)
