@@ -76,6 +76,26 @@ async def test_a_question_is_a_dialog_that_begins_on_no_and_is_answered_by_a_key
         assert "the user said no" in stage.text
 
 
+@pytest.mark.parametrize("size", [(80, 24), (60, 16)])
+async def test_a_question_about_much_leaves_the_answers_in_sight(
+    tmp_path: Path, provider: ScriptedProvider, size: tuple[int, int]
+) -> None:
+    """What always would mean, too; the rest is scrolled to."""
+    lines = "\n".join(f"line {number}" for number in range(40))
+    provider.script(call("Write", file_path=str(tmp_path / "work" / "a.txt"), content=lines), say("Well."))
+    async with staged(tmp_path, provider, size=size) as stage:
+        await stage.paste("write")
+        await stage.pilot.press("enter")
+        asked = await stage.see("No (n)")
+        assert "always would allow Write(/a.txt)" in asked
+        assert "+line 39" not in asked
+        await stage.until(lambda: "waits for you" in str(stage.app.meter.content), "who waits for whom")
+        await stage.pilot.press(*["pagedown"] * 20)
+        assert "No (n)" in await stage.see("+line 39")
+        await stage.pilot.press("n")
+        await stage.see("Well.")
+
+
 async def test_keys_that_were_meant_for_a_message_do_not_say_yes(
     tmp_path: Path, provider: ScriptedProvider
 ) -> None:
@@ -237,6 +257,22 @@ async def test_an_agent_in_the_background_is_watched_and_ended_in_the_dialog(tmp
         assert state.status == "stopped"
         await stage.pilot.press("escape")
         await stage.see("Sent.")
+
+
+async def test_a_list_that_moves_does_not_let_a_key_end_something_else(
+    tmp_path: Path, provider: ScriptedProvider
+) -> None:
+    async with staged(tmp_path, provider) as stage:
+        saved, dreamt = anyio.Event(), anyio.Event()
+        stage.ready.background.start("extract", saved.wait())
+        stage.ready.background.start("dream", dreamt.wait())
+        await stage.pilot.press("f4")
+        await stage.see("dreaming…")
+        await stage.pilot.press("down")
+        saved.set()
+        await stage.see("extract done")
+        await stage.pilot.press("k")
+        await stage.see("dream was stopped")
 
 
 @pytest.mark.parametrize("theme", ["ansi-dark", "ansi-light"])

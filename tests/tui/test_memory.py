@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from rich.cells import cell_len
+
 from nacre.memory.directory import Memory
 from nacre.memory.entry import Change, Draft
 from nacre.memory.review import Proposal, propose, waiting
@@ -62,6 +64,28 @@ async def test_an_edit_is_a_change_that_the_history_shows_and_takes_back(
         assert (await memory.find("deploys")).body.strip() == "Deploy on Mondays."
 
 
+async def test_the_chosen_memory_stays_chosen_where_a_change_moves_it(
+    tmp_path: Path, provider: ScriptedProvider, clock: FrozenClock
+) -> None:
+    """The newest comes first: a key must not forget another than the one that was just edited."""
+    async with staged(tmp_path, provider, size=(100, 30), clock=clock) as stage:
+        for name in ("茶", "deploys"):
+            await saved(stage, name, f"Text of {name}.")
+            clock.advance(60)
+        await stage.pilot.press("f2")
+        rows = (await stage.see("about 茶")).splitlines()
+        columns = {cell_len(row[: row.index("about")]) for row in rows if "about" in row and ".md" in row}
+        assert len(columns) == 1  # Chinese letters take two cells each
+        await stage.pilot.press("down", "e")
+        await stage.see("Ctrl+S keeps it")
+        await stage.pilot.press("ctrl+end")
+        await stage.paste("Green.")
+        await stage.pilot.press("ctrl+s")
+        await stage.see("kept; u takes it back")
+        await stage.pilot.press("d")
+        await stage.see("forgot 茶.md")
+
+
 async def test_what_was_forgotten_is_brought_back_by_a_key(
     tmp_path: Path, provider: ScriptedProvider
 ) -> None:
@@ -90,6 +114,13 @@ async def test_an_edit_that_cannot_be_kept_stays_on_the_screen(
         await stage.pilot.press("ctrl+s")
         await stage.until(lambda: "Ctrl+S keeps it" not in stage.text, "an error")
         assert "Mine. " in stage.text
+        await stage.pilot.press("escape")
+        await stage.see("this is not kept yet")
+        await stage.paste("And more. ")
+        await stage.pilot.press(
+            "ctrl+c"
+        )  # a dialog is left by it as by Escape, and this is not what was given up
+        assert "And more. " in await stage.see("this is not kept yet")
         await stage.pilot.press("escape")
         await stage.see("Coffee.")
 

@@ -37,6 +37,8 @@ TICK_SECONDS = 0.5
 """Between two looks at what goes on in the background."""
 STOP_SECONDS = 10.0
 """How long a turn may take to put its tools down when the program ends."""
+DIALOG_COLUMNS = 100
+"""In fewer than these a dialog takes all of them."""
 HOW_TO_LEAVE = "Ctrl-D or /exit leaves"
 OWN_COMMANDS = {
     "memories": "look through memory: read, edit, history, undo, review (F2)",
@@ -55,6 +57,7 @@ class ChatApp(App[int]):
     CSS_PATH = "style.tcss"
     ENABLE_COMMAND_PALETTE = False
     TITLE = "nacre"
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (DIALOG_COLUMNS, "-wide")]  # noqa: RUF012  as it is declared
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+c", "stop", "stop", show=False, priority=True),
         Binding("ctrl+d", "leave_or_delete", "leave", show=False, priority=True),
@@ -87,6 +90,8 @@ class ChatApp(App[int]):
         self._task: asyncio.Task[Any] | None = None
         """The same as a task, which may outlive the screen."""
         self._leave_work: Worker[None] | None = None
+        self._since = 0.0
+        """When it began."""
         self._is_stopped = False
         self._queue: list[str] = []
         """What was said meanwhile, and comes next."""
@@ -152,6 +157,7 @@ class ChatApp(App[int]):
 
     def _begin(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         self._is_stopped = False
+        self._since = self._start.clock.seconds()
 
         async def worked() -> None:
             self._task = asyncio.current_task()
@@ -164,7 +170,7 @@ class ChatApp(App[int]):
         self._work = self.run_worker(worked, group="conversation", exit_on_error=True)
 
     def action_stop(self) -> None:
-        """Ctrl-C: stop what is under way, once; otherwise say how to leave."""
+        """Ctrl-C: stop what is under way, once; otherwise leave a dialog or empty the input."""
         if self._leave_work is not None:
             self._leave_work.cancel()
         elif isinstance(self.screen, QuestionDialog) and self._work is None:
@@ -177,9 +183,12 @@ class ChatApp(App[int]):
         elif (selected := self.screen.get_selected_text()) is not None:
             self.copy_to_clipboard(selected)
             self.screen.clear_selection()
+        elif len(self.screen_stack) > 1:
+            self.simulate_key("escape")
         else:
-            self.prompt.text = ""
-            self._later(Told(HOW_TO_LEAVE))
+            self._later(
+                Told(f"Ctrl+Z brings it back; {HOW_TO_LEAVE}" if self.prompt.drop() else HOW_TO_LEAVE)
+            )
 
     def _put_back(self) -> None:
         """What was said ahead was meant for after a turn that now has no end."""
@@ -333,10 +342,17 @@ class ChatApp(App[int]):
         ready = self.talk.ready
         works, agents = working(ready) if ready is not None else ([], [])
         beside = [*([self._countdown] if self._countdown else []), *works, *agents]
-        turn = (
-            "" if self._work is None else f"working, {len(self._queue)} to come" if self._queue else "working"
-        )
-        self.meter.show(pill=pill_words(beside, turn))
+        self.meter.show(pill=pill_words(beside, self._turn_words()))
+
+    def _turn_words(self) -> str:
+        """That a turn is under way and for how long, or that it waits for the person."""
+        if self._work is None:
+            return ""
+        if any(isinstance(screen, QuestionDialog) for screen in self.screen_stack):
+            return "waits for you"
+        seconds = int(self._start.clock.seconds() - self._since)
+        to_come = f", {len(self._queue)} to come" if self._queue else ""
+        return "working" + f" {seconds} s" * (seconds > 0) + to_come
 
     def _fatal_error(self) -> None:
         """Whatever went wrong is told by whoever opened this door, in one line."""

@@ -1,4 +1,4 @@
-"""A text to be changed on the screen: Ctrl+S keeps it, Escape leaves it as it was."""
+"""A text to be changed on the screen: Ctrl+S keeps it, Escape, said twice, gives it up."""
 
 from __future__ import annotations
 
@@ -29,6 +29,8 @@ class Editor(ModalScreen[bool]):
         self._title = title
         self._text = text
         self._keep = keep
+        self._given_up: str | None = None
+        """What stood there when the person wanted to leave."""
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog tall"):
@@ -43,7 +45,14 @@ class Editor(ModalScreen[bool]):
         self.query_one(TextArea).action_delete_right()
 
     def action_drop(self) -> None:
-        self.dismiss(False)
+        """What was written is given up only by whoever says so twice."""
+        text = self.query_one(TextArea).text
+        if text in (self._text, self._given_up):
+            self.dismiss(False)
+            return
+        self._given_up = text
+        words = "this is not kept yet: Ctrl+S keeps it · Esc once more gives it up"
+        self.query_one("#told", Static).update(Content.styled(words, "$warning"))
 
     async def action_keep(self) -> None:
         text = self.query_one(TextArea).text

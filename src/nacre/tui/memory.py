@@ -84,22 +84,28 @@ class MemoryBrowser(ModalScreen[None]):
         return self._rows[at] if at is not None and at < len(self._rows) else None
 
     async def _list(self, mode: Mode, told: str = "") -> None:
+        """List anew; the chosen one stays chosen, also where another was changed since and comes first."""
+        chosen = self.chosen if mode == self._mode else self._about
         self._mode = mode
         try:
             self._rows = await self._found(mode)
         except NacreError as error:
             self._rows, told = (), str(error)
         shown = self.query_one("#rows", OptionList)
-        at = shown.highlighted or 0
+        at = self._place(chosen, shown.highlighted or 0)
         shown.set_options(Option(Content(row.line)) for row in self._rows)
         title = TITLES[mode].format(file=self._about.file if self._about else "")
         self.query_one("#title", Static).update(Content.styled(printable(title), "bold"))
         self._tell(told)
         if self._rows:
-            shown.highlighted = min(at, len(self._rows) - 1)
+            shown.highlighted = at
             await self._look()
         else:
             self._detail(NOTHING[mode])
+
+    def _place(self, chosen: Row | None, at: int) -> int:
+        found = [place for place, row in enumerate(self._rows) if chosen and row.is_same(chosen)]
+        return found[0] if found else max(0, min(at, len(self._rows) - 1))
 
     async def _found(self, mode: Mode) -> Sequence[Row]:
         match mode:

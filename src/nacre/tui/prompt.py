@@ -155,6 +155,10 @@ class Prompt(Vertical):
         self._area.focus()
         self._area.insert(text)
 
+    def drop(self) -> bool:
+        """Empty the input, so that undoing brings it back; false where nothing stood there."""
+        return bool(self.text and self._area.clear())
+
     def after_keys(self, act: Callable[[], None]) -> None:
         """Once the input has seen all that was typed."""
         self._area.call_later(lambda: self.call_later(lambda: self.app.call_later(act)))

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from rich.cells import cell_len
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
+from textual.events import Resize
 from textual.screen import ModalScreen
 from textual.widgets import Button, Static
 
-from nacre.plain import printable
+from nacre.plain import printable, shorten
 from nacre.tools.guard import Answer, Question
 
 SETTLE_SECONDS = 0.4
 """Keys that come sooner were meant for the message that was being typed, and must not say yes to anything."""
+OTHER_LINES = 12
+"""What a dialog holds beside the preview: its heading, what always means, the answers, the frame."""
+RULE_CHARS = 160
+"""Of a rule: it may be a whole command, which stands above it."""
 _STYLES = {"+": "$success", "-": "$error"}
 _BUTTONS: tuple[tuple[Answer, str], ...] = (("once", "Yes (y)"), ("always", "Always (a)"), ("no", "No (n)"))
 
@@ -39,6 +45,8 @@ class QuestionDialog(ModalScreen[Answer]):
         Binding("right", "app.focus_next", show=False),
         Binding("up", "scroll(-1)", show=False),
         Binding("down", "scroll(1)", show=False),
+        Binding("pageup", "page(-1)", show=False),
+        Binding("pagedown,space", "page(1)", show=False, priority=True),
     ]
 
     def __init__(self, question: Question, *, settle_seconds: float = SETTLE_SECONDS) -> None:
@@ -57,7 +65,8 @@ class QuestionDialog(ModalScreen[Answer]):
             )
             with VerticalScroll(classes="preview", can_focus=False):
                 yield Static(preview_of(question))
-            always = f"always would allow {printable(question.rule.text)} in this project from now on"
+            rule = shorten(printable(question.rule.text), RULE_CHARS)
+            always = f"always would allow {rule} in this project from now on"
             yield Static(Content.styled(always, "dim"))
             with Horizontal(classes="buttons"):
                 for answer, label in _BUTTONS:
@@ -66,6 +75,12 @@ class QuestionDialog(ModalScreen[Answer]):
     def on_mount(self) -> None:
         self.query_one("#no", Button).focus()
         self.set_timer(self._settle_seconds, self._settle) if self._settle_seconds else self._settle()
+
+    def on_resize(self, event: Resize) -> None:
+        """A preview that is longer than the screen scrolls; the answers stay in sight."""
+        width = max(1, event.size.width - 6)
+        lines = sum(1 + cell_len(line) // width for line in self._question.preview.splitlines())
+        self.query_one(".dialog").set_class(lines + OTHER_LINES > event.size.height, "tall")
 
     def _settle(self) -> None:
         self._is_settled = True
@@ -82,6 +97,10 @@ class QuestionDialog(ModalScreen[Answer]):
 
     def action_scroll(self, lines: int) -> None:
         self.query_one(".preview").scroll_relative(y=lines, animate=False)
+
+    def action_page(self, pages: int) -> None:
+        pane = self.query_one(".preview")
+        self.action_scroll(pages * max(1, pane.size.height - 1))
 
     def action_answer(self, answer: Answer) -> None:
         if self._is_settled:

@@ -7,6 +7,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from rich.cells import cell_len, set_cell_size
+
 from nacre.agents.original_words import original_words
 from nacre.agents.origins import change_line, origin_lines
 from nacre.clock import SYSTEM_CLOCK, Clock
@@ -39,6 +41,15 @@ class Row:
     commit: str = ""
     proposal: Proposal | None = None
 
+    def is_same(self, other: Row) -> bool:
+        """Whether both stand for the same thing, whatever has become of it."""
+        return (self.memory.location, self.file, self.commit, self.proposal and self.proposal.id) == (
+            other.memory.location,
+            other.file,
+            other.commit,
+            other.proposal and other.proposal.id,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Shelf:
@@ -62,7 +73,7 @@ class Shelf:
                 )
                 about = shorten(f"{marks}{each.description or '-'}", DESCRIPTION_CHARS)
                 whose = _WHOSE.get(memory.location.source, "project")
-                line = f"{whose:<8}{age:>10}  {shorten(each.file, NAME_CELLS):<{NAME_CELLS}}  {about}"
+                line = f"{whose:<8}{age:>10}  {_in_cells(each.file)}  {about}"
                 rows.append(Row(memory, each.file, printable(line)))
         return rows
 
@@ -155,3 +166,9 @@ class Shelf:
 
     def _by_hand(self, reason: str) -> Change:
         return Change(author="user", reason=reason, session=self.session)
+
+
+def _in_cells(name: str) -> str:
+    """As many columns for every name: Chinese letters take two each."""
+    cut = name if cell_len(name) <= NAME_CELLS else f"{set_cell_size(name, NAME_CELLS - 1).rstrip()}…"
+    return set_cell_size(cut, NAME_CELLS)

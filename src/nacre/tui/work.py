@@ -38,6 +38,10 @@ class Row:
     detail: str
     is_running: bool
 
+    def is_same(self, other: Row) -> bool:
+        """Whether both stand for the same piece of work, whatever has become of it."""
+        return (self.kind, self.name) == (other.kind, other.name)
+
 
 def rows_of(ready: Ready, clock: Clock = SYSTEM_CLOCK) -> list[Row]:
     """Work and agents under way first, then how others ended, the newest first."""
@@ -76,6 +80,8 @@ class WorkDialog(ModalScreen[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("k,delete", "kill", "end it"),
         Binding("escape,q,f4", "dismiss", "close"),
+        Binding("pagedown,space", "scroll(1)", show=False, priority=True),
+        Binding("pageup", "scroll(-1)", show=False, priority=True),
     ]
 
     def __init__(self, ready: Ready, clock: Clock = SYSTEM_CLOCK) -> None:
@@ -90,7 +96,7 @@ class WorkDialog(ModalScreen[None]):
             yield OptionList(id="rows", compact=True, markup=False)
             with VerticalScroll(classes="preview", can_focus=False):
                 yield Static(id="detail", markup=False)
-            yield Static(Content.styled("↑↓ choose · k end it · Esc close", "dim"), id="told")
+            yield Static(Content.styled("↑↓ choose · PgUp PgDn scroll · k end it · Esc", "dim"), id="told")
 
     def on_mount(self) -> None:
         self._look()
@@ -101,12 +107,22 @@ class WorkDialog(ModalScreen[None]):
         rows, shown = rows_of(self._ready, self._clock), self.query_one("#rows", OptionList)
         if rows == self._rows:
             return
-        at = shown.highlighted or 0
+        at = self._place(rows, shown.highlighted or 0)
         self._rows = rows
         shown.set_options(Option(Content.styled(row.line, "" if row.is_running else "dim")) for row in rows)
-        shown.highlighted = min(at, len(rows) - 1) if rows else None
+        shown.highlighted = at
         if not rows:
             self.query_one("#detail", Static).update("nothing goes on, and nothing has yet")
+
+    def _place(self, rows: Sequence[Row], at: int) -> int | None:
+        """Where the chosen one stands now: `k` must never end another because the list has moved."""
+        chosen = self._rows[at] if at < len(self._rows) else None
+        found = [place for place, row in enumerate(rows) if chosen is not None and row.is_same(chosen)]
+        return found[0] if found else min(at, len(rows) - 1) if rows else None
+
+    def action_scroll(self, pages: int) -> None:
+        pane = self.query_one(".preview")
+        pane.scroll_relative(y=pages * max(1, pane.size.height - 1), animate=False)
 
     def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
         detail = self._rows[event.option_index].detail
