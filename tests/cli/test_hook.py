@@ -222,11 +222,13 @@ def test_the_hook_imports_no_event_loop_and_no_click(client: ClientWorld) -> Non
     with client.start("UserPromptSubmit", PYTHONPROFILEIMPORTTIME="1") as hook:
         out, err = hook.communicate(stdin, timeout=60)
     assert RELEASES.encode() in out
-    loaded = {line.rpartition("|")[2].strip().partition(".")[0] for line in err.decode().splitlines()}
+    modules = {line.rpartition("|")[2].strip() for line in err.decode().splitlines()}
+    loaded = {name.partition(".")[0] for name in modules}
     assert "nacre" in loaded
-    assert (
-        loaded & {"asyncio", "click", "anthropic", "pydantic", "numpy", "yaml", "rich", "subprocess"} == set()
-    )
+    slow = {"asyncio", "click", "anthropic", "pydantic", "numpy", "yaml", "rich", "subprocess", "filelock"}
+    assert loaded & slow == set()
+    # Who only reads needs neither a history of changes nor the records of a conversation.
+    assert modules & {"nacre.store.history", "nacre.memory.transaction", "nacre.messages.records"} == set()
 
 
 def test_the_first_prompt_finds_the_index_that_the_start_had_made(client: ClientWorld) -> None:

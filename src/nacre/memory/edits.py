@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import marshal
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +20,7 @@ from nacre.errors import OutsideStore, StoreError
 from nacre.memory.entry import Author
 from nacre.memory.folder import Stamp, is_ours, version_of
 from nacre.memory.recovery import Place, record
+from nacre.memory.stamps import fs_time, is_old
 from nacre.store import disk
 from nacre.store.history import History, Signature
 from nacre.store.keys import check_key
@@ -31,11 +31,6 @@ LIVE = "live"
 """The folder of marks, one for each agent that is live, or was when it died."""
 REWRITE_FROM = 16
 """Files that had to be read although nobody edited them, from which on the stamps are written anew."""
-FINE_TICK_NS = 100_000_000
-COARSE_TICK_NS = 2_000_000_000
-"""Two writes within one tick of the file system's clock can leave the same stamp, so a stamp that young is
-not trusted. Ticks are a few milliseconds, or two seconds where times are whole seconds."""
-_SECOND_NS = 1_000_000_000
 _FORMAT = 1
 
 
@@ -183,20 +178,6 @@ class _Seen:
         known = self.stamps.get
         other = {file for file, stamp in stamps.items() if known(file) != stamp}
         return since | other | (self.stamps.keys() - stamps.keys())
-
-
-def is_old(stamp: Stamp, now: int) -> bool:
-    """Whether a stamp tells one content from another: one that young may stand for two."""
-    written, changed, *_ = stamp
-    tick = FINE_TICK_NS if written % _SECOND_NS else COARSE_TICK_NS
-    return max(written, changed) < now - tick
-
-
-def fs_time(cache: Path) -> int:
-    """What the file system takes for now, which is what stamps are in."""
-    clock = cache / "lock"
-    os.utime(clock)
-    return clock.stat().st_mtime_ns
 
 
 def _reason(edits: Mapping[str, bytes | None]) -> str:

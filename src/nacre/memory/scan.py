@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from nacre.memory.edits import is_old
 from nacre.memory.entry import Entry, entry_of
 from nacre.memory.folder import TEAM, Stamp
 from nacre.memory.frontmatter import HEADER_LINES
 from nacre.memory.heads import head_fields
 from nacre.memory.pointers import INDEX_FILE, Index
 from nacre.memory.scan_cache import Row, ScanCache, entry_from, row_of
+from nacre.memory.stamps import is_old
 from nacre.memory.wording import clipped
-from nacre.messages.jsonl_encode import timestamp
+from nacre.messages.wire import timestamp
 
 MAX_TOPIC_BYTES = 1_000_000
 """A file larger than this is no memory: it would fill a model's window by itself."""

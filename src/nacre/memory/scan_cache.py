@@ -18,11 +18,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from filelock import FileLock, Timeout
-
-from nacre.memory.edits import fs_time
 from nacre.memory.entry import Entry, Kind, Origin
 from nacre.memory.folder import Stamp
+from nacre.memory.stamps import fs_time
 from nacre.store import disk
 from nacre.version import VERSION
 
@@ -87,6 +85,9 @@ class ScanCache:
 
     @contextmanager
     def _locked(self) -> Iterator[bool]:
+        # Loaded by who writes: a hook of another program only reads, and somebody waits for it.
+        from filelock import FileLock, Timeout  # noqa: PLC0415
+
         lock = FileLock(self.folder / "lock", mode=disk.FILE_MODE, thread_local=False)
         try:
             lock.acquire(timeout=0)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import assert_never
 from uuid import NAMESPACE_URL, uuid5
 
@@ -28,7 +28,7 @@ from nacre.messages.records import (
     Undone,
 )
 from nacre.messages.usage import Usage
-from nacre.messages.wire import canonical, render_block
+from nacre.messages.wire import canonical, render_block, timestamp
 
 ENVELOPE_FIELDS = frozenset(
     {
@@ -169,13 +169,6 @@ def _message_line(
         "uuid": record_id,
         "timestamp": timestamp(at),
     }
-
-
-def timestamp(at: datetime) -> str:
-    """ISO in UTC with milliseconds, or finer only where the value is."""
-    moment = at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
-    precision = "microseconds" if moment.microsecond % 1000 else "milliseconds"
-    return moment.isoformat(timespec=precision).replace("+00:00", "Z")
 
 
 def _message(said: Said) -> JsonObject:

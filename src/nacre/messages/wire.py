@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from typing import assert_never
 
 from nacre.messages.blocks import (
@@ -157,3 +158,10 @@ def without_system(messages: list[JsonObject]) -> list[JsonObject]:
 def _blocks_of(message: JsonObject) -> list[Json]:
     content = message["content"]
     return content if isinstance(content, list) else []
+
+
+def timestamp(at: datetime) -> str:
+    """ISO in UTC with milliseconds, or finer only where the value is."""
+    moment = at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+    precision = "microseconds" if moment.microsecond % 1000 else "milliseconds"
+    return moment.isoformat(timespec=precision).replace("+00:00", "Z")

@@ -12,7 +12,7 @@ from nacre.errors import ConfigError
 from nacre.layers.l1_offload.policy import OffloadSettings
 from nacre.layers.l2_microcompact.tuning import MicrocompactSettings
 from nacre.layers.l3_notes.policy import NotesSettings
-from nacre.layers.l4_compact.policy import CompactSettings
+from nacre.layers.l4_compact.tuning import CompactSettings
 from nacre.layers.l5_extract.policy import ExtractSettings
 from nacre.layers.l6_dream.policy import DreamSettings
 from nacre.messages.blocks import JsonObject

@@ -13,9 +13,9 @@ from filelock import FileLock, Timeout
 
 from nacre.errors import SessionBusy, TranscriptError
 from nacre.store import disk
+from nacre.store.one_writer import LOCK_FOLDER
 
-LEASE_FOLDER = "locks"
-"""Below the home and not among the projects, so that other programs that scan logs never see a lock."""
+LEASE_FOLDER = LOCK_FOLDER
 
 
 class Lease:

@@ -1,17 +1,23 @@
-"""One process at a time changes a small file of the home, so that no two lose what the other wrote."""
+"""One process at a time changes a small file of the home, so that no two lose what the other wrote.
+
+Straight on the kernel's lock: every command reads settings and so imports this, and a person waits for hooks.
+"""
 
 from __future__ import annotations
 
+import fcntl
+import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
+from nacre.clock import SYSTEM_CLOCK
 from nacre.errors import StoreError
 from nacre.store import disk
-from nacre.store.lease import LEASE_FOLDER
 
+LOCK_FOLDER = "locks"
+"""Beside the files and not among the projects, so that other programs that scan logs never see a lock."""
 WAIT_SECONDS = 10.0
 """Such a change takes milliseconds; whoever holds the lock for longer is stuck."""
 
@@ -22,17 +28,30 @@ POLL_SECONDS = 0.05
 @contextmanager
 def one_writer(path: Path, *, wait: float = WAIT_SECONDS, poll: float = POLL_SECONDS) -> Iterator[None]:
     """Hold the lock of a file while it is read, changed and written; makes its folder if need be."""
-    folder = path.parent / LEASE_FOLDER
-    # Each holder opens the file itself, so that threads of one process exclude each other as well.
-    lock = FileLock(folder / f"{path.name}.lock", mode=disk.FILE_MODE, thread_local=False)
+    folder = path.parent / LOCK_FOLDER
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         disk.make_folder(folder)
-        lock.acquire(timeout=wait, poll_interval=poll)
-    except Timeout:
-        raise StoreError(f"another process has held {path} for over {wait:g} s; try again later") from None
+        # Each holder opens the file itself, so that threads of one process exclude each other as well.
+        descriptor = os.open(folder / f"{path.name}.lock", flags, disk.FILE_MODE)
     except OSError as error:
         raise StoreError(disk.explain(error, path)) from error
     try:
+        until = SYSTEM_CLOCK.seconds() + wait
+        while not _is_locked(descriptor, path):
+            if SYSTEM_CLOCK.seconds() >= until:
+                raise StoreError(f"another process has held {path} for over {wait:g} s; try again later")
+            time.sleep(poll)
         yield
     finally:
-        lock.release()
+        os.close(descriptor)  # gives the lock up
+
+
+def _is_locked(descriptor: int, path: Path) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        raise StoreError(disk.explain(error, path)) from error
+    return True

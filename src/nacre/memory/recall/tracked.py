@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 from nacre.clock import SYSTEM_CLOCK
-from nacre.memory.edits import is_old
 from nacre.memory.folder import Stamp
 from nacre.memory.recall.foreign import GENERATED
+from nacre.memory.stamps import is_old
 
 MAX_INDEX_BYTES = 64_000_000
 """The index of half a million files; a larger one could not be read in any time that counts here."""

@@ -18,11 +18,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-from nacre.memory.edits import is_old
 from nacre.memory.folder import Stamp
 from nacre.memory.recall.foreign import PROSE_ENDINGS
 from nacre.memory.recall.tracked import Held, Plain, Tree, read_inside, stamp_of, tree_of
 from nacre.memory.recall.words import MAX_FILE_BYTES, WORTH_BYTES, Sought, is_plain, is_text
+from nacre.memory.stamps import is_old
 from nacre.store import disk
 
 FILE = "words"
