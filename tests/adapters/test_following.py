@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from asyncio import gather
 from pathlib import Path
 from typing import Any
@@ -198,6 +199,28 @@ async def test_the_reader_reads_only_what_was_put_away(tmp_path: Path) -> None:
     for path in ("/etc/hostname", "../secret.txt", str(folder / "link.txt"), str(tmp_path / "secret.txt")):
         with pytest.raises(ToolError, match="Only files in"):
             await read.call({"file_path": path})
+
+
+async def test_all_of_a_long_line_can_be_read_with_the_one_tool_there_is(tmp_path: Path) -> None:
+    """C8: most tools answer in JSON on a single line, and a framework's agent has no shell to cut it."""
+    whole = json.dumps([f"row {n}" for n in range(9_000)]) + "\n" + "a" * 4_000 + "\n\nend"
+    asked = Told(role="assistant", blocks=(ToolCall("c1", "look", {}),))
+    answered = Told(role="user", blocks=(ToolResult("c1", (Text(whole),)),))
+    history = [words("Look."), asked, answered]
+    result = (await Follower(Layers(results=tmp_path)).shown(history, BASE))[2].blocks[0]
+    assert isinstance(result, ToolResult)
+    assert "Read it with Read" in result.text
+    assert not any(other in result.text for other in ("Grep", "Bash"))
+    read, rows, offset = read_back(tmp_path), [], 1
+    while True:
+        shown = str(await read.call({"file_path": str(tmp_path / "c1.txt"), "offset": offset, "limit": 30}))
+        page = [line.partition("\t")[2] for line in shown.split("\n") if "\t" in line]
+        rows += page
+        offset += len(page)
+        if "go on with offset" not in shown:
+            break
+    assert "".join(rows) == whole.replace("\n", "")
+    assert rows[-4:] == ["a" * 2_000, "a" * 2_000, "", "end"]
 
 
 STEPS = st.lists(

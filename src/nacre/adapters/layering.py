@@ -16,6 +16,7 @@ from nacre.agents.riding import Extra
 from nacre.agents.session import Base, InMemory, Keeper, Session, SessionSettings
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import ToolError
+from nacre.layers.l1_offload.pointer import LONG_LINE_CHARS, Advice
 from nacre.layers.l1_offload.policy import OffloadSettings
 from nacre.layers.l2_microcompact.tuning import CLEARABLE, MicrocompactSettings
 from nacre.layers.l4_compact.policy import CompactSettings
@@ -30,8 +31,14 @@ from nacre.messages.records import Record, Said
 from nacre.messages.view import View
 from nacre.store.results import Shelf
 from nacre.tools.base import Tool
-from nacre.tools.read import read_tool
+from nacre.tools.read import ReadSettings, read_tool
 from nacre.tools.workspace import Workspace
+
+BY_READ_ALONE = Advice(
+    "Read it with Read: offset and limit choose the lines.",
+    f" Of lines with more than {LONG_LINE_CHARS:,} characters every piece of that length counts as one.",
+)
+"""A framework's agent has neither Grep nor a shell, as far as anybody knows."""
 
 
 def _to_nobody(_: str) -> None:
@@ -73,7 +80,7 @@ def opened(
     )
     if layers.results is not None:
         shelf = Shelf(layers.results.resolve())
-        offloader = Offloader(session.transcript, shelf, layers.offload)
+        offloader = Offloader(session.transcript, shelf, layers.offload, advice=BY_READ_ALONE)
         session.filters.append(offloader)
         session.riders.append(offloader)
         tools = layers.microcompact.tools | CLEARABLE | layers.clearable
@@ -119,7 +126,7 @@ class Recollection:
 def read_back(folder: Path) -> Tool:
     """The tool that pointers name, Read, for the files of this folder and no others."""
     root = folder.resolve()
-    read = read_tool(Workspace(root))
+    read = read_tool(Workspace(root), ReadSettings(wraps=True))
 
     async def inside(arguments: JsonObject) -> ToolResult | str:
         if not await asyncio.to_thread(_is_inside, root, str(arguments.get("file_path"))):

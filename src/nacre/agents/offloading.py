@@ -6,6 +6,7 @@ import asyncio
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from nacre import prompts
@@ -16,7 +17,7 @@ from nacre.agents.session import Session
 from nacre.agents.shelving import shelf_in, shelves_named
 from nacre.layers.l1_offload.in_view import READER, InView
 from nacre.layers.l1_offload.offload import OFFLOAD, is_large, offload
-from nacre.layers.l1_offload.pointer import OPENING
+from nacre.layers.l1_offload.pointer import OPENING, USUAL, Advice
 from nacre.layers.l1_offload.policy import OffloadSettings
 from nacre.layers.l2_microcompact.microcompact import CLEAR, pointed_to
 from nacre.messages.blocks import Text, ToolResult
@@ -49,12 +50,14 @@ class Offloader:
         settings: OffloadSettings | None = None,
         *,
         own: Mapping[str, float] | None = None,
+        advice: Advice = USUAL,
     ) -> None:
-        """`own` holds what tools say of themselves, by name."""
+        """`own` holds what tools say of themselves, by name; `advice`, how a file is looked into."""
         self._transcript = transcript
         self._shelf = shelf
         self._settings = settings or OffloadSettings()
         self._own = own or {}
+        self._advice = advice
         self._seen = InView()
         self._has_refused = False
         self._looks_for_files = any(transcript.view.last_noted(kind) for kind in (OFFLOAD, CLEAR))
@@ -62,17 +65,15 @@ class Offloader:
 
     def apart(self, transcript: Transcript) -> Offloader:
         """The same for a fork: it is pointed only to what it sees itself (F2)."""
-        return Offloader(transcript, self._shelf, self._settings, own=self._own)
+        return Offloader(transcript, self._shelf, self._settings, own=self._own, advice=self._advice)
 
     async def __call__(self, said: Said) -> tuple[Said, Sequence[Extra]]:
         """The filter: the same record with results as they will stand from now on, and what was done."""
         if not any(isinstance(block, ToolResult) for block in said.blocks):
             return said, ()
         seen = self._seen.follow(self._transcript.view)
-        if is_large(said, self._settings, self._own):
-            done = await asyncio.to_thread(offload, said, seen, self._shelf, self._settings, own=self._own)
-        else:
-            done = offload(said, seen, self._shelf, self._settings, own=self._own)
+        work = partial(offload, said, seen, self._shelf, self._settings, own=self._own, advice=self._advice)
+        done = await asyncio.to_thread(work) if is_large(said, self._settings, self._own) else work()
         extras = [Extra(kind=act.kind, facts=act.facts, notice=act.notice) for act in done.acts]
         if done.refused and not self._has_refused:
             self._has_refused = True

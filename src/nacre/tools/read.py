@@ -40,6 +40,8 @@ class ReadSettings:
     """Longer lines are data or minified code; their beginning says so."""
     tokens: int = 25_000
     """An eighth of a usual window; more is better read in ranges."""
+    wraps: bool = False
+    """Every piece of a longer line counts as a line: for those who have no other tool to get at the rest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +100,8 @@ def _numbered(text: io.TextIOWrapper, wanted: _Range, limits: ReadSettings, stop
     shown: list[str] = []
     tokens = 0
     number = 0
-    for number, line in enumerate(_lines(text, limits.line_chars, stop), start=1):
+    lines = (_pieces if limits.wraps else _lines)(text, limits.line_chars, stop)
+    for number, line in enumerate(lines, start=1):
         if number < wanted.first:
             continue
         row = f"{number:>6}\t{line}"
@@ -142,3 +145,15 @@ def _lines(text: io.TextIOWrapper, line_chars: int, stop: threading.Event) -> It
         line = beginning.removesuffix("\n").removesuffix("\r")
         cut = f" [… {length - line_chars:,} more characters in this line]" if length > line_chars else ""
         yield printable(line) + cut
+
+
+def _pieces(text: io.TextIOWrapper, line_chars: int, stop: threading.Event) -> Iterator[str]:
+    """Lines without their ends, overlong ones in pieces."""
+    goes_on = False
+    while piece := text.readline(line_chars):
+        if stop.is_set():
+            raise ToolError("Stopped while reading.")
+        line = piece.removesuffix("\r\n" if piece.endswith("\r\n") else "\n")
+        if line or not goes_on:
+            yield printable(line)
+        goes_on = not piece.endswith("\n")

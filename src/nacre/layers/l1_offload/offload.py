@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from nacre.errors import StoreError
 from nacre.layers.l1_offload.in_view import InView, Texts, Whole, chars_of, extent_of, only_text
-from nacre.layers.l1_offload.pointer import pointer
+from nacre.layers.l1_offload.pointer import USUAL, Advice, pointer
 from nacre.layers.l1_offload.policy import Fresh, OffloadSettings, choose, threshold
 from nacre.layers.l1_offload.reread import changes
 from nacre.messages.blocks import Json, JsonObject, ResultPart, Text, ToolCall, ToolResult
@@ -60,6 +60,7 @@ class _Work:
     seen: InView
     settings: OffloadSettings
     own: Mapping[str, float]
+    advice: Advice
     fresh: Texts = field(default_factory=Texts)
     """What this very record will hold whole."""
     targets: set[str] = field(default_factory=set)
@@ -81,12 +82,14 @@ def offload(
     settings: OffloadSettings,
     *,
     own: Mapping[str, float] | None = None,
+    advice: Advice = USUAL,
 ) -> Offloaded:
     """The record with its results as they will stand; `seen` must have followed the view up to here.
 
-    `own` holds what tools say of themselves, by name (C4). What the disk refuses stays whole.
+    `own` holds what tools say of themselves, by name (C4); `advice` goes by the tools that the model has.
+    What the disk refuses stays whole.
     """
-    work = _Work(seen, settings, own or {})
+    work = _Work(seen, settings, own or {}, advice)
     blocks = [_referred(one, work) if isinstance(one, ToolResult) else one for one in said.blocks]
     if shelf.folder is not None:
         for place in _chosen(blocks, work):
@@ -204,7 +207,8 @@ def _persisted(result: ToolResult, work: _Work, shelf: Shelf) -> ToolResult:
     except StoreError as error:
         work.refused = str(error)
         return result
-    words = pointer(call.name, [part.text for part in texts], kept, preview_bytes=work.settings.preview_bytes)
+    said, preview = [part.text for part in texts], work.settings.preview_bytes
+    words = pointer(call.name, said, kept, preview_bytes=preview, advice=work.advice)
     chars = chars_of(result)
     # A long text that is not ASCII is not encoded once more only to be counted.
     tokens = estimate_text(whole) if whole.isascii() else -(-kept.bytes // BYTES_PER_TOKEN)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from nacre import prompts
 from nacre.store.results import Kept
@@ -20,17 +21,31 @@ BY_PIECES = (
 AS_JSON = " It is a JSON list of the texts that the tool gave."
 
 
-def pointer(tool: str, texts: Sequence[str], kept: Kept, *, preview_bytes: int) -> str:
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """How the model is told to look into a file, by the tools that it has."""
+
+    by_lines: str = BY_LINES
+    by_pieces: str = BY_PIECES
+    """Added where there are lines that Read would cut."""
+
+
+USUAL = Advice()
+
+
+def pointer(
+    tool: str, texts: Sequence[str], kept: Kept, *, preview_bytes: int, advice: Advice = USUAL
+) -> str:
     """The words that stand for these texts from now on."""
     is_list = len(texts) > 1
-    advice = BY_LINES + AS_JSON * is_list + BY_PIECES * (is_list or has_long_line(texts[0]))
+    by_pieces = advice.by_pieces * (is_list or has_long_line(texts[0]))
     return prompts.render(
         PERSISTED,
         tool=tool,
         chars=f"{sum(map(len, texts)):,}",
         bytes=f"{kept.bytes:,}",
         path=str(kept.path),
-        advice=advice,
+        advice=advice.by_lines + AS_JSON * is_list + by_pieces,
         preview=preview(texts[0], preview_bytes),
     )
 
