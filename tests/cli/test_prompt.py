@@ -115,6 +115,13 @@ def test_the_result_is_one_json_document(tmp_path: Path) -> None:
     assert len(list((tmp_path / "home" / "projects").rglob(f"{result['session']}.jsonl"))) == 1
 
 
+def test_no_answer_is_no_success(tmp_path: Path) -> None:
+    """A script whose key is gone must notice: what the engine cannot do, it declines."""
+    done = nacre(tmp_path, "-p", "run the tests", "--output-format", "json")
+    assert done.returncode == 1
+    assert json.loads(done.stdout)["outcome"] == "refused"
+
+
 @pytest.mark.parametrize(
     ("args", "says"),
     [

@@ -271,7 +271,8 @@ async def test_without_tools_it_says_honestly_what_it_cannot_do(said: str, langu
     """P3, P4: nothing was saved, and how to add a model."""
     reply = await reply_to(user(said))
     assert reply.message == Message("assistant", (Text(SENTENCES[language][key]),))  # type: ignore[index]
-    assert reply.stop_reason == "end_turn"
+    declines = key == "unknown" or key.endswith(".absent")
+    assert reply.stop_reason == ("refusal" if declines else "end_turn")
 
 
 async def test_without_tools_a_question_is_answered_from_the_users_own_earlier_words() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from nacre.messages.blocks import Json
 from nacre.messages.pairing import INTERRUPTED
-from tests.cli.program import nacre, started, world
+from tests.cli.program import ended, nacre, started, world
 from tests.stories.processes import (
     MODEL,
     SAFETY_SECONDS,
@@ -45,13 +45,22 @@ def test_an_answer_arrives_and_the_next_prompt_goes_on_with_the_session(sim: Sim
     assert two["usage"]["cache_read"] == one["usage"]["cache_write"] > 0
 
 
-def test_the_prompt_may_come_from_stdin(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "nacre", "-p", "-"], cwd=tmp_path, env=world(tmp_path),
-        input="a long\nprompt", capture_output=True, text=True, check=False, timeout=60,
-    )  # fmt: skip
-    assert done.returncode == 0
-    assert user_texts(logs(tmp_path)[0]) == ["a long\nprompt"]
+@pytest.mark.parametrize(
+    ("prompt", "heard"), [("-", "a long\nprompt"), ("what is this?", "what is this?\n\na long\nprompt")]
+)
+def test_what_is_piped_in_is_heard(sim: Sim, tmp_path: Path, prompt: str, heard: str) -> None:
+    sim.script("Text.")
+    command = [sys.executable, "-m", "nacre", "-p", prompt]
+    done = ended(command, tmp_path, world(tmp_path, **sim.environ()), given="a long\nprompt")
+    assert (done.returncode, done.stdout) == (0, "Text.\n")
+    assert user_texts(logs(tmp_path)[0]) == [heard]
+
+
+def test_who_waits_for_a_provider_is_told_why(sim: Sim, tmp_path: Path) -> None:
+    sim.script({"fault": {"kind": "overloaded", "retry_after": 0}}, "Here.")
+    done = nacre(tmp_path, "-p", "hello", **sim.environ())
+    assert (done.returncode, done.stdout) == (0, "Here.\n")
+    assert "trying again in" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -196,7 +205,7 @@ def test_a_session_that_is_not_there_ends_with_1(
 def test_without_any_key_the_embedded_engine_says_what_it_is(tmp_path: Path) -> None:
     """P3, P4."""
     done = nacre(tmp_path, "-p", "write me a poem")
-    assert done.returncode == 0
+    assert done.returncode == 1
     assert "ANTHROPIC_API_KEY" in done.stdout
 
 

@@ -21,7 +21,7 @@ from nacre.errors import ConfigError, NacreError
 from nacre.loop.fork import Source
 from nacre.memory.neutral import neutralise
 from nacre.messages.blocks import JsonObject
-from nacre.messages.events import Reply, StartedOver
+from nacre.messages.events import REFUSAL, Reply, StartedOver
 from nacre.messages.plain import as_text
 from nacre.messages.records import Noted
 from nacre.messages.usage import Usage
@@ -44,7 +44,6 @@ RULE_SECONDS = 1.0
 """Between two looks by rule: as often as a person looks, and nothing is paid for it."""
 MAX_WORDS = 12
 """More is no line but an explanation, and is dropped."""
-REFUSAL = "refusal"
 
 _SYSTEM = prompts.load(__package__, "progress")
 _ASK = prompts.load(__package__, "progress_ask")

@@ -151,7 +151,7 @@ class Work:
                 self.heard(member, event)
                 if isinstance(event, TurnDone):
                     outcome = event.outcome
-        if outcome == "answered":
+        if outcome != "turn_limit":
             return "completed"
         member.ending = OUT_OF_ROUNDS.format(rounds=rounds)
         return "stopped"

@@ -143,7 +143,7 @@ class Teammate:
                         outcome = event.outcome
         except NacreError as error:
             return f"It failed: {' '.join(str(error).split())}"
-        return "" if outcome == "answered" else OUT_OF_ROUNDS.format(rounds=self._agent.limits.max_rounds)
+        return "" if outcome != "turn_limit" else OUT_OF_ROUNDS.format(rounds=self._agent.limits.max_rounds)
 
     async def _rung(self) -> None:
         await first_of(*(bell.rung() for bell in self._bells))

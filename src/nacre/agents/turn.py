@@ -12,7 +12,16 @@ from nacre.loop.limits import Limits
 from nacre.loop.loop import Slots, run
 from nacre.loop.round import heard
 from nacre.messages.blocks import JsonObject, Text
-from nacre.messages.events import Event, Outcome, ProviderEvent, Reply, StartedOver, TurnDone
+from nacre.messages.events import (
+    REFUSAL,
+    Event,
+    Notice,
+    Outcome,
+    ProviderEvent,
+    Reply,
+    StartedOver,
+    TurnDone,
+)
 from nacre.messages.records import Noted
 from nacre.messages.usage import Usage
 from nacre.messages.view import View
@@ -21,6 +30,7 @@ from nacre.tools.base import Tool
 
 MAX_GO_ONS = 3
 """So often a turn is made to go on after its last reply: who is never content must not hold it for ever."""
+DECLINED = "The model declined to answer; say it in other words, or ask another model (--model)."
 NO_FURTHER = "The turn ends here, although a command of yours wants it to go on: {why}."
 
 
@@ -50,9 +60,10 @@ async def turn(
         raise
     finally:
         await session.keeper.sync()
-    outcome: Outcome = "turn_limit" if tally.answer is None else "answered"
+    if tally.outcome == "refused" and not tally.answer:
+        yield Notice(DECLINED, "warning")
     cost = session.meter.cost_usd - paid_before
-    yield TurnDone(outcome, rounds=tally.rounds, usage=tally.spent, cost_usd=cost)
+    yield TurnDone(tally.outcome, rounds=tally.rounds, usage=tally.spent, cost_usd=cost)
 
 
 class _Tally:
@@ -79,6 +90,12 @@ class _Tally:
     def answer(self) -> str | None:
         """The words of the last reply, unless it still calls tools."""
         return None if self._last is None or self._last.message.tool_calls else self._last.message.text
+
+    @property
+    def outcome(self) -> Outcome:
+        if self._last is None or self._last.message.tool_calls:
+            return "turn_limit"
+        return "refused" if self._last.stop_reason == REFUSAL else "answered"
 
     @property
     def limits_left(self) -> Limits:

@@ -149,7 +149,7 @@ def _is_text(ctx: click.Context, _: click.Parameter, value: str | None) -> str |
     "prompt",
     metavar="TEXT",
     callback=_is_text,
-    help="Answer one prompt (`-` reads stdin) and exit.",
+    help="Answer one prompt and exit; what is piped in is added to it, and is all of it for `-`.",
 )
 @click.option(
     "--output-format",
@@ -175,8 +175,6 @@ def nacre(ctx: click.Context, /, **given: str | int | bool | None) -> int:
         return run_chat(options)
     from nacre.cli.prompt import run_prompt
 
-    if options.prompt == "-":
-        options = options.updated(prompt=sys.stdin.read())
     return run_prompt(options)
 
 

@@ -9,6 +9,7 @@ from nacre.agents.recalled import memories_of
 from nacre.agents.session import Session
 from nacre.cli.options import RunOptions, load_settings
 from nacre.cli.output import print_error, print_json
+from nacre.cli.piped import with_piped
 from nacre.cli.progress import countdown
 from nacre.cli.signals import run_to_end
 from nacre.messages.blocks import JsonObject
@@ -28,8 +29,8 @@ from nacre.messages.usage import Usage
 
 
 def run_prompt(options: RunOptions) -> int:
-    """Answer once; exit code 1 when the turn ended at its limit instead of with an answer."""
-    return run_to_end(_run(options))
+    """Answer once; exit code 1 when the turn ended without an answer: at its limit, or declined."""
+    return run_to_end(_run(options.updated(prompt=with_piped(options.prompt or ""))))
 
 
 async def _run(options: RunOptions) -> int:
@@ -48,6 +49,8 @@ async def _run(options: RunOptions) -> int:
                     done = event
                 case Notice(text) if options.output_format == "text":
                     print_error(text)
+                case Waiting(seconds, reason) if options.output_format != "stream-json":
+                    print_error(f"{reason}; trying again in {seconds:.0f} s")
                 case _:
                     pass
             if options.output_format == "stream-json" and (line := event_json(event)):

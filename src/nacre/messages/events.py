@@ -74,8 +74,10 @@ class Notice:
     level: Literal["info", "warning"] = "info"
 
 
-Outcome: TypeAlias = Literal["answered", "turn_limit"]
-"""How a turn ended: with an answer, or at the limit of model calls."""
+Outcome: TypeAlias = Literal["answered", "refused", "turn_limit"]
+"""How a turn ended: with an answer, with a reply that declines to give one, or at the limit of model calls."""
+REFUSAL = "refusal"
+"""The `stop_reason` of a reply that declines to answer."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator
 import anyio.lowlevel
 
 from nacre.messages.blocks import Block, JsonObject, Message, Text
-from nacre.messages.events import CallReady, ProviderEvent, Reply, TextDelta
+from nacre.messages.events import REFUSAL, CallReady, ProviderEvent, Reply, TextDelta
 from nacre.messages.tokens import estimate_blocks, estimate_json
 from nacre.messages.usage import Usage
 from nacre.messages.wire import canonical, parse_content
@@ -48,7 +48,7 @@ class EmbeddedProvider:
         yield Reply(
             message=Message("assistant", blocks),
             usage=_usage(request, blocks),
-            stop_reason="tool_use" if given.calls else "end_turn",
+            stop_reason="tool_use" if given.calls else REFUSAL if given.declines else "end_turn",
             id=f"msg_{MODEL}_{digest}",
             model=MODEL,
         )

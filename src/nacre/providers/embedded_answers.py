@@ -28,6 +28,8 @@ class Answer:
 
     text: str
     calls: tuple[ToolCall, ...] = ()
+    declines: bool = False
+    """It says that it cannot do what was asked, and nothing else."""
 
 
 def answer(request: Request, call_prefix: str) -> Answer:
@@ -37,7 +39,8 @@ def answer(request: Request, call_prefix: str) -> Answer:
     if told and not talk.words:
         return Answer(told)
     reply = _see_to(talk, shapes(request.tools), call_prefix)
-    return Answer("\n\n".join(part for part in (told, reply.text) if part), reply.calls)
+    text = "\n\n".join(part for part in (told, reply.text) if part)
+    return Answer(text, reply.calls, declines=reply.declines and not told)
 
 
 def _tell_results(talk: Conversation) -> str:
@@ -76,7 +79,7 @@ def _see_to(talk: Conversation, tools: tuple[ToolShape, ...], call_prefix: str) 
         told = "\n\n".join(f"{file}: {_shorten(words, heard.language)}" for file, words in talk.recalled)
         return Answer(say(heard.language, "recalled", result=told))
     if not heard.meanings:
-        return Answer(say(heard.language, "unknown"))
+        return Answer(say(heard.language, "unknown"), declines=True)
     calls: list[ToolCall] = []
     spoken: list[str] = []
     for meaning in heard.meanings:
@@ -87,7 +90,8 @@ def _see_to(talk: Conversation, tools: tuple[ToolShape, ...], call_prefix: str) 
             calls.append(call)
     if heard.has_rest and not calls:
         spoken.append(say(heard.language, "rest"))
-    return Answer("\n\n".join(spoken), tuple(calls))
+    declines = not calls and all(_is_missing(meaning) for meaning in heard.meanings)
+    return Answer("\n\n".join(spoken), tuple(calls), declines=declines)
 
 
 def _is_complete(meaning: Meaning) -> bool:
@@ -100,6 +104,12 @@ def _is_complete(meaning: Meaning) -> bool:
             return True
 
 
+def _is_missing(meaning: Meaning) -> bool:
+    """Whether only a tool could do it, given that none was called."""
+    spoken = meaning.intent in SMALL_TALK or meaning.intent in {Intent.RECALL, Intent.WHEN}
+    return _is_complete(meaning) and not spoken
+
+
 def _speak(meaning: Meaning, talk: Conversation) -> str:
     """What is said where no tool is called: small talk, a question back, or that the tool is missing."""
     language, intent = meaning.language, meaning.intent
@@ -107,7 +117,7 @@ def _speak(meaning: Meaning, talk: Conversation) -> str:
         return say(language, intent.value)
     if not _is_complete(meaning):
         return say(language, f"{intent.value}.what")
-    if intent in {Intent.RECALL, Intent.WHEN}:
+    if not _is_missing(meaning):
         return _look_back(meaning, talk)
     if intent in _FILE_TOOLS:
         return say(language, "files.absent", tool=_FILE_TOOLS[intent])
