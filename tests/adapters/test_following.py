@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nacre.adapters.following import MAX_FOLLOWED, Follower, Standing, Told
-from nacre.adapters.layering import Layers, opened, read_back
+from nacre.adapters.layering import Layers, Recollection, opened, read_back
 from nacre.agents.session import Base
 from nacre.errors import ContextOverflow, ToolError
 from nacre.layers.l2_microcompact.tuning import MicrocompactSettings
@@ -131,6 +131,14 @@ async def test_conversations_that_begin_alike_each_keep_what_they_were_sent(
     assert [one[:2] for one in second] == first
     third = await sent(*([*one, answer("So."), words("Go on.")] for one in then))
     assert [one[:4] for one in third] == second
+
+
+async def test_all_conversations_look_things_up_in_one_index(tmp_path: Path) -> None:
+    """R9: it holds a file open, which a server with many conversations would otherwise hold many times."""
+    layers = Layers(memory=await deploys(tmp_path))
+    one, other = (opened(BASE, layers).riders for _ in range(2))
+    assert one == other
+    assert isinstance(one[0], Recollection)
 
 
 async def test_a_question_asked_anew_keeps_what_was_decided_before_it(tmp_path: Path) -> None:

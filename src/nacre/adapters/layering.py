@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 
 from nacre.agents.clearing import Clearing
@@ -66,6 +67,11 @@ class Layers:
     """Told one line for whatever was taken out of the conversation or added to it."""
     clock: Clock = SYSTEM_CLOCK
 
+    @cached_property
+    def recollection(self) -> Recollection | None:
+        """One for all conversations: its index is a file that stays open, and takes a while to open."""
+        return None if self.memory is None else Recollection(self.memory)
+
 
 def opened(
     base: Base, layers: Layers, *, records: Sequence[Record] = (), keeper: Keeper | None = None
@@ -87,8 +93,8 @@ def opened(
         session.ladder.append(Clearing(session, shelf, replace(layers.microcompact, tools=tools)))
     if layers.compacts:
         session.ladder.append(Compacting(session, settings=layers.compact))
-    if layers.memory is not None:
-        session.riders.append(Recollection(layers.memory))
+    if layers.recollection is not None:
+        session.riders.append(layers.recollection)
     return session
 
 
