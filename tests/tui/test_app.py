@@ -292,6 +292,35 @@ async def test_the_terminals_own_colours_are_used(
         ]
 
 
+async def test_without_colours_everything_is_legible_and_what_is_chosen_stands_out(
+    tmp_path: Path, provider: ScriptedProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """NO_COLOR: the terminal's own foreground on its own background, and marks instead of colours."""
+    monkeypatch.setenv("NO_COLOR", "1")
+    provider.script(call("Bash", command="rm -f x"), say("Well."))
+    async with staged(tmp_path, provider) as stage:
+
+        def styles() -> dict[str, str]:
+            strips = stage.app.screen._compositor.render_strips()
+            return {s.text.strip(): str(s.style) for strip in strips for s in strip if s.text.strip()}
+
+        await stage.type("/co")
+        assert {style.removeprefix("bold ").removeprefix("dim ") for style in styles().values()} <= {
+            "default on default",
+            "underline default on default",
+        }
+        assert [text for text, style in styles().items() if "bold underline" in style] == ["/context"]
+        await stage.pilot.press("ctrl+c")
+        await stage.paste("go")
+        await stage.pilot.press("enter")
+        await stage.see("Bash needs your word")
+        assert {text for text, style in styles().items() if "reverse" in style} == {
+            "No (n)",
+            "S",
+        }  # the cursor
+        await stage.pilot.press("n")
+
+
 async def test_a_narrow_terminal_cuts_what_matters_least(tmp_path: Path, provider: ScriptedProvider) -> None:
     provider.script(say("Enough room for words that are wrapped."))
     async with staged(tmp_path, provider, size=(40, 12)) as stage:
