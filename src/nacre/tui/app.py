@@ -71,7 +71,7 @@ class ChatApp(App[int]):
     ]
 
     def __init__(self, start: Start, *, settle_seconds: float = SETTLE_SECONDS) -> None:
-        super().__init__(ansi_color=True)  # the terminal's own colours; without them, NO_COLOR is black on black
+        super().__init__(ansi_color=True)  # else NO_COLOR means black on black
         self.crash: BaseException | None = None
         """What ended the app, if it did not end by itself."""
         self.last_words: list[str] = []
