@@ -14,7 +14,7 @@ from nacre.agents.hook_door_compact import keep_words
 from nacre.agents.hook_door_told import Told, kept_path
 from nacre.messages.blocks import Json
 from nacre.sim.simulator import Simulator
-from tests.cli.hooks_of_a_client import ClientWorld
+from tests.cli.hooks_of_a_client import ClientWorld, waited_for
 from tests.cli.program import nacre
 
 CLIENT = os.environ.get("NACRE_TEST_CLAUDE", "")
@@ -27,34 +27,38 @@ RELEASES = "Releases of the billing service leave on Thursdays."
 @pytest.mark.slow
 @pytest.mark.skipif(not CLIENT, reason="NACRE_TEST_CLAUDE does not name a Claude Code executable")
 async def test_the_client_passes_memories_and_words_on_to_its_model(tmp_path: Path) -> None:
-    """From nothing to the same memory in the client by one command of ours; and back."""
+    """From nacre's memory to the same one in the client by one command of ours; and back."""
     client = ClientWorld(tmp_path)
-    client.remember("releases.md", RELEASES)
     (client.home / "settings.json").write_text('{"cleanupPeriodDays": 30}')
-    at = {"CLAUDE_CONFIG_DIR": str(client.home)}
-    assert nacre(tmp_path, "install", "claude-code", "--yes", **at).returncode == 0
+    at = {"CLAUDE_CONFIG_DIR": str(client.home), "NACRE_HOME": str(tmp_path / "own")}
+    assert nacre(client.project, "memory", "save", RELEASES, "--name", "releases", **at).returncode == 0
+    assert nacre(client.project, "install", "claude-code", "--yes", **at).returncode == 0
     async with Simulator(
-        ["Thursdays.", "You are welcome.", "Summary: releases.", "Thursdays, still."]
+        ["Thursdays.", "You are welcome.", "Summary: releases.", "Thursdays, still.", "Understood."]
     ) as sim:
         await asked(client, sim.url, "-p", "When do releases of the billing service leave?")
         await asked(client, sim.url, "--continue", "-p", "Thanks a lot")
         await asked(client, sim.url, "--continue", "-p", "/compact")
         await asked(client, sim.url, "--continue", "-p", "And when do billing service releases leave?")
         first, *_, last = (json.dumps(one.body["messages"]) for one in sim.log)
+        await asked(client, sim.url, "-p", "Never deploy on Fridays.", NACRE_EXTRACT_NON_INTERACTIVE="1")
     assert "UserPromptSubmit hook additional context: From your memory" in first
     assert RELEASES in first
     # The compaction took it away; it comes back with the words that were kept.
     assert RELEASES in last
     assert "1. When do releases of the billing service leave?" in last
-    assert nacre(tmp_path, "uninstall", "claude-code", "--yes", **at).returncode == 0
+    # What was learnt there is known here.
+    assert waited_for(lambda: "Fridays" in nacre(client.project, "memory", "list", **at).stdout)
+    assert nacre(client.project, "uninstall", "claude-code", "--yes", **at).returncode == 0
+    assert "Fridays" not in nacre(client.project, "memory", "list", **at).stdout
     assert (client.home / "settings.json").read_text() == '{"cleanupPeriodDays": 30}'
 
 
-async def asked(client: ClientWorld, url: str, *arguments: str) -> None:
+async def asked(client: ClientWorld, url: str, *arguments: str, **more: str) -> None:
     """One run of the client, with no way out but the simulator."""
     environ = client.environ(
         ANTHROPIC_BASE_URL=url, ANTHROPIC_API_KEY="no-key", CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC="1",
-        DISABLE_TELEMETRY="1", DISABLE_ERROR_REPORTING="1", DISABLE_AUTOUPDATER="1",
+        DISABLE_TELEMETRY="1", DISABLE_ERROR_REPORTING="1", DISABLE_AUTOUPDATER="1", **more,
     )  # fmt: skip
     for name in ("CLAUDE_PROJECT_DIR", "CLAUDE_CODE_ENTRYPOINT"):
         del environ[name]

@@ -40,7 +40,7 @@ from nacre.store.history import History
 from nacre.store.slug import same_folder, slug
 
 EVERYWHERE = "every project"
-NOBODYS = "nobody wrote down which project it is of; `nacre memory import` takes it in there"
+NOBODYS = "nobody wrote down which project it is of; `nacre memory import` in that project takes it in"
 _CWD = re.compile(r'"cwd":\s?("(?:[^"\\]|\\.)*")')
 
 
