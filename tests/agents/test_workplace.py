@@ -78,3 +78,10 @@ def test_the_model_is_told_where_and_when_it_works(repository: Path) -> None:
     for fact in (str(repository), "work/in-progress", "2026-03-04"):
         assert fact in told
     assert "branch: none" in environment(repository.parent, datetime(2026, 3, 4, tzinfo=UTC))
+
+
+def test_of_a_directory_that_is_not_here_nothing_is_told(tmp_path: Path) -> None:
+    """C21: a session brought from another machine; even inside a repository nobody knows its branch."""
+    now = datetime(2026, 3, 9, tzinfo=UTC)
+    assert environment(tmp_path / "gone", now) == ""
+    assert str(tmp_path) in environment(tmp_path, now)

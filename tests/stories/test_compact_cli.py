@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -14,8 +13,8 @@ import pytest
 from nacre.agents.opening import open_agent
 from nacre.settings import load
 from nacre.testing import ScriptedProvider, call, say
-from tests.cli.program import nacre, world
-from tests.stories.processes import SAFETY_SECONDS, Sim, begun, eventually, logs, said, until, user_texts
+from tests.cli.program import ended, nacre, world
+from tests.stories.processes import Sim, begun, eventually, logs, said, until, user_texts
 from tests.stories.terminal import CTRL_C, CTRL_D, PROMPT, terminal
 
 ROUNDS = 12
@@ -235,14 +234,35 @@ def test_a_session_of_another_directory_is_compacted_as_if_one_were_there(tmp_pa
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / "CLAUDE.md").write_text("Instructions of elsewhere.")
-    done = subprocess.run(
-        [sys.executable, "-m", "nacre", "compact", session, "--by-rule"],
-        cwd=elsewhere, env=world(tmp_path), capture_output=True, text=True, check=False,
-        timeout=SAFETY_SECONDS,
-    )  # fmt: skip
+    done = ended([sys.executable, "-m", "nacre", "compact", session, "--by-rule"], elsewhere, world(tmp_path))
     assert done.returncode == 0, done.stderr
     (log,) = logs(tmp_path)
     assert "Instructions of elsewhere." not in "".join(said(log))
+
+
+@pytest.mark.parametrize("gone", ["/Users/dev2/shop", "C:\\Users\\dev2\\shop", "shop"])
+def test_a_session_whose_directory_is_gone_gets_nothing_of_the_project_one_stands_in(
+    gone: str, tmp_path: Path
+) -> None:
+    """C21: no memory, instructions, directory or branch; its messages are compacted all the same."""
+    session = a_long_session(tmp_path)
+    (log,) = logs(tmp_path)
+    moved = log.read_text().replace(json.dumps(str(tmp_path)), json.dumps(gone))
+    log.write_text(moved)
+    assert moved.count(json.dumps(gone)) > ROUNDS
+    here = tmp_path / "elsewhere"
+    (here / ".git").mkdir(parents=True)
+    (here / ".git" / "HEAD").write_text("ref: refs/heads/branch-of-elsewhere\n")
+    (here / "CLAUDE.md").write_text("Instructions of elsewhere.")
+    memory = ["memory", "save", "The kettle of elsewhere is blue."]
+    for command in (memory, ["compact", session, "--by-rule"]):
+        done = ended([sys.executable, "-m", "nacre", *command], here, world(tmp_path))
+        assert done.returncode == 0, done.stderr
+    assert log.read_text().startswith(moved)
+    added = log.read_text().removeprefix(moved)
+    assert "module 3" in added
+    for word in ("elsewhere", "kettle", "branch-of"):
+        assert word not in added
 
 
 def test_a_command_of_the_persons_can_forbid_it(tmp_path: Path) -> None:

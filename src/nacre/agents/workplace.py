@@ -33,7 +33,12 @@ def _head(dot_git: Path) -> str:
 
 
 def environment(cwd: Path, now: datetime) -> str:
-    """What the first message of a session says about its surroundings; it never changes afterwards."""
+    """What the first message of a session says about its surroundings; it never changes afterwards.
+
+    Empty for a directory that is not there: of a session brought from another machine nothing is known.
+    """
+    if not cwd.is_dir():
+        return ""
     return prompts.render(
         ENVIRONMENT,
         cwd=str(cwd),

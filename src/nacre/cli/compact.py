@@ -113,15 +113,19 @@ async def _undone(path: Path, settings: Settings, *, as_json: bool) -> None:
 
 
 def _settings_of(path: Path, options: RunOptions) -> Settings:
-    """As in the session's own directory: its instructions and its files are what is read again."""
+    """As in the session's own directory, which may be gone: never with what this one has in memory (C21)."""
     from nacre.settings import load
     from nacre.store.summaries import summarise
 
     cwd = summarise(path).cwd
     here = load_settings(options)
-    if not cwd or Path(cwd) == here.cwd or not Path(cwd).is_dir():
+    if cwd and Path(cwd) == here.cwd:
         return here
-    settings = load(Path(cwd), os.environ, cli=options.as_settings())
+    given = options.as_settings()
+    if not cwd or not Path(cwd).is_absolute():
+        # A folder of another system, or none: read as a path it would lead to somewhere below this one.
+        given, cwd = {**given, "disableAutoMemory": True}, f"/{path.parent.name}"
+    settings = load(Path(cwd), os.environ, cli=given)
     settings.require_sound()
     return settings
 
