@@ -4,21 +4,40 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
+import mcp_types as types
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 from mcp import Client
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from nacre.mcp_server import greeting
+from nacre.mcp_server.stdio import mended
 from nacre.memory.directory import Memory
 from nacre.memory.lint import lint
 from tests.mcp_server.serving import ByHand, client, environment, said
 
 SAVE = "memory_save"
+HANDSHAKE = (
+    b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18",'
+    b'"capabilities":{},"clientInfo":{"name":"x","version":"1"}}}\n'
+)
+ODD: st.SearchStrategy[object] = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(0, 1), st.text(max_size=2)),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=1),
+        st.dictionaries(
+            st.sampled_from(["listChanged", "tools", "form", "requests", "x"]), inner, max_size=2
+        ),
+    ),
+    max_leaves=4,
+)
 THINGS = "Anchor Bicycle Candle Dentist Elevator Furnace Garden Hammock Invoice Jacket Kettle Lantern".split()
 
 
@@ -34,6 +53,52 @@ def test_the_quick_first_answer_is_the_one_that_the_sdk_would_give(tmp_path: Pat
     talk.ended()
 
 
+@given(
+    abilities=st.dictionaries(
+        st.sampled_from(["roots", "sampling", "elicitation", "experimental", "extensions", "tasks", "more"]),
+        ODD,
+        max_size=3,
+    ),
+    about=st.dictionaries(st.sampled_from(["title", "description", "websiteUrl", "icons", "else"]), ODD),
+    number=st.one_of(st.text(max_size=3), st.integers(), st.booleans(), st.none(), st.floats()),
+    more=st.dictionaries(st.sampled_from(["_meta", "protocolVersion", "x"]), ODD, max_size=1),
+)
+def test_nobody_is_greeted_whom_the_sdk_would_refuse(
+    abilities: dict[str, object], about: dict[str, object], number: object, more: dict[str, object]
+) -> None:
+    """Whatever clients say of themselves: whoever was greeted must be served, too."""
+    who = {"name": "x", "version": "1", **about}
+    params = {"protocolVersion": "2025-06-18", "capabilities": abilities, "clientInfo": who, **more}
+    line = json.dumps({"jsonrpc": "2.0", "id": number, "method": "initialize", "params": params}).encode()
+    if greeting._handshake(line) is not None:
+        request = types.JSONRPCRequest.model_validate_json(line)
+        types.InitializeRequestParams.model_validate(request.params)
+        assert request.id == number
+
+
+def test_clients_that_are_in_use_are_greeted_at_once() -> None:
+    """As Claude Code 2.1 and the SDKs begin; what else they can is no reason to wait."""
+    for can in (
+        b'{"roots":{},"elicitation":{}}',
+        b'{"roots":{"listChanged":true},"sampling":{}}',
+        b'{"sampling":{"tools":{}},"elicitation":{"form":{},"url":{}},"experimental":{"x":{"y":1}}}',
+    ):
+        assert greeting._handshake(HANDSHAKE.replace(b"{}", can)) == (1, "2025-06-18")
+    title = b'"name":"x","title":"Claude Code","description":"d","websiteUrl":"https://claude.com"'
+    assert greeting._handshake(HANDSHAKE.replace(b'"name":"x"', title)) == (1, "2025-06-18")
+
+
+@given(text=st.text(st.characters(categories=["Cs", "Lu", "So", "Po"]), max_size=20))
+@example(text="\\ud800 \U0001f41a \ud83d")
+def test_halves_of_letters_are_replaced_and_nothing_else(text: str) -> None:
+    line = json.dumps({"text": text}).encode()
+    whole = re.sub(
+        "[\ud800-\udfff]", "\ufffd", text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+    )
+    assert json.loads(mended(line)) == {"text": whole}
+    assert whole == text or mended(line) != line
+
+
 @pytest.mark.parametrize(
     "line",
     [
@@ -44,6 +109,15 @@ def test_the_quick_first_answer_is_the_one_that_the_sdk_would_give(tmp_path: Pat
         b'{"jsonrpc":"2.0","id":true,"method":"initialize","params":{}}\n',
         b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"1999-01-01",'
         b'"capabilities":{},"clientInfo":{"name":"x","version":"1"}}}\n',
+        b"\xef\xbb\xbf" + HANDSHAKE,
+        HANDSHAKE.replace(b'"id":1', b'"id":9007199254740993'),
+        HANDSHAKE.replace(b'"name":"x"', b'"name":"\\ud83d"'),
+        HANDSHAKE.replace(b'"name":"x"', b'"name":"x","title":5'),
+        HANDSHAKE.replace(b'"name":"x"', b'"name":"x","icons":"none"'),
+        HANDSHAKE.replace(b"{}", b'{"roots":{"listChanged":{}}}'),
+        HANDSHAKE.replace(b"{}", b'{"sampling":{"tools":true}}'),
+        HANDSHAKE.replace(b"{}", b'{"experimental":{"x":1}}'),
+        HANDSHAKE.replace(b"{}", b'{},"_meta":5'),
     ],
 )
 def test_anything_but_a_plain_handshake_is_left_to_the_sdk(tmp_path: Path, line: bytes) -> None:
@@ -84,9 +158,11 @@ def test_stdout_carries_the_protocol_only_and_stderr_nothing(tmp_path: Path) -> 
     talk.ask(3, "resources/read", {"uri": "nacre://memory/nothing.md"})
     talk.ask(4, "no/such/method")
     talk.ask(5, "tools/call", {"name": "memory_get", "arguments": "wrong"})
-    answers = {talk.heard()["id"] for _ in range(4)}
+    talk.ask(6, "tools/call", {"name": "memory_get", "arguments": {"name": "cut in an emoji: \ud83d"}})
+    talk.ask(7, "tools/call", {"name": "memory_get", "arguments": {"name": "x" * 300_000}})
+    answers = {talk.heard()["id"] for _ in range(6)}
     code, rest, told = talk.ended()
-    assert answers == {2, 3, 4, 5}
+    assert answers == {2, 3, 4, 5, 6, 7}
     assert (code, rest, told) == (0, b"", b"")
 
 

@@ -20,6 +20,12 @@ HANDSHAKES = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 """Versions of the protocol that begin with `initialize`; another one is the SDK's to answer."""
 MAX_LINE_BYTES = 65_536
 """Of a first request; a longer one is no handshake."""
+SAID_OF_CLIENTS = frozenset(("title", "description", "websiteUrl"))
+"""What a client may say of itself beside its name and version, each a text."""
+FREE_FORM = ("experimental", "extensions")
+"""Abilities that are objects of anything."""
+MAX_ID = 2**53
+"""Up to here every program means the same number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +77,14 @@ def _first_line(source: int) -> bytes:
 
 
 def _handshake(line: bytes) -> tuple[str | int, str] | None:
-    """The id and version of a sound `initialize`; none for anything else."""
+    """The id and version of a sound `initialize`; none for anything else.
+
+    Sound is only what the SDK is sure to take: whoever it refused after this answer would never be served.
+    """
     try:
-        said: Json = json.loads(line)
+        text = line.decode()
+        said: Json = json.loads(text)
+        json.dumps(said, ensure_ascii=False).encode()  # no halves of letters
     except (ValueError, RecursionError):
         return None
     match said:
@@ -83,13 +94,32 @@ def _handshake(line: bytes) -> tuple[str | int, str] | None:
             "method": "initialize",
             "params": {
                 "protocolVersion": str(version),
-                "capabilities": {},
-                "clientInfo": {"name": str(), "version": str()},
+                "capabilities": {**abilities},
+                "clientInfo": {"name": str(), "version": str(), **more},
+                **others,
             },
-        } if version in HANDSHAKES and not isinstance(number, bool):
-            return number, version
+            **rest,
+        } if not (others or rest) and version in HANDSHAKES and more.keys() <= SAID_OF_CLIENTS:
+            is_plain = all(_is_plain(name, one) for name, one in abilities.items())
+            is_plain = is_plain and all(isinstance(one, str) for one in more.values())
+            return (number, version) if is_plain and _is_sound_id(number) else None
         case _:
             return None
+
+
+def _is_plain(name: object, ability: object) -> bool:
+    """Whether one ability of a client is of the form that the protocol gives it."""
+    if not isinstance(ability, dict):
+        return False
+    if name == "roots":
+        return ability.keys() <= {"listChanged"} and all(isinstance(one, bool) for one in ability.values())
+    if name in FREE_FORM:
+        return all(isinstance(one, dict) for one in ability.values())
+    return all(_is_plain("", one) for one in ability.values())  # objects in objects, and nothing else
+
+
+def _is_sound_id(number: str | int) -> bool:
+    return isinstance(number, str) or (not isinstance(number, bool) and abs(number) <= MAX_ID)
 
 
 def _write(sink: int, data: bytes) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import threading
 from contextlib import suppress
@@ -23,6 +24,14 @@ if TYPE_CHECKING:  # no promise of the SDK's: a server need not fail where this 
 
 CHUNK_BYTES = 65_536
 """As much as a pipe holds."""
+HALF = rb"\ud"
+"""How every half of a letter begins in JSON; and some whole letters, too."""
+REPLACEMENT = rb"\ufffd"
+_ESCAPE = re.compile(
+    rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"  # two halves that belong together
+    rb"|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
+    rb"|\\."
+)
 
 
 async def serve_stdio(options: Options, greeted: Greeted) -> None:
@@ -61,9 +70,14 @@ class _Pump:
         self._is_over = False
 
     def run(self, first: bytes) -> None:
-        data = first
-        while data and self._is_poured(data):
+        data, begun = first, list[bytes]()
+        while data:
+            whole, end, rest = data.rpartition(b"\n")
+            if end and not self._is_poured(mended(b"".join([*begun, whole, end]))):
+                break
+            begun = [rest] if end else [*begun, data]
             data = os.read(self._source, CHUNK_BYTES)
+        self._is_poured(mended(b"".join(begun)))
         self()
 
     def __call__(self) -> None:
@@ -78,6 +92,18 @@ class _Pump:
             while data and not self._is_over:
                 data = data[os.write(self._sink, data) :]
             return not self._is_over
+
+
+def mended(lines: bytes) -> bytes:
+    """Lines of JSON without halves of letters, which a client that cuts a text in two may send.
+
+    The SDK takes a line that has one for no JSON and says nothing: its client would wait for ever.
+    """
+    return _ESCAPE.sub(_whole, lines) if HALF in lines.lower() else lines
+
+
+def _whole(found: re.Match[bytes]) -> bytes:
+    return found[0] if found[1] is None else REPLACEMENT
 
 
 class _Without:
