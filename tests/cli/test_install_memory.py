@@ -124,12 +124,22 @@ def test_a_place_that_the_person_chose_is_left_and_the_hooks_use_it(
     assert settings.read_text() == before
 
 
+def test_a_setting_without_a_record_is_left_and_told(world: Path, capsys: Capture) -> None:
+    """The client may empty its cache; then nobody knows who wrote it."""
+    said(capsys, "install", "claude-code", "--yes")
+    (world / ".claude" / "cache").rename(world / "lost")
+    settings = world / ".nacre" / "settings.json"
+    done = said(capsys, "uninstall", "claude-code", "--yes")
+    assert f"nacre goes on using the memory in {world / '.claude'} (memoryHome: user {settings})" in done
+    assert not json.loads((world / ".claude" / "settings.json").read_text())
+
+
 def test_a_setting_that_was_changed_meanwhile_is_the_persons(world: Path, capsys: Capture) -> None:
     said(capsys, "install", "claude-code", "--yes")
     settings = world / ".nacre" / "settings.json"
     theirs = json.dumps({"memoryHome": str(world / "notes")})
     settings.write_text(theirs)
-    said(capsys, "uninstall", "claude-code", "--yes")
+    assert "goes on using" not in said(capsys, "uninstall", "claude-code", "--yes")
     assert settings.read_text() == theirs
 
 
@@ -142,6 +152,21 @@ def test_where_the_home_is_the_clients_already_there_is_nothing_to_share(
     assert f"One memory for both, below {world / '.claude'} (home: environment {name})" in done
     assert json.loads((world / ".claude" / "settings.json").read_text()).keys() == {"hooks"}
     assert not (world / ".nacre").exists()
+
+
+def test_a_client_with_a_folder_of_its_own_can_share_with_the_usual_home(
+    world: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its variable may be set for the client alone; then nacre has another home, which is told."""
+    said(capsys, "memory", "save", "Likes tea.", "--name", "tea")
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(world / "work"))
+    command = f"NACRE_HOME={world / '.nacre'} nacre install claude-code"
+    assert command in said(capsys, "install", "claude-code", "--yes")
+    monkeypatch.setenv("NACRE_HOME", str(world / ".nacre"))
+    assert "copied 1 memory" in said(capsys, "install", "claude-code", "--yes")
+    monkeypatch.delenv("CLAUDE_CONFIG_DIR")
+    monkeypatch.delenv("NACRE_HOME")
+    assert json.loads(said(capsys, "memory", "path", "--json"))["path"].startswith(str(world / "work"))
 
 
 def test_a_project_alone_shares_nothing_and_says_so(world: Path, capsys: Capture) -> None:

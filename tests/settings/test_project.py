@@ -149,6 +149,22 @@ def test_the_user_s_own_file_is_not_mistaken_for_a_project_s(tmp_path: Path) -> 
     assert (settings.openai.base_url, settings.problems) == ("http://mine", ())
 
 
+def test_another_home_beneath_is_the_users_too_and_weaker(tmp_path: Path) -> None:
+    """Also where the person works in the directory that holds it: its file is nobody's project."""
+    for name, given in (
+        (".claude", {"model": "strong"}),
+        (".nacre", {"model": "weak", "memoryHome": "/srv/m"}),
+    ):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "settings.json").write_text(json.dumps(given))
+    found = load(
+        tmp_path, {"NACRE_HOME": str(tmp_path / ".claude")},
+        policy_path=tmp_path / "none.json", beneath=tmp_path / ".nacre",
+    )  # fmt: skip
+    assert (found.model, found.memory.home, found.problems) == ("strong", "/srv/m", ())
+    assert found.origin("memoryHome") == f"user {tmp_path / '.nacre/settings.json'}"
+
+
 def test_trust_holds_for_one_directory_under_all_its_names_and_none_below(work: Path) -> None:
     home = work.parent / "home"
     (work / "vendored").mkdir()

@@ -63,7 +63,8 @@ def install_claude_code(*, scope: Where, mcp: bool, dry_run: bool, yes: bool, un
     from pathlib import Path
 
     from nacre.cli.install_claude import install_changes
-    from nacre.cli.install_memory import Sharing, sharing
+    from nacre.cli.install_memory import Sharing, sharing, where_it_is
+    from nacre.cli.output import printable
 
     if undo:
         return _uninstalled(scope, dry_run=dry_run, yes=yes)
@@ -73,6 +74,7 @@ def install_claude_code(*, scope: Where, mcp: bool, dry_run: bool, yes: bool, un
     needed = [one for one in (shared.change, *changes) if one and one.is_needed]
     if not needed:
         print("Claude Code calls nacre already: nothing to do.")
+        print(printable(where_it_is(os.environ, Path.cwd())))
         return OK
     if not _is_agreed(needed, dry_run=dry_run, yes=yes, passage=shared.passage):
         return OK if dry_run else NO
@@ -96,7 +98,8 @@ def _uninstalled(scope: Where, *, dry_run: bool, yes: bool) -> int:
     from pathlib import Path
 
     from nacre.cli.install_claude import uninstall_changes
-    from nacre.cli.install_memory import Sharing, unsharing
+    from nacre.cli.install_memory import Sharing, still_shared, unsharing
+    from nacre.cli.output import printable
 
     changes = uninstall_changes(scope, os.environ, cwd=Path.cwd())
     shared = unsharing(os.environ, Path.cwd()) if scope == "user" else Sharing()
@@ -108,6 +111,8 @@ def _uninstalled(scope: Where, *, dry_run: bool, yes: bool) -> int:
         return OK if dry_run else NO
     _write(needed)
     print("Claude Code no longer calls nacre; its memories are untouched.")
+    if scope == "user" and (line := still_shared(os.environ, Path.cwd())):
+        print(printable(line))
     _tell_what_is_there(shared.passage)
     return OK
 
@@ -185,7 +190,7 @@ def _tell_how_to_check(scope: Where) -> None:
     from nacre.agents.hook_door_start import typed
     from nacre.agents.hook_door_told import settings_for
     from nacre.cli.install_claude import is_passing, this_program
-    from nacre.cli.install_memory import where_it_is
+    from nacre.cli.install_memory import aside, where_it_is
     from nacre.cli.output import printable
 
     settings = settings_for(Path.cwd(), os.environ)
@@ -202,6 +207,8 @@ def _tell_how_to_check(scope: Where) -> None:
     )
     listing = typed("nacre memory list", settings)
     print(printable(f"{where_it_is(os.environ, Path.cwd())}: {listing}"))
+    if scope == "user" and (line := aside(os.environ, Path.cwd())):
+        print(printable(line))
     undo = f"nacre uninstall claude-code{'' if scope == 'user' else f' --scope {scope}'}"
     print(printable(f"Undo: {typed(undo, settings)}"))
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 
 from nacre.agents.hook_door_told import client_home, settings_for
 from nacre.agents.memory_places import decided_by, memory_paths, memory_place
@@ -58,6 +59,25 @@ def where_it_is(environ: Mapping[str, str], cwd: Path) -> str:
     return (
         f"This project's memory is {there.directory} in Claude Code ({decided_by(theirs, there)}), but "
         f"{here.directory} in nacre ({decided_by(own, here)})"
+    )
+
+
+def still_shared(environ: Mapping[str, str], cwd: Path) -> str:
+    """That nacre goes on with the client's memory because the person said so; else nothing."""
+    own = load(cwd, environ)
+    if not own.memory.home or memory_base(memory_paths(own)) != client_home(environ):
+        return ""
+    return f"nacre goes on using the memory in {own.memory.home} (memoryHome: {own.origin('memoryHome')})"
+
+
+def aside(environ: Mapping[str, str], cwd: Path) -> str:
+    """Which home nacre has without the client's variable, and how that comes to share; else nothing."""
+    own, usual = load(cwd, environ), Path(environ.get("HOME") or Path.home()) / ".nacre"
+    if own.origin("home") != "environment CLAUDE_CONFIG_DIR" or not usual.is_dir():
+        return ""
+    return (
+        f"Where CLAUDE_CONFIG_DIR is not set, nacre's home is {usual}; to have it share that memory, too: "
+        f"NACRE_HOME={quote(str(usual))} nacre install claude-code"
     )
 
 
