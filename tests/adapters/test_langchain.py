@@ -165,6 +165,27 @@ async def test_rules_among_the_messages_stay_the_agents_rules_after_a_compaction
         assert "topic 41" not in sent(sim, -1)
 
 
+async def test_a_deep_agent_and_its_subagents_take_the_same_middleware(tmp_path: Path) -> None:
+    """C4, C31: beside all that deepagents brings itself, nothing moves; its files and ours both hold."""
+    deepagents = pytest.importorskip("deepagents", reason="deepagents is not installed")
+    told: list[str] = []
+    layers = Layers(results=tmp_path, tell=told.append)
+    scout = {"name": "scout", "description": "Looks.", "system_prompt": "You look.", "tools": [look]}
+    task = {"name": "task", "input": {"description": "Look.", "subagent_type": "scout"}}
+    script: list[Any] = [call("one", 400), {"tool_calls": [task]}, call("two", 400), "Found.", "Done."]
+    async with Simulator(script) as sim:
+        work = deepagents.create_deep_agent(
+            anthropic(sim),
+            [look],
+            middleware=[NacreMiddleware(layers)],
+            subagents=[{**scout, "middleware": [NacreMiddleware(layers)]}],
+        )
+        await work.ainvoke({"messages": [HumanMessage("Look at both.")]})
+        assert moved_at([sim.log[n] for n in (0, 1, 4)]) == []
+        assert moved_at(sim.log[2:4]) == []
+    assert [line.startswith("look result of ") for line in told] == [True, True]
+
+
 @pytest.mark.parametrize("in_notebook", [False, True], ids=["no loop", "a loop of a notebook's"])
 def test_an_agent_that_is_invoked_without_awaiting_gets_the_same(in_notebook: bool, tmp_path: Path) -> None:
     """LangChain's `invoke`; the model is a stand-in, because nothing serves it without a loop."""
