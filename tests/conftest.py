@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import re
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +24,25 @@ hypothesis_settings.load_profile("steady")
 
 LOOPBACK = ("127.", "localhost", "::1")
 FOREIGN_VARIABLES = ("NACRE_", "CLAUDE_", "ANTHROPIC_", "OPENAI_", "OTEL_")
+FOLDER_NUMBERS = itertools.count()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def flushing_that_does_not_wait() -> Iterator[None]:
+    """A flush is still refused for what is no open file, and does not wait for the disk.
+
+    No test can tell: what a killed process has written is there without it, and nobody here cuts the power.
+    Patched because tests flush ten thousands of times; processes of their own flush as everywhere.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda file: os.fstat(file) and None)
+        yield
+
+
+@pytest.fixture
+def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An empty folder of the test's own."""
+    return _new_folder(tmp_path_factory, re.sub(r"\W", "_", request.node.name)[:22])
 
 
 @pytest.fixture(autouse=True)
@@ -30,7 +51,14 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.
     for name in list(os.environ):
         if name.startswith(FOREIGN_VARIABLES):
             monkeypatch.delenv(name)
-    monkeypatch.setenv("NACRE_HOME", str(tmp_path_factory.mktemp("home")))
+    monkeypatch.setenv("NACRE_HOME", str(_new_folder(tmp_path_factory, "home")))
+
+
+def _new_folder(tmp_path_factory: pytest.TempPathFactory, name: str) -> Path:
+    """Numbered here and apart: pytest itself finds each number by looking through all folders made so far."""
+    folder = tmp_path_factory.getbasetemp() / "t" / f"{next(FOLDER_NUMBERS)}-{name}"
+    folder.mkdir(mode=0o700, parents=True)
+    return folder
 
 
 @pytest.fixture(autouse=True)
