@@ -87,6 +87,11 @@ def test_a_traceback_is_shown_only_with_debug_wherever_it_stands(tmp_path: Path,
             ["--continue", "--resume", "x"],
             "--continue and --resume exclude each other; leave one of them out (see `nacre --help`)",
         ),
+        (["--resume", ""], "--resume needs an id; `nacre sessions list` shows them (see `nacre --help`)"),
+        (
+            ["chat", "--resume", " "],
+            "--resume needs an id; `nacre sessions list` shows them (see `nacre chat --help`)",
+        ),
         (
             ["--max-turns", "0"],
             "Invalid value for '--max-turns': 0 is not in the range x>=1 (see `nacre --help`)",

@@ -178,11 +178,21 @@ def test_a_refused_key_ends_with_4_and_says_which_variable_to_look_at(sim: Sim, 
 def test_what_is_not_configured_ends_with_3_and_says_what_to_do(
     program: tuple[str, str], environ: dict[str, str], advice: str, tmp_path: Path
 ) -> None:
-    """P3, Q3."""
+    """P3, Q3: and no session is left behind that `--continue` would go on with."""
     done = started(tmp_path, *program, "-p", "hello", **environ)
     assert (done.returncode, done.stdout) == (3, "")
     assert len(done.stderr.splitlines()) == 1
     assert advice in done.stderr
+    assert logs(tmp_path) == []
+
+
+def test_without_the_package_of_a_vendor_an_old_session_can_still_be_compacted_by_rule(
+    tmp_path: Path,
+) -> None:
+    """C23: nobody has to be asked for that."""
+    assert nacre(tmp_path, "-p", "hello").returncode == 0
+    done = started(tmp_path, "-c", WITHOUT_SDK, "compact", "latest", "--by-rule", ANTHROPIC_API_KEY="any")
+    assert done.stderr == "nacre: nothing was compacted: the conversation is short as it is\n"
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ from nacre.loop.limits import Limits
 from nacre.memory.directory import Memory
 from nacre.memory.recall.base import Recalled
 from nacre.providers.base import Provider
-from nacre.providers.choose import Choice, build, choose, leaves_machine
+from nacre.providers.choose import Choice, build, choose, leaves_machine, require_installed
 from nacre.providers.fallback import with_fallback
 from nacre.providers.retry import RetrySettings
 from nacre.settings import Settings, load
@@ -124,6 +124,9 @@ async def open_agent(
     check_given(settings, provider, tools, session)
     settings = _in_force(settings or load(Path.cwd(), os.environ))
     choice = None if provider else choose(settings.model, settings.environ)
+    if choice is not None and session == NEW:
+        # Only then: what is there can be looked at and compacted by rule without anybody to ask.
+        require_installed(choice)
     async with AsyncExitStack() as stack:
         provider = provider or _hired(choice, settings, stack)
         opened = None if session == UNKEPT else await _opened(settings, session, clock, stack)

@@ -52,7 +52,9 @@ class RunOptions:
         return "latest" if self.continue_ else self.resume or "new"
 
     def check(self) -> None:
-        """Refuse options that contradict each other, wherever on the command line they stood."""
+        """Refuse options that contradict each other or say nothing, wherever they stood."""
+        if self.resume is not None and not self.resume.strip():
+            raise click.UsageError("--resume needs an id; `nacre sessions list` shows them")
         if self.continue_ and self.resume is not None:
             raise click.UsageError("--continue and --resume exclude each other; leave one of them out")
         if self.incognito and (self.continue_ or self.resume is not None):

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.util import find_spec
 from ipaddress import ip_address
 from typing import Literal, get_args
 from urllib.parse import urlsplit
@@ -118,6 +119,13 @@ def build(choice: Choice, environ: Mapping[str, str], *, retry: RetrySettings | 
             from nacre.providers.embedded import EmbeddedProvider  # noqa: PLC0415  as above
 
             return EmbeddedProvider()
+
+
+def require_installed(choice: Choice) -> None:
+    """Raise `ConfigError` where the vendor's package is missing; it is looked for, not loaded."""
+    name = choice.provider_name
+    if name != EMBEDDED and find_spec(name) is None:
+        raise ConfigError(f"{choice.model} needs the {name} package: install nacre[{name}]")
 
 
 def preload(choice: Choice) -> None:
