@@ -6,8 +6,9 @@ import os
 import signal
 import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
@@ -15,11 +16,12 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from nacre.errors import ConfigError
-from nacre.mcp_server.http import bound, sound_token
+from nacre.mcp_server.http import Send, bound, gate, sound_token
 from nacre.settings import load
 from tests.mcp_server.serving import command, environment, kept, said
 
 TOKEN = "a-token-for-this-test-only"
+HERE = "127.0.0.1:8765"
 INITIALIZE = {
     "jsonrpc": "2.0",
     "id": 1,
@@ -84,6 +86,41 @@ async def test_a_client_with_the_token_saves_and_recalls_and_nobody_else_gets_in
         assert await status(Authorization=right, Origin="null") == 403
         assert await status(Authorization=right, Origin=f"http://127.0.0.1:{port}") == 200
         assert await status(Authorization=right) == 200
+        assert await status(Authorization=f"bearer {TOKEN}") == 200
+        assert await status(Authorization=f"Basic {TOKEN}") == 401
+        upgrade = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13"}
+        key = {"Sec-WebSocket-Key": "x3JJHMbDL1EzLkh9GBhXDw=="}
+        assert (await http.get(address, headers={**upgrade, **key})).status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ([], 421),
+        ([("host", HERE), ("host", "evil.example")], 421),
+        ([("host", "evil.example"), ("host", HERE), ("authorization", f"Bearer {TOKEN}")], 421),
+        ([("host", HERE), ("origin", "http://evil.example"), ("origin", f"http://{HERE}")], 403),
+        ([("host", HERE), ("authorization", "Bearer x"), ("authorization", f"Bearer {TOKEN}")], 401),
+        ([("host", HERE), ("origin", f"http://{HERE}"), ("authorization", f"Bearer {TOKEN}")], 204),
+    ],
+)
+async def test_a_header_that_stands_twice_opens_nothing(headers: list[tuple[str, str]], status: int) -> None:
+    """Whoever reads the first of two and whoever reads the last would differ."""
+    answers: list[int] = []
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        answers.extend([message["status"]] if "status" in message else [])
+
+    async def served(_: object, __: object, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 204})
+
+    async def receive() -> MutableMapping[str, Any]:
+        return {}
+
+    gated = gate(served, token=TOKEN, hosts=[HERE], origins=[f"http://{HERE}"])
+    sent = [(name.encode(), value.encode()) for name, value in headers]
+    await gated({"type": "http", "headers": sent}, receive, send)
+    assert answers == [status]
 
 
 def test_a_token_is_made_and_printed_once_where_none_is_given(tmp_path: Path) -> None:

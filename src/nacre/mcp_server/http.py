@@ -29,7 +29,8 @@ MAX_BODY_BYTES = 1_048_576
 """Of one request: fifty of the longest memories."""
 IDLE_SECONDS = 1_800.0
 """After this a session of a client that went away is forgotten."""
-MAX_SESSIONS = 100
+MAX_SESSIONS = 1_000
+"""At once: a program that starts, asks and goes without a word leaves one behind until it is forgotten."""
 GRACE_SECONDS = 2
 """What calls under way get when the server ends."""
 
@@ -91,6 +92,7 @@ async def serve_http(options: Options, listening: socket.socket, token: str) -> 
         gate(served, token=token, hosts=hosts, origins=origins),
         log_config=None,
         access_log=False,
+        ws="none",  # nobody needs it here, and it would not come through the gate
         lifespan="on",
         server_header=False,
         timeout_graceful_shutdown=GRACE_SECONDS,
@@ -100,20 +102,19 @@ async def serve_http(options: Options, listening: socket.socket, token: str) -> 
 
 def gate(served: App, *, token: str, hosts: list[str], origins: list[str]) -> App:
     """Lets nobody through but clients of this machine that know the token."""
-    wanted = f"Bearer {token}".encode()
+    wanted = token.encode()
 
     async def gated(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             if scope["type"] == "lifespan":
                 await served(scope, receive, send)
             return
-        headers: dict[bytes, bytes] = dict(scope["headers"])
-        origin = headers.get(b"origin")
-        if headers.get(b"host", b"").decode("latin-1") not in hosts:
+        headers: list[tuple[bytes, bytes]] = list(scope["headers"])
+        if _all_of(headers, b"host") - {host.encode() for host in hosts} or not _all_of(headers, b"host"):
             await _refused(send, 421, "this server answers to its loopback address only")
-        elif origin is not None and origin.decode("latin-1") not in origins:
+        elif _all_of(headers, b"origin") - {origin.encode() for origin in origins}:
             await _refused(send, 403, "pages of other origins may not use this server")
-        elif not hmac.compare_digest(headers.get(b"authorization", b""), wanted):
+        elif not hmac.compare_digest(_bearer(headers), wanted):
             await _refused(
                 send, 401, "send the token that `nacre mcp --http` printed: Authorization: Bearer …"
             )
@@ -121,6 +122,18 @@ def gate(served: App, *, token: str, hosts: list[str], origins: list[str]) -> Ap
             await served(scope, receive, send)
 
     return gated
+
+
+def _all_of(headers: list[tuple[bytes, bytes]], name: bytes) -> set[bytes]:
+    """What a header says, each time it stands there: who reads the first and who the last must agree."""
+    return {value for key, value in headers if key == name}
+
+
+def _bearer(headers: list[tuple[bytes, bytes]]) -> bytes:
+    """The token of a request; nothing where it has none, or several. The scheme may be in any case."""
+    given = _all_of(headers, b"authorization")
+    scheme, _, token = given.pop().partition(b" ") if len(given) == 1 else (b"", b"", b"")
+    return token if scheme.lower() == b"bearer" else b""
 
 
 async def _refused(send: Send, status: int, why: str) -> None:
