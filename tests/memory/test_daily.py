@@ -97,6 +97,15 @@ async def test_the_index_and_the_topics_stay_as_they_are(memory: Memory, clock: 
     assert "- 14:05 Tea at six. (instead of tea.md)\n" in log_of(memory).read_text()
 
 
+async def test_a_line_that_corrects_one_value_says_what_it_is_about(
+    memory: Memory, clock: FrozenClock
+) -> None:
+    """M14c, M17: "it is Friday" alone would tell the dream nothing."""
+    await call(memory, clock, "remember", text="Deploys are on Tuesday.")
+    await call(memory, clock, "correct", query="deploys", text="it is Friday, not Tuesday")
+    assert f"- 14:05 Deploys are on Friday. (instead of {TODAY}:1)\n" in log_of(memory).read_text()
+
+
 @pytest.mark.parametrize(
     "data",
     [b"# Monday\r\n\r\n- 09:00 by hand\r\n", b"- no line end", b"\xff\xe9 latin\n", b"\n\n", b"  - odd\n\n"],

@@ -43,6 +43,16 @@ async def test_what_is_remembered_is_recalled_corrected_and_forgotten(memory: Me
     ]
 
 
+async def test_a_correction_that_names_two_values_is_told_with_what_came_of_it(memory: Memory) -> None:
+    """M14c: the one who corrects should see what the memory says now."""
+    await call(memory, "remember", text="deploys are on Tuesday")
+    corrected = await call(memory, "correct", query="Tuesday", text="it is Friday, not Tuesday")
+    assert corrected.text == (
+        "Corrected deploys_are_on_tuesday.md, which now says: deploys are on Friday; "
+        "before it said: deploys are on Tuesday"
+    )
+
+
 async def test_a_refusal_is_one_line_the_model_can_read(memory: Memory) -> None:
     for name, arguments in (
         ("forget", {"query": "nothing"}),

@@ -17,6 +17,7 @@ from typing import Annotated
 from nacre import prompts
 from nacre.clock import Clock
 from nacre.errors import StoreError, VersionConflict
+from nacre.memory.correcting import correction_of
 from nacre.memory.daily_lines import (
     UNTRUSTED,
     LogLine,
@@ -154,6 +155,9 @@ def _correct(memory: Memory, sign: Sign, clock: Clock) -> Tool:
     ) -> str:
         with as_tool_error():
             entry = (await find(memory, query)).entry
+            # Words that nobody vouches for get no line without their mark (M16b).
+            given = correction_of(text) if entry.origin != "untrusted" else None
+            text = (given and given.applied(entry.body)) or text
             said = f"{folded(text)} (instead of {entry.file})" if folded(text) else ""
             done = await append(memory, said, sign("correct"), clock=clock, kind=entry.kind)
         return f"Logged in {done.line.place}, instead of {entry.file}, which says: {in_short(entry.body)}"

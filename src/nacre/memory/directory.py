@@ -13,7 +13,8 @@ from typing import TypeAlias
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import StoreError
 from nacre.memory.contain import inside
-from nacre.memory.entry import Change, Draft, Entry, Origin, compose, read_entry
+from nacre.memory.correcting import correction_of
+from nacre.memory.entry import Change, Draft, Entry, Origin, compose, less_trusted, read_entry
 from nacre.memory.folder import Folder
 from nacre.memory.frontmatter import Document
 from nacre.memory.index import Loaded, is_listable, loaded, pressure
@@ -202,10 +203,27 @@ class Memory:
     async def correct(
         self, wanted: str, text: str, change: Change = BY_PROGRAM, *, origin: Origin | None = None
     ) -> Saved:
-        """Replace what an entry says; the old words stay in the history (M14c)."""
+        """Replace what an entry says; the old words stay in the history (M14c).
+
+        A text that only names two values, such as "it is Friday, not Tuesday", changes the one in what the
+        entry says; where that is not clear it is added, so that the entry still says what it is about.
+        """
         entry = await self.find(wanted)
+        origin, given = origin or entry.origin, correction_of(text)
+        if given is None:
+            body, name, description = text, "", ""
+        else:
+            body = given.applied(entry.body) or f"{entry.body.rstrip()}\n\n{text}"
+            name = given.applied(entry.name) or ""
+            description = given.applied(entry.description) or ""
+            # Whoever corrects one value does not vouch for the rest (M16b).
+            origin = less_trusted(entry.origin, origin)
         draft = Draft(
-            body=text, file=entry.file, description=description_of(text), origin=origin or entry.origin
+            body=body,
+            file=entry.file,
+            name=name,
+            description=description or description_of(body),
+            origin=origin,
         )
         return await self.save(draft, change)
 

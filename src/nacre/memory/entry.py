@@ -131,7 +131,7 @@ def compose(draft: Draft, *, file: str, now: datetime, previous: Document | None
     before = replace(entry_of(previous.fields, file=file), body=previous.body)
     body = draft.body if draft.body.strip() else before.body
     changes: dict[str, scalars.Change | None] = {"modified": now}
-    if draft.name or not before.name:
+    if draft.name or not before.name or before.name == title_of(before.body):
         changes["name"] = one_line(draft.name) or title_of(body) or Entry(file=file).title
     derived = not before.description or before.description == description_of(before.body)
     if draft.description or derived:
@@ -157,6 +157,11 @@ def moment(text: str) -> datetime | None:
         return at.astimezone(UTC) if at.tzinfo else at.replace(tzinfo=UTC)
     except (ValueError, OverflowError):
         return None
+
+
+def less_trusted(one: Origin, other: Origin) -> Origin:
+    """Who stands for words of both (M16b)."""
+    return max(one, other, key=_TRUST.index)
 
 
 _TRUE = {"true", "yes", "on", "1"}
@@ -188,7 +193,7 @@ def _switches(draft: Draft, before: Entry) -> dict[str, scalars.Change | None]:
 
 def _origin_after(before: Origin, new: Origin) -> Origin:
     """Who vouches for a changed memory: the user always can, nobody else makes it more trusted (M16b)."""
-    return new if new == "user" else max(before, new, key=_TRUST.index)
+    return new if new == "user" else less_trusted(before, new)
 
 
 def _origin(text: str) -> Origin:

@@ -145,7 +145,9 @@ def _correct(scopes: Scopes, sign: Sign, origin_of: OriginOf) -> Tool:
             memory, file, prefix = await scopes.find(query)
             saved = await memory.correct(file, text, sign("correct"), origin=origin_of(text))
         before = f"{_doubt(saved.before)}: {in_short(saved.before.body)}" if saved.before else ""
-        return f"Corrected {prefix}{saved.entry.file}; before it said{before}"
+        is_other = saved.entry.body.strip() != text.strip()
+        now = f", which now says{_doubt(saved.entry)}: {in_short(saved.entry.body)}" if is_other else ""
+        return f"Corrected {prefix}{saved.entry.file}{now}; before it said{before}"
 
     return correct
 

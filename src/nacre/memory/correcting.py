@@ -1,0 +1,106 @@
+"""What a correction makes of what it corrects: "it is Friday, not Tuesday" says nothing by itself (M14c)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+MAX_VALUE = 80
+"""Characters; more is no value that stands in a sentence, but a sentence."""
+MAX_CHARS = 240
+"""Two values and the words between them; also bounds the time that a pattern may take."""
+
+
+@dataclass(frozen=True, slots=True)
+class Correction:
+    """A correction that names two values and nothing they are of."""
+
+    new: str
+    old: str
+
+    def applied(self, text: str) -> str | None:
+        """The text with the one value in place of the other; none where it is not clear where that stands."""
+        for new, old in self._spellings():
+            spots = list(re.finditer(_whole(old), text, re.IGNORECASE))
+            if len(spots) == 1:
+                return self._put(new, spots[0], text)
+        return None
+
+    def _spellings(self) -> list[tuple[str, str]]:
+        """Both as they were said, where they were said alike; then both without "on" or "in"."""
+        new, old = _LEAD.sub("", self.new), _LEAD.sub("", self.old)
+        is_alike = (new == self.new) == (old == self.old)
+        return [(self.new, self.old), (new, old)] if is_alike else [(new, old)]
+
+    def _put(self, new: str, spot: re.Match[str], text: str) -> str:
+        before, was = text[: spot.start()], spot.group()
+        lead = _LEAD.match(self.new)
+        if lead and new != self.new and _LEAD.match(self.old) is None and not _LED.search(before):
+            new = self.new
+        if was[0].isupper() and self.old[0].islower():
+            new = new[0].upper() + new[1:]
+        return before + new + text[spot.end() :]
+
+
+def correction_of(text: str) -> Correction | None:
+    """The two values of a correction that has no subject of its own; none for any other text."""
+    said = " ".join(text.split()).rstrip(".!。！").translate(_APOSTROPHES)
+    if len(said) > MAX_CHARS:
+        return None
+    for pattern in (_IT_IS, _IT_IS_NOT, _IT_IS_CHINESE, _IT_IS_NOT_CHINESE):
+        if found := pattern.fullmatch(said):
+            new, old = found["new"].strip(), found["old"].strip()
+            if new and old and _is_value(new, old, has_subject=bool(found["subject"])):
+                return Correction(new, old)
+    return None
+
+
+def _is_value(new: str, old: str, *, has_subject: bool) -> bool:
+    """Whether it can stand where the old one stood: with more words it may be a sentence of its own."""
+    if _ADVERB.fullmatch(new) or _CLAUSE.search(_LEAD.sub("", new)):
+        return False
+    words = [len(_LEAD.sub("", value).split()) for value in (new, old)]
+    return has_subject or (words[0] <= words[1] and _PRONOUN.match(new) is None)
+
+
+def _whole(value: str) -> str:
+    """A value as whole words; Chinese has no blanks between them."""
+    escaped = re.escape(value)
+    return escaped if _SIGNS.search(value) else rf"(?<![^\W{_HAN}]){escaped}(?![^\W{_HAN}])"
+
+
+_HAN = r"\u3400-\u9fff"
+_SIGNS = re.compile(rf"[{_HAN}]")
+_APOSTROPHES = str.maketrans({"’": "'", "‘": "'", "ʼ": "'"})
+_PREPOSITION = "(?:on|in|at|by|from|to|for|with)"
+_LEAD = re.compile(rf"^{_PREPOSITION}\s+", re.IGNORECASE)
+_LED = re.compile(rf"(?<!\w){_PREPOSITION}\s+$", re.IGNORECASE)
+_CLAUSE = re.compile(r"\b(?:to|that|which|because|since|when|if|so)\b", re.IGNORECASE)
+_ADVERB = re.compile(
+    r"(?:clearly|certainly|definitely|obviously|probably|surely|really|actually|usually|still|just|also|now|so)",
+    re.IGNORECASE,
+)
+_PRONOUN = re.compile(r"(?:i|we|you|he|she|they|it|there|my|our|your)\b", re.IGNORECASE)
+_BE = r"(?:'s|'re|\s+(?:is|are|was|were|should\s+be|must\s+be|will\s+be))(?:\s+(?:now|actually|really))?"
+_POINTING = "(?:it|that|this|they|these|those)"
+_VALUE = rf"[^,;:?\n]{{1,{MAX_VALUE}}}"
+_IT_IS = re.compile(
+    rf"(?P<subject>(?:{_POINTING}{_BE}|i\s+(?:meant|mean|said))\s+)?(?P<new>{_VALUE}?)"
+    # Without a subject the comma must be there: "do not use npm" is a rule of its own.
+    rf"(?:(?(subject),?|,)\s+(?:and\s+)?not|,?\s+(?:instead\s+of|rather\s+than))\s+(?P<old>{_VALUE})",
+    re.IGNORECASE,
+)
+_IT_IS_NOT = re.compile(
+    rf"(?:{_POINTING}(?:{_BE}\s+(?:not|no\s+longer)|\s+(?:isn't|aren't|wasn't|weren't))|not)"
+    rf"(?:\s+any\s?more)?\s+(?P<old>{_VALUE}?)(?:\s*[,;]|\s+(?:but|-|—))\s+(?:but\s+)?"
+    rf"(?P<subject>{_POINTING}{_BE}\s+)?(?P<new>{_VALUE})",
+    re.IGNORECASE,
+)
+_IT_IS_CHINESE = re.compile(
+    rf"(?P<subject>应该是|是)(?P<new>[^，,；;。：:？?]{{1,{MAX_VALUE}}}?)\s*[，,、]?\s*(?:而不是|不是)"
+    rf"(?P<old>[^，,；;。：:？?]{{1,{MAX_VALUE}}})"
+)
+_IT_IS_NOT_CHINESE = re.compile(
+    rf"不是(?P<old>[^，,；;。：:？?]{{1,{MAX_VALUE}}}?)\s*[，,、]?\s*(?P<subject>而是|应该是|是)"
+    rf"(?P<new>[^，,；;。：:？?]{{1,{MAX_VALUE}}})"
+)
