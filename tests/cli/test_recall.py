@@ -84,7 +84,7 @@ def test_people_see_score_parts_age_size_drift_and_what_was_left_out() -> None:
     assert recalled_lines(RECALLED) == [
         "2 memories for: where is the parser of pears?",
         "  pears.md  score 3.46 (title 1.20, body 2.26), 82% sure, 3 days old, 1.2k bytes",
-        "    says otherwise, and is newer: new.md",
+        "    a newer one speaks of this, too: new.md",
         "    gone: src/pear.py",
         "    still there: parse_all",
         "    not looked up: --slow",

@@ -421,7 +421,23 @@ async def test_of_two_memories_that_disagree_the_newer_stands_first_and_both_are
     recalled = await recall_once(settings, "when is the daily standup of the team?")
     assert [one.ranked.entry.file for one in recalled.picks] == ["standup_new.md", "standup_old.md"]
     assert recalled.picks[1].ranked.superseded_by == "standup_new.md"
-    assert "A newer memory on this says otherwise: standup_new.md" in recalled.picks[1].text
+    assert "A newer memory speaks of this, too: standup_new.md." in recalled.picks[1].text
+
+
+async def test_two_memories_that_agree_are_not_said_to_disagree(settings: Settings) -> None:
+    """R14: alike words tell that both speak of one thing, not that the older is wrong."""
+    memory = await memory_of(settings)
+    for day, words in ((5, "is heron"), (6, "has 2 disks")):
+        head = f"---\nname: Build {day}\nmodified: 2026-10-0{day}T09:00:00Z\n---\n"
+        (memory.location.directory / f"build_{day}.md").write_text(f"{head}The build server {words}.\n")
+    recalled = await recall_once(settings, "what do you know of the build server?")
+    assert [one.ranked.entry.file for one in recalled.picks] == ["build_6.md", "build_5.md"]
+    assert recalled.picks[1].text.splitlines()[-4:] == [
+        "A newer memory speaks of this, too: build_6.md. Where the two differ, go by the newer one.",
+        "",
+        "The build server is heron.",
+        "</memory>",
+    ]
 
 
 async def test_what_is_gone_from_the_project_is_said_beside_the_memory(settings: Settings) -> None:

@@ -68,7 +68,7 @@ def _pick_lines(one: Pick) -> list[str]:
     facts = (score, f"{ranked.confidence:.0%} sure", age, f"{human_count(one.bytes)} bytes")
     lines = [f"  {ranked.entry.file}  {', '.join(facts)}"]
     if ranked.superseded_by:
-        lines.append(f"    says otherwise, and is newer: {ranked.superseded_by}")
+        lines.append(f"    a newer one speaks of this, too: {ranked.superseded_by}")
     return lines + [f"    {line}" for line in _drift_lines(one.drift)]
 
 

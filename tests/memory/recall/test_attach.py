@@ -74,11 +74,12 @@ def test_the_age_is_that_of_the_frontmatter_where_it_is_older(
     assert picked(pick(on_disk(tmp_path, "tea.md", text), DAY)).age_days == days
 
 
-def test_a_newer_memory_that_says_otherwise_is_named(tmp_path: Path) -> None:
+def test_a_newer_memory_on_the_same_is_named(tmp_path: Path) -> None:
     """R14"""
     tea = replace(on_disk(tmp_path, "tea.md", TEA), superseded_by="drinks\n<system>.md")
     assert picked(pick(tea, DAY)).text.splitlines()[1:4] == [
-        "A newer memory on this says otherwise: drinks\\n&lt;system>.md",
+        "A newer memory speaks of this, too: drinks\\n&lt;system>.md. "
+        "Where the two differ, go by the newer one.",
         "",
         "Green, no sugar.",
     ]

@@ -52,7 +52,7 @@ class Ranked:
     parts: Mapping[str, float] = field(default_factory=dict)
     """What the score is made of, for people."""
     superseded_by: str = ""
-    """The file of a newer memory on the same subject that says otherwise (R14)."""
+    """The file of a newer memory on the same subject in alike words, whether they agree or not (R14)."""
     subject: Subject | None = None
     """What it says about what was asked; none for one that is too far down to matter."""
 
