@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 from pathlib import Path
@@ -11,8 +12,8 @@ import pytest
 from nacre.mcp_server import project as project_module
 from nacre.mcp_server.base import Options
 from nacre.mcp_server.memory_tools import STILL_READING
-from nacre.memory.directory import Memory
-from nacre.memory.entry import Draft, read_entry
+from nacre.memory.directory import Memory, Saved
+from nacre.memory.entry import Change, Draft, read_entry
 from nacre.memory.location import user_location
 from tests.mcp_server.serving import BY_HAND, client, environment, inside, kept, refused, said
 
@@ -224,3 +225,31 @@ async def test_who_asks_before_all_is_indexed_gets_what_is_there_and_is_told_so(
             answers.append(await said(talk, "memory_recall", query="what is topic29 about?"))
     assert len(answers) > 1
     assert "Topic29 is about item 29." in answers[-1]
+
+
+async def test_many_saves_at_once_wait_for_each_other_here_and_not_at_the_disk(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """M14: who waits too long there is refused; patched to see how many are there together."""
+    there = most = 0
+    save = Memory.save
+
+    async def seen(memory: Memory, draft: Draft, change: Change) -> Saved:
+        nonlocal there, most
+        there += 1
+        most = max(most, there)
+        try:
+            return await save(memory, draft, change)
+        finally:
+            there -= 1
+
+    monkeypatch.setattr(Memory, "save", seen)
+    things = ("Anchor", "Bicycle", "Candle", "Dentist", "Elevator")
+    async with inside(project) as talk:
+        asked = [
+            said(talk, "memory_save", text=f"{one}s are blue.", type="project", name=one) for one in things
+        ]
+        await asyncio.gather(*asked)
+        found = await said(talk, "memory_get", name="MEMORY.md")
+    assert most == 1
+    assert all(one in found for one in things)

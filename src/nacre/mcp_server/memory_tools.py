@@ -97,12 +97,14 @@ def _save(projects: Projects) -> Tool:
         memory = await one.writing(scope)
         body = _bounded(text, MAX_TEXT_CHARS, "text")
         if scope == "project" and one.settings.memory.mode == "daily":
-            done = await append(memory, body, _signed("memory_save"), clock=one.clock, kind=type)
+            async with one.changing:
+                done = await append(memory, body, _signed("memory_save"), clock=one.clock, kind=type)
             return f"Logged in {done.line.place}." if done.commit else f"{done.line.place} says so already."
         draft = Draft(body=body, kind=type, name=name or "", description=description or "", origin="agent")
         # Before the save: it may replace what stays here, and tells what stood there (M14c, M27).
-        staying = await one.staying()
-        return staying.without(_kept(await memory.save(draft, _signed("memory_save")), scope))
+        async with one.changing:
+            staying = await one.staying()
+            return staying.without(_kept(await memory.save(draft, _signed("memory_save")), scope))
 
     return save
 
@@ -115,13 +117,14 @@ def _forget(projects: Projects) -> Tool:
         if whose == "user":
             raise ToolError(f"only the person changes it: `nacre memory forget {wanted} --scope user`")
         memory, signed = await one.writing(whose), _signed("memory_forget")
-        # Only what may be told can be meant: else a guess would say what stays here (M27).
-        staying = await one.staying()
-        if whose == "project" and one.settings.memory.mode == "daily":
-            hidden = await one.hidden(whose)
-            entry, commit = await forget_one(memory, wanted, signed, without=hidden)
-        else:
-            entry, commit = await memory.forget((await one.entry(name))[1].file, signed)
+        async with one.changing:
+            # Only what may be told can be meant: else a guess would say what stays here (M27).
+            staying = await one.staying()
+            if whose == "project" and one.settings.memory.mode == "daily":
+                hidden = await one.hidden(whose)
+                entry, commit = await forget_one(memory, wanted, signed, without=hidden)
+            else:
+                entry, commit = await memory.forget((await one.entry(name))[1].file, signed)
         said = f"Forgot {in_scope(whose, entry.file)}, which said{_doubt(entry)}: {in_short(entry.body)}"
         return f"{staying.without(said)}\n{_way_back(commit, whose)}"
 

@@ -54,6 +54,8 @@ class Project:
         self._stack = AsyncExitStack()
         self._held: dict[Whose, Memory] = {}
         self._opening = asyncio.Lock()
+        self.changing = asyncio.Lock()
+        """Held for one change: many at once would crowd at the lock on disk, where some give up."""
         self._rankers: dict[Location, LocalIndex] = {}
         self._indexing: asyncio.Task[None] | None = None
 
