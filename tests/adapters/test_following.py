@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nacre.adapters.following import MAX_FOLLOWED, Follower, Standing, Told
+from nacre.adapters.following import Follower, Standing, Told
 from nacre.adapters.layering import Layers, Recollection, opened, read_back
 from nacre.agents.session import Base
 from nacre.errors import ContextOverflow, ToolError
@@ -178,10 +178,10 @@ async def test_handing_over_is_no_loss_that_anybody_is_warned_of() -> None:
 
 
 async def test_only_so_many_conversations_are_remembered() -> None:
-    follower = Follower(Layers())
-    for n in range(MAX_FOLLOWED + 5):
+    follower = Follower(Layers(conversations=3))
+    for n in range(5):
         await follower.shown([words(f"Hi {n}.")], BASE)
-    assert len(follower._known) == MAX_FOLLOWED
+    assert len(follower._known) == 3
 
 
 async def test_what_cannot_fit_is_said_and_not_sent() -> None:

@@ -22,8 +22,6 @@ from nacre.messages.records import ReplyFacts, Said
 from nacre.messages.usage import Usage
 from nacre.messages.wire import canonical, render_blocks
 
-MAX_FOLLOWED = 64
-"""Conversations remembered at a time; one that comes back later is read again from its beginning."""
 DIGEST_BYTES = 16
 """128 bits: no two histories will ever collide by chance."""
 
@@ -177,7 +175,7 @@ class Follower:
             else:
                 found = found.branch(shared, base, self._layers)
             found.is_busy = True
-            self._known = [*self._known, found][-MAX_FOLLOWED:]
+            self._known = [*self._known, found][-self._layers.conversations :]
             return found
 
 

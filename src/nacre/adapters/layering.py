@@ -63,6 +63,8 @@ class Layers:
     offload: OffloadSettings = field(default_factory=OffloadSettings)
     microcompact: MicrocompactSettings = field(default_factory=MicrocompactSettings)
     compact: CompactSettings = field(default_factory=CompactSettings)
+    conversations: int = 64
+    """Remembered at a time; one that comes back later is read again from its beginning."""
     tell: Callable[[str], None] = _to_nobody
     """Told one line for whatever was taken out of the conversation or added to it."""
     clock: Clock = SYSTEM_CLOCK
