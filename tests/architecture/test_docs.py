@@ -86,6 +86,24 @@ def test_every_link_leads_somewhere(page: Path) -> None:
     assert [link for link in inside if not (page.parent / link).exists()] == []
 
 
+def anchors(page: Path) -> set[str]:
+    """The names by which a page's headings can be linked to, as sites that show Markdown make them."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_link_to_a_heading_finds_it(page: Path) -> None:
+    links = re.findall(r"\]\(([^)\s:]*)#([^)\s]+)\)", page.read_text(encoding="utf-8"))
+    lost = [
+        f"{target}#{name}"
+        for target, name in links
+        if name not in anchors(page.parent / target if target else page)
+    ]
+    assert lost == []
+
+
 def test_the_reading_order_for_a_model_leads_somewhere_and_misses_no_layer() -> None:
     links = re.findall(r"\]\(([^)\s]+)\)", read("llms.txt"))
     assert [link for link in links if not (ROOT / link).is_file()] == []
