@@ -170,7 +170,7 @@ def entry_text(entry: Entry, whose: Whose) -> str:
         f"written {when.date().isoformat()}" if when else "",
     ]
     head = f"{in_scope(whose, one_line(entry.file))} ({', '.join(filter(None, facts))}){_doubt(entry)}"
-    body = neutralise(entry.body.strip()) or entry.description
+    body = neutralise(entry.body.strip() or entry.description)
     if len(body) > MAX_SHOWN_CHARS:
         body = f"{body[:MAX_SHOWN_CHARS]} … ({len(body) - MAX_SHOWN_CHARS:,} characters more in the file)"
     return f"{head}\n{one_line(entry.description)}\n\n{body}"
@@ -222,9 +222,9 @@ def _signed(reason: str) -> Change:
 
 async def _file_of(project: Project, name: str, whose: Whose, wanted: str) -> str:
     """The file that is meant: one that is there, or one that was there once."""
-    memory = project.reading(whose)
+    memory, hidden = project.reading(whose), await project.hidden(whose)
     for file in (wanted, f"{wanted}.md"):
-        if await memory.log(limit=1, file=file):
+        if file not in hidden and await memory.log(limit=1, file=file):
             return file
     return (await project.entry(name))[1].file
 
