@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 
 MINUTE, HOUR, DAY = 60, 3_600, 86_400
@@ -9,6 +10,7 @@ KILO = 1_000
 """Sizes are decimal, as `ls --si` and disk vendors count."""
 MONTH_DAYS = 60
 """Older than this, a date says more than a number of days."""
+_FENCE = re.compile(r"^\s*(`{3,})", re.MULTILINE)
 
 
 def printable(text: str) -> str:
@@ -19,6 +21,12 @@ def printable(text: str) -> str:
 def clean(text: str) -> str:
     """Without control characters other than line ends and tabs: nothing said may repaint the terminal."""
     return "".join(char for char in text if char.isprintable() or char in "\n\t")
+
+
+def fenced(text: str, language: str = "") -> str:
+    """In a fence longer than any inside, so that nothing in the text can end it."""
+    fence = "`" * max(3, *(len(ticks) + 1 for ticks in _FENCE.findall(text)), 3)
+    return f"{fence}{language}\n{text}\n{fence}"
 
 
 def shorten(text: str, limit: int) -> str:

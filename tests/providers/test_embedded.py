@@ -212,11 +212,17 @@ async def test_a_long_result_is_shortened_and_says_so() -> None:
     told = await round_trip(
         "read big.txt", "\n".join(f"line {number}" for number in range(500)), tools=FILE_TOOLS
     )
-    assert told.startswith("big.txt:\nline 0\n")
-    assert "line 79\n" in told
+    assert told.startswith("big.txt:\n```\nline 0\n")
+    assert "line 79\n```\n" in told
     assert "line 80" not in told
     assert told.endswith("more characters)")
     assert "420 more lines" in told
+
+
+async def test_a_file_is_quoted_so_that_nothing_in_it_is_taken_for_markup() -> None:
+    """A chat that shows replies as Markdown would run its lines together; its own fences do not end it."""
+    told = await round_trip("read a.md", "# Not a heading\n```python\nprint()\n```\n", tools=FILE_TOOLS)
+    assert told == "a.md:\n````\n# Not a heading\n```python\nprint()\n```\n````"
 
 
 async def test_what_was_not_understood_is_admitted_after_the_results() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -17,6 +16,7 @@ from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import StoreError
 from nacre.messages.blocks import Block, Document, Image, Opaque, Text, Thinking, ToolCall, ToolResult
 from nacre.messages.records import Compacted, Noted, Record, Replaced, Said, Undone
+from nacre.plain import fenced
 from nacre.store import disk
 from nacre.store.lines import CHUNK, open_log, whole_lines
 from nacre.store.summaries import SessionSummary
@@ -29,7 +29,6 @@ ASIDES = {
 """How a document says why something never reached the model."""
 _NAMES = {"user": "User", "assistant": "Assistant", "system": "System"}
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV, errno.EMLINK})
-_FENCE = re.compile(r"^\s*(`{3,})", re.MULTILINE)
 
 
 def markdown(summary: SessionSummary, records: Iterable[Record]) -> Iterator[str]:
@@ -90,21 +89,15 @@ def _block(block: Block) -> str:
         case Thinking(text):
             return "\n".join(f"> {line}" for line in text.splitlines()) or "> (hidden thinking)"
         case ToolCall(_, name, arguments):
-            return f"**{name}**\n\n" + _fenced(json.dumps(arguments, ensure_ascii=False, indent=2), "json")
+            return f"**{name}**\n\n" + fenced(json.dumps(arguments, ensure_ascii=False, indent=2), "json")
         case ToolResult():
             label = "Result (error)" if block.is_error else "Result"
-            parts = [_fenced(part.text) if isinstance(part, Text) else _block(part) for part in block.content]
+            parts = [fenced(part.text) if isinstance(part, Text) else _block(part) for part in block.content]
             return "\n\n".join([f"{label}:", *(parts or ["(empty)"])])
         case Image() | Document():
             return f"[{type(block).__name__.lower()}]"
         case Opaque(kind):
             return f"[{kind}]"
-
-
-def _fenced(text: str, language: str = "") -> str:
-    """In a fence longer than any inside, so that nothing in the text can end it."""
-    fence = "`" * max(3, *(len(ticks) + 1 for ticks in _FENCE.findall(text)), 3)
-    return f"{fence}{language}\n{text}\n{fence}"
 
 
 def compaction_line(record: Compacted) -> str:

@@ -75,7 +75,7 @@ class Notice:
 
 
 Outcome: TypeAlias = Literal["answered", "refused", "turn_limit"]
-"""How a turn ended: with an answer, with a reply that declines to give one, or at the limit of model calls."""
+"""How a turn ended: with an answer, with a reply that gives none, or at the limit of model calls."""
 REFUSAL = "refusal"
 """The `stop_reason` of a reply that declines to answer."""
 

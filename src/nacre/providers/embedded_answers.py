@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from nacre.messages.blocks import ToolCall, ToolResult
+from nacre.plain import fenced
 from nacre.providers.base import Request
 from nacre.providers.embedded_calls import ToolShape, intent_of, plan_call, shapes, words_of
 from nacre.providers.embedded_conversation import Conversation, find_earlier, read_conversation
@@ -58,19 +59,23 @@ def _tell(call: ToolCall, result: ToolResult, language: Language, earlier: Mappi
     topic = "other" if intent is Intent.UNKNOWN else intent.value
     outcome = "error" if result.is_error else "done"
     shown, path = as_shown(result.text, earlier)
-    quoted = _shorten(shown.lstrip("\n").rstrip(), language) or say(language, "empty")
+    is_verbatim = intent in _FILE_TOOLS and not result.is_error
+    quoted = _shorten(shown.lstrip("\n").rstrip(), language, is_verbatim=is_verbatim) or say(
+        language, "empty"
+    )
     if path:
         quoted += "\n" + say(language, "kept", path=path)
     return say(language, f"{topic}.{outcome}", words=words_of(call), result=quoted)
 
 
-def _shorten(text: str, language: Language) -> str:
+def _shorten(text: str, language: Language, *, is_verbatim: bool = False) -> str:
     lines = text.splitlines()
     kept = "\n".join(lines[:MAX_RESULT_LINES])[:MAX_RESULT_CHARS]
+    shown = fenced(kept) if is_verbatim and kept else kept
     if kept == "\n".join(lines):
-        return kept
+        return shown
     lines_left = len(lines) - len(kept.splitlines())
-    return f"{kept}\n{say(language, 'cut', lines=lines_left, chars=len(text) - len(kept))}"
+    return f"{shown}\n{say(language, 'cut', lines=lines_left, chars=len(text) - len(kept))}"
 
 
 def _see_to(talk: Conversation, tools: tuple[ToolShape, ...], call_prefix: str) -> Answer:
