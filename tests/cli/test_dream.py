@@ -107,7 +107,11 @@ def test_status_says_what_became_of_the_last_dream(tmp_path: Path) -> None:
     assert (told["status"], told["by"], told["failures"]) == ("completed", "rules", 0)
     assert told["files"] == ["MEMORY.md", "deploys_again.md"]
     assert told["last"] is not None and told["gates"] == {}
-    assert "completed, updating, by rules" in nacre(tmp_path, "dream", "status").stdout
+    assert "completed, by rules" in nacre(tmp_path, "dream", "status").stdout
+    nacre(tmp_path, "dream", "--force")  # once more, with nothing left to do
+    told = json.loads(nacre(tmp_path, "dream", "status", "--json").stdout)
+    assert (told["status"], told["files"]) == ("completed", [])
+    assert "completed, by rules" in nacre(tmp_path, "dream", "status").stdout
 
 
 def test_a_dream_in_another_process_is_seen_and_killed(tmp_path: Path) -> None:

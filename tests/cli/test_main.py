@@ -12,7 +12,14 @@ import pytest
 from nacre import __version__
 from nacre.cli.main import COMMANDS
 from nacre.cli.options import RunOptions
-from tests.cli.program import DRIVER, nacre, with_extra_commands, world
+from tests.cli.program import DRIVER, nacre, started, with_extra_commands, world
+
+IN_A_GONE_DIRECTORY = """
+import os, sys
+os.chdir(sys.argv[1])
+os.rmdir(sys.argv[1])
+os.execv(sys.executable, [sys.executable, *sys.argv[2:]])
+"""
 
 
 @pytest.mark.parametrize(
@@ -161,8 +168,29 @@ def test_a_full_disk_is_said_in_one_line(tmp_path: Path) -> None:
             text=True,
             check=False,
         )
-    assert ended.returncode == 1
-    assert ended.stderr.count("\n") == 1 and "No space left on device" in ended.stderr
+    says = "the output cannot be written (No space left on device); free some space or send it elsewhere"
+    assert (ended.returncode, ended.stderr) == (1, f"nacre: {says}\n")
+
+
+@pytest.mark.parametrize("args", [["-p", "hi"], ["sessions", "list"], ["doctor"], ["install", "claude-code"]])
+def test_a_directory_that_is_gone_is_said_in_one_line(args: list[str], tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    command = ["-m", "nacre", *args]
+    done = started(tmp_path, "-c", IN_A_GONE_DIRECTORY, str(gone), *command)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        "nacre: the directory you are in is gone; change to one that is there and try again\n"
+    )
+
+
+def test_a_home_that_cannot_be_made_says_what_to_look_at(tmp_path: Path) -> None:
+    if not Path("/proc/self").exists():
+        pytest.skip("this system has no /proc, where nobody makes a folder")
+    done = nacre(tmp_path, "-p", "hi", NACRE_HOME="/proc/nacre-home")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("nacre: /proc/nacre-home")
+    assert done.stderr.endswith("cannot be made; check the path, and NACRE_HOME if it is below that\n")
 
 
 def test_what_is_piped_has_no_colour(tmp_path: Path) -> None:

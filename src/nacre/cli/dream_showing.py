@@ -44,7 +44,9 @@ def status_lines(state: State, last: datetime | None, gates: Mapping[str, int]) 
     when = last.astimezone().strftime("%Y-%m-%d %H:%M") if last else "never"
     lines = [f"last consolidated: {when}"]
     if state.status != "never":
-        lines.append(f"{state.status}, {state.phase}, by {state.by} (process {state.pid} on {state.host})")
+        # How far it has come is of interest while it goes on: one that changed nothing ends as it started.
+        now = f"{state.status}, {state.phase}" if state.status == "running" else state.status
+        lines.append(f"{now}, by {state.by} (process {state.pid} on {state.host})")
         lines.append(f"sessions: {len(state.sessions)}, files touched: {len(state.files)}")
     if state.tools:
         lines.append("tools: " + ", ".join(f"{name} {count}" for name, count in sorted(state.tools.items())))

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import io
 import os
@@ -21,6 +22,7 @@ from nacre.version import VERSION
 
 OK, NO, USAGE, INTERRUPTED = 0, 1, 2, 130
 _DEBUG = "nacre.debug"
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 class Entry(NamedTuple):
@@ -232,8 +234,20 @@ def _ending(error: Exception, *, debug: bool) -> int:
         print_error(str(error))
         return error.exit_code
     hint = "" if debug else "; run with --debug to see where"
-    print_error(f"unexpected {type(error).__name__}: {error}{hint}")
+    print_error(_of_the_system(error) or f"unexpected {type(error).__name__}: {error}{hint}")
     return NO
+
+
+def _of_the_system(error: Exception) -> str | None:
+    """What to do about two failures that any command can meet: nowhere to stand, nowhere to write to."""
+    if isinstance(error, FileNotFoundError) and error.filename is None:
+        try:
+            os.getcwd()  # noqa: PTH109 - loading pathlib would cost every start
+        except FileNotFoundError:
+            return "the directory you are in is gone; change to one that is there and try again"
+    if isinstance(error, OSError) and error.filename is None and error.errno in _FULL:
+        return f"the output cannot be written ({error.strerror}); free some space or send it elsewhere"
+    return None
 
 
 def _is_reader_gone() -> bool:

@@ -29,6 +29,8 @@ def explain(error: OSError, path: str | os.PathLike[str]) -> str:
         return f"{path}: a part of this path is a file, not a folder; choose another name"
     if isinstance(error, NotRegularError | IsADirectoryError):
         return f"{path} is not a regular file; move it away and try again"
+    if isinstance(error, FileNotFoundError):
+        return f"{path} is not there and cannot be made; check the path, and NACRE_HOME if it is below that"
     return f"{path}: {error.strerror or error}"
 
 
