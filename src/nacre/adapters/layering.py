@@ -70,7 +70,7 @@ class Layers:
     clock: Clock = SYSTEM_CLOCK
 
     @cached_property
-    def recollection(self) -> Recollection | None:
+    def _recollection(self) -> Recollection | None:
         """One for all conversations: its index is a file that stays open, and takes a while to open."""
         return None if self.memory is None else Recollection(self.memory)
 
@@ -95,8 +95,8 @@ def opened(
         session.ladder.append(Clearing(session, shelf, replace(layers.microcompact, tools=tools)))
     if layers.compacts:
         session.ladder.append(Compacting(session, settings=layers.compact))
-    if layers.recollection is not None:
-        session.riders.append(layers.recollection)
+    if layers._recollection is not None:
+        session.riders.append(layers._recollection)
     return session
 
 
