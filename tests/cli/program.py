@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
+import termios
 from pathlib import Path
+from typing import Any
+
+from tests.cli import warm
 
 EXTRA_COMMANDS = """
 import os, signal, click
@@ -53,16 +58,35 @@ def with_extra_commands(cwd: Path, *args: str, **environ: str) -> subprocess.Com
 
 
 def started(cwd: Path, *args: str, **environ: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, *args],
-        cwd=cwd,
-        env=world(cwd, **environ),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        stdin=subprocess.DEVNULL,
-    )
+    """`python ARGS` there, to its end."""
+    return ended([sys.executable, *args], cwd, world(cwd, **environ))
+
+
+def ended(
+    command: list[str], cwd: Path, env: dict[str, str], *, given: str | None = None, **how: Any
+) -> subprocess.CompletedProcess[str]:
+    """A process there, to its end; `given` is what it reads."""
+    stdin = subprocess.DEVNULL if given is None else subprocess.PIPE
+    pipes = {"stdin": stdin, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with begin(command, cwd, env, text=True, **pipes, **how) as process:
+        try:
+            out, complaints = process.communicate(given, timeout=60)
+        except BaseException:
+            process.kill()
+            raise
+    return subprocess.CompletedProcess(command, process.returncode, out, complaints)
+
+
+def begin(
+    command: list[str], cwd: Path, env: dict[str, str], *, takes_terminal: bool = False, **how: Any
+) -> subprocess.Popen[Any]:
+    """A process there; `python -m nacre` is loaded already, unless Python itself is told something else."""
+    is_nacre = command[:3] == [sys.executable, "-m", "nacre"]
+    told_to_python = {name: value for name, value in env.items() if name.startswith("PYTHON")}
+    if warm.IS_POSSIBLE and is_nacre and told_to_python == {"PYTHONUTF8": "1"}:
+        return warm.Popen(command, cwd=cwd, env=env, takes_terminal=takes_terminal, **how)
+    bound = {"preexec_fn": lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0)} if takes_terminal else {}
+    return subprocess.Popen(command, cwd=cwd, env=env, **bound, **how)
 
 
 def world(cwd: Path, **environ: str) -> dict[str, str]:

@@ -10,18 +10,15 @@ from pathlib import Path
 import pytest
 
 from nacre.cli.slash import COMMANDS
-from tests.cli.program import nacre, world
+from tests.cli.program import ended, nacre, world
 
 
 def chat(
     cwd: Path, *lines: str, args: tuple[str, ...] = (), **environ: str
 ) -> subprocess.CompletedProcess[str]:
     """A chat in which these lines are typed, one after another, and then no more."""
-    return subprocess.run(
-        [sys.executable, "-m", "nacre", "chat", *args],
-        cwd=cwd, env=world(cwd, **environ), input="".join(f"{line}\n" for line in lines),
-        capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+    command = [sys.executable, "-m", "nacre", "chat", *args]
+    return ended(command, cwd, world(cwd, **environ), given="".join(f"{line}\n" for line in lines))
 
 
 def logs(cwd: Path) -> list[Path]:

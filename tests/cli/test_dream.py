@@ -7,9 +7,10 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 from nacre.layers.l6_dream.lock import FILE
-from tests.cli.program import nacre, world
+from tests.cli.program import ended, nacre, world
 from tests.layers.l6_dream.made import FILES, topic
 
 SLOW = """
@@ -36,15 +37,8 @@ def memory(cwd: Path, files: dict[str, bytes] | None = None) -> Path:
 
 
 def chat(cwd: Path, *lines: str, **environ: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "nacre", "chat"],
-        cwd=cwd,
-        env=world(cwd, **environ),
-        input="".join(f"{line}\n" for line in lines),
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    command = [sys.executable, "-m", "nacre", "chat"]
+    return ended(command, cwd, world(cwd, **environ), given="".join(f"{line}\n" for line in lines))
 
 
 def bytes_in(directory: Path) -> dict[str, bytes]:
@@ -114,6 +108,15 @@ def test_status_says_what_became_of_the_last_dream(tmp_path: Path) -> None:
     assert "completed, by rules" in nacre(tmp_path, "dream", "status").stdout
 
 
+def under_way(cwd: Path) -> Any:
+    """What is told of a dream once it has begun; the lock is there a moment before that is written down."""
+    until = time.monotonic() + 30
+    while True:
+        told = json.loads(nacre(cwd, "dream", "status", "--json").stdout)
+        if told["status"] != "never" or time.monotonic() > until:
+            return told
+
+
 def test_a_dream_in_another_process_is_seen_and_killed(tmp_path: Path) -> None:
     """D5."""
     directory = memory(tmp_path)
@@ -128,10 +131,7 @@ def test_a_dream_in_another_process_is_seen_and_killed(tmp_path: Path) -> None:
         text=True,
     )
     try:
-        until = time.monotonic() + 30
-        while not (directory / FILE).exists() and time.monotonic() < until:
-            time.sleep(0.05)
-        seen = json.loads(nacre(tmp_path, "dream", "status", "--json").stdout)
+        seen = under_way(tmp_path)
         assert (seen["status"], seen["pid"]) == ("running", other.pid)
         second = json.loads(nacre(tmp_path, "dream", "--force", "--json").stdout)
         assert second["status"] == "skipped"
@@ -147,10 +147,8 @@ def test_a_dream_in_another_process_is_seen_and_killed(tmp_path: Path) -> None:
 def test_a_dream_whose_process_was_killed_is_found_out(tmp_path: Path) -> None:
     directory = memory(tmp_path)
     other = subprocess.Popen([sys.executable, "-c", SLOW], cwd=tmp_path, env=world(tmp_path))
-    until = time.monotonic() + 30
-    while not (directory / FILE).exists() and time.monotonic() < until:
-        time.sleep(0.05)
-    time.sleep(0.3)
+    assert under_way(tmp_path)["status"] == "running"
+    assert (directory / FILE).exists()
     other.kill()
     other.wait()
     told = json.loads(nacre(tmp_path, "dream", "status", "--json").stdout)
@@ -161,15 +159,8 @@ def test_a_dream_whose_process_was_killed_is_found_out(tmp_path: Path) -> None:
 
 def test_changes_are_asked_about_one_by_one(tmp_path: Path) -> None:
     directory = memory(tmp_path, {**FILES, "choice.md": topic("Choice", "We chose Postgres yesterday.")})
-    done = subprocess.run(
-        [sys.executable, "-m", "nacre", "dream", "--force", "--pick"],
-        cwd=tmp_path,
-        env=world(tmp_path),
-        input="y\nn\n",
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    command = [sys.executable, "-m", "nacre", "dream", "--force", "--pick"]
+    done = ended(command, tmp_path, world(tmp_path), given="y\nn\n")
     assert done.returncode == 0, done.stderr
     assert b"2026-03-01" in (directory / "choice.md").read_bytes()
     assert (directory / "deploys_again.md").exists()

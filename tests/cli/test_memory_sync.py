@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.program import world
+from tests.cli.program import begin, world
 from tests.memory.clones import BRANCH, bare_repository, clone, git
 
 SECRET = "AKIA" + "QYLPMN5HFIQR7BBB"
@@ -31,10 +31,9 @@ class Person:
         )
         if not self.remote:
             del environ["NACRE_MEMORY_TEAM_REMOTE"]
-        return subprocess.Popen(
-            [sys.executable, "-m", "nacre", "memory", *args],
-            cwd=self.project, env=environ, text=True, stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        return begin(
+            [sys.executable, "-m", "nacre", "memory", *args], self.project, environ, text=True,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
 
     def said(self, *args: str, code: int = 0) -> tuple[str, str]:

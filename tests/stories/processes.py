@@ -17,7 +17,7 @@ from nacre.messages.blocks import Json
 from nacre.messages.jsonl import decode
 from nacre.messages.records import Said
 from nacre.messages.view import View
-from tests.cli.program import world
+from tests.cli.program import begin, world
 
 SAFETY_SECONDS = 30.0
 """How long anything may take before the test gives up: a net, not a measure."""
@@ -82,9 +82,8 @@ def running_sim(cwd: Path) -> Iterator[Sim]:
 @contextmanager
 def begun(cwd: Path, *args: str, **environ: str) -> Iterator[subprocess.Popen[str]]:
     """`nacre ARGS`, still running, with pipes; killed when the block is left."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "nacre", *args],
-        cwd=cwd, env=world(cwd, **environ), text=True, bufsize=1,
+    process = begin(
+        [sys.executable, "-m", "nacre", *args], cwd, world(cwd, **environ), text=True, bufsize=1,
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
     try:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import pty
 import re
 import select
 import subprocess
 import sys
-import termios
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.cli.program import world
+from tests.cli.program import begin, world
 from tests.stories.processes import SAFETY_SECONDS
 
 CTRL_C, CTRL_D = "\x03", "\x04"
@@ -66,14 +64,14 @@ class Terminal:
 def terminal(cwd: Path, *args: str, **environ: str) -> Iterator[Terminal]:
     """`nacre ARGS` as a person starts it."""
     master, slave = pty.openpty()
-    process = subprocess.Popen(
+    process = begin(
         [sys.executable, "-m", "nacre", *args],
-        cwd=cwd,
-        env=world(cwd, **{"TERM": "xterm", "NO_COLOR": "1", "NACRE_TUI": "0", **environ}),
+        cwd,
+        world(cwd, **{"TERM": "xterm", "NO_COLOR": "1", "NACRE_TUI": "0", **environ}),
         stdin=slave, stdout=slave, stderr=slave,
         start_new_session=True,
         # Ctrl-C reaches only the terminal that a session is bound to.
-        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        takes_terminal=True,
     )  # fmt: skip
     os.close(slave)
     try:

@@ -19,7 +19,7 @@ from nacre.messages.events import Notice
 from nacre.providers.anthropic import AnthropicProvider
 from nacre.settings import load
 from nacre.sim import Simulator
-from tests.cli.program import nacre, world
+from tests.cli.program import ended, nacre, world
 from tests.stories.processes import (
     SAFETY_SECONDS,
     Sim,
@@ -172,10 +172,8 @@ def configured(cwd: Path, settings: Mapping[str, Json]) -> None:
 
 def chat(cwd: Path, *lines: str, args: tuple[str, ...] = (), **environ: str) -> tuple[int, str, str]:
     """A chat into which these lines are piped: exit code, what it said, what it complained about."""
-    done = subprocess.run(
-        [sys.executable, "-m", "nacre", "chat", *args], cwd=cwd, env=world(cwd, **environ),
-        input="".join(f"{line}\n" for line in lines), capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+    command = [sys.executable, "-m", "nacre", "chat", *args]
+    done = ended(command, cwd, world(cwd, **environ), given="".join(f"{line}\n" for line in lines))
     return done.returncode, done.stdout, done.stderr
 
 

@@ -3,29 +3,18 @@
 from __future__ import annotations
 
 import stat
-import subprocess
 import sys
 from pathlib import Path
 
-from tests.cli.program import world
+from tests.cli.program import ended, world
 
 KEY = "AKIA" + "QX7ZP2M4N6R5T3WV"
 
 
 def run(cwd: Path, *args: str, said: str | None = None) -> None:
     """The program with a umask that forbids nothing."""
-    ended = subprocess.run(
-        [sys.executable, "-m", "nacre", *args],
-        cwd=cwd,
-        env=world(cwd.parent),
-        input=said,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        umask=0,
-    )
-    assert ended.returncode == 0, ended.stderr
+    done = ended([sys.executable, "-m", "nacre", *args], cwd, world(cwd.parent), given=said, umask=0)
+    assert done.returncode == 0, done.stderr
 
 
 def open_to_others(folder: Path) -> list[str]:

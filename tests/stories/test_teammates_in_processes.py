@@ -20,7 +20,7 @@ from nacre.layers.l7_mail.roster import Roster, member_here
 from nacre.messages.blocks import JsonObject
 from nacre.messages.jsonl import decode
 from nacre.messages.view import View
-from tests.cli.program import nacre, world
+from tests.cli.program import begin, nacre, world
 from tests.stories.processes import Sim, begun, eventually, is_running, said, until
 from tests.stories.scenes import call, calls
 
@@ -69,10 +69,9 @@ def reports(roster: Roster) -> list[str]:
 @contextmanager
 def ann(cwd: Path, sim: Sim, *program: str, more: tuple[str, ...] = ()) -> Iterator[subprocess.Popen[str]]:
     """The teammate, until the block is left."""
-    process = subprocess.Popen(
+    process = begin(
         [sys.executable, *(program or ("-m", "nacre")), "agents", "run", "ann", "--team", "crew", *more],
-        cwd=cwd, env=world(cwd, **sim.environ()), text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        cwd, world(cwd, **sim.environ()), text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip
     try:
         yield process
