@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import random
 import time
-import uuid
 from datetime import UTC, datetime
 from typing import Protocol
 
@@ -42,10 +40,14 @@ class SystemClock:
         return time.monotonic()
 
     def new_id(self) -> str:
+        import uuid  # noqa: PLC0415 - most commands need no id, and every one of them starts with this file
+
         return str(uuid.uuid4())
 
     def chance(self) -> float:
         """A number in [0, 1)."""
+        import random  # noqa: PLC0415 - as for ids
+
         return random.random()
 
 

@@ -16,7 +16,6 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import date, datetime
 from pathlib import Path
-from tempfile import mkstemp
 
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.memory.entry import KINDS, Entry, read_entry
@@ -223,6 +222,9 @@ class LocalIndex:
             for file, stamp in sorted(self._stamps.items())
             if (entry := self._head(file)) is not None
         ]
+        # Who only asks needs no file of its own, and waits for everything that is loaded.
+        from tempfile import mkstemp  # noqa: PLC0415
+
         with suppress(OSError, ValueError, sqlite3.Error):
             disk.make_folder(self._folder)
             descriptor, name = mkstemp(dir=self._folder, prefix=".index")

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import posixpath
 import re
-import shutil
-import tomllib
 from collections.abc import Callable, Iterator
 from functools import cached_property
 
@@ -122,7 +120,12 @@ class ProjectCommands:
     def _has_program(self, name: str) -> bool:
         listing = self._tree.listing
         in_tree = f"/bin/{name}\n" in listing or f"\nbin/{name}\n" in listing or f"\n{name}\n" in listing
-        return name in self._programs or in_tree or shutil.which(name) is not None
+        if name in self._programs or in_tree:
+            return True
+        # Loaded where a memory names a command: recall is what a person waits for in a hook.
+        import shutil  # noqa: PLC0415
+
+        return shutil.which(name) is not None
 
     def _has_module(self, name: str) -> bool | None:
         path = name.replace(".", "/")
@@ -153,6 +156,8 @@ class ProjectCommands:
 
 
 def _python_scripts(text: str) -> Iterator[str]:
+    import tomllib  # noqa: PLC0415 - as above
+
     try:
         read = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError):
