@@ -87,7 +87,7 @@ def _remarks(one: Brought) -> Iterator[str]:
         names = ", ".join(one.staying[:SHOWN]) + (", ..." if len(one.staying) > SHOWN else "")
         yield f"left: {names} in {source}: local-only, and another program sends what it reads there"
     if one.has_team:
-        yield f"left: the team's memory in {source}, which comes with its next sync"
+        yield f"left: the team's memory in {source}; `nacre memory sync` brings it from where it is shared"
 
 
 def _as_json(one: Brought) -> JsonObject:
