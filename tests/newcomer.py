@@ -1,6 +1,6 @@
 """A newcomer's first minutes, played: a clean clone, a fresh home, and nothing but python3, pip and make.
 
-`.ci/run` runs it beside the linters. It counts commands as the README gives them, and tells the machine's time.
+`.ci/run` runs it beside the linters. It counts commands as the README gives them, and tells the time taken.
 """
 
 from __future__ import annotations
