@@ -133,6 +133,24 @@ def test_what_is_wrong_is_listed_and_the_exit_code_says_so(tmp_path: Path) -> No
     assert found["ok"] is False
 
 
+def test_a_settings_file_that_cannot_be_read_is_a_finding_among_others(tmp_path: Path) -> None:
+    """The program that says what is wrong must not be the first to give up."""
+    broken = [tmp_path / "home/settings.json", tmp_path / ".nacre/settings.local.json"]
+    for path, text in zip(broken, ("{bad", "[1]"), strict=True):
+        path.parent.mkdir()
+        path.write_text(text)
+    (tmp_path / ".nacre/settings.json").write_text('{"maxTurns": 7}')
+    found = report(tmp_path, code=1, NACRE_MODLE="x")
+    told = failed(found)
+    assert [name for name, _ in told] == ["settings"] * 3  # type: ignore[misc,has-type]
+    lines = sorted(line for _, line in told)  # type: ignore[misc,has-type]
+    assert lines[0].startswith(f"{broken[1]}:1:1: must be a JSON object")
+    assert lines[1].startswith(f"{broken[0]}:1:2: not valid JSON (")
+    assert lines[2].startswith("environment NACRE_MODLE")
+    assert in_force(found, "maxTurns")[0] == 7
+    assert nacre(tmp_path, "sessions", "list").returncode == 3  # everybody else stops
+
+
 def test_a_model_without_its_key_is_a_finding(tmp_path: Path) -> None:
     found = report(tmp_path, code=1, NACRE_MODEL="claude-haiku-4-5")
     assert found["model"] is None

@@ -20,6 +20,7 @@ from nacre.cli.options import RunOptions
 from nacre.cli.output import print_json, print_table
 from nacre.errors import ConfigError
 from nacre.messages.blocks import Json, JsonObject
+from nacre.plain import how_to_install
 from nacre.settings import Settings, load
 from nacre.settings.schema import KEYS, Key
 from nacre.tools.rules import parse_rule
@@ -51,7 +52,7 @@ class Findings:
 @click.pass_obj
 def doctor(options: RunOptions, /, *, as_json: bool, show_all: bool) -> int:
     """Show the settings in force, the model, the paths and the memory, check them, and say what leaves."""
-    settings = load(Path.cwd(), os.environ, cli=options.as_settings())
+    settings = load(Path.cwd(), os.environ, cli=options.as_settings(), is_for_looking=True)
     choice, model_check = _model(settings)
     known = memory_report(settings)
     checks = [*_settings_checks(settings), model_check, *_disk_checks(settings.home)]
@@ -106,7 +107,7 @@ def _disk_checks(home: Path) -> list[Check]:
 def _vendor_check(name: str) -> Check:
     if find_spec(EXTRAS[name]) is not None:
         return Check("vendor", ok=True, message=f"the {name} package is installed")
-    return Check("vendor", ok=False, message=f"the {name} package is missing: pip install 'nacre[{name}]'")
+    return Check("vendor", ok=False, message=f"the {name} package is missing: {how_to_install(name)}")
 
 
 def _report(settings: Settings, found: Findings) -> JsonObject:

@@ -5,7 +5,7 @@ policy > command line > environment > local file > project file > user file > de
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -15,7 +15,14 @@ from nacre.messages.blocks import Json
 from nacre.settings.gate import Gate
 from nacre.settings.project import find_root, is_committed, is_same
 from nacre.settings.schema import Layer, Reach
-from nacre.settings.sources import Given, Source, from_command_line, from_environment, from_file
+from nacre.settings.sources import (
+    Given,
+    Source,
+    from_command_line,
+    from_environment,
+    from_file,
+    read_or_told,
+)
 from nacre.settings.trust import FILE, Trusted, canonical, is_declined, read_trusted
 from nacre.settings.values import Listed, Problem, Settings
 
@@ -32,15 +39,17 @@ def load(
     cli: Mapping[str, Json] | None = None,
     policy_path: Path = POLICY_PATH,
     beneath: Path | None = None,
+    is_for_looking: bool = False,
 ) -> Settings:
     """The settings for a run in this directory; what cannot be used is left out and listed in `problems`.
 
     `beneath` is another home of the user's, whose settings hold where nobody else says anything. A file that
-    is not JSON raises `ConfigError`.
+    is not JSON raises `ConfigError`; where they are only looked at, it is a problem like any other.
     """
     cwd = cwd.resolve()
+    read = read_or_told if is_for_looking else from_file
     outside = (
-        from_file(policy_path, Layer.POLICY),
+        read(policy_path, Layer.POLICY),
         from_command_line(cli or {}),
         from_environment(environ),
     )
@@ -48,7 +57,7 @@ def load(
     root = find_root(cwd, home)
     trusted = read_trusted(home)
     gate = _gate(root, home, trusted)
-    files = _files(root, home, beneath)
+    files = _files(root, home, beneath, read)
     sources = [gate.admitted(source) for source in (*outside, *files)]
     return _built(
         Settings(
@@ -91,13 +100,15 @@ def _problems(sources: Iterable[Source], trusted: Trusted) -> tuple[Problem, ...
     return (*found, trusted.problem) if trusted.problem else tuple(found)
 
 
-def _files(root: Path, home: Path, beneath: Path | None) -> list[Source]:
+def _files(
+    root: Path, home: Path, beneath: Path | None, read: Callable[[Path, Layer], Source]
+) -> list[Source]:
     """The settings files, strongest first; in the user's home directory there is no project's."""
     homes = [home] if beneath is None or is_same(beneath, home) else [home, beneath]
-    users = [from_file(one / "settings.json", Layer.USER) for one in homes]
+    users = [read(one / "settings.json", Layer.USER) for one in homes]
     if any(is_same(root / ".nacre", one) for one in homes):
         return users
-    return [from_file(root / LOCAL_FILE, Layer.LOCAL), from_file(root / PROJECT_FILE, Layer.PROJECT), *users]
+    return [read(root / LOCAL_FILE, Layer.LOCAL), read(root / PROJECT_FILE, Layer.PROJECT), *users]
 
 
 def _home(outside: Iterable[Source], environ: Mapping[str, str]) -> Path:

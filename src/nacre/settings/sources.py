@@ -64,6 +64,15 @@ def from_file(path: Path, layer: Layer) -> Source:
     return Source(layer, tuple(found), environ, inner.given, (*problems, *inner.problems))
 
 
+def read_or_told(path: Path, layer: Layer) -> Source:
+    """What a settings file says; one that cannot be read says nothing, and that is its problem."""
+    try:
+        return from_file(path, layer)
+    except ConfigError as error:
+        place, _, message = str(error).partition(": ")
+        return Source(layer, problems=(Problem(place, message, is_error=True),))
+
+
 def from_environment(
     environ: Mapping[str, str], layer: Layer = Layer.ENVIRONMENT, *, place: str = "environment "
 ) -> Source:
