@@ -133,6 +133,22 @@ async def test_conversations_that_begin_alike_each_keep_what_they_were_sent(
     assert [one[:4] for one in third] == second
 
 
+async def test_whoever_asks_the_same_later_is_told_what_is_known_by_then(tmp_path: Path) -> None:
+    """R7: what was recalled for somebody else's words, or before an error, need not be true any more."""
+    memory = await deploys(tmp_path)
+    follower, asked = Follower(Layers(memory=memory)), words("When do billing deploys go out?")
+    first = await follower.shown([asked], BASE)
+    assert "on Tuesdays" in first[1].text
+    assert wires(await follower.shown([asked], BASE)) == wires(first)
+    await follower.shown([asked, answer("On Tuesdays."), words("Thanks.")], BASE)
+    body = "Deploys of the billing service go out on Thursdays."
+    await memory.save(Draft(body=body, file="billing.md"), Change(author="user", reason="test"))
+    again = await follower.shown([asked], BASE)
+    assert "on Thursdays" in again[1].text
+    goes_on = [asked, answer("On Tuesdays."), words("Thanks."), answer("Welcome."), words("Bye.")]
+    assert wires(await follower.shown(goes_on, BASE))[:2] == wires(first)
+
+
 async def test_all_conversations_look_things_up_in_one_index(tmp_path: Path) -> None:
     """R9: it holds a file open, which a server with many conversations would otherwise hold many times."""
     layers = Layers(memory=await deploys(tmp_path))

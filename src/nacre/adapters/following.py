@@ -15,7 +15,7 @@ from threading import Lock
 from nacre.adapters.layering import Layers, opened
 from nacre.agents.session import Base, Session
 from nacre.loop.round import heard
-from nacre.messages.blocks import Block, Message, Role, Text
+from nacre.messages.blocks import Block, Message, Role, Text, ToolResult
 from nacre.messages.events import Reply
 from nacre.messages.pairing import Item
 from nacre.messages.records import ReplyFacts, Said
@@ -154,7 +154,9 @@ class Follower:
         if not told:
             return []
         chain = _chain(told)
-        following = self._taken(chain, base)
+        # Words that somebody has said before are looked up anew: what is known may have changed since.
+        is_settled = self._layers.memory is None or not _are_words(told[-1])
+        following = self._taken(chain if is_settled else chain[:-1], base)
         try:
             return await following.shown(told, chain)
         finally:
@@ -177,6 +179,10 @@ class Follower:
             found.is_busy = True
             self._known = [*self._known, found][-self._layers.conversations :]
             return found
+
+
+def _are_words(told: Told) -> bool:
+    return told.role == "user" and not any(isinstance(block, ToolResult) for block in told.blocks)
 
 
 def _chain(told: Sequence[Told]) -> list[bytes]:
