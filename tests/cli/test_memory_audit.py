@@ -30,7 +30,7 @@ def test_this_projects_memory_is_judged_without_a_path(here: Path, capsys: Captu
     out = told(capsys)
     assert "lock.md:" in out
     assert "no longer in the working tree: `src/gone.py`" in out
-    assert out.splitlines()[-2] == "1 memory, 0 without a finding: score 44 of 100"
+    assert out.splitlines()[-2] == "1 memory, 0 without a finding: score 50 of 100"
 
 
 def test_the_exit_code_follows_the_level_that_is_asked_for(here: Path, capsys: Capture) -> None:

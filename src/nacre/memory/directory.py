@@ -18,6 +18,7 @@ from nacre.memory.entry import Change, Draft, Entry, Origin, compose, less_trust
 from nacre.memory.folder import Folder
 from nacre.memory.frontmatter import Document
 from nacre.memory.index import Loaded, is_listable, loaded, pressure
+from nacre.memory.kinds import kind_of
 from nacre.memory.likeness import Found, about_person, is_about_person, rank
 from nacre.memory.location import Location, MemoryPaths, claim, locate, prepare
 from nacre.memory.pointers import Index
@@ -168,14 +169,16 @@ class Memory:
     ) -> Saved:
         """Write a memory and its line in the index, together or not at all; a plain text is a draft of it.
 
-        A draft without a file updates the entry on the same subject if there is one.
+        A draft without a file updates the entry on the same subject if there is one. A new one without a kind
+        gets one by its words.
         """
         draft = Draft(body=draft) if isinstance(draft, str) else draft
         if not draft.body.strip():
             raise StoreError("there is nothing to save: the text is empty")
         if not allow_secret:
             refuse_secrets("\n".join((draft.body, draft.name, draft.description)))
-        named = replace(draft, name=draft.name or title_of(draft.body))
+        kind = draft.kind or kind_of(draft.body, is_shared=self.location.source == "team")
+        named = replace(draft, name=draft.name or title_of(draft.body), kind=kind)
         async with self.transact(change) as tx:
             file = draft.file or await asyncio.to_thread(self._file_for, named, tx)
             data, version = tx.read(file)
