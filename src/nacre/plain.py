@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+import shlex
+import sys
 from datetime import datetime
+from pathlib import Path
 
 MINUTE, HOUR, DAY = 60, 3_600, 86_400
 KILO = 1_000
@@ -27,6 +30,14 @@ def fenced(text: str, language: str = "") -> str:
     """In a fence longer than any inside, so that nothing in the text can end it."""
     fence = "`" * max(3, *(len(ticks) + 1 for ticks in _FENCE.findall(text)), 3)
     return f"{fence}{language}\n{text}\n{fence}"
+
+
+def how_to_install(extra: str, *, source: Path = Path(__file__)) -> str:
+    """The command that brings what a part needs: from where this nacre came, into where it runs."""
+    root = source.resolve().parents[2]
+    if (root / "pyproject.toml").is_file():  # a checkout, which need not be on any index
+        return f"{shlex.quote(sys.executable)} -m pip install -e {shlex.quote(f'{root}[{extra}]')}"
+    return f"{shlex.quote(sys.executable)} -m pip install 'nacre[{extra}]'"
 
 
 def shorten(text: str, limit: int) -> str:

@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from nacre.plain import how_to_install
+
 
 @pytest.mark.parametrize(
     ("module", "vendor", "extra"),
@@ -22,4 +24,4 @@ def test_without_its_framework_an_adapter_says_what_to_install(module: str, vend
     hidden = f"import sys; sys.modules[{vendor!r}] = None; import nacre.adapters.{module}"
     ended = subprocess.run([sys.executable, "-c", hidden], capture_output=True, text=True)
     assert ended.stderr.splitlines()[-1].startswith("ImportError: this module needs ")
-    assert ended.stderr.endswith(f": pip install 'nacre[{extra}]'\n")
+    assert ended.stderr.endswith(f": {how_to_install(extra)}\n")

@@ -180,7 +180,7 @@ def test_a_png_without_its_package_is_refused_before_any_work(
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     assert main(["replay", str(log(tmp_path)), "--plot", str(tmp_path / "a.png")]) == 3
-    assert "nacre[plot]" in capsys.readouterr().err
+    assert "[plot]" in capsys.readouterr().err
 
 
 def test_nothing_of_the_recording_or_the_home_is_changed(tmp_path: Path, home: Path, capsys: Capture) -> None:

@@ -17,6 +17,7 @@ from nacre.mcp_client import Fragment, McpTool, Servers, parse_servers
 from nacre.mcp_client.connection import FIRST_WAIT_SECONDS
 from nacre.messages.blocks import Text
 from nacre.messages.wire import canonical
+from nacre.plain import how_to_install
 from nacre.testing import FrozenClock
 from tests.mcp_client.places import QUICK, children, forget_others, is_running, raw, until
 
@@ -288,7 +289,7 @@ def test_without_the_sdk_there_is_one_notice_and_a_session() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("MCP servers are not started (") and done.stdout.endswith(
-        "; install nacre[mcp] to use them ()\n"
+        f"; to have them: {how_to_install('mcp')} ()\n"
     )
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import pty
 import re
 import signal
 import subprocess
@@ -21,7 +23,8 @@ from nacre.mcp_server import greeting
 from nacre.mcp_server.stdio import mended
 from nacre.memory.directory import Memory
 from nacre.memory.lint import lint
-from tests.mcp_server.serving import ByHand, client, environment, said
+from nacre.plain import how_to_install
+from tests.mcp_server.serving import ByHand, client, command, environment, said
 
 SAVE = "memory_save"
 HANDSHAKE = (
@@ -166,6 +169,20 @@ def test_stdout_carries_the_protocol_only_and_stderr_nothing(tmp_path: Path) -> 
     assert (code, rest, told) == (0, b"", b"")
 
 
+def test_whoever_types_it_is_told_whom_it_is_for(tmp_path: Path) -> None:
+    """It would wait for a client, and the person for it."""
+    ours, theirs = pty.openpty()
+    typed = subprocess.Popen(
+        command(), cwd=tmp_path, env=environment(), stdin=theirs, stdout=theirs, stderr=subprocess.PIPE
+    )
+    assert typed.stderr is not None
+    assert b"claude mcp add nacre -- nacre mcp; Ctrl-C ends it" in typed.stderr.readline()
+    typed.send_signal(signal.SIGINT)
+    assert (typed.communicate(timeout=30)[1], typed.returncode) == (b"", 0)
+    os.close(ours)
+    os.close(theirs)
+
+
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_it_in_order(tmp_path: Path, sign: signal.Signals) -> None:
     """M15: the mark of a live agent goes with it, so that later edits are the person's again."""
@@ -244,5 +261,5 @@ def test_without_the_extra_the_command_says_what_to_install(tmp_path: Path, miss
         capture_output=True,
         text=True,
     )
-    line = "nacre: nacre mcp needs the MCP SDK; install it with: pip install 'nacre[mcp]'\n"
+    line = f"nacre: nacre mcp needs the MCP SDK; install it with: {how_to_install('mcp')}\n"
     assert (ended.returncode, ended.stdout, ended.stderr) == (3, "", line)

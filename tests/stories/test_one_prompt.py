@@ -172,7 +172,7 @@ def test_a_refused_key_ends_with_4_and_says_which_variable_to_look_at(sim: Sim, 
         (("-m", "nacre"), {"NACRE_MODEL": MODEL}, "set ANTHROPIC_API_KEY"),
         (("-m", "nacre"), {"OPENAI_BASE_URL": "http://127.0.0.1:1"}, "set NACRE_MODEL"),
         (("-m", "nacre"), {"NACRE_MODEL": "nobody-knows-it"}, "anthropic/nobody-knows-it"),
-        (("-c", WITHOUT_SDK), {"ANTHROPIC_API_KEY": "any"}, "install nacre[anthropic]"),
+        (("-c", WITHOUT_SDK), {"ANTHROPIC_API_KEY": "any"}, "[anthropic]"),
     ],
 )
 def test_what_is_not_configured_ends_with_3_and_says_what_to_do(

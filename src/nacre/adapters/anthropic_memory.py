@@ -12,10 +12,12 @@ import asyncio
 from collections.abc import Mapping
 from typing import cast
 
+from nacre.plain import how_to_install
+
 try:
     from anthropic.lib.tools import BetaAsyncAbstractMemoryTool, ToolError
 except ImportError as error:
-    raise ImportError("this module needs Anthropic's SDK: pip install 'nacre[anthropic]'") from error
+    raise ImportError(f"this module needs Anthropic's SDK: {how_to_install('anthropic')}") from error
 from anthropic.types.beta import (
     BetaCacheControlEphemeralParam,
     BetaMemoryTool20250818Command,

@@ -14,10 +14,12 @@ from contextvars import copy_context
 from itertools import takewhile
 from typing import Any, TypeVar, cast
 
+from nacre.plain import how_to_install
+
 try:
     from langchain.agents.middleware import AgentMiddleware, AgentState, ModelRequest, ModelResponse
 except ImportError as error:
-    raise ImportError("this module needs LangChain: pip install 'nacre[langchain]'") from error
+    raise ImportError(f"this module needs LangChain: {how_to_install('langchain')}") from error
 from langchain_core.messages import (
     AIMessage,
     AnyMessage,

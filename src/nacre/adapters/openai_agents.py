@@ -17,11 +17,13 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any, cast
 
+from nacre.plain import how_to_install
+
 try:
     from agents import Agent, FunctionTool, RunContextWrapper, TResponseInputItem
 except ImportError as error:
     raise ImportError(
-        "this module needs the OpenAI Agents SDK: pip install 'nacre[openai-agents]'"
+        f"this module needs the OpenAI Agents SDK: {how_to_install('openai-agents')}"
     ) from error
 from agents.memory import SessionSettings
 from agents.run import CallModelData, ModelInputData

@@ -11,10 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
+from nacre.plain import how_to_install
+
 try:
     from pydantic_ai.capabilities import AbstractCapability
 except ImportError as error:
-    raise ImportError("this module needs Pydantic AI: pip install 'nacre[pydantic-ai]'") from error
+    raise ImportError(f"this module needs Pydantic AI: {how_to_install('pydantic-ai')}") from error
 from pydantic_ai import ModelRetry, RunContext, Tool
 from pydantic_ai.messages import (
     ModelMessage,

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import gc
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -17,6 +18,7 @@ import click
 from nacre.cli.options import RunOptions
 from nacre.cli.output import print_error
 from nacre.errors import ConfigError
+from nacre.plain import how_to_install
 
 if TYPE_CHECKING:
     from nacre.mcp_server.base import Options
@@ -25,7 +27,9 @@ MAX_PORT = 65_535
 TOKEN = "NACRE_MCP_TOKEN"
 PROOFS = ("mcp", "mcp_types")
 """That the SDK is there, and that it is not its first version, which other packages may have brought."""
-NEEDS_EXTRA = "nacre mcp needs the MCP SDK; install it with: pip install 'nacre[mcp]'"
+BY_HAND = (
+    "this speaks MCP to a program that starts it, such as: claude mcp add nacre -- nacre mcp; Ctrl-C ends it"
+)
 
 
 @click.command(short_help="Serve memory to other agents over MCP.")
@@ -63,7 +67,8 @@ def mcp(
     if port is not None and not http:
         raise click.UsageError("--port goes with --http")
     if any(find_spec(module) is None for module in PROOFS):
-        raise ConfigError(NEEDS_EXTRA)  # before a client is greeted that could not be served
+        # Before a client is greeted that could not be served.
+        raise ConfigError(f"nacre mcp needs the MCP SDK; install it with: {how_to_install('mcp')}")
     from nacre.mcp_server.base import Options
 
     asked = Options(projects=tuple(one.resolve() for one in projects), read_only=read_only, local=local)
@@ -77,6 +82,8 @@ def mcp(
 def _serve_stdio(asked: Options) -> None:
     from nacre.mcp_server.greeting import greet
 
+    if sys.stdin.isatty():
+        print_error(BY_HAND)  # whoever typed it would wait for ever, and so would it
     greeted = greet()
     if not greeted.line:
         return  # the client has gone without a word

@@ -13,6 +13,7 @@ from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.mcp_client.base import CallOutcome, Fragment, McpLimits, McpTool, Server, error_outcome, one_line
 from nacre.mcp_client.naming import bounded, wire_names
 from nacre.messages.blocks import JsonObject
+from nacre.plain import how_to_install
 
 if TYPE_CHECKING:
     from nacre.mcp_client.connection import Connection
@@ -49,7 +50,7 @@ class Servers:
             # In a thread: importing the SDK takes a second, in which nothing else would move.
             module = await asyncio.to_thread(import_module, "nacre.mcp_client.connection")
         except ImportError as error:
-            self._notice(f"MCP servers are not started ({error}); install nacre[mcp] to use them")
+            self._notice(f"MCP servers are not started ({error}); to have them: {how_to_install('mcp')}")
             return self
         for server in self._servers:
             self._connections[server.name] = module.Connection(

@@ -12,6 +12,7 @@ import httpx2
 from nacre.errors import AuthError, ConfigError, ProviderError
 from nacre.messages.blocks import JsonObject
 from nacre.messages.events import ProviderEvent, Reply
+from nacre.plain import how_to_install
 from nacre.providers import failures
 from nacre.providers.anthropic_events import Assembly, parse_reply
 from nacre.providers.base import Capabilities, Request
@@ -108,7 +109,9 @@ class AnthropicProvider:
         try:
             from anthropic import AsyncAnthropic, CredentialsError  # noqa: PLC0415  half a second that only a first call should pay
         except ImportError as error:
-            raise ConfigError("Claude models need the anthropic package: install nacre[anthropic]") from error
+            raise ConfigError(
+                f"Claude models need the anthropic package: {how_to_install('anthropic')}"
+            ) from error
         try:
             self._client = AsyncAnthropic(api_key=self._api_key, base_url=self._base_url, max_retries=0)
         except CredentialsError as error:

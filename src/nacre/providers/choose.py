@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from nacre.cache.rules import SHIPPED, profile
 from nacre.errors import ConfigError
+from nacre.plain import how_to_install
 from nacre.providers.base import Provider
 from nacre.providers.retry import RetrySettings, with_retry
 
@@ -125,7 +126,7 @@ def require_installed(choice: Choice) -> None:
     """Raise `ConfigError` where the vendor's package is missing; it is looked for, not loaded."""
     name = choice.provider_name
     if name != EMBEDDED and find_spec(name) is None:
-        raise ConfigError(f"{choice.model} needs the {name} package: install nacre[{name}]")
+        raise ConfigError(f"{choice.model} needs the {name} package: {how_to_install(name)}")
 
 
 def preload(choice: Choice) -> None:

@@ -14,6 +14,7 @@ from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import ConfigError, ProviderError
 from nacre.messages.blocks import JsonObject
 from nacre.messages.events import ProviderEvent
+from nacre.plain import how_to_install
 from nacre.providers import failures
 from nacre.providers.base import Capabilities, Request
 from nacre.providers.capabilities import capabilities_of, wire_name
@@ -93,7 +94,7 @@ class OpenAICompatibleProvider:
             from openai import AsyncOpenAI  # noqa: PLC0415  half a second that only a first call should pay
         except ImportError as error:
             raise ConfigError(
-                "OpenAI-compatible models need the openai package: install nacre[openai]"
+                f"OpenAI-compatible models need the openai package: {how_to_install('openai')}"
             ) from error
         self._client = AsyncOpenAI(api_key=self._api_key or NO_KEY, base_url=self._base_url, max_retries=0)
         return self._client

@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from nacre.errors import ConfigError, StoreError
+from nacre.plain import how_to_install
 from nacre.replay.drawing import ACROSS, MARKS, THOUSAND, TITLE, UP, WINDOW_COLOUR, Drawing, drawing
 from nacre.replay.drawing_svg import svg
 from nacre.replay.run import Replayed, Terms
@@ -58,7 +59,7 @@ def _figures() -> ModuleType:
         # By name, so that neither the type checker nor an import at start-up asks for the package.
         return importlib.import_module("matplotlib.figure")
     except ImportError:
-        raise ConfigError("a PNG needs matplotlib: pip install 'nacre[plot]', or name a .svg file") from None
+        raise ConfigError(f"a PNG needs matplotlib, or name a .svg file; {how_to_install('plot')}") from None
 
 
 def _png(picture: Drawing) -> bytes:
