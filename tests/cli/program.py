@@ -78,10 +78,19 @@ def ended(
 
 
 def begin(
-    command: list[str], cwd: Path, env: dict[str, str], *, takes_terminal: bool = False, **how: Any
+    command: list[str],
+    cwd: Path,
+    env: dict[str, str],
+    *,
+    takes_terminal: bool = False,
+    has_nacre: bool = False,
+    **how: Any,
 ) -> subprocess.Popen[Any]:
-    """A process there; `python -m nacre` is loaded already, unless Python itself is told something else."""
-    is_nacre = command[:3] == [sys.executable, "-m", "nacre"]
+    """A process there; `python -m nacre` is loaded already, unless Python itself is told something else.
+
+    So is nacre for a `python -c` that is said to have it.
+    """
+    is_nacre = has_nacre or command[:3] == [sys.executable, "-m", "nacre"]
     told_to_python = {name: value for name, value in env.items() if name.startswith("PYTHON")}
     if warm.IS_POSSIBLE and is_nacre and told_to_python == {"PYTHONUTF8": "1"}:
         return warm.Popen(command, cwd=cwd, env=env, takes_terminal=takes_terminal, **how)

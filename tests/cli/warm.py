@@ -43,7 +43,7 @@ IS_POSSIBLE = hasattr(os, "pidfd_open")
 
 
 class Popen(subprocess.Popen[Any]):
-    """`subprocess.Popen` of `nacre ARGS`, forked by a process that has it loaded."""
+    """`subprocess.Popen` of `python -m nacre` or `python -c`, forked by a process that has nacre loaded."""
 
     def __init__(self, args: list[str], *, takes_terminal: bool = False, **how: Any) -> None:
         self._takes_terminal = takes_terminal
@@ -176,9 +176,14 @@ def _become(wanted: dict[str, Any]) -> int:
     sys.stdin = sys.__stdin__ = _stream(0, "r", "surrogateescape")  # type: ignore[misc]
     sys.stdout = sys.__stdout__ = _stream(1, "w", "surrogateescape")  # type: ignore[misc]
     sys.stderr = sys.__stderr__ = _stream(2, "w", "backslashreplace")  # type: ignore[misc]
-    module = importlib.import_module("nacre.__main__")
-    sys.argv = [str(module.__file__), *wanted["args"][3:]]
     sys.path[0] = wanted["cwd"]
+    _, kind, what, *rest = wanted["args"]
+    if kind == "-c":
+        sys.argv = [kind, *rest]
+        exec(compile(what, "<string>", "exec"), {"__name__": "__main__"})
+        return 0
+    module = importlib.import_module("nacre.__main__")
+    sys.argv = [str(module.__file__), *rest]
     return int(module.main())
 
 

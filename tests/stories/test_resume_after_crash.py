@@ -14,7 +14,7 @@ from random import Random
 import pytest
 
 from nacre.messages.pairing import INTERRUPTED
-from tests.cli.program import nacre, world
+from tests.cli.program import begin, nacre, world
 from tests.stories.processes import (
     Sim,
     begun,
@@ -100,10 +100,8 @@ def test_killed_at_ten_random_moments_nothing_whole_is_lost(sim: Sim, tmp_path: 
     chance = Random(11)
     told = 0
     for number in range(10):
-        child = subprocess.Popen(
-            [sys.executable, "-c", WORKER, "latest" if number else ""],
-            cwd=tmp_path, env=world(tmp_path), stdout=subprocess.PIPE, text=True,
-        )  # fmt: skip
+        command = [sys.executable, "-c", WORKER, "latest" if number else ""]
+        child = begin(command, tmp_path, world(tmp_path), has_nacre=True, stdout=subprocess.PIPE, text=True)
         assert child.stdout is not None
         # Any moment will do, also before the first turn is over; that it is another one is the point.
         for _ in range(chance.randrange(4) + 1):
