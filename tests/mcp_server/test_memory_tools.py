@@ -192,6 +192,19 @@ async def test_a_reader_gets_no_tool_that_changes_anything_and_leaves_no_trace(
     assert list(home.iterdir()) == []
 
 
+async def test_a_tool_says_what_a_client_may_assume_of_it(project: Path) -> None:
+    """As the protocol has it: who may replace or take away says so, and who only reads or adds does, too."""
+    async with inside(project) as talk:
+        hints = {one.name: one.annotations for one in (await talk.list_tools()).tools}
+    reads = {name for name, one in hints.items() if one and one.read_only_hint}
+    destroys = {name for name, one in hints.items() if one and one.destructive_hint}
+    repeats = {name for name, one in hints.items() if one and not one.idempotent_hint}
+    assert reads == {"memory_recall", "memory_get", "memory_history", "session_search"}
+    assert destroys == {"memory_save", "memory_forget"}
+    assert repeats == {"memory_save", "mail_send"}
+    assert not any(one is None or one.open_world_hint for one in hints.values())
+
+
 async def test_memory_that_is_off_says_so(project: Path) -> None:
     """M7: a repository may switch it off."""
     (project / ".nacre").mkdir()

@@ -78,6 +78,8 @@ async def claude(cwd: Path, url: str, prompt: str) -> str:
         "ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": "no-key", "MCP_TIMEOUT": "60000",
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_TELEMETRY": "1",
         "DISABLE_ERROR_REPORTING": "1", "DISABLE_AUTOUPDATER": "1", "ENABLE_TOOL_SEARCH": "false",
+        # It waits for no server before its first request unless it is told to.
+        "MCP_CONNECTION_NONBLOCKING": "false", "MCP_CONNECT_TIMEOUT_MS": "60000",
     }  # fmt: skip
     allowed = ["--allowedTools", "mcp__nacre__memory_save,mcp__nacre__memory_recall"]
     asked = [CLIENT, "-p", prompt, "--model", MODEL, "--mcp-config", config, "--strict-mcp-config", *allowed]

@@ -54,7 +54,8 @@ def memory_tools(projects: Projects) -> list[Offered]:
         return reading
     return [
         *reading,
-        Offered(_save(projects), "Save a memory", idempotent=False),
+        # Not only additive, as the protocol has it: a memory on the same subject is replaced.
+        Offered(_save(projects), "Save a memory", destructive=True, idempotent=False),
         Offered(_forget(projects), "Forget a memory", destructive=True),
     ]
 
