@@ -133,12 +133,12 @@ def test_anything_but_a_plain_handshake_is_left_to_the_sdk(tmp_path: Path, line:
     assert sink.read_bytes() == b""
 
 
-def test_ten_thousand_memories_do_not_hold_up_the_first_answers(tmp_path: Path, home: Path) -> None:
+def test_thousands_of_memories_do_not_hold_up_the_first_answers(tmp_path: Path, home: Path) -> None:
     """Nothing of memory is read before them: the index, which takes seconds, is not there yet."""
     project = tmp_path / "project"
     project.mkdir()
     memory = asyncio.run(Memory.open(project))
-    for number in range(10_000):
+    for number in range(3_000):
         fact = f"---\nname: Fact {number}\n---\n\nIt is {number}.\n"
         (memory.location.directory / f"fact_{number}.md").write_text(fact)
     talk = ByHand(project)
