@@ -400,6 +400,68 @@ def test_a_memory_moves_with_one_commit_on_either_side(here: Path, capsys: Captu
     assert document(capsys, "list", "--scope", "user") == []
 
 
+@pytest.mark.parametrize("scope", ["project", "user"])
+def test_a_move_is_taken_back_on_either_side_and_so_is_that(scope: str, here: Path, capsys: Capture) -> None:
+    """M7b, M15: whichever side is named, the memory is in one place afterwards."""
+    said(capsys, "save", "The lamp is on.", "--name", "Lamp", "--scope", "user")
+    said(capsys, "save", "I like green tea most of all.", "--name", "Tea")
+    said(capsys, "move", "tea", "--to", "user")
+
+    def places() -> list[list[str]]:
+        scopes = (("--scope", "project"), ("--scope", "user"))
+        return [sorted(row["file"] for row in document(capsys, "list", *each)) for each in scopes]
+
+    assert places() == [[], ["lamp.md", "tea.md"]]
+    made = document(capsys, "undo", "--scope", scope)["commit"]
+    assert places() == [["tea.md"], ["lamp.md"]]
+    document(capsys, "undo", made, "--scope", scope)
+    assert places() == [[], ["lamp.md", "tea.md"]]
+
+
+def test_a_moved_memory_that_changed_since_is_not_lost_by_taking_the_move_back(
+    here: Path, capsys: Capture
+) -> None:
+    """M15: what changed since stays, and the person is told."""
+    said(capsys, "save", "I like green tea most of all.", "--name", "Tea")
+    said(capsys, "move", "tea", "--to", "user")
+    said(capsys, "save", "I like black tea most of all.", "--name", "Tea", "--scope", "user")
+    assert main(["memory", "undo"]) == 0
+    assert "its copy in user memory changed since and stays" in capsys.readouterr().err
+    assert "green" in document(capsys, "show", "tea")["body"]
+    assert "black" in document(capsys, "show", "tea", "--scope", "user")["body"]
+
+
+def test_each_undo_goes_one_further_back_and_says_how_to_bring_it_back(here: Path, capsys: Capture) -> None:
+    """M15: an undo is not taken for the newest change; a redo names its commit."""
+    for day in ("Monday", "Tuesday", "Friday"):
+        said(capsys, "save", f"Deploys happen on {day}.", "--name", "Deploy day")
+
+    def body() -> str:
+        return str(document(capsys, "show", "deploy_day")["body"])
+
+    told = said(capsys, "undo")
+    assert body() == "Deploys happen on Tuesday.\n"
+    made = document(capsys, "log", "--limit", "1")[0]["commit"]
+    assert told.splitlines()[-1] == f"`nacre memory undo {made[:10]}` brings it back."
+    said(capsys, "undo")
+    assert body() == "Deploys happen on Monday.\n"
+    said(capsys, "undo")
+    assert document(capsys, "list") == []
+    assert main(["memory", "undo"]) == 1
+    assert "everything was taken back already" in capsys.readouterr().err
+
+
+def test_what_was_brought_back_is_the_first_to_be_taken_back_again(here: Path, capsys: Capture) -> None:
+    """M15: an undo that was undone itself has taken nothing back."""
+    for day in ("Monday", "Tuesday"):
+        said(capsys, "save", f"Deploys happen on {day}.", "--name", "Deploy day")
+    for _ in range(2):
+        made = document(capsys, "undo")["commit"]
+        assert "Monday" in document(capsys, "show", "deploy_day")["body"]
+        said(capsys, "undo", made)
+        assert "Tuesday" in document(capsys, "show", "deploy_day")["body"]
+
+
 def test_a_move_onto_a_taken_name_takes_another(here: Path, capsys: Capture) -> None:
     said(capsys, "save", "Mine is green.", "--name", "Tea")
     said(capsys, "save", "Everybody's is black.", "--name", "Tea", "--scope", "user")

@@ -11,7 +11,7 @@ from nacre.agents.origins import SHORT_COMMIT, author_shown
 from nacre.cli.memory_opening import by_hand, json_option, read_only, run, scope_option, writable
 from nacre.cli.options import RunOptions
 from nacre.cli.output import has_colour, print_error, print_json, print_table, printable
-from nacre.errors import StoreError
+from nacre.errors import StoreError, VersionConflict
 from nacre.messages.blocks import JsonObject
 
 if TYPE_CHECKING:
@@ -116,24 +116,25 @@ def diff(options: RunOptions, /, commit: str | None, *, scope: str, as_json: boo
 @json_option
 @click.pass_obj
 def undo(options: RunOptions, /, commit: str | None, *, scope: str, as_json: bool) -> int:
-    """Take back a commit of `nacre memory log`; without one, the newest. What changed since stays."""
+    """Take back a commit of `nacre memory log`; without one, the newest that still holds.
+
+    Once more goes one further back; to take back an undo, name its commit. What changed since stays, and a
+    move is taken back on either side.
+    """
     return run(_undo(options, commit, scope=scope, as_json=as_json))
 
 
 async def _undo(options: RunOptions, commit: str | None, *, scope: str, as_json: bool) -> int:
     from nacre.memory.transaction import pick_up
-    from nacre.memory.undo import undo as take_back
+    from nacre.memory.undo import newest_in_force
     from nacre.store.history import History
 
     opened = await writable(options, scope)
     # What was edited by other means is the newest change, too.
     newest = await pick_up(opened.location)
-    if not newest:
-        raise StoreError("there is nothing to undo: memory was never changed")
-    undone = History(opened.location.history).one(commit or newest)
-    made = await take_back(
-        opened.location, undone.id, change=by_hand(f"undo {undone.id[:SHORT_COMMIT]}: {undone.reason}")
-    )
+    history = History(opened.location.history)
+    undone = history.one(commit) if commit and newest else newest_in_force(opened.location)
+    made = await _taken_back(options, opened, undone, scope=scope)
     if as_json:
         print_json({"undone": undone.id, "commit": made, "files": [*undone.files]})
     elif made == newest:
@@ -142,4 +143,39 @@ async def _undo(options: RunOptions, commit: str | None, *, scope: str, as_json:
         reason = undone.reason.partition("\n")[0]
         files = f": {', '.join(undone.files)}" if undone.files else ""
         print(printable(f"undid {undone.id[:SHORT_COMMIT]} ({reason}){files}"))
+        if undone.files:
+            where = "" if scope == "project" else f" --scope {scope}"
+            print(printable(f"`nacre memory undo {made[:SHORT_COMMIT]}{where}` brings it back."))
     return 0
+
+
+async def _taken_back(options: RunOptions, opened: Memory, undone: Commit, *, scope: str) -> str:
+    """Take a change back, a move on either side; returns the commit that does so here."""
+    from nacre.memory.moving import other_side, sides_of
+
+    sides = sides_of(undone)
+    if sides is None or scope not in {sides.source, sides.target}:
+        return await _reversed(opened, undone)
+    other = sides.other(scope)
+    there = await writable(options, other)
+    twin = other_side(undone, opened.location, there.location)
+    # Where it comes back goes first: a failure in between leaves it twice, never nowhere.
+    comes_back = sides.target if sides.is_back else sides.source
+    if twin is not None and other == comes_back:
+        await _reversed(there, twin)
+    made = await _reversed(opened, undone)
+    if twin is not None and other != comes_back:
+        try:
+            await _reversed(there, twin)
+        except VersionConflict:
+            print_error(
+                f"its copy in {other} memory changed since and stays; see `nacre memory list --scope {other}`"
+            )
+    return made
+
+
+async def _reversed(opened: Memory, undone: Commit) -> str:
+    from nacre.memory.undo import undo as take_back
+
+    change = by_hand(f"undo {undone.id[:SHORT_COMMIT]}: {undone.reason}")
+    return await take_back(opened.location, undone.id, change=change)

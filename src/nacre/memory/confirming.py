@@ -97,6 +97,11 @@ def is_confirmation(commit: Commit) -> bool:
     return commit.author == "user" and found is not None and found[1] == "confirmed"
 
 
+def is_in_doubt(location: Location, marker: Commit) -> bool:
+    """Whether nothing that a confirmation confirmed is confirmed any more."""
+    return not doubts(location).confirmed.intersection(_named(marker.reason))
+
+
 def _confirm(place: Place, clock: Clock, location: Location, commits: Sequence[str]) -> Confirmed:
     opened(place, clock)
     history = place.history

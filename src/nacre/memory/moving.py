@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from nacre.errors import StoreError
@@ -9,11 +10,29 @@ from nacre.memory.directory import INDEX_FILE, Memory
 from nacre.memory.entry import Change, file_name
 from nacre.memory.folder import ABSENT, TEAM, Folder, version_of
 from nacre.memory.frontmatter import Document
+from nacre.memory.location import Location
 from nacre.memory.pointers import Index
 from nacre.memory.team_rules import UNTRUSTED
+from nacre.store.history import Commit, History
 
 MOVED = "moved from "
 """How the reason of a move begins: whoever erases a memory looks for it on the other side, too."""
+LOOK_BACK = 1_000
+"""Changes that are looked through for the other side of a move."""
+_SIDES = re.compile(rf"(?P<undone>(?:undo [0-9a-f]{{4,40}}: )*){MOVED}(?P<source>\S+) to (?P<target>\S+)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sides:
+    """Between which two scopes a commit moved a memory."""
+
+    source: str
+    target: str
+    is_back: bool = False
+    """It takes such a move back."""
+
+    def other(self, scope: str) -> str:
+        return self.target if scope == self.source else self.source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,3 +78,32 @@ async def move(
         if index is not None:
             tx.write(INDEX_FILE, Index.parse(index).without(entry.file), if_version=version)
     return Moved(was=entry.file, file=file, removed=tx.commit, added=added)
+
+
+def sides_of(commit: Commit) -> Sides | None:
+    """The scopes of a move, or of one that was taken back; none for any other change."""
+    found = _SIDES.fullmatch(commit.reason.partition("\n")[0]) if commit.author == "user" else None
+    if found is None:
+        return None
+    is_back = found["undone"].count("undo ") % 2 == 1
+    return Sides(source=found["source"], target=found["target"], is_back=is_back)
+
+
+def other_side(commit: Commit, here: Location, there: Location) -> Commit | None:
+    """The change that moved the same memory on the other side; none where nothing was changed there."""
+    moved, history = _bodies(History(here.history), commit), History(there.history)
+    found = [
+        each
+        for each in history.log(LOOK_BACK)
+        if sides_of(each) == sides_of(commit) and moved & _bodies(history, each)
+    ]
+    # The same memory may have been moved before: what was one command was done in one go.
+    return min(found, key=lambda each: abs(each.at - commit.at), default=None)
+
+
+def _bodies(history: History, commit: Commit) -> set[str]:
+    """What the memories say that came or went with a commit."""
+    states = (history.head(commit.id).parent, commit.id)
+    topics = [file for file in commit.files if file.rpartition("/")[2] != INDEX_FILE]
+    found = (history.read(state, file) for state in states if state for file in topics)
+    return {Document.parse(data).body for data in found if data is not None}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import re
+from collections.abc import Collection, Iterable, Iterator
 from difflib import SequenceMatcher
 
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import StoreError, VersionConflict
-from nacre.memory.confirming import doubt, is_confirmation
+from nacre.memory.confirming import doubt, is_confirmation, is_in_doubt
 from nacre.memory.contain import INDEX_FILE
 from nacre.memory.entry import Change
 from nacre.memory.location import Location
@@ -20,6 +21,11 @@ from nacre.store.history import Commit, History
 from nacre.store.history_purge import Purged, Scrub
 from nacre.store.history_purge import purge as purge_history
 
+LOOK_BACK = 1_000
+"""Changes that are looked through for one to take back; who wants an older one names it."""
+_UNDO = re.compile(r"(?:undo|took back dream) ([0-9a-f]{4,40})\b")
+"""How the reason of a change begins that takes another back."""
+
 
 async def undo(
     location: Location,
@@ -30,21 +36,43 @@ async def undo(
     timeout: float = LOCK_WAIT,  # noqa: ASYNC109 - for the lock, not for the whole
     watch: Watch | None = None,
 ) -> str:
-    """Reverse one commit (the newest, unless one is named) and return the commit that does so.
+    """Reverse one commit (the newest in force, unless one is named) and return the commit that does so.
 
     What others changed since stays. `VersionConflict` lists the files where both cannot be had. What a
     confirmation confirmed is unconfirmed again.
     """
     history = History(location.history)
-    target = history.resolve(commit) or history.newest
-    if not target:
-        raise StoreError("there is nothing to undo: memory was never changed")
-    undone = history.one(target)
+    undone = history.one(commit) if commit else newest_in_force(location)
     if is_confirmation(undone):
         return await doubt(location, undone, clock=clock, watch=watch)
     async with transact(location, change, clock=clock, timeout=timeout, watch=watch) as tx:
         await in_thread(_reverse, tx, history, undone)
     return tx.commit or tx.newest
+
+
+def newest_in_force(location: Location) -> Commit:
+    """The newest change that still holds and takes no other back: with each undo, one further back."""
+    history = History(location.history)
+    if not history.newest:
+        raise StoreError("there is nothing to undo: memory was never changed")
+    for commit in in_force(history.log(LOOK_BACK)):
+        if is_confirmation(commit) and is_in_doubt(location, commit):
+            continue
+        if commit.files or is_confirmation(commit):
+            return commit
+    raise StoreError("everything was taken back already; `nacre memory undo COMMIT` takes back an undo")
+
+
+def in_force(commits: Iterable[Commit]) -> Iterator[Commit]:
+    """Of these, newest first, those that were not taken back and take nothing back themselves."""
+    taken_back: set[str] = set()
+    for commit in commits:
+        is_undone = any(commit.id.startswith(one) for one in taken_back)
+        undo = _UNDO.match(commit.reason) if commit.author == "user" else None
+        if undo and not is_undone:
+            taken_back.add(undo[1])
+        elif not undo and not is_undone:
+            yield commit
 
 
 async def purge(
