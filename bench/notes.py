@@ -27,6 +27,7 @@ from bench.compaction.blocking import (
 from bench.compaction.lossy import lossy
 from bench.compaction.ours import environment, is_for_summary
 from bench.machine import bar
+from nacre import prompts
 from nacre.agents.kept import LogKeeper
 from nacre.agents.opening import Ready, open_agent
 from nacre.cache.anthropic_rules import Cache, Call, estimate, simulate
@@ -46,6 +47,8 @@ from nacre.settings import load
 MODEL = "claude-opus-5-5"
 CALLS = 3
 """Tool calls of a turn before it is answered."""
+EXTRACTION_SECONDS = 4.0
+"""One look that finds nothing: what most turns come to, and the least that an extraction costs."""
 NOTES_SECONDS, END_SECONDS = 10.0, 2.0
 """An update writes about 500 tokens, a third of what a summary takes its 25 seconds for; then it says so."""
 REPLY_CHARS = 1_000
@@ -60,6 +63,7 @@ STATE = 1
 """The section that every update rewrites: how things are now."""
 BEGINS = UPDATE.partition("\n")[0]
 """How the request for an update begins."""
+EXTRACTION_BEGINS = prompts.load("nacre.layers.l5_extract", "extract").partition("\n")[0]
 LIMIT_SHARE = 0.5
 """Of what the conversation itself costs: what only spares waiting may not cost as much as the work."""
 RARER_TOKENS = 25_000
@@ -72,9 +76,16 @@ WAYS: dict[str, dict[str, str]] = {
         "NACRE_NOTES_GROWTH_TOKENS": str(RARER_TOKENS),
     },
     "summary made ahead": {"NACRE_NOTES": "false", "NACRE_COMPACT_PREPARE": "true"},
+    "summary made ahead, extraction": {
+        "NACRE_NOTES": "false",
+        "NACRE_COMPACT_PREPARE": "true",
+        "NACRE_EXTRACT": "true",
+        "NACRE_EXTRACT_NON_INTERACTIVE": "true",
+    },
     "summary when needed": {"NACRE_NOTES": "false", "NACRE_COMPACT_PREPARE": "false"},
 }
-"""Notes, fewer of them, a summary begun before the window is full, and one asked for when it is."""
+"""Notes, fewer of them, a summary begun before the window is full, the same with extraction after each turn,
+and a summary asked for when it is needed."""
 DEFAULT = "default"
 
 
@@ -120,6 +131,7 @@ class Noter(Slow):
 
     file: NotesFile | None = None
     updates: int = 0
+    extractions: int = 0
     paid: dict[str, float] = field(default_factory=dict)
     """Dollars by what they were paid for."""
     used: dict[str, Usage] = field(default_factory=dict)
@@ -150,6 +162,9 @@ class Noter(Slow):
         if _is_for_notes(request.messages[-1]):
             self.updates += 1
             return "notes", NOTES_SECONDS, self._edits()
+        if _begins(request.messages[-1], EXTRACTION_BEGINS):
+            self.extractions += 1
+            return "extraction", EXTRACTION_SECONDS, (Text("There is nothing to keep."),)
         if len(request.messages) > 2 and _is_for_notes(request.messages[-3]):
             return "notes", END_SECONDS, (Text("The notes are up to date."),)
         self.asked += 1
@@ -211,7 +226,7 @@ async def _run(sizes: Sizes, window: int, way: str) -> JsonObject:
         async with open_agent(
             settings,
             provider=noter,
-            tools=lambda usual: [*(one for one in usual if one.name in {"Edit", "Read"}), look],
+            tools=lambda usual: [*(one for one in usual if one.name in {"Edit", "Read", "Write"}), look],
             clock=clock,
         ) as ready:
             keeper = ready.agent.session.keeper
@@ -232,8 +247,8 @@ async def _play(ready: Ready, clock: SlowClock, turns: int) -> None:
 
 
 def _told(noter: Noter, turns: int, made: list[str], waits: list[float]) -> JsonObject:
-    conversation, notes, summaries = (
-        noter.paid.get(kind, 0.0) for kind in ("conversation", "notes", "summaries")
+    conversation, notes, summaries, extraction = (
+        noter.paid.get(kind, 0.0) for kind in ("conversation", "notes", "summaries", "extraction")
     )
     used = noter.used.get("notes", Usage())
     return {
@@ -246,6 +261,8 @@ def _told(noter: Noter, turns: int, made: list[str], waits: list[float]) -> Json
         "notes_hit_rate": round(used.hit_rate, 4),
         "summaries": noter.summaries,
         "summaries_usd": round(summaries, 4),
+        "extractions": noter.extractions,
+        "extraction_usd": round(extraction, 4),
         "total_usd": round(sum(noter.paid.values()), 4),
         "compactions": len(made),
         "compactions_from_notes": made.count("notes"),
@@ -267,7 +284,11 @@ def _words(line: str, chars: int) -> str:
 
 
 def _is_for_notes(message: JsonObject) -> bool:
-    return message["role"] == "user" and BEGINS in json.dumps(message["content"])
+    return _begins(message, BEGINS)
+
+
+def _begins(message: JsonObject, words: str) -> bool:
+    return message["role"] == "user" and words in json.dumps(message["content"])
 
 
 def _number(run: JsonObject, name: str) -> float:

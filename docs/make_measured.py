@@ -361,14 +361,19 @@ def _forks() -> str:
     return _part("Forks: what a look at the whole conversation costs", "forks", lines, plots=["forks"])
 
 
+def _beside(run: Result) -> float:
+    """What was paid beside a conversation."""
+    return float(run["notes_usd"] + run["summaries_usd"] + run["extraction_usd"])
+
+
 def _notes() -> str:
     result = _read("notes")
     rows = [
         [
             f"{run['window'] // 1000}K, {run['way']}",
             f"${run['conversation_usd']:.2f}",
-            f"${run['notes_usd'] + run['summaries_usd']:.2f}",
-            f"{(run['notes_usd'] + run['summaries_usd']) / run['conversation_usd']:.0%}",
+            f"${_beside(run):.2f}",
+            f"{_beside(run) / run['conversation_usd']:.0%}",
             f"{run['compactions_from_notes']} of {run['compactions']}",
             f"{run['waited_seconds']:.0f} s",
         ]
@@ -377,7 +382,7 @@ def _notes() -> str:
     head = (
         "window, way",
         "conversation",
-        "notes, summaries",
+        "beside it",
         "share",
         "compactions that found notes",
         "waited",
@@ -386,7 +391,9 @@ def _notes() -> str:
         f"{result['turns']} turns of a made-up agent on claude-opus-5-5, three calls of",
         f"{result['growth_tokens']:,} tokens in each, billed by the cache rules; a summary takes",
         f"{result['summary_seconds']:.0f} s, an update of the notes {result['notes_seconds']:.0f}.",
-        "“Rarer” means `notes.growthTokens` at 25,000.",
+        "“Default” keeps notes, “rarer” with `notes.growthTokens` at 25,000. Extraction, which is on by",
+        "default too, stands in a row of its own: it asks once after every turn and finds nothing, the least",
+        "it can cost.",
         "",
         *_table(head, rows),
     ]

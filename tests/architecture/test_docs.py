@@ -248,14 +248,19 @@ def test_the_dollars_on_a_page_about_a_layer_were_measured(name: str) -> None:
     assert [text for text, digits in told if text not in {f"{one:.{len(digits)}f}" for one in known}] == []
 
 
-def test_what_notes_are_said_to_add_to_a_bill_was_measured() -> None:
+def test_what_work_beside_a_conversation_is_said_to_add_to_the_bill_was_measured() -> None:
     shares: dict[str, list[float]] = {}
     for run in json.loads(read("bench/results/notes.json"))["runs"]:
-        shares.setdefault(run["way"], []).append(run["notes_usd"] / run["conversation_usd"])
+        paid = run["notes_usd"] + run["extraction_usd"]
+        shares.setdefault(run["way"], []).append(paid / run["conversation_usd"])
     usual, rarer = shares["default"], shares["rarer notes"]
+    extraction = [round(share * 100) for share in shares["summary made ahead, extraction"]]
     page = " ".join(read("docs/how-to/see-what-it-costs.md").split())
     assert f"add up to {max(usual):.0%} to the bill".replace("%", " %") in page
     assert f"takes that to {min(rarer) * 100:.0f} to {max(rarer) * 100:.0f} %" in page
+    adds = f"adds {min(extraction)} to {max(extraction)} %"
+    assert adds in page
+    assert adds in " ".join(read("docs/why/extraction.md").split())
 
 
 def imported(text: str) -> set[tuple[str, str]]:
