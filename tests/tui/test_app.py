@@ -417,6 +417,18 @@ async def test_a_new_session_begins_on_an_empty_screen(tmp_path: Path, provider:
         assert stage.ready.agent.session.id != first
 
 
+async def test_the_meter_follows_what_a_command_takes_out(tmp_path: Path, provider: ScriptedProvider) -> None:
+    provider.script(say("Read."))
+    async with staged(tmp_path, provider) as stage:
+        empty = stage.text.splitlines()[-2]
+        await stage.say("heron " * 4_000)
+        assert stage.text.splitlines()[-2] != empty
+        await stage.say("/rewind 1")
+        await stage.until(
+            lambda: stage.text.splitlines()[-2].split("%")[0] == empty.split("%")[0], "it is empty"
+        )
+
+
 async def test_the_plan_is_edited_on_the_screen(tmp_path: Path, provider: ScriptedProvider) -> None:
     async with staged(tmp_path, provider) as stage:
         await stage.say("/plan edit")

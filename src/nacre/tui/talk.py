@@ -133,6 +133,7 @@ class Talk:
             await self._screen.show(told)
         if done.goes_on:
             await self.play(None)
+        self.measure()
         return None if isinstance(done.ending, Reopen) else done.ending
 
     async def move(self, to: Reopen) -> None:
