@@ -174,7 +174,7 @@ def test_search_finds_or_exits_with_one(home: Path, here: Path, capsys: pytest.C
     placed(home, here, conversation())
     placed(home, Path("/else"), [recorded.user(1, "quinces only")], session=OTHER)
     assert main(["sessions", "search", "PARSER OF"]) == 0
-    assert capsys.readouterr().out == "0a000000:1  user: Where is the parser of pears?\n"
+    assert capsys.readouterr().out == "0a000000 #1  user: Where is the parser of pears?\n"
     assert main(["sessions", "search", "PARSER OF", "--case"]) == 1
     assert "--all looks in every directory" in capsys.readouterr().err
     assert main(["sessions", "search", "quinces"]) == 1
@@ -184,6 +184,39 @@ def test_search_finds_or_exits_with_one(home: Path, here: Path, capsys: pytest.C
     assert main(["sessions", "search", "nowhere at all", "--json"]) == 1
     assert json.loads(capsys.readouterr().out) == []
     assert main(["sessions", "search", "(", "--regex"]) == 1
+
+
+def test_a_hit_has_the_number_that_show_prints_unless_it_is_out_of_view(
+    home: Path, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """T7, C23: one numbering for `search`, `show` and `compact --from`."""
+    more = [recorded.assistant(8, [recorded.text("Nowhere.")]), recorded.user(9, "and now the pears again")]
+    placed(home, here, [*compacted(), *more])
+    main(["sessions", "show", SESSION])
+    shown = capsys.readouterr().out
+    assert main(["sessions", "search", "pears", "--json"]) == 0
+    hits = json.loads(capsys.readouterr().out)
+    main(["sessions", "search", "pears"])
+    lines = capsys.readouterr().out.splitlines()
+    for hit, line in zip(hits, lines, strict=True):
+        number = hit["number"]
+        assert line.startswith(f"0a000000 #{number}  " if number else f"0a000000 line {hit['line']}  ")
+    assert [hit["number"] for hit in hits] == [None, 1, 4]
+    assert "#4\n  and now the pears again" in shown
+
+
+def test_what_the_program_added_is_searched_only_when_asked_for(
+    home: Path, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """T7: the memories ahead of every conversation are in every log, and nobody said them."""
+    added = recorded.user(1, "<system-reminder>the index: salt, pepper</system-reminder>") | {"isMeta": True}
+    placed(home, here, [added, recorded.user(2, "Pass me the salt.")])
+    assert main(["sessions", "search", "salt"]) == 0
+    assert capsys.readouterr().out == "0a000000 #2  user: Pass me the salt.\n"
+    assert main(["sessions", "search", "pepper"]) == 1
+    capsys.readouterr()
+    assert main(["sessions", "search", "pepper", "--added"]) == 0
+    assert capsys.readouterr().out.startswith("0a000000 #1  user: <system-reminder>the index")
 
 
 def test_export_as_jsonl_is_the_log_byte_for_byte(home: Path, here: Path) -> None:

@@ -402,7 +402,7 @@ def test_real_logs_list_and_search_as_a_full_parse_would(home: Path) -> None:
             each.get("subtype") == "compact_boundary" for each in records
         )
         assert summaries[name].cwd == next(each["cwd"] for each in records if "cwd" in each)
-        found = {hit.line for hit in Sessions(home).search("error") if hit.path.name == name}
+        found = {hit.line for hit in Sessions(home).search("error", with_added=True) if hit.path.name == name}
         assert found >= {
             n for n, each in enumerate(records, 1) if any("error" in t.lower() for t in _said(each))
         }

@@ -1,8 +1,7 @@
-"""`nacre sessions`: list and search here; show, check, import and export in the files beside this one."""
+"""`nacre sessions`: list here; show, search, check, import and export in the files beside this one."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -16,11 +15,11 @@ from nacre.cli.output import (
     human_age,
     human_count,
     is_terminal,
-    print_error,
     print_json,
     print_table,
     printable,
 )
+from nacre.cli.searching import search
 from nacre.cli.showing import show
 from nacre.clock import SYSTEM_CLOCK
 from nacre.messages.blocks import JsonObject
@@ -104,45 +103,5 @@ def _short_length(ids: list[str]) -> int:
     return length
 
 
-@sessions.command(short_help="Find text in sessions.")
-@click.argument("text")
-@click.option("--regex", is_flag=True, help="TEXT is a regular expression.")
-@click.option("--case", "with_case", is_flag=True, help="Upper and lower case differ.")
-@click.option("--all", "everywhere", is_flag=True, help="Look in the sessions of every directory.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-@click.pass_obj
-def search(
-    options: RunOptions, /, text: str, *, regex: bool, with_case: bool, everywhere: bool, as_json: bool
-) -> int:
-    """Find TEXT in what was said in the sessions of this directory; exit code 1 when it is nowhere."""
-    from nacre.store.sessions import Sessions
-
-    settings = load_settings(options)
-    cwd: Path | None = None if everywhere else settings.cwd
-    hits = Sessions(settings.home).search(text, regex=regex, ignore_case=not with_case, cwd=cwd)
-    rows: list[JsonObject] = []
-    count = 0
-    for hit in hits:
-        count += 1
-        if as_json:
-            rows.append(
-                {
-                    "session": hit.session,
-                    "line": hit.line,
-                    "role": hit.role,
-                    "snippet": hit.snippet,
-                    "path": str(hit.path),
-                }
-            )
-        else:
-            print(f"{hit.session[:SHORT_ID]}:{hit.line}  {hit.role or '-'}: {printable(hit.snippet)}")
-    if as_json:
-        print_json([*rows])
-    elif not count:
-        hint = "" if everywhere else " of this directory; --all looks in every directory"
-        print_error(f"{text!r} is in none of the sessions{hint}")
-    return 0 if count else 1
-
-
-for command in (show, check, import_, export):
+for command in (show, search, check, import_, export):
     sessions.add_command(command)

@@ -34,6 +34,8 @@ class Hit:
     """Counted from one."""
     role: str | None
     snippet: str
+    record: str | None = None
+    """The id of the record, by which a message in view is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +69,13 @@ def query(text: str, *, regex: bool = False, ignore_case: bool = True) -> Query:
     return Query(pattern, None if regex else _either_spelling(text, ignore_case))
 
 
-def search_log(path: Path, wanted: Query, *, clean: Callable[[str], str] = str) -> Iterator[Hit]:
-    """Every matching line of one log, in order; one that matches only in what `clean` takes out is none."""
+def search_log(
+    path: Path, wanted: Query, *, clean: Callable[[str], str] = str, with_added: bool = False
+) -> Iterator[Hit]:
+    """Every matching line of one log, in order; one that matches only in what `clean` takes out is none.
+
+    What a program added, such as the memories ahead of a conversation, is looked at `with_added` only.
+    """
     lines_before = 0
     for _, block in whole_lines(path):
         counted = 0
@@ -77,10 +84,13 @@ def search_log(path: Path, wanted: Query, *, clean: Callable[[str], str] = str) 
             number += block.count(b"\n", counted, begin)
             counted = begin
             record = parsed(line)
+            if record.get("isMeta") is True and not with_added:
+                continue
             texts = (clean(each) for each in _texts(record) if wanted.pattern.search(each))
             text = next((each for each in texts if wanted.pattern.search(each)), None)
             if text is not None:
-                yield Hit(path.stem, path, number + 1, _role(record), _snippet(text, wanted.pattern))
+                snippet = _snippet(text, wanted.pattern)
+                yield Hit(path.stem, path, number + 1, _role(record), snippet, _id(record))
         lines_before += block.count(b"\n")
 
 
@@ -157,6 +167,11 @@ def _role(record: JsonObject) -> str | None:
     message = record.get("message")
     role = message.get("role") if isinstance(message, dict) else record.get("type")
     return role if isinstance(role, str) else None
+
+
+def _id(record: JsonObject) -> str | None:
+    found = record.get("uuid")
+    return found if isinstance(found, str) else None
 
 
 def _snippet(text: str, pattern: re.Pattern[str]) -> str:

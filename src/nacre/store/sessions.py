@@ -88,11 +88,15 @@ class Sessions:
         regex: bool = False,
         ignore_case: bool = True,
         cwd: str | os.PathLike[str] | None = None,
+        with_added: bool = False,
     ) -> Iterator[Hit]:
-        """Matching lines of all logs, newest log first; a bad query is refused before anything is read."""
+        """Matching lines of all logs, newest log first; a bad query is refused before anything is read.
+
+        `with_added` looks also into what a program added to a conversation.
+        """
         wanted = query(text, regex=regex, ignore_case=ignore_case)
         logs = sorted(self._logs(cwd), key=lambda log: log.mtime_ns, reverse=True)
-        return (hit for log in logs for hit in _hits(log.path, wanted))
+        return (hit for log in logs for hit in _hits(log.path, wanted, with_added=with_added))
 
     @property
     def _cache(self) -> Path:
@@ -131,9 +135,9 @@ def _belongs(summary: SessionSummary, cwd: str) -> bool:
     return summary.cwd is None or canonical(summary.cwd) == cwd or slug(canonical(summary.cwd)) != slug(cwd)
 
 
-def _hits(path: Path, wanted: Query) -> Iterator[Hit]:
+def _hits(path: Path, wanted: Query, *, with_added: bool) -> Iterator[Hit]:
     try:
-        yield from search_log(path, wanted)
+        yield from search_log(path, wanted, with_added=with_added)
     except SessionNotFound:  # deleted since it was listed
         return
 
