@@ -170,10 +170,20 @@ def test_a_reply_in_pieces_or_in_two_logs_counts_once(home: Path, here: Path, ca
     message = pieces[1]["message"]
     assert isinstance(message, dict)
     message["id"] = "msg_1"
-    placed(home, here, pieces)
-    placed(home, here, pieces, session=OTHER)
+    log = placed(home, here, pieces)
+    branched = log.with_name(f"{OTHER}.jsonl")
+    branched.write_text(log.read_text().replace(SESSION, OTHER))
     found = told(capsys)
     assert (found["requests"], found["sessions"]) == (1, 1)
+
+
+def test_the_same_question_in_two_sessions_was_asked_twice(tmp_path: Path) -> None:
+    """The embedded engine names its replies by the request, and some servers use a name again."""
+    for _ in range(2):
+        assert nacre(tmp_path, "-p", "hello").returncode == 0
+    found = json.loads(nacre(tmp_path, "stats", "--json").stdout)
+    assert (found["requests"], found["sessions"]) == (2, 2)
+    assert [each["requests"] for each in found["by_day"]] == [2]
 
 
 def test_other_directories_count_only_when_asked_for(

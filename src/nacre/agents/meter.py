@@ -51,12 +51,17 @@ class Meter:
                 replies[record.reply.id or record.id] = record
             elif isinstance(record, Noted) and record.kind == SIDE_QUERY:
                 aside.append(record)
-        for said in replies.values():
-            if said.reply and said.reply.usage:
-                meter = meter.after(said.reply.usage, said.reply.model or "")
-        for note in aside:
-            usage = Usage.of_json(note.fact("usage"))
-            meter = meter.after(usage, str(note.fact("model")), purpose=str(note.fact("purpose")))
+        return meter.over([*replies.values(), *aside])
+
+    def over(self, records: Iterable[Said | Noted]) -> Meter:
+        """The sums with these replies and notes of questions, each of them one request more."""
+        meter = self
+        for record in records:
+            if isinstance(record, Noted):
+                usage, model = Usage.of_json(record.fact("usage")), str(record.fact("model"))
+                meter = meter.after(usage, model, purpose=str(record.fact("purpose")))
+            elif record.reply and record.reply.usage:
+                meter = meter.after(record.reply.usage, record.reply.model or "")
         return meter
 
     def after(self, usage: Usage, model: str, *, purpose: str = "") -> Meter:

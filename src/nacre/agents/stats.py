@@ -116,7 +116,7 @@ def gather(
     spent.read([each for each in logs if each.modified.astimezone().date() >= since], progress)
     start = datetime.combine(since, time()).astimezone()
     kept = look_at_memory(_places(settings, everywhere=everywhere), start)
-    meter = Meter.of(said for _, said in spent.replies.values())
+    meter = Meter().over(said for _, said in spent.replies.values())
     return Stats(
         since=since,
         days=tuple(_by_day(spent, kept)),
@@ -184,18 +184,22 @@ class _Spent:
         self.replies |= new
 
     def _answers(self, records: Sequence[Record]) -> Iterator[tuple[str, tuple[date, Said | Noted]]]:
-        """Replies of these days, of one that is split the last record; and what was asked beside them."""
+        """Replies of these days, of one that is split the last record; and what was asked beside them.
+
+        By name and by when they began: a branch repeats both, while some who answer use a name again.
+        """
+        began: dict[str, datetime] = {}
         for record in records:
             day = record.at.astimezone().date()
-            if day < self.since:
-                continue
-            if isinstance(record, Noted) and record.kind == SIDE_QUERY:
+            if isinstance(record, Noted) and record.kind == SIDE_QUERY and day >= self.since:
                 yield record.id, (day, record)
+            if not isinstance(record, Said) or record.reply is None or record.reply.usage is None:
+                continue
+            name = record.reply.id or record.id
+            at = began.setdefault(name, record.at)
             # What a program wrote in the model's name was never asked for.
-            elif (
-                isinstance(record, Said) and record.aside != "display" and record.reply and record.reply.usage
-            ):
-                yield record.reply.id or record.id, (day, record)
+            if record.aside != "display" and day >= self.since:
+                yield f"{name} {at.isoformat()}", (day, record)
 
     def _compaction(self, line: bytes) -> None:
         said = parsed(line)
@@ -216,7 +220,7 @@ def _by_day(spent: _Spent, kept: Kept) -> Iterator[Day]:
     for day in sorted({*asked, *spent.compactions, *kept.saved, *kept.recalled, *kept.forgotten}):
         yield Day(
             day=day,
-            meter=Meter.of(asked.get(day, ())),
+            meter=Meter().over(asked.get(day, ())),
             compactions=spent.compactions[day],
             saved=kept.saved[day],
             recalled=kept.recalled[day],
