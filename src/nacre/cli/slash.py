@@ -212,9 +212,9 @@ def _correct(text: str, scene: Scene) -> Ending:
 
 
 def _memory(text: str, scene: Scene) -> Ending:
-    from nacre.cli.slash_memory import saved_last
+    from nacre.cli.slash_memory import saved_here
 
-    scene.run(saved_last(scene.ready, text))
+    scene.run(saved_here(scene.ready, text))
     return None
 
 
@@ -279,7 +279,7 @@ COMMANDS = {
     "recall": Command(_recall, "which memories the last message got, and why; /recall TEXT tries words"),
     "forget": Command(_forget, "forget a memory given to this conversation: /forget N; without N lists"),
     "correct": Command(_correct, "let such a memory say something else: /correct N TEXT"),
-    "memory": Command(_memory, "which memories were drawn from this conversation last; /memory undo"),
+    "memory": Command(_memory, "which memories this conversation saved or changed; /memory undo"),
     "dream": Command(_dream, "put memory in order beside the conversation; /dream status, /dream kill"),
     "agents": Command(_agents, "who works at what; /agents show NAME, /agents stop NAME"),
     "pin": Command(_pin, "keep a tool result in view: /pin N or /pin last; without, the list"),

@@ -1,26 +1,43 @@
-"""Slash commands for the memories a conversation was given: see them, correct one, forget one (Q6)."""
+"""Slash commands for memories: those a conversation was given, and those it saved (Q6, E6)."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nacre.agents.extracting import WORK
+from nacre.agents.extracting_keep import REASON, SHORT_COMMIT
 from nacre.agents.recalled import in_view
 from nacre.cli.output import print_error, printable
 from nacre.errors import NacreError
 from nacre.memory.entry import Change
-from nacre.memory.undo import undo
+from nacre.memory.folder import TEAM_PREFIX
+from nacre.memory.pointers import INDEX_FILE
+from nacre.memory.undo import in_force, undo
 
 if TYPE_CHECKING:
     from nacre.agents.extracting_keep import Kept
     from nacre.agents.opening import Ready
     from nacre.memory.directory import Memory
+    from nacre.store.history import Commit
 
 
 UNDO = "undo"
 PATIENCE_SECONDS = 2.0
 """How long somebody who asks is kept waiting for what is under way: rules need far less, a model more."""
+MAX_COMMITS = 200
+"""Of a memory are looked through for those of one conversation."""
+_CORRECTED, _FORGOTTEN = "corrected in a chat", "forgotten in a chat"
+_DONE = {
+    "remember": "saved",
+    REASON: "saved, as drawn from the conversation:",
+    "correct": "corrected",
+    _CORRECTED: "corrected",
+    "forget": "forgot",
+    _FORGOTTEN: "forgot",
+}
+"""What a change did, by the reason it gives."""
 
 
 async def forget(ready: Ready, text: str) -> None:
@@ -30,7 +47,7 @@ async def forget(ready: Ready, text: str) -> None:
         return
     memory, file = found
     try:
-        entry, commit = await memory.forget(file, _by_hand(ready, "forgotten in a chat"))
+        entry, commit = await memory.forget(file, _by_hand(ready, _FORGOTTEN))
     except NacreError as error:
         print_error(str(error))
         return
@@ -49,44 +66,76 @@ async def correct(ready: Ready, text: str) -> None:
         return
     memory, file = found
     try:
-        saved = await memory.correct(
-            file, words.strip(), _by_hand(ready, "corrected in a chat"), origin="user"
-        )
+        saved = await memory.correct(file, words.strip(), _by_hand(ready, _CORRECTED), origin="user")
     except NacreError as error:
         print_error(str(error))
         return
     print(printable(f"corrected {saved.entry.file}; `nacre memory undo {saved.commit[:10]}` takes it back"))
 
 
-async def saved_last(ready: Ready, text: str) -> None:
-    """`/memory`: what was drawn from the conversation last; `/memory undo` takes it back (E6)."""
+async def saved_here(ready: Ready, text: str) -> None:
+    """`/memory`: what this conversation has changed in memory; `/memory undo` takes the last back (E6)."""
     extracting = ready.extracting
-    if extracting is None:
-        print("memories are not drawn from this conversation (see the setting extract.mode)")
-        return
-    if not await ready.background.wait(WORK, PATIENCE_SECONDS):
+    if extracting and not await ready.background.wait(WORK, PATIENCE_SECONDS):
         print("still at it: what was said last is being looked through")
-    left = extracting.last
-    if left is None:
-        print("no memory was drawn from this conversation yet")
-    elif text == UNDO:
-        await _taken_back(ready, left)
-    else:
-        print(printable(left.line))
-
-
-async def _taken_back(ready: Ready, left: Kept) -> None:
-    if left.is_proposed:
+    drawn = extracting.last if extracting else None
+    proposed = drawn if drawn and drawn.is_proposed else None
+    changes = await _changes(ready)
+    if text == UNDO and changes:
+        await _taken_back(ready, changes, drawn)
+    elif text == UNDO and proposed:
         print_error("nothing was saved yet: `nacre memory review` accepts or rejects what was found")
-        return
-    change = _by_hand(ready, "what was drawn from a conversation, taken back in a chat")
-    for memory, commit in left.where:
+    else:
+        told = [_told(*one) for one in changes] + ([proposed.line] if proposed else [])
+        for line in told or [_nothing(ready)]:
+            print(printable(line))
+
+
+async def _changes(ready: Ready) -> list[tuple[Memory, Commit]]:
+    """What the conversation did to any memory and nobody took back, newest first."""
+    here = ready.agent.session.id
+    found = [
+        (memory, commit)
+        for memory in ready.memories
+        for commit in in_force(await memory.log(limit=MAX_COMMITS))
+        if commit.session == here and _topics(memory, commit)
+    ]
+    return sorted(found, key=lambda one: one[1].at, reverse=True)
+
+
+async def _taken_back(ready: Ready, changes: Sequence[tuple[Memory, Commit]], drawn: Kept | None) -> None:
+    """The newest change; what was drawn from one turn goes together, whichever memories it is in."""
+    together = {commit for _, commit in drawn.where} if drawn else set()
+    last = (
+        changes[:1] if changes[0][1].id not in together else [one for one in changes if one[1].id in together]
+    )
+    for memory, commit in last:
+        change = _by_hand(ready, f"undo {commit.id[:SHORT_COMMIT]}: {commit.reason}")
         try:
-            await undo(memory.location, commit, change=change, clock=memory.clock, watch=memory.watch)
+            await undo(memory.location, commit.id, change=change, clock=memory.clock, watch=memory.watch)
         except NacreError as error:
             print_error(str(error))
             return
-    print(printable(f"took back {', '.join(left.files)}; this conversation has still read them"))
+    files = ", ".join(file for one in last for file in _topics(*one))
+    print(printable(f"took back {files}; this conversation has still read it"))
+
+
+def _told(memory: Memory, commit: Commit) -> str:
+    scope = next((f"--scope {one} " for one in ("team", "user") if memory.location.source == one), "")
+    done = _DONE.get(commit.reason, f"{commit.reason.partition(chr(10))[0]}:")
+    files = ", ".join(_topics(memory, commit))
+    return f"{done} {files} (undo: nacre memory undo {scope}{commit.id[:SHORT_COMMIT]})"
+
+
+def _topics(memory: Memory, commit: Commit) -> list[str]:
+    prefix = TEAM_PREFIX if memory.location.source == "team" else ""
+    return [f"{prefix}{file}" for file in commit.files if file.rpartition("/")[2] != INDEX_FILE]
+
+
+def _nothing(ready: Ready) -> str:
+    if ready.extracting is None:
+        return "nothing was saved from this conversation, and none is drawn from it (see extract.mode)"
+    return "nothing was saved from this conversation yet; `nacre memory list` shows what there is"
 
 
 def _meant(ready: Ready, number: str) -> tuple[Memory, str] | None:
