@@ -112,6 +112,13 @@ def test_nothing_relevant_skipped_and_failed_are_told_apart(recalled: Recalled, 
     assert recalled_lines(recalled) == lines
 
 
+def test_of_one_word_it_is_said_that_a_message_of_it_would_get_none() -> None:
+    """R2, R10: what is shown is not what a turn would get."""
+    note = "  (sent as a message, one word alone gets none: it says too little)"
+    assert recalled_lines(replace(RECALLED, query="pears"))[1] == note
+    assert note not in recalled_lines(RECALLED)
+
+
 def test_names_and_queries_cannot_repaint_the_terminal_nor_fill_it() -> None:
     evil = replace(
         RECALLED.picks[0], ranked=replace(RECALLED.picks[0].ranked, entry=Entry(file="a\x1b[2J.md"))

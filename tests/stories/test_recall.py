@@ -392,7 +392,9 @@ async def test_the_command_line_sees_what_a_turn_would_get(settings: Settings) -
     recalled = await recall_once(settings, "when do releases go out?")
     assert [one.ranked.entry.body for one in recalled.picks] == [""]
     assert RELEASES in recalled.picks[0].text
-    assert (await recall_once(settings, "releases")).skipped
+    one_word = await recall_once(settings, "releases")
+    assert [one.ranked.entry.file for one in one_word.picks] == [RELEASES_FILE]
+    assert (await recall_once(settings, "?!")).skipped == "there is no word to look for"
 
 
 async def test_a_memory_edited_between_two_messages_is_found_as_it_is_now(settings: Settings) -> None:

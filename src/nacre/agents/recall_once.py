@@ -16,12 +16,17 @@ from nacre.settings import Settings
 
 
 async def recall_once(settings: Settings, text: str) -> Recalled:
-    """What a message with this text would get at the start of a session, from the local index alone (R10)."""
+    """What a message with this text would get at the start of a session, from the local index alone (R10).
+
+    A single word is looked for, too, though a message of it alone would get nothing: somebody asks for it.
+    """
     import asyncio  # noqa: PLC0415 - a hook takes `drift_of` from here while somebody waits
 
     there = [place for place in memory_places(settings).in_use if place.directory.is_dir()]
     has_files = bool(there) and settings.memory.is_on
-    skipped = why_skip(text, is_on=settings.memory.is_on, attached_bytes=0, has_files=has_files)
+    skipped = why_skip(
+        text, is_on=settings.memory.is_on, attached_bytes=0, has_files=has_files, is_question=True
+    )
     if skipped:
         return Recalled(query=text, skipped=skipped)
     rankers = [LocalIndex(place.directory, place.cache, writes=place.cache.is_dir()) for place in there]

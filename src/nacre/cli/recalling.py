@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from nacre.cli.output import human_count, printable
+from nacre.memory.recall.skip import says_enough
 from nacre.messages.blocks import JsonObject
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ def recalled_json(recalled: Recalled, *, limit: int | None = None) -> JsonObject
 def recalled_lines(recalled: Recalled, *, limit: int | None = None) -> list[str]:
     """The same for people: the picks and what speaks for and against them, then what was left out and why."""
     lines = [_headline(recalled)]
+    if recalled.picks and not says_enough(recalled.query):
+        lines.append("  (sent as a message, one word alone gets none: it says too little)")
     for one in recalled.picks[:limit]:
         lines += _pick_lines(one)
     if recalled.problem:

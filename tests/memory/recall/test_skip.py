@@ -35,6 +35,13 @@ def test_a_message_of_one_word_or_less_says_too_little(text: str) -> None:
     assert "too short" in skip(text)
 
 
+@pytest.mark.parametrize(("text", "is_enough"), [("deploy", True), ("好", True), ("?!", False), ("", False)])
+def test_who_asks_memory_itself_needs_one_word(text: str, is_enough: bool) -> None:
+    """R2, R10: it is the message in passing that one word is too little for."""
+    told = why_skip(text, is_on=True, attached_bytes=0, has_files=True, is_question=True)
+    assert told == ("" if is_enough else "there is no word to look for")
+
+
 @pytest.mark.parametrize(
     "text",
     ["fix tests", "go on", "怎么了", "テスト", "배포하자", "ปิดเครื่อง", "修 git", "修git", "дай пять", "1 2"],

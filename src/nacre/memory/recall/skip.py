@@ -19,18 +19,26 @@ _SIGN = re.compile(
 )
 
 
-def why_skip(text: str, *, is_on: bool, attached_bytes: int, has_files: bool) -> str:
-    """Why nothing is looked for with this message; empty when something is."""
+def why_skip(
+    text: str, *, is_on: bool, attached_bytes: int, has_files: bool, is_question: bool = False
+) -> str:
+    """Why nothing is looked for with this message; empty when something is.
+
+    Where somebody asks memory itself, one word is enough: nobody asks it for "thanks".
+    """
     if not is_on:
         return "memory is off"
     if not has_files:
         return "there are no memories"
     if attached_bytes >= MAX_VIEW_BYTES:
         return f"{MAX_VIEW_BYTES:,} bytes of memories are in the conversation already"
-    return "" if _says_enough(text) else "the message is too short to tell what it is about"
+    if is_question:
+        return "" if any(map(str.isalnum, text)) else "there is no word to look for"
+    return "" if says_enough(text) else "the message is too short to tell what it is about"
 
 
-def _says_enough(text: str) -> bool:
+def says_enough(text: str) -> bool:
+    """Whether a message has words enough to be about something."""
     signs = len(_SIGN.findall(text))
     words = sum(any(map(str.isalnum, word)) for word in _SIGN.sub(" ", text).split())
     # A word of one script beside a sign of another is two words.
