@@ -16,6 +16,7 @@ from nacre.testing import Cast, FrozenClock, ScriptedProvider, call, say, togeth
 from nacre.tools.guard import Question
 from nacre.tools.rules import Rule
 from nacre.tui.pieces import Told, Words
+from nacre.tui.transcript import LEAST_LAID_OUT
 from tests.tui.stage import staged
 
 REPLY = "Found **it**:\n\n- one\n- two\n\n```python\nx = 1\n```\n"
@@ -125,6 +126,34 @@ async def test_ctrl_c_stops_a_turn_and_its_question_and_the_next_message_works(
         assert "Here I am." in stage.text
         await stage.pilot.press("ctrl+c")
         await stage.see("Ctrl-D or /exit leaves")
+
+
+async def test_the_second_ctrl_c_in_a_row_leaves(tmp_path: Path, provider: ScriptedProvider) -> None:
+    """One that empties the input or comes much later is a first one."""
+    clock = FrozenClock()
+    async with staged(tmp_path, provider, clock=clock) as stage:
+        await stage.pilot.press("ctrl+c")
+        clock.advance(60)
+        await stage.pilot.press("ctrl+c")
+        await stage.paste("half a line")
+        await stage.pilot.press("ctrl+c")
+        await stage.see("Ctrl+Z brings it back; Ctrl-C again")
+        await stage.pilot.press("ctrl+c")
+        await stage.until(lambda: stage.app.return_code is not None, "the end")
+    assert stage.app.return_code == 0
+
+
+async def test_what_was_typed_before_there_was_a_screen_is_sent(
+    tmp_path: Path, provider: ScriptedProvider
+) -> None:
+    """Until then the terminal makes a line's end of Enter, which is Ctrl+J here."""
+    provider.script(say("Heard."))
+    async with staged(tmp_path, provider) as stage:
+        assert not stage.app.prompt.is_early
+        stage.app.prompt.is_early = True
+        await stage.paste("hi")
+        await stage.pilot.press("ctrl+j")
+        await stage.see("Heard.")
 
 
 async def test_a_vendors_package_is_waited_for_with_the_screen_alive(
@@ -460,3 +489,21 @@ async def test_whoever_has_scrolled_up_stays_there_while_more_comes(
         await stage.pilot.press("pageup", "pageup")
         await stage.say("more")
         assert "The newest." in stage.text
+
+
+async def test_a_long_conversation_is_laid_out_in_part_and_scrolled_through_as_a_whole(
+    tmp_path: Path, provider: ScriptedProvider
+) -> None:
+    """Every word that streams has all of the layout made anew: that must not grow with the conversation."""
+    async with staged(tmp_path, provider) as stage:
+        transcript = stage.app.transcript
+        await transcript.look_back([Told(f"line {number}.") for number in range(150)])
+        assert len([child for child in transcript.children if child.display]) == LEAST_LAID_OUT
+        seen = {line.strip(" ·▁▂▃▄▅▆▇") for line in (await stage.see("line 149.")).splitlines()}
+        for _ in range(40):
+            await stage.pilot.press("pageup")
+            seen |= {line.strip(" ·▁▂▃▄▅▆▇") for line in stage.text.splitlines()}
+        assert {f"line {number}." for number in range(150)} <= seen
+        provider.script(say("The newest."))
+        await stage.say("go")
+        await stage.see("The newest.")

@@ -39,7 +39,9 @@ STOP_SECONDS = 10.0
 """How long a turn may take to put its tools down when the program ends."""
 DIALOG_COLUMNS = 100
 """In fewer than these a dialog takes all of them."""
-HOW_TO_LEAVE = "Ctrl-D or /exit leaves"
+HOW_TO_LEAVE = "Ctrl-C again, Ctrl-D or /exit leaves"
+AGAIN_SECONDS = 3.0
+"""A second Ctrl-C within this leaves; a later one is a first one."""
 OWN_COMMANDS = {
     "memories": "look through memory: read, edit, history, undo, review (F2)",
     "work": "what goes on in the background: watch it, end it (F4)",
@@ -96,6 +98,8 @@ class ChatApp(App[int]):
         self._queue: list[str] = []
         """What was said meanwhile, and comes next."""
         self._countdown = ""
+        self._hinted_at: float | None = None
+        """When it was last told how to leave."""
 
     def _screenful(self) -> Screenful:
         return Screenful(
@@ -122,6 +126,7 @@ class ChatApp(App[int]):
     async def _open(self) -> None:
         try:
             await self.talk.open()
+            self.prompt.is_early = False
         except NacreError as error:
             self.crash = error
             self.exit(1)
@@ -156,7 +161,7 @@ class ChatApp(App[int]):
             await self.transcript.add(Told(f"{own_help}\n{KEYS}", "plain"))
 
     def _begin(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        self._is_stopped = False
+        self._is_stopped, self._hinted_at = False, None
         self._since = self._start.clock.seconds()
 
         async def worked() -> None:
@@ -186,9 +191,16 @@ class ChatApp(App[int]):
         elif len(self.screen_stack) > 1:
             self.simulate_key("escape")
         else:
-            self._later(
-                Told(f"Ctrl+Z brings it back; {HOW_TO_LEAVE}" if self.prompt.drop() else HOW_TO_LEAVE)
-            )
+            self._leave_if_again(has_dropped=self.prompt.drop())
+
+    def _leave_if_again(self, *, has_dropped: bool) -> None:
+        """Ctrl-C with nothing to stop: the second in a row leaves."""
+        now, before = self._start.clock.seconds(), self._hinted_at
+        if not has_dropped and before is not None and now - before < AGAIN_SECONDS:
+            self.action_leave()
+            return
+        self._hinted_at = now
+        self._later(Told(f"Ctrl+Z brings it back; {HOW_TO_LEAVE}" if has_dropped else HOW_TO_LEAVE))
 
     def _put_back(self) -> None:
         """What was said ahead was meant for after a turn that now has no end."""

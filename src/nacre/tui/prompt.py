@@ -80,7 +80,7 @@ class Area(TextArea):
         return self.parent
 
     def on_key(self, event: events.Key) -> None:
-        if event.key == "enter":
+        if event.key == "enter" or (event.key == "ctrl+j" and self.prompt.is_early):
             event.prevent_default().stop()
             self.prompt.entered()
         elif event.key == "tab":
@@ -124,6 +124,8 @@ class Prompt(Vertical):
         self.quiet = asyncio.Event()
         """Set while nothing is being typed."""
         self.quiet.set()
+        self.is_early = True
+        """Until a session is open: Enter before there was a screen comes as Ctrl+J, as terminals pass it on."""
         self._commands = commands
         self._area = Area()
         self._menu = OptionList(id="menu", compact=True)

@@ -17,8 +17,11 @@ from nacre.plain import human_count
 from nacre.tui.call_row import CallRow, TypeOn
 from nacre.tui.pieces import Asked, Called, Piece, Resulted, Told, Void, Words
 
-KEPT_ON_SCREEN = 400
-"""Pieces that can be scrolled back to: more make every key slower, and the log has them all."""
+KEPT_ON_SCREEN = 200
+"""Pieces that can be scrolled back to: a hundred with tables take 30 MB, and the log has them all."""
+MOST_LAID_OUT, LEAST_LAID_OUT = 80, 40
+"""Pieces that take part in the layout, which is made anew with every word that streams; those above them come
+back for whoever scrolls up to them."""
 OFFLOADED = "offload"
 _MARKS = {
     "info": ("· ", "dim"),
@@ -60,6 +63,11 @@ class Transcript(VerticalScroll, can_focus=False):
     def _is_shown(self) -> bool:
         """Whether there is a screen still; what comes after its end stands in the log."""
         return self.is_running and self.is_attached
+
+    @property
+    def _is_at_end(self) -> bool:
+        """Whether the newest is in sight; what is shorter than the screen stands at its foot, above zero."""
+        return self.is_vertical_scroll_end or self.scroll_offset.y < 0
 
     async def add(self, piece: Piece) -> None:
         """Show one more piece; a line that comes while words stream waits until they have ended."""
@@ -131,13 +139,15 @@ class Transcript(VerticalScroll, can_focus=False):
         return any(row.kept and row.kept in piece.text for row in self._calls.values())
 
     async def _finish(self) -> None:
-        stream, self._stream, self._reply = self._stream, None, None
+        stream, self._stream, reply, self._reply = self._stream, None, self._reply, None
         thought, self._thought, self._thinking = self._thought, None, ""
         if thought is not None:
             thought.call_after_refresh(thought.refresh, layout=True)  # see CallRow._show
         if stream is not None:
             with suppress(MountError):  # the program was ended while words were on their way
                 await stream.stop()
+        if reply is not None:
+            _trim(reply)
         waiting, self._waiting = self._waiting, []
         await self._put(*(self._widget(piece) for piece in waiting))
 
@@ -161,7 +171,7 @@ class Transcript(VerticalScroll, can_focus=False):
     def _toggle(self, row: CallRow) -> None:
         """What is opened is read from its head; whoever was at the end is there again once it is closed."""
         if not row.is_open:
-            self._was_at_end = self.is_vertical_scroll_end
+            self._was_at_end = self._is_at_end
             self.call_after_refresh(self._show_head, row)
         elif self._was_at_end:
             self.anchor()
@@ -206,9 +216,46 @@ class Transcript(VerticalScroll, can_focus=False):
         new = [widget for widget in widgets if widget is not None]
         if not new or not self._is_shown:
             return  # it went while something was waited for
+        is_at_end = self._is_at_end
         await self.mount_all(new)
+        for reply in new:
+            if isinstance(reply, Markdown):
+                _trim(reply)
         extra = len(self.children) - KEPT_ON_SCREEN
         if extra > 0:
             gone = set(self.children[:extra])
             self._calls = {call: row for call, row in self._calls.items() if row not in gone}
             await self.remove_children(list(gone))
+        if is_at_end:  # never under the eyes of somebody who has scrolled up
+            self._fold()
+
+    def _fold(self) -> None:
+        """Leave out of the layout what is far above."""
+        laid_out = [child for child in self.children if child.display]
+        if len(laid_out) > MOST_LAID_OUT:
+            for child in laid_out[:-LEAST_LAID_OUT]:
+                child.display = False
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        super().watch_scroll_y(old_value, new_value)
+        if round(new_value) == 0 < round(old_value):
+            self.call_later(self._unfold)
+
+    def _unfold(self) -> None:
+        """Whoever has come to the top finds more above it, and stays where they are."""
+        folded = [child for child in self.children if not child.display]
+        if folded and self.scroll_y <= 0:
+            top = self.children[len(folded)]
+            for child in folded[-LEAST_LAID_OUT:]:
+                child.display = True
+            self.call_after_refresh(self.scroll_to_widget, top, top=True, animate=False)
+
+
+def _trim(reply: Markdown) -> None:
+    """Take away the empty line behind a reply.
+
+    A rule with `:last-child` would have the whole conversation styled anew whenever something is added to it.
+    """
+    if reply.children:
+        styles = reply.children[-1].styles
+        styles.margin = (styles.margin.top, styles.margin.right, 0, styles.margin.left)
