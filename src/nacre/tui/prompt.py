@@ -125,7 +125,7 @@ class Prompt(Vertical):
         """Set while nothing is being typed."""
         self.quiet.set()
         self.is_early = True
-        """Until a session is open: Enter before there was a screen comes as Ctrl+J, as terminals pass it on."""
+        """Until a session is open: Enter before there was a screen comes as Ctrl+J (the terminal's doing)."""
         self._commands = commands
         self._area = Area()
         self._menu = OptionList(id="menu", compact=True)
