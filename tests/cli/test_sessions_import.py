@@ -311,6 +311,37 @@ def test_one_bad_file_does_not_keep_the_good_ones_out(
     assert main(["sessions", "import"]) == 2
 
 
+def test_a_folder_is_imported_with_all_below_it_and_told_in_figures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """T7: what is no transcript is passed over, a damaged file is told, sub-agents are no sessions."""
+    monkeypatch.chdir(tmp_path)
+    logs = tmp_path / "logs"
+    for number in range(12):
+        name = f"{SESSION[:-2]}{number + 10}"
+        lines = [line | {"sessionId": name} for line in conversation()]
+        written(logs / "deep" / f"{name}.jsonl", lines, packed=number % 2 == 0)
+    written(logs / "deep" / SESSION / "subagents" / "agent-1.jsonl", conversation())
+    (logs / "package.json").write_text('{"name": "shop"}')
+    (logs / "torn.jsonl.gz").write_bytes(gzip.compress(dumped(conversation()))[:-20])
+    assert main(["sessions", "import", "logs"]) == 1
+    out, err = capsys.readouterr()
+    assert "... and 2 more sessions\n12 imported\n" in out
+    assert err.splitlines() == [
+        "nacre: logs/torn.jsonl.gz is packed and ends too early; copy it again",
+        "nacre: passed over, because they hold no transcript: package.json",
+        "nacre: left out: 1 log of sub-agents; name one to import it",
+    ]
+    (logs / "torn.jsonl.gz").unlink()
+    assert main(["sessions", "import", "logs", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [each["status"] for each in found["sessions"]] == ["unchanged"] * 12
+    assert (found["passed_over"], found["subagents_left_out"]) == (["logs/package.json"], 1)
+    (tmp_path / "empty").mkdir()
+    assert main(["sessions", "import", "empty"]) == 1
+    assert capsys.readouterr().err.startswith("nacre: empty holds no transcript; ")
+
+
 def test_check_exits_with_one_when_there_is_something(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

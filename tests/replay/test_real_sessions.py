@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from nacre.agents.sources import files_in
 from nacre.replay.policies import CLAUDE_CODE, NACRE, NONE, TRUNCATE
-from nacre.replay.recorded import files_in, read_recorded
+from nacre.replay.recorded import read_recorded
 from nacre.replay.run import Terms, replay, totals
 
 DATA = Path(__file__).parents[3] / "shared" / "data"

@@ -23,6 +23,8 @@ Progress = Callable[[int, int], None]
 """Told how many bytes of how many are behind us."""
 PROGRESS_STEP = 4_194_304
 """Bytes between two reports: several a second on any disk."""
+SUFFIXES = (".jsonl", ".json", ".traj")
+"""Files that are looked at in a folder, packed or not."""
 
 _ARCHIVES = {
     b"PK\x03\x04": "zip",
@@ -83,6 +85,15 @@ def open_source(
         form = _form(head, path)
         file.seek(0)
         yield Source(path, form, _lines(file, raw, path, (limits, form, is_packed), progress))
+
+
+def files_in(folder: Path) -> list[Path]:
+    """What in a folder and below it may be a transcript, in a fixed order."""
+    return sorted(
+        path
+        for path in folder.rglob("*")
+        if path.name.removesuffix(".gz").endswith(SUFFIXES) and path.is_file()
+    )
 
 
 def _plain(path: Path) -> BinaryIO:

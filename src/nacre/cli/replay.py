@@ -171,7 +171,8 @@ def _makers(wanted: _Wanted) -> list[Ladder]:
 
 def _read(recordings: Sequence[str], settings: Settings, progress: Progress | None) -> list[Recorded]:
     """Every session that was named; in a folder, what is no transcript is passed over and counted."""
-    from nacre.replay.recorded import files_in, read_recorded
+    from nacre.agents.sources import files_in
+    from nacre.replay.recorded import read_recorded
 
     found: list[Recorded] = []
     for name in dict.fromkeys(recordings):

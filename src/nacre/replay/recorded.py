@@ -14,7 +14,7 @@ from itertools import dropwhile, pairwise
 from pathlib import Path
 from statistics import median
 
-from nacre.agents.sources import open_source
+from nacre.agents.sources import SUFFIXES, open_source
 from nacre.errors import ForeignTranscript
 from nacre.messages.blocks import ToolResult
 from nacre.messages.foreign import ForeignSession, read_foreign
@@ -35,8 +35,6 @@ MAX_BASE = 60_000
 in its first request; those words are nowhere in the file, and no policy could shrink them."""
 SYNTHETIC = "<synthetic>"
 """The model Claude Code names for words no model wrote, such as error messages."""
-SUFFIXES = (".jsonl", ".json", ".traj")
-"""Files that are looked at in a folder, packed or not."""
 
 
 def read_recorded(path: Path) -> list[Recorded]:
@@ -54,15 +52,6 @@ def _from_file(session: ForeignSession, path: Path, *, name: str) -> Recorded:
     read = recorded(session, name=name)
     steps, lost = made_whole(read.steps, session.records, path)
     return replace(read, steps=steps, lost_results=lost, paths=(str(path),))
-
-
-def files_in(folder: Path) -> list[Path]:
-    """What in a folder and below it may be a transcript, in a fixed order."""
-    return sorted(
-        path
-        for path in folder.rglob("*")
-        if path.name.removesuffix(".gz").endswith(SUFFIXES) and path.is_file()
-    )
 
 
 def recorded(session: ForeignSession, *, name: str) -> Recorded:
