@@ -11,6 +11,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from tests.cli import warm
+from tests.cli.program import begin
+
 SESSION = "1f529758-d042-4f54-ace6-be2b0df528be"
 
 
@@ -63,11 +66,12 @@ class ClientWorld:
         } | more  # fmt: skip
 
     def start(self, event: str, *args: str, **environ: str) -> subprocess.Popen[bytes]:
-        pipe = subprocess.PIPE
-        return subprocess.Popen(
-            [sys.executable, "-P", "-m", "nacre", "hook", event, *args],
-            stdin=pipe, stdout=pipe, stderr=pipe, cwd=self.project, env=self.environ(**environ),
-        )  # fmt: skip
+        """One hook; loaded already, unless a test asks what is loaded."""
+        command, pipe = [sys.executable, "-m", "nacre", "hook", event, *args], subprocess.PIPE
+        if not warm.IS_POSSIBLE:
+            command.insert(1, "-P")  # as the installed script: what lies in the project is no part of nacre
+        env = self.environ(**environ)
+        return begin(command, self.project, env, stdin=pipe, stdout=pipe, stderr=pipe)
 
     def raw(self, event: str, stdin: bytes, *args: str, **environ: str) -> tuple[int, bytes, str]:
         """Exit code, stdout and stderr of one hook."""

@@ -196,7 +196,7 @@ def test_two_hooks_at_once_tell_a_memory_once(client: ClientWorld) -> None:
 
 def test_a_killed_hook_leaves_the_next_one_well(client: ClientWorld) -> None:
     client.remember("releases.md", RELEASES)
-    for delay in (0.1, 0.2):
+    for delay in (0.01, 0.02, 0.05):
         with client.start("UserPromptSubmit") as hook:
             assert hook.stdin is not None
             hook.stdin.write(client.told("UserPromptSubmit", prompt=QUESTION, session_id=f"s{delay}"))

@@ -216,7 +216,7 @@ def test_two_clients_at_work_on_one_project_lose_nothing(client: ClientWorld) ->
 
 def test_a_run_killed_in_the_middle_is_made_good_by_the_next(client: ClientWorld) -> None:
     client.say(*TALK)
-    for delay in (0.4, 0.6):
+    for delay in (0.02, 0.05, 0.1, 0.2):
         with client.start("Stop", "--now") as run:
             assert run.stdin is not None
             run.stdin.write(client.told("Stop"))
