@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 
 from nacre.cli.main import main
 from nacre.store.slug import slug
+from tests.cli.program import ended
 from tests.cli.program import world as environment
 
 Capture = pytest.CaptureFixture[str]
@@ -49,11 +49,9 @@ def recalled(world: Path, prompt: str) -> str:
     told = {"session_id": "s-1", "cwd": str(world / "project"), "prompt": prompt}
     environ = environment(world / "project", HOME=str(world))
     del environ["NACRE_HOME"]
-    done = subprocess.run(
-        [sys.executable, "-P", "-m", "nacre", "hook", "UserPromptSubmit"],
-        input=json.dumps(told).encode(), env=environ, cwd=world, capture_output=True, check=True,
-    )  # fmt: skip
-    assert done.stderr == b""
+    command = [sys.executable, "-m", "nacre", "hook", "UserPromptSubmit"]
+    done = ended(command, world, environ, given=json.dumps(told))
+    assert (done.returncode, done.stderr) == (0, "")
     return str(json.loads(done.stdout)["hookSpecificOutput"]["additionalContext"]) if done.stdout else ""
 
 
