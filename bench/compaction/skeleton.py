@@ -18,7 +18,7 @@ from pathlib import Path
 from statistics import median
 
 from bench.machine import RESULTS, bar, bars, keep
-from nacre.agents.sources import open_source
+from nacre.agents.sources import files_in, open_source
 from nacre.messages.blocks import Json, JsonObject, Text
 from nacre.messages.facts import Facts
 from nacre.messages.foreign import read_foreign
@@ -30,7 +30,7 @@ from nacre.messages.tokens import estimate_blocks, estimate_text
 from nacre.messages.view import View
 from nacre.messages.wire import render_block
 from nacre.replay.needs import Pair, facts_of
-from nacre.replay.recorded import files_in, read_recorded
+from nacre.replay.recorded import read_recorded
 
 NAME = "compaction_skeleton"
 DATA = Path(__file__).parents[3] / "shared" / "data" / "claude_code_sessions" / "sessions"

@@ -21,8 +21,9 @@ from bench.replay.made_up import made_up
 from bench.replay.pages import page
 from bench.replay.picture import draw
 from bench.replay.settings import OURS, PEERS
+from nacre.agents.sources import files_in
 from nacre.messages.blocks import Json, JsonObject
-from nacre.replay.recorded import files_in, read_recorded
+from nacre.replay.recorded import read_recorded
 from nacre.replay.schema import Recorded
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
