@@ -6,6 +6,7 @@ Run `python docs/make_screens.py` where the extra `dev` is installed, and look a
 from __future__ import annotations
 
 import asyncio
+import io
 import re
 import shutil
 import sys
@@ -14,13 +15,20 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
+import anyio  # noqa: E402
+from rich.console import Console  # noqa: E402
+from rich.terminal_theme import DEFAULT_TERMINAL_THEME, SVG_EXPORT_THEME  # noqa: E402
+
 from nacre.memory.entry import Change, Draft  # noqa: E402
-from nacre.testing import ScriptedProvider, call, say, together  # noqa: E402
+from nacre.messages.blocks import Text  # noqa: E402
+from nacre.providers.scripted import Scripted  # noqa: E402
+from nacre.testing import Cast, FrozenClock, ScriptedProvider, call, say, together  # noqa: E402
 from tests.tui.stage import Stage, staged  # noqa: E402
 
 SIZE = (100, 28)
 STAGE = Path("/tmp/demo")
 """As long as the name it is given in the pictures, so that every letter keeps its place."""
+CLOCK = FrozenClock()
 SOURCE = (
     "from datetime import datetime\n\n\ndef parse(seconds):\n    return datetime.fromtimestamp(seconds)\n"
 )
@@ -41,12 +49,13 @@ def main() -> None:
     (STAGE / "work").mkdir(parents=True)
     (STAGE / "work" / "clock.py").write_text(SOURCE, encoding="utf-8")
     try:
-        asyncio.run(draw(STAGE))
+        asyncio.run(draw(STAGE, CLOCK))
+        asyncio.run(draw_agents(STAGE, CLOCK))
     finally:
         shutil.rmtree(STAGE)
 
 
-async def draw(folder: Path) -> None:
+async def draw(folder: Path, clock: FrozenClock) -> None:
     source = folder / "work" / "clock.py"
     edit = call(
         "Edit",
@@ -63,19 +72,56 @@ async def draw(folder: Path) -> None:
         edit,
         say("Done."),
     )
-    async with staged(folder, provider, size=SIZE) as stage:
+    async with staged(folder, provider, size=SIZE, clock=clock) as stage:
         await remember(stage)
         await stage.say("why do the tests fail?")
         keep(stage, "terminal-chat", folder)
+        stage.app.theme = "ansi-light"
+        await stage.pilot.pause()
+        keep(stage, "terminal-light", folder, is_light=True)
+        stage.app.theme = "ansi-dark"
         await stage.paste("yes, do it")
         await stage.pilot.press("enter")
         await stage.see("Edit needs your word")
+        await stage.see("waits for you")
         keep(stage, "terminal-question", folder)
         await stage.pilot.press("y")
         await stage.until(lambda: stage.app.is_idle, "the turn ends")
         await stage.pilot.press("f2")
         await stage.see("about deploys")
         keep(stage, "terminal-memory", folder)
+
+
+async def draw_agents(folder: Path, clock: FrozenClock) -> None:
+    """Agents at work."""
+    agents = {
+        "every call": "find callers of parse",
+        "the tests": "read the tests",
+        "the changelog": "look for when it broke",
+    }
+    orders = [
+        call("Agent", description=about, prompt=prompt, run_in_background=True)
+        for prompt, about in agents.items()
+    ]
+    waits = Scripted(blocks=(Text("never"),), gate=anyio.Event())
+    grep = call("Grep", pattern="parse")
+    cast = {
+        "every call": ScriptedProvider().script(grep, waits),
+        "the tests": ScriptedProvider().script(call("Read", file_path=str(folder / "work/clock.py")), waits),
+        "the changelog": ScriptedProvider().script(say("It broke with 2.4: see the entry on time zones.")),
+    }
+    lead = ScriptedProvider().script(together(*orders), say("Three look into it."), say("Good."))
+    async with staged(folder, Cast(lead, cast), size=SIZE, clock=clock) as stage:
+        await stage.say("who else uses parse?")
+        team = stage.ready.team
+        assert team is not None
+        await stage.until(
+            lambda: [each.is_running for each in team.states()] == [True, True, False], "a report"
+        )
+        await stage.until(lambda: all(each.doing for each in team.states()[:2]), "something to watch")
+        await stage.pilot.press("f4", "down", "down")
+        await stage.see("see the entry on time zones")
+        keep(stage, "terminal-work", folder)
 
 
 async def remember(stage: Stage) -> None:
@@ -88,13 +134,25 @@ async def remember(stage: Stage) -> None:
         await memory.save(Draft(name=name, description=f"about {name}", body=body, kind="project"), change)
 
 
-def keep(stage: Stage, name: str, folder: Path) -> None:
+def keep(stage: Stage, name: str, folder: Path, *, is_light: bool = False) -> None:
     """Without the web fonts that the drawing would fetch, and without where it was drawn."""
-    drawn = stage.app.export_screenshot(title="nacre chat")
-    drawn = re.sub(r"@font-face \{.*?\}\s*", "", drawn, flags=re.DOTALL)
+    drawn = re.sub(r"@font-face \{.*?\}\s*", "", picture(stage, is_light=is_light), flags=re.DOTALL)
     drawn = re.sub(r"terminal-\d+", "screen", drawn).replace("Fira Code", "DejaVu Sans Mono")
     (ROOT / "docs" / "img" / f"{name}.svg").write_text(
         drawn.replace(str(folder), "/home/you").replace("-tmp-demo", "-home-you"), encoding="utf-8"
+    )
+
+
+def picture(stage: Stage, *, is_light: bool) -> str:
+    """The screen as a terminal of either kind would show it; Textual itself draws dark ones only."""
+    app = stage.app
+    console = Console(
+        width=app.size.width, height=app.size.height, file=io.StringIO(), force_terminal=True,
+        color_system="truecolor", record=True, legacy_windows=False, safe_box=False,
+    )  # fmt: skip
+    console.print(app.screen._compositor.render_update(full=True, screen_stack=app._background_screens))
+    return console.export_svg(
+        title="nacre chat", theme=DEFAULT_TERMINAL_THEME if is_light else SVG_EXPORT_THEME
     )
 
 

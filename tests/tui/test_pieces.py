@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.cells import cell_len
 
 from nacre.agents.savings import Account
 from nacre.messages.blocks import Message, Text, ToolCall, ToolResult
@@ -25,7 +26,7 @@ from nacre.messages.events import (
 from nacre.messages.records import Said
 from nacre.messages.usage import Usage
 from nacre.plain import clean
-from nacre.tui.meter import BAR_CELLS, bar, pill_words, saved_words
+from nacre.tui.meter import BAR_CELLS, GROUPS, bar, groups_line, pill_words, saved_words
 from nacre.tui.pieces import (
     MAX_DETAIL_LINES,
     Asked,
@@ -97,6 +98,14 @@ def test_the_bar_is_as_long_as_it_is_and_full_when_the_window_is(tokens: list[in
     assert sum(count for _, count in cells) == BAR_CELLS
     assert all(count >= 0 for _, count in cells)
     assert (cells[-1][1] == 0) == (sum(tokens) * BAR_CELLS > window * (BAR_CELLS - 1))
+
+
+@given(st.lists(st.integers(0, 2_000_000), min_size=5, max_size=5), st.integers(40, 120))
+def test_the_pill_is_whole_whatever_fills_the_window(tokens: list[int], width: int) -> None:
+    """At its end stands the key that shows more."""
+    line = groups_line(dict(zip(GROUPS, tokens, strict=True)), "读文档: Running… F4", width).plain
+    assert line.endswith(" 读文档: Running… F4")
+    assert cell_len(line) == width
 
 
 @pytest.mark.parametrize(

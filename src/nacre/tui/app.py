@@ -332,6 +332,7 @@ class ChatApp(App[int]):
 
         dialog = QuestionDialog(question, settle_seconds=self._settle_seconds)
         self.push_screen(dialog, settle)
+        self._look()
         try:
             return await answered
         finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from rich.cells import cell_len
 from textual.content import Content
 from textual.widgets import Static
 
@@ -92,18 +93,18 @@ def saved_words(layers: Savings) -> list[str]:
     ]
 
 
-def groups_line(contents: Contents, pill: str, width: int) -> Content:
+def groups_line(groups: Mapping[str, int], pill: str, width: int) -> Content:
     """What the colours of the bar stand for, and at the end of the line what goes on."""
-    room = width - len(pill) - 1
+    room = width - cell_len(pill) - 1
     parts: list[tuple[str, str]] = []
     taken = 0
-    for name, tokens in grouped(contents).items():
+    for name, tokens in groups.items():
         word = f"{name} {human_count(tokens)}  "
-        if taken + len(word) > room:
+        if taken + len(word) + 1 > room:
             break
         parts += [(FULL, COLOURS[name]), (f" {word}"[:-1], "dim")]
         taken += len(word) + 1
-    space = " " * max(1, width - taken - len(pill))
+    space = " " * max(1, width - taken - cell_len(pill))
     return Content.assemble(*parts, space, (pill, "bold $accent"))
 
 
@@ -136,5 +137,5 @@ class Meter(Static):
     def _draw(self) -> None:
         if self._contents is not None:
             width = max(1, self.size.width)
-            first, second = meter_line(self._contents, width), groups_line(self._contents, self._pill, width)
-            self.update(Content("\n").join([first, second]))
+            groups = groups_line(grouped(self._contents), self._pill, width)
+            self.update(Content("\n").join([meter_line(self._contents, width), groups]))
