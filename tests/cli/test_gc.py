@@ -17,6 +17,7 @@ from nacre.messages.blocks import JsonObject
 from nacre.store.log import SessionLog, branch
 from nacre.store.results import FOLDER, TEMP_PREFIX, Shelf
 from tests.cli.program import nacre, world
+from tests.cli.recorded import SESSION, conversation, written
 
 DAY = 86_400
 
@@ -58,7 +59,8 @@ def test_without_yes_it_only_shows_what_would_go(tmp_path: Path) -> None:
         assert ran.returncode == 0
         assert "aaaa" in ran.stdout and "tool results" in ran.stdout
         assert (
-            "Would remove 1 file, 1.0 MB; 500 kB stay. Nothing was changed: add --yes to do it." in ran.stdout
+            "Would remove 1 file, 1.0 MB; 500 kB of results and 1 session (0 kB) stay. "
+            "Nothing was changed: add --yes to do it." in ran.stdout
         )
     assert left(tmp_path) == ["new.txt", "old.txt"]
 
@@ -70,7 +72,7 @@ def test_with_yes_it_goes_and_the_log_stays(tmp_path: Path) -> None:
     assert left(tmp_path) == ["new.txt"] and log.exists()
     assert nacre(tmp_path, "gc", "--older-than", "0", "--yes").returncode == 0
     assert left(tmp_path) == [] and not log.with_suffix("").exists() and log.exists()
-    assert nacre(tmp_path, "gc").stdout == "Nothing to remove; 0 kB stay.\n"
+    assert nacre(tmp_path, "gc").stdout == "Nothing to remove; 0 kB of results and 1 session (0 kB) stay.\n"
 
 
 def test_by_size_the_oldest_of_all_sessions_goes_first(tmp_path: Path) -> None:
@@ -148,6 +150,33 @@ def test_sessions_of_another_program_in_the_same_home_are_not_ours_to_prune(tmp_
         aged(path, 400)
     result = found(tmp_path, "--older-than", "0", "--max-size", "0", "--transcripts", "--yes")
     assert result["files"] == 0 and (folder / "toolu_1.txt").exists() and log.exists()
+    assert result["foreign"] == {"sessions": 1, "bytes": 3}
+    assert "1 session (0 kB) of another program: left alone.\n" in nacre(tmp_path, "gc").stdout
+
+
+def test_a_session_that_was_imported_is_ours_to_prune(tmp_path: Path) -> None:
+    """T7: its bytes are a copy; what was there already stays the other program's."""
+    written(tmp_path / "a.jsonl", conversation())
+    theirs = written(tmp_path / "home/projects/-x/0b000000-0000-4000-8000-000000000002.jsonl", conversation())
+    for name in ("a.jsonl", str(theirs)):
+        assert nacre(tmp_path, "sessions", "import", name).returncode == 0
+    result = found(tmp_path)
+    size = (tmp_path / "a.jsonl").stat().st_size
+    assert (result["files"], result["kept_sessions"]) == (0, {"sessions": 1, "bytes": size})
+    result = found(tmp_path, "--transcripts", "--older-than", "0", "--yes")
+    assert [one["session"] for one in result["sessions"]] == [SESSION]  # type: ignore[union-attr,index,call-overload]
+    assert theirs.exists()
+
+
+def test_a_session_that_goes_takes_its_locks_along(tmp_path: Path) -> None:
+    """C8: also those of the agents it had; those of a session that stays are kept."""
+    old = session(tmp_path, "aaaa", ("a1", 100, 1), log_age=50)
+    session(tmp_path, "bbbb")
+    SessionLog.create_at(old.with_suffix("") / "subagents" / "agent-1.jsonl", home=tmp_path / "home").close()
+    locks = tmp_path / "home" / "locks"
+    assert len(list(locks.iterdir())) == 3
+    found(tmp_path, "--transcripts", "--yes")
+    assert [path.name[:5] for path in locks.iterdir()] == ["bbbb-"]
 
 
 def test_half_written_files_of_killed_processes_go_after_a_day(tmp_path: Path) -> None:

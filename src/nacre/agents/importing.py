@@ -22,7 +22,7 @@ from nacre.messages.foreign import ForeignSession, read_foreign
 from nacre.messages.jsonl import Envelope, chained_id, encode
 from nacre.messages.jsonl_encode import derived_id
 from nacre.messages.records import Problem
-from nacre.store import disk
+from nacre.store import disk, lease
 from nacre.store.log import log_path
 from nacre.store.slug import slug
 from nacre.store.tail import free_name
@@ -145,6 +145,8 @@ def _installed(
     else:
         path = folder / f"{session}.jsonl"
         _place(spool, path)
+        # From now on it is a session of ours, to be tidied away like the others.
+        lease.take(home, path).release()
     return Imported(
         session=session,
         path=path,

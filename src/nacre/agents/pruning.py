@@ -49,14 +49,27 @@ class Piece:
     modified: datetime
 
 
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Logs that stay whatever their age."""
+
+    sessions: int = 0
+    bytes: int = 0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """What would go, and what stays."""
 
     goes: tuple[Piece, ...] = ()
     kept_bytes: int = 0
+    """Of what may go at all, as it was wished."""
     in_use: tuple[str, ...] = ()
     """Sessions that are open, or that an open one points to."""
+    logs: Held = Held()
+    """Of the sessions themselves, where only results may go."""
+    foreign: Held = Held()
+    """Of sessions that nacre has neither written nor worked on: whatever is wished, they stay."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +82,8 @@ class Pruned:
 
 def plan(home: Path, wish: Wish, now: datetime) -> Plan:
     """What would go, oldest first; nothing is changed."""
-    logs = list(_logs(home))
+    every = list(_logs(home))
+    logs = [log for log in every if lease.was_taken(home, log)]
     in_use = _in_use(home, logs)
     found = sorted(
         (piece for log in logs for piece in _pieces(log, wish)), key=lambda one: (one.modified, str(one.path))
@@ -86,7 +100,13 @@ def plan(home: Path, wish: Wish, now: datetime) -> Plan:
     whole = {one.log for one in free if one.kind == "transcript" and one.path in taken}
     goes = tuple(one for one in free if one.path in taken or one.log in whole)
     kept = sum(one.bytes for one in found) - sum(one.bytes for one in goes)
-    return Plan(goes=goes, kept_bytes=kept, in_use=tuple(sorted(log.stem for log in in_use)))
+    return Plan(
+        goes=goes,
+        kept_bytes=kept,
+        in_use=tuple(sorted(log.stem for log in in_use)),
+        logs=Held() if wish.transcripts else _held(logs),
+        foreign=_held(set(every) - set(logs)),
+    )
 
 
 def prune(home: Path, planned: Plan) -> Pruned:
@@ -102,11 +122,13 @@ def prune(home: Path, planned: Plan) -> Pruned:
         try:
             for piece in pieces:
                 try:
-                    _remove(piece)
+                    _remove(piece, home)
                     gone.append(piece)
                 except OSError as error:
                     failed.append(disk.explain(error, piece.path))
             _remove_empty(log.with_suffix("") / FOLDER, log.with_suffix(""))
+            if not log.exists() and not log.with_suffix("").exists():
+                held.drop()
         finally:
             held.release()
     return Pruned(gone=tuple(gone), failed=tuple(failed))
@@ -127,9 +149,15 @@ def _logs(home: Path) -> Iterator[Path]:
         with contextlib.suppress(OSError):
             names |= {path.stem for path in project.glob("*.jsonl") if path.is_file()}
         for name in sorted(names):
-            log = project / f"{name}.jsonl"
-            if lease.was_taken(home, log):
-                yield log
+            yield project / f"{name}.jsonl"
+
+
+def _held(logs: Iterable[Path]) -> Held:
+    sizes = []
+    for log in logs:
+        with contextlib.suppress(OSError):  # gone, with only results left of it
+            sizes.append(log.stat().st_size)
+    return Held(len(sizes), sum(sizes))
 
 
 def _folders(place: Path) -> list[Path]:
@@ -194,11 +222,15 @@ def _is_old(piece: Piece, wish: Wish, now: datetime) -> bool:
     return wish.older_than is not None and now - piece.modified > wish.older_than
 
 
-def _remove(piece: Piece) -> None:
+def _remove(piece: Piece, home: Path) -> None:
     piece.path.unlink(missing_ok=True)
     folder = piece.log.with_suffix("")
     if piece.kind == "transcript" and folder.is_dir() and not folder.is_symlink():
+        inner = [log for log in folder.rglob("*.jsonl") if lease.was_taken(home, log)]
         shutil.rmtree(folder)
+        for log in inner:
+            with contextlib.suppress(SessionBusy, TranscriptError):
+                lease.take(home, log).drop()
 
 
 def _remove_empty(*folders: Path) -> None:

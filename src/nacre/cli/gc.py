@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from nacre.agents.pruning import Piece, Plan, Pruned
+    from nacre.agents.pruning import Held, Piece, Plan, Pruned
     from nacre.agents.worktree import Leftover
     from nacre.settings import Settings
 
@@ -67,9 +67,11 @@ def gc(
 ) -> int:
     """Take away tool results that sessions keep in files, oldest first; without --yes they are only shown.
 
-    A session that is open keeps everything, and so does one that an open session points to. A session that
-    is resumed later says which of its results are gone. Worktrees of agents whose process is gone go, too,
-    unless something in them has changed: these are named and stay.
+    This is about the sessions of all directories, as far as nacre wrote them, imported them or went on with
+    them: what only another program wrote into the same home is its own. A session that is open keeps
+    everything, and so does one that an open session points to. A session that is resumed later says which of
+    its results are gone. Worktrees of agents whose process is gone go, too, unless something in them has
+    changed: these are named and stay.
     """
     from nacre.agents.pruning import Wish, plan, prune
     from nacre.clock import SYSTEM_CLOCK
@@ -133,6 +135,8 @@ def _as_json(planned: Plan, done: Pruned | None) -> JsonObject:
         "bytes": sum(one.bytes for one in pieces),
         "kept_bytes": planned.kept_bytes,
         "in_use": [*planned.in_use],
+        "kept_sessions": {"sessions": planned.logs.sessions, "bytes": planned.logs.bytes},
+        "foreign": {"sessions": planned.foreign.sessions, "bytes": planned.foreign.bytes},
         "failed": [*(done.failed if done else ())],
         "sessions": [
             {
@@ -153,13 +157,26 @@ def _print(planned: Plan, done: Pruned | None, now: datetime) -> None:
     if planned.in_use:
         print(f"{_count(len(planned.in_use), 'session')} in use: left alone.")
     what = f"{_count(len(pieces), 'file')}, {_size(sum(one.bytes for one in pieces))}"
-    left = f"{_size(planned.kept_bytes)} stay"
+    left = _left(planned)
     if done is not None:
         print(f"Removed {what}; {left}.")
     elif pieces:
         print(f"Would remove {what}; {left}. Nothing was changed: add --yes to do it.")
     else:
         print(f"Nothing to remove; {left}.")
+    if planned.foreign.sessions:
+        print(f"{_held(planned.foreign)} of another program: left alone.")
+
+
+def _left(planned: Plan) -> str:
+    """What stays of what was looked at; the sessions themselves go only with --transcripts."""
+    if not planned.logs.sessions:
+        return f"{_size(planned.kept_bytes)} stay"
+    return f"{_size(planned.kept_bytes)} of results and {_held(planned.logs)} stay"
+
+
+def _held(held: Held) -> str:
+    return f"{_count(held.sessions, 'session')} ({_size(held.bytes)})"
 
 
 def _print_sessions(pieces: Sequence[Piece], now: datetime) -> None:
