@@ -139,6 +139,7 @@ def _serve(line: socket.socket) -> dict[str, Any] | None:
                 if not words:
                     return None
                 if not (pid := os.fork()):
+                    selector.close()
                     _take(descriptors[:3])
                     return cast("dict[str, Any]", json.loads(words))
                 for descriptor in descriptors[:3]:

@@ -7,11 +7,15 @@ import signal
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
-from queue import SimpleQueue
+from contextlib import suppress
+from queue import Empty, SimpleQueue
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
 T = TypeVar("T")
+
+LOOK_SECONDS = 0.5
+"""A signal that comes in the moment before a wait is heeded only after it, so no wait is longer than this."""
 
 
 class LoopThread:
@@ -55,7 +59,7 @@ class LoopThread:
         one.ended.add_done_callback(lambda _: self._errands.put(None))
         try:
             self._loop.call_soon_threadsafe(one.begin)
-            while (errand := self._errands.get()) is not None:
+            while (errand := self._next_errand()) is not None:
                 self._run(errand, one)
             return one.ended.result()
         except BaseException:
@@ -65,6 +69,11 @@ class LoopThread:
             raise
         finally:
             signal.signal(signal.SIGINT, before)
+
+    def _next_errand(self) -> Callable[[], object] | None:
+        while True:
+            with suppress(Empty):
+                return self._errands.get(timeout=LOOK_SECONDS)
 
     def _run(self, errand: Callable[[], object], one: _Call[T]) -> None:
         """With Ctrl-C as the person knows it: it ends the question, and the turn that asked it."""
