@@ -164,7 +164,8 @@ def test_a_full_disk_is_one_line_and_nothing_is_damaged(sim: Sim, tmp_path: Path
     assert full.stderr == f"nacre: disk full: {log} is as it was before; free some space and try again\n"
     assert log.read_bytes() == before
     assert sim.log() == []
-    again = nacre(tmp_path, "-p", "x" * 5_000, "--continue")
+    sim.extend("Long words.")
+    again = nacre(tmp_path, "-p", "x" * 5_000, "--continue", **sim.environ())
     assert again.returncode == 0
     assert user_texts(log) == ["hello", "x" * 5_000]
 

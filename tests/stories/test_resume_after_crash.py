@@ -144,14 +144,14 @@ def test_a_torn_last_line_is_moved_aside_and_the_person_is_told(tmp_path: Path) 
     whole = log.read_bytes()
     torn = b'{"type":"user","uuid":"x","message":{"role":"user","content":"half a se'
     log.write_bytes(whole + torn)
-    again = nacre(tmp_path, "-p", "second", "--continue")
+    again = nacre(tmp_path, "-p", "hello", "--continue")
     assert again.returncode == 0
     (aside,) = log.with_suffix("").glob("torn-*.bin")
     assert again.stderr == f"nacre: The end of the log was torn: {len(torn)} bytes were moved to {aside}.\n"
     assert aside.read_bytes() == torn
     assert log.read_bytes().startswith(whole)
     assert torn not in log.read_bytes()
-    assert user_texts(log) == ["first", "second"]
+    assert user_texts(log) == ["first", "hello"]
 
 
 def test_a_second_process_goes_on_as_a_branch_with_its_own_id(sim: Sim, tmp_path: Path) -> None:
@@ -191,6 +191,6 @@ def test_a_session_whose_process_was_killed_is_free_again(tmp_path: Path) -> Non
         until(first.stdout, lambda line: bool(line.strip()))
         os.kill(first.pid, signal.SIGKILL)
         first.wait()
-    again = nacre(tmp_path, "-p", "second", "--continue")
+    again = nacre(tmp_path, "-p", "hello", "--continue")
     assert (again.returncode, again.stderr) == (0, "")
     assert len(logs(tmp_path)) == 1
