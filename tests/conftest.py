@@ -27,6 +27,12 @@ FOREIGN_VARIABLES = ("NACRE_", "CLAUDE_", "ANTHROPIC_", "OPENAI_", "OTEL_")
 FOLDER_NUMBERS = itertools.count()
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Slow tests first, so that no worker is left with one at the end while the others have nothing to do."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def flushing_that_does_not_wait() -> Iterator[None]:
     """A flush is still refused for what is no open file, and does not wait for the disk.

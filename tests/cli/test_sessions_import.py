@@ -370,6 +370,7 @@ def _recorded_files() -> list[Path]:
 @needs_data
 @pytest.mark.real_data
 @pytest.mark.parametrize("name", SETS)
+@pytest.mark.slow
 def test_every_recorded_session_imports_with_all_it_holds(home: Path, tmp_path: Path, name: str) -> None:
     """T5, T7: counts agree with a listing, views with the recording, and raw logs with their bytes."""
     for source in (path for path in _recorded_files() if name in path.parts):

@@ -269,6 +269,7 @@ def test_a_full_disk_leaves_the_list_as_it_was(folder: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.slow
 def test_of_many_processes_one_gets_each_task_whoever_is_killed(folder: Path, told: list[str]) -> None:
     """A6: eight members, two hundred tasks, SIGKILL every now and then."""
     tasks = TeamTasks(folder, tell=told.append)
