@@ -24,7 +24,7 @@ from nacre.tui.shelf import Row, Shelf
 
 Mode: TypeAlias = Literal["entries", "changes", "proposals"]
 KEYS = {
-    "entries": "Enter text · w why · h history · e edit · E your editor · d forget · u undo · r review · Esc",
+    "entries": "w why · h history · e edit (E yours) · d forget · u undo · r review · Esc",
     "changes": "↑↓ what each change did · u takes it back · Esc to the list",
     "proposals": "↑↓ what each would do · a accept · x reject · Esc to the list",
 }

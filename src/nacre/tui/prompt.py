@@ -176,7 +176,7 @@ class Prompt(Vertical):
         if self.is_completing:
             rows = [(name, self._commands[name]) for name in found]
             self._menu.set_options(
-                Option(Content.assemble((f"/{name}".ljust(NAME_CELLS), "bold"), (says, "dim")), id=name)
+                Option(Content.assemble((f"/{name}".ljust(NAME_CELLS), "bold"), says), id=name)
                 for name, says in rows
             )
             self._menu.highlighted = 0

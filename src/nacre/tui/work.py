@@ -24,6 +24,8 @@ from nacre.plain import human_count, printable, shorten
 
 TICK_SECONDS = 1.0
 """Between two looks at what goes on."""
+RUNNING, ENDED_MARK = "●", "○"
+"""What a row begins with: a dim one could not be read where it is chosen."""
 DOING_CHARS = 40
 """Of what somebody does, in a row."""
 
@@ -109,7 +111,9 @@ class WorkDialog(ModalScreen[None]):
             return
         at = self._place(rows, shown.highlighted or 0)
         self._rows = rows
-        shown.set_options(Option(Content.styled(row.line, "" if row.is_running else "dim")) for row in rows)
+        shown.set_options(
+            Option(Content(f"{RUNNING if row.is_running else ENDED_MARK} {row.line}")) for row in rows
+        )
         shown.highlighted = at
         if not rows:
             self.query_one("#detail", Static).update("nothing goes on, and nothing has yet")
