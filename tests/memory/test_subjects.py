@@ -49,3 +49,22 @@ async def test_a_name_that_is_taken_gets_a_number(memory: Memory) -> None:
     (memory.location.directory / "TEA.md").write_text("---\nname: Coffee\n---\nBlack.\n")
     saved = await memory.save(Draft(body="Green.", name="Tea", description="what to drink at noon"), HAND)
     assert saved.entry.file == "tea_2.md"
+
+
+async def test_a_number_in_a_given_name_tells_two_subjects_apart(memory: Memory) -> None:
+    """M14: what is said of one version must not take the place of what was said of another."""
+    for number in (1, 2):
+        text = f"v{number} of the API authenticates with tokens."
+        saved = await memory.save(Draft(body=text, name=f"API v{number} auth", description=text), HAND)
+        assert saved.before is None
+    again = await memory.save(Draft(body="v2 of the API wants keys.", name="API v2 auth"), HAND)
+    assert (again.entry.file, again.before is not None) == ("api_v2_auth.md", True)
+    assert len(await bodies(memory)) == 2
+
+
+async def test_a_number_in_a_title_made_from_the_words_is_a_value_that_may_change(memory: Memory) -> None:
+    """M14, M14c"""
+    await memory.save(Draft(body="The staging server listens on port 8080."), HAND)
+    saved = await memory.save(Draft(body="The staging server listens on port 9090."), HAND)
+    assert saved.before is not None
+    assert await bodies(memory) == {"The staging server listens on port 9090."}

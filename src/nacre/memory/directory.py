@@ -180,7 +180,7 @@ class Memory:
         kind = draft.kind or kind_of(draft.body, is_shared=self.location.source == "team")
         named = replace(draft, name=draft.name or title_of(draft.body), kind=kind)
         async with self.transact(change) as tx:
-            file = draft.file or await asyncio.to_thread(self._file_for, named, tx)
+            file = draft.file or await asyncio.to_thread(self._file_for, named, tx, bool(draft.name))
             data, version = tx.read(file)
             previous = Document.parse(data) if data is not None else None
             new = compose(
@@ -324,9 +324,10 @@ class Memory:
             tx.write(INDEX_FILE, new, if_version=version)
         return pressure(new).feedback
 
-    def _file_for(self, draft: Draft, tx: Transaction) -> str:
+    def _file_for(self, draft: Draft, tx: Transaction, is_named: bool) -> str:
         self._subjects.catch_up(tx)
-        same = self._subjects.same(draft.name, draft.description or description_of(draft.body))
+        said = draft.description or description_of(draft.body)
+        same = self._subjects.same(draft.name, said, is_named=is_named)
         return same or self._subjects.free_name(draft.name, tx)
 
 

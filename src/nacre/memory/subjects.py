@@ -39,15 +39,23 @@ class Subjects:
                     self._learn(read_entry(file, data))
         self._commit = tx.newest
 
-    def same(self, name: str, description: str) -> str | None:
-        """The file of the memory about the same thing: the same title, or most of the same terms."""
+    def same(self, name: str, description: str, *, is_named: bool = False) -> str | None:
+        """The file of the memory about the same thing: the same title, or most of the same terms.
+
+        Whoever gave it a name means what is in it: "API v2" is not "API v1". A title that was made from the
+        words holds their values, and those may change.
+        """
         title = tuple(terms(name))
         if title and self._by_title.get(title):
             return min(self._by_title[title])
         mine = set(terms(f"{name} {description}"))
         shared = Counter(file for term in mine for file in self._by_term.get(term, ()))
         best, found = SAME_SUBJECT, None
+        numbers = _numbers(title) if is_named else frozenset[str]()
         for file, common in shared.items():
+            theirs = _numbers(self._titles[file])
+            if numbers and theirs and numbers.isdisjoint(theirs):
+                continue
             if speaks_of_another(title, mine, self._titles[file], self._terms[file]):
                 continue
             share = common / (len(mine) + len(self._terms[file]) - common)
@@ -88,3 +96,7 @@ class Subjects:
 def _is_topic(file: str) -> bool:
     name = file.rpartition("/")[2]
     return name.endswith(".md") and name != INDEX_FILE and not file.startswith(f"{LOGS}/")
+
+
+def _numbers(title: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(term for term in title if any(sign.isdigit() for sign in term))
