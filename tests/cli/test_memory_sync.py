@@ -84,9 +84,9 @@ def test_two_clones_share_what_is_saved_changed_and_forgotten(ana: Person, bo: P
     pulled = bo.sync()
     assert pulled["pulled"] == ["MEMORY.md", "deploys.md"]
     assert bo.files == ana.files
-    bo.said("undo", "--scope", "team", pulled["commit"])
+    told = bo.said("undo", "--scope", "team", pulled["commit"])[0]
     assert "deploys.md" not in bo.files
-    bo.said("undo", "--scope", "team")
+    bo.said(*told.splitlines()[-1].split("`")[1].removeprefix("nacre memory ").split())
     bo.said("forget", "deploys", "--scope", "team")
     assert bo.sync()["withdrawn"] == ["deploys.md"]
     assert "forgotten here, as by others: deploys.md" in ana.said("sync")[0]

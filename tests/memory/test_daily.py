@@ -94,7 +94,7 @@ async def test_the_index_and_the_topics_stay_as_they_are(memory: Memory, clock: 
     ):
         assert not (await call(memory, clock, tool, **arguments)).is_error  # type: ignore[arg-type]
     assert {file: Folder(memory.location.directory).read(file) for file in before} == before
-    assert "- 14:05 Tea at six. (instead of tea.md)\n" in log_of(memory).read_text()
+    assert "- 14:05 project: Tea at six. (instead of tea.md)\n" in log_of(memory).read_text()
 
 
 async def test_a_line_that_corrects_one_value_says_what_it_is_about(
