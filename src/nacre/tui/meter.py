@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from rich.cells import cell_len
 from textual.content import Content
 from textual.widgets import Static
 
@@ -95,7 +94,8 @@ def saved_words(layers: Savings) -> list[str]:
 
 def groups_line(groups: Mapping[str, int], pill: str, width: int) -> Content:
     """What the colours of the bar stand for, and at the end of the line what goes on."""
-    room = width - cell_len(pill) - 1
+    beside = Content(pill).cell_length
+    room = width - beside - 1
     parts: list[tuple[str, str]] = []
     taken = 0
     for name, tokens in groups.items():
@@ -104,7 +104,7 @@ def groups_line(groups: Mapping[str, int], pill: str, width: int) -> Content:
             break
         parts += [(FULL, COLOURS[name]), (f" {word}"[:-1], "dim")]
         taken += len(word) + 1
-    space = " " * max(1, width - taken - cell_len(pill))
+    space = " " * max(1, width - taken - beside)
     return Content.assemble(*parts, space, (pill, "bold $accent"))
 
 

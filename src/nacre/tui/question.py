@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from rich.cells import cell_len
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
@@ -79,7 +78,7 @@ class QuestionDialog(ModalScreen[Answer]):
     def on_resize(self, event: Resize) -> None:
         """A preview that is longer than the screen scrolls; the answers stay in sight."""
         width = max(1, event.size.width - 6)
-        lines = sum(1 + cell_len(line) // width for line in self._question.preview.splitlines())
+        lines = sum(1 + Content(line).cell_length // width for line in self._question.preview.splitlines())
         self.query_one(".dialog").set_class(lines + OTHER_LINES > event.size.height, "tall")
 
     def _settle(self) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.cells import cell_len, set_cell_size
+from textual.content import Content
 
 from nacre.agents.original_words import original_words
 from nacre.agents.origins import change_line, origin_lines
@@ -170,5 +170,4 @@ class Shelf:
 
 def _in_cells(name: str) -> str:
     """As many columns for every name: Chinese letters take two each."""
-    cut = name if cell_len(name) <= NAME_CELLS else f"{set_cell_size(name, NAME_CELLS - 1).rstrip()}…"
-    return set_cell_size(cut, NAME_CELLS)
+    return Content(name).truncate(NAME_CELLS, ellipsis=True, pad=True).plain
