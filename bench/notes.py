@@ -66,14 +66,12 @@ BEGINS = UPDATE.partition("\n")[0]
 EXTRACTION_BEGINS = prompts.load("nacre.layers.l5_extract", "extract").partition("\n")[0]
 LIMIT_SHARE = 0.5
 """Of what the conversation itself costs: what only spares waiting may not cost as much as the work."""
-RARER_TOKENS = 25_000
-"""A setting for who finds the default too dear: five times the growth that makes an update due."""
 WAYS: dict[str, dict[str, str]] = {
     "default": {"NACRE_NOTES": "true", "NACRE_COMPACT_PREPARE": "true"},
-    "rarer notes": {
+    "notes every 5,000 tokens": {
         "NACRE_NOTES": "true",
         "NACRE_COMPACT_PREPARE": "true",
-        "NACRE_NOTES_GROWTH_TOKENS": str(RARER_TOKENS),
+        "NACRE_NOTES_GROWTH_SHARE": "0",
     },
     "summary made ahead": {"NACRE_NOTES": "false", "NACRE_COMPACT_PREPARE": "true"},
     "summary made ahead, extraction": {

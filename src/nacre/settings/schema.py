@@ -113,6 +113,7 @@ _KEYS = (
     Key("notes.always", Flag()),
     Key("notes.firstTokens", Number(low=1_000)),
     Key("notes.growthTokens", Number(low=500)),
+    Key("notes.growthShare", Number(low=0, high=1, is_whole=False)),
     Key("notes.minCalls", Number(high=1_000)),
     Key("notes.sectionTokens", Number(low=100, high=100_000)),
     Key("notes.totalTokens", Number(low=1_000, high=200_000)),

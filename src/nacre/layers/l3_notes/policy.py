@@ -15,6 +15,11 @@ class NotesSettings:
     """A shorter conversation needs no notes: it fits many times over."""
     growth_tokens: int = 5_000
     """What must have been added since the last update for another to say anything new."""
+    growth_share: float = 0.25
+    """The same as a share of the conversation, where that is more: an update reads all of it again, so that one
+    every 5,000 tokens would cost as much as a long conversation itself (measured: four fifths)."""
+    max_growth_tokens: int = 25_000
+    """However long it is: a compaction keeps what the notes do not know word for word, and must have room."""
     min_calls: int = 3
     """Calls since the last update; a reply without any is a pause just as good."""
     section_tokens: int = 2_000
@@ -67,7 +72,9 @@ def due(moment: Moment, settings: NotesSettings = NACRE) -> bool:
         return False
     if moment.since_tokens is None:
         return moment.tokens - moment.head_tokens >= settings.first_tokens
-    has_grown = moment.tokens - moment.since_tokens >= settings.growth_tokens
+    noted = moment.since_tokens - moment.head_tokens
+    share = min(int(noted * settings.growth_share), settings.max_growth_tokens)
+    has_grown = moment.tokens - moment.since_tokens >= max(settings.growth_tokens, share)
     return has_grown and (moment.is_pause or moment.calls >= settings.min_calls)
 
 
