@@ -65,6 +65,11 @@ async def test_where_a_long_result_lies_stands_at_its_call_and_nowhere_else(
         await stage.pilot.press("ctrl+o", "pagedown")
         assert row.kept.startswith(str(stage.app.talk.settings.home))
         assert row.kept in str(row.content)
+    async with staged(tmp_path, ScriptedProvider(), session="latest") as stage:
+        await stage.see(
+            "▸ Bash(command=seq 1 20000)\n   └ 1 (+"
+        )  # as it was, and not the pointer's own words
+        await stage.see("tokens kept in …/tool-results/call_1.txt\n")
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from nacre.agents.in_words import call_line, result_line
@@ -20,6 +20,7 @@ from nacre.messages.events import (
 )
 from nacre.messages.records import Said
 from nacre.plain import clean, printable
+from nacre.providers.embedded_results import as_shown
 
 MAX_DETAIL_LINES = 200
 """Of an opened call or result: several screens; the whole of it stands in the log or on disk."""
@@ -113,7 +114,8 @@ def pieces_of(record: Said) -> Iterator[Piece]:
             case ToolCall():
                 yield _called(block)
             case ToolResult():
-                yield _resulted(block)
+                shown, kept = as_shown(block.text, {})
+                yield _resulted(replace(block, content=(Text(shown),)) if kept else block)
             case _:
                 pass
 
