@@ -120,7 +120,7 @@ def test_a_group_without_its_command_shows_its_help_line_by_line(tmp_path: Path,
 def test_a_settings_file_that_is_not_json_is_exit_3_with_its_place(tmp_path: Path) -> None:
     (tmp_path / "home").mkdir()
     (tmp_path / "home/settings.json").write_text('{"model": \n oops}')
-    ended = nacre(tmp_path, "doctor")
+    ended = nacre(tmp_path, "context", "latest")
     place = f"{tmp_path}/home/settings.json:2:2"
     assert ended.returncode == 3
     assert ended.stderr == f"nacre: {place}: not valid JSON (Expecting value); correct it there\n"
