@@ -121,7 +121,7 @@ async def test_a_vendor_that_is_not_installed_is_one_line_of_advice(
     # Patched because the development environment always has both packages.
     monkeypatch.setitem(sys.modules, package, None)
     provider = build(choose(None, environ), environ)
-    with pytest.raises(ConfigError, match=rf"install nacre\[{package}\]$"):
+    with pytest.raises(ConfigError, match=rf"pip install .*\[{package}\]'$"):
         await complete(provider, Request(model="m", messages=[]))
 
 
