@@ -74,6 +74,8 @@ TWICE = b"- [T](f0.md) - x\n- [T](f0.md) - y\n"
 
 @given(lines, lines, lines, st.sets(st.integers(0, 5)))
 @example(TWICE, TWICE, b"- [T](f0.md) - x\n", {0})
+@example(b"", TWICE, b"# Memory\n", {0})
+@example(b"", b"- [T](f0.md) - y\n- [T](f1.md) - x\n", b"- [T](f0.md) - x\n# Memory\n", {0})
 def test_merging_once_more_changes_nothing_and_no_word_is_lost(
     mine: bytes, theirs: bytes, base: bytes, here: set[int]
 ) -> None:

@@ -22,11 +22,11 @@ def public_index(data: bytes, *, is_shared: Callable[[str], bool]) -> bytes:
 
 
 def _merged(mine: bytes, theirs: bytes, base: bytes) -> bytes:
+    ours, others, old = _single(mine), _single(theirs), _single(base)
     if mine in {theirs, base}:
-        return theirs
+        return others.data
     if theirs == base:
-        return mine
-    ours, others, old = Index.parse(mine), Index.parse(theirs), Index.parse(base)
+        return ours.data
     # Whoever changed headings or words around the pointers keeps them; the other side's pointers come in.
     if _prose(ours) == _prose(old):
         return _with_changes(others, ours, old, has_last_word=True)
@@ -38,15 +38,12 @@ def _with_changes(start: Index, other: Index, old: Index, *, has_last_word: bool
     """What the other side did to pointers since `old`, done to `start`; who has the last word wins ties."""
     data = start.data
     mine, was, kept = _lines(start), _lines(old), _lines(other)
-    # Somebody may have pointed to one file twice: what is said here already, in whichever line, is no news.
-    said = {(line.file, _words(line)) for line in start.pointers}
     for line in other.pointers:
         here, before = mine.get(line.file), was.get(line.file)
-        is_changed = _words(line) != before and (line.file, _words(line)) not in said
-        if is_changed and (here == before or has_last_word):
+        if _words(line) != before and (here in {before, None} or has_last_word):
             data = Index.parse(data).with_pointer(line.file, line.title, line.hook)
     for file, words in was.items():
-        # A line that was reworded here while it was removed there stays, if its file does.
+        # A line that was reworded on one side while it was removed on the other stays, if its file does.
         if file not in kept and mine.get(file) == words:
             data = Index.parse(data).without(file)
     return data
@@ -69,13 +66,25 @@ def _cleaned(data: bytes, keeps: Callable[[str], bool]) -> bytes:
     return data
 
 
+def _single(data: bytes) -> Index:
+    """The first of several pointers to one file stands for them: what is merged is one line a file."""
+    index, seen = Index.parse(data), set[str]()
+    raws = []
+    for line in index.lines:
+        if line.kind == "pointer" and line.file in seen:
+            continue
+        seen.add(line.file)
+        raws.append(line.raw)
+    return Index.parse("".join(raws).encode(errors="surrogateescape"))
+
+
 def _prose(index: Index) -> list[str]:
     """What stands around the pointers, without blank lines."""
     return [line.raw.rstrip() for line in index.lines if line.kind != "pointer" and line.raw.strip()]
 
 
 def _lines(index: Index) -> dict[str, tuple[str, str]]:
-    return {line.file: _words(line) for line in reversed(index.pointers)}
+    return {line.file: _words(line) for line in index.pointers}
 
 
 def _words(line: Line) -> tuple[str, str]:
