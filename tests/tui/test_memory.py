@@ -10,6 +10,7 @@ from nacre.memory.directory import Memory
 from nacre.memory.entry import Change, Draft
 from nacre.memory.review import Proposal, propose, waiting
 from nacre.testing import FrozenClock, ScriptedProvider
+from nacre.tui.shelf import Shelf
 from tests.tui.stage import Stage, staged
 
 
@@ -35,6 +36,22 @@ async def test_memories_are_listed_read_and_explained(tmp_path: Path, provider: 
         assert "said by: user" in await stage.see("said so about")
         await stage.pilot.press("escape")
         await stage.until(lambda: "about tea" not in stage.text, "the list is closed")
+
+
+async def test_each_undo_in_the_list_goes_one_further_back(
+    tmp_path: Path, provider: ScriptedProvider
+) -> None:
+    """M15: as on the command line; to take an undo back would bring what nobody asked for."""
+    async with staged(tmp_path, provider, size=(100, 30)) as stage:
+        await saved(stage, "deploys", "Deploy on Mondays.")
+        await saved(stage, "tea", "Tea at four.")
+        shelf = Shelf(stage.ready.memories, tmp_path, "s", FrozenClock())
+        for left in (["deploys.md"], []):
+            newest = await shelf.newest()
+            assert newest is not None
+            await shelf.take_back(*newest)
+            assert [row.file for row in await shelf.entries()] == left
+        assert await shelf.newest() is None
 
 
 async def test_an_edit_is_a_change_that_the_history_shows_and_takes_back(

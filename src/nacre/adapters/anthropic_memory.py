@@ -1,6 +1,6 @@
 """Anthropic's memory tool on a nacre memory: every command contained, one commit, undoable (M6, M15).
 
-tool = MemoryTool(await Memory.open())
+tool = MemoryTool(await open_memory())
 runner = client.beta.messages.tool_runner(tools=[tool], ...)
 
 `/memories` is the memory directory. The model sees bodies; frontmatter and index are kept by nacre.

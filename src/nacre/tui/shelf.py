@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,8 +20,9 @@ from nacre.memory.entry import Change, read_entry
 from nacre.memory.folder import Folder, version_of
 from nacre.memory.review import Proposal, accept, reject, waiting
 from nacre.memory.transaction import pick_up
-from nacre.memory.undo import undo
+from nacre.memory.undo import newest_in_force, undo
 from nacre.plain import human_age, human_count, printable, shorten
+from nacre.store.history import Commit
 
 MOST_CHANGES = 1_000
 """Of one memory: nobody scrolls further."""
@@ -143,11 +145,12 @@ class Shelf:
         return f"took back {commit[:10]}"
 
     async def newest(self) -> tuple[Memory, str] | None:
-        """The newest change of all, wherever it was made."""
-        found = [(memory, each) for memory in self.memories for each in await memory.log(limit=1)]
-        if not found:
+        """The newest change of all that still holds, wherever it was made; after an undo, the one before."""
+        found = [(memory, await asyncio.to_thread(_newest, memory)) for memory in self.memories]
+        changes = [(memory, commit) for memory, commit in found if commit is not None]
+        if not changes:
             return None
-        memory, commit = max(found, key=lambda one: one[1].at)
+        memory, commit = max(changes, key=lambda one: one[1].at)
         return memory, commit.id
 
     async def accept(self, row: Row) -> str:
@@ -171,3 +174,9 @@ class Shelf:
 def _in_cells(name: str) -> str:
     """As many columns for every name: Chinese letters take two each."""
     return Content(name).truncate(NAME_CELLS, ellipsis=True, pad=True).plain
+
+
+def _newest(memory: Memory) -> Commit | None:
+    with suppress(StoreError):  # nothing was ever changed, or all of it taken back
+        return newest_in_force(memory.location)
+    return None
