@@ -391,9 +391,9 @@ def _notes() -> str:
         f"{result['turns']} turns of a made-up agent on claude-opus-5-5, three calls of",
         f"{result['growth_tokens']:,} tokens in each, billed by the cache rules; a summary takes",
         f"{result['summary_seconds']:.0f} s, an update of the notes {result['notes_seconds']:.0f}.",
-        "“Default” keeps notes; “every 5,000 tokens” has `notes.growthShare` at 0. Extraction, which is on by",
-        "default too, stands in a row of its own: it asks once after every turn and finds nothing, the least",
-        "it can cost.",
+        "“Default” keeps notes; “every 5,000 tokens” has `notes.growthShare` at 0. Extraction, which is on",
+        "by default too, stands in a row of its own: it asks once after every turn and finds nothing, the",
+        "least it can cost.",
         "",
         *_table(head, rows),
     ]

@@ -249,12 +249,15 @@ async def test_two_servers_on_one_project_see_each_others_memories(tmp_path: Pat
     assert {one.author for one in await memory.log(limit=50)} == {"agent"}
 
 
+@pytest.mark.parametrize("command", [["mcp"], ["install", "claude-code", "--mcp", "--dry-run"]])
 @pytest.mark.parametrize("missing", ["mcp", "mcp_types"])
-def test_without_the_extra_the_command_says_what_to_install(tmp_path: Path, missing: str) -> None:
+def test_without_the_extra_the_command_says_what_to_install(
+    tmp_path: Path, missing: str, command: list[str]
+) -> None:
     """Nor with the SDK's first version, which another package may have brought: it has no `mcp_types`."""
     hidden = f"import sys; sys.modules[{missing!r}] = None; from nacre.cli.main import main; "
     ended = subprocess.run(
-        [sys.executable, "-c", f"{hidden} sys.exit(main(['mcp']))"],
+        [sys.executable, "-c", f"{hidden} sys.exit(main({command!r}))"],
         cwd=tmp_path,
         env=environment(),
         stdin=subprocess.DEVNULL,

@@ -68,6 +68,10 @@ def install_claude_code(*, scope: Where, mcp: bool, dry_run: bool, yes: bool, un
 
     if undo:
         return _uninstalled(scope, dry_run=dry_run, yes=yes)
+    if mcp:
+        from nacre.cli.mcp import require_sdk
+
+        require_sdk()  # a server that cannot start would only be seen to fail in Claude Code
     changes = install_changes(scope, os.environ, mcp=mcp, cwd=Path.cwd())
     shared = sharing(os.environ, Path.cwd()) if scope == "user" else Sharing()
     # The memories first: where nacre looks for them is changed only when they are there.

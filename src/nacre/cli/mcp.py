@@ -32,6 +32,12 @@ BY_HAND = (
 )
 
 
+def require_sdk() -> None:
+    """Raise `ConfigError` where what the server stands on is missing; it is looked for, not loaded."""
+    if any(find_spec(module) is None for module in PROOFS):
+        raise ConfigError(f"nacre mcp needs the MCP SDK; install it with: {how_to_install('mcp')}")
+
+
 @click.command(short_help="Serve memory to other agents over MCP.")
 @click.option(
     "--project",
@@ -66,9 +72,7 @@ def mcp(
     """
     if port is not None and not http:
         raise click.UsageError("--port goes with --http")
-    if any(find_spec(module) is None for module in PROOFS):
-        # Before a client is greeted that could not be served.
-        raise ConfigError(f"nacre mcp needs the MCP SDK; install it with: {how_to_install('mcp')}")
+    require_sdk()  # before a client is greeted that could not be served
     from nacre.mcp_server.base import Options
 
     asked = Options(projects=tuple(one.resolve() for one in projects), read_only=read_only, local=local)

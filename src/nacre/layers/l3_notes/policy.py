@@ -16,8 +16,8 @@ class NotesSettings:
     growth_tokens: int = 5_000
     """What must have been added since the last update for another to say anything new."""
     growth_share: float = 0.25
-    """The same as a share of the conversation, where that is more: an update reads all of it again, so that one
-    every 5,000 tokens would cost as much as a long conversation itself (measured: four fifths)."""
+    """The same as a share of the conversation, where that is more: an update reads all of it again, and one
+    every 5,000 tokens cost four fifths of what a long conversation did."""
     max_growth_tokens: int = 25_000
     """However long it is: a compaction keeps what the notes do not know word for word, and must have room."""
     min_calls: int = 3
