@@ -86,7 +86,7 @@ def test_a_name_in_a_picture_cannot_break_it() -> None:
 
 def test_a_png_without_its_package_is_refused_before_any_work(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(ConfigError, match=r"nacre\[plot\]"):
+    with pytest.raises(ConfigError, match=r"\[plot\]"):
         check(Path("a.png"))
 
 

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from nacre.agents.sources import files_in
 from nacre.errors import ForeignTranscript, TranscriptError
 from nacre.messages.blocks import JsonObject, ToolResult
-from nacre.replay.recorded import MAX_BASE, PACE, files_in, read_recorded
+from nacre.replay.recorded import MAX_BASE, PACE, read_recorded
 from tests.cli.recorded import assistant, call, compacted, conversation, result, text, user, written
 
 

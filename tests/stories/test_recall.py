@@ -16,7 +16,7 @@ from nacre.agents.meter import SIDE_QUERY
 from nacre.agents.opening import Ready, open_agent
 from nacre.agents.recall_once import recall_once
 from nacre.agents.recalled import RECALLED
-from nacre.agents.recalling import Aid, Recaller, Selector
+from nacre.agents.recalling import SELECTOR_SECONDS, Aid, Recaller, Selector
 from nacre.cli.slash_memory import correct, forget
 from nacre.loop.round import heard
 from nacre.memory.directory import Memory
@@ -252,7 +252,7 @@ async def test_a_cancelled_turn_ends_the_question_to_the_small_model(settings: S
         await asyncio.sleep(0.05)
         await turn.aclose()
         await ready.agent.cancel()
-        await asyncio.wait_for(ended.wait(), 10)
+        await asyncio.wait_for(ended.wait(), SELECTOR_SECONDS / 2)  # by itself it would end after the whole
         await recaller.close()
 
 

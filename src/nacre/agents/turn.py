@@ -40,10 +40,10 @@ async def turn(
     """From the person's text to the final reply; the text is on disk before anything is sent."""
     if text is not None:
         await session.add_user(text)
-    for notice in session.notices():
-        yield notice
     tally, paid_before, is_over = _Tally(limits), session.meter.cost_usd, False
     try:
+        for notice in session.notices():
+            yield notice
         while not is_over:
             async with aclosing(_rounds(session, provider, tools, tally.limits_left)) as events:
                 async for event in events:
