@@ -10,6 +10,7 @@ import atexit
 import fcntl
 import gc
 import importlib
+import inspect
 import io
 import itertools
 import json
@@ -39,7 +40,10 @@ NEVER = ("readline", "textual", "mcp")
 """Looks at the terminal when it is loaded, or is so big that few starts should have it."""
 MOST_BYTES = 1_000_000
 SEEDS = ("1", "2")
-IS_POSSIBLE = hasattr(os, "pidfd_open")
+_PIPES = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
+_GIVEN = [*inspect.signature(subprocess.Popen._execute_child).parameters][2:]  # type: ignore[attr-defined]
+"""What subprocess hands over beside the command, by name: the order is its own affair."""
+IS_POSSIBLE = hasattr(os, "pidfd_open") and {*_PIPES, "cwd", "env", "umask", "start_new_session"} <= {*_GIVEN}
 
 
 class Popen(subprocess.Popen[Any]):
@@ -52,18 +56,19 @@ class Popen(subprocess.Popen[Any]):
 
     # The three places where subprocess itself starts a process and hears of its end.
     def _execute_child(self, args: list[str], *how: Any) -> None:
-        cwd, env, given, umask, is_leader = how[4], how[5], how[9:15], how[19], how[20]
+        given = dict(zip(_GIVEN, how, strict=True))
         wanted = {
-            "args": args, "cwd": str(cwd or Path.cwd()), "env": env, "umask": umask, "leads": is_leader,
-            "terminal": self._takes_terminal,
+            "args": args, "cwd": str(given["cwd"] or Path.cwd()), "env": given["env"],
+            "umask": given["umask"], "leads": given["start_new_session"], "terminal": self._takes_terminal,
         }  # fmt: skip
-        stdio = [end if end != -1 else number for number, end in enumerate((given[0], given[3], given[5]))]
+        ends = [given[name] for name in ("p2cread", "c2pwrite", "errwrite")]
+        stdio = [end if end != -1 else number for number, end in enumerate(ends)]
         self._told, telling = os.pipe()
         try:
             self.pid = next(_TURNS).begin(wanted, [*stdio, telling])
         finally:
             os.close(telling)
-            self._close_pipe_fds(*given)  # type: ignore[attr-defined]
+            self._close_pipe_fds(*(given[name] for name in _PIPES))  # type: ignore[attr-defined]
         self._child_created = True
 
     def _try_wait(self, wait_flags: int) -> tuple[int, int]:
