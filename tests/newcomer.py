@@ -23,7 +23,7 @@ TO_CLAUDE_CODE = 4
 """Commands, at most, until Claude Code is told what was said in a chat of nacre's."""
 MOST_SECONDS = 600
 """Of one command: only what hangs is ended, for a slow machine is no mistake of ours."""
-OTHERS = ("NACRE_", "ANTHROPIC_", "OPENAI_", "CLAUDE", "PYTHON", "MAKE", "VIRTUAL_ENV", "XDG_")
+OTHERS = ("NACRE_", "ANTHROPIC_", "OPENAI_", "CLAUDE", "PYTHON", "MAKE", "ARGS", "VIRTUAL_ENV", "XDG_")
 """What somebody who has just come has not set."""
 
 
