@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from nacre.plain import how_to_install
+from nacre.plain import clean, how_to_install
 
 
 def test_what_is_missing_is_installed_from_where_nacre_came(tmp_path: Path) -> None:
@@ -16,3 +16,13 @@ def test_what_is_missing_is_installed_from_where_nacre_came(tmp_path: Path) -> N
     (tmp_path / "my project" / "pyproject.toml").touch()
     checkout = f"{sys.executable} -m pip install -e '{tmp_path}/my project[mcp]'"
     assert how_to_install("mcp", source=there) == checkout
+
+
+def test_what_is_said_keeps_its_letters_and_loses_what_repaints() -> None:
+    """A family is three people joined, and a Persian word may need a joiner that joins nothing."""
+    family, word = (
+        "\U0001f469\u200d\U0001f469\u200d\U0001f467",
+        "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645",
+    )
+    assert clean(f"{family}\t{word}\n") == f"{family}\t{word}\n"
+    assert clean("a\x1b[2J\u202eb\x07") == "a[2Jb"

@@ -13,6 +13,7 @@ KILO = 1_000
 """Sizes are decimal, as `ls --si` and disk vendors count."""
 MONTH_DAYS = 60
 """Older than this, a date says more than a number of days."""
+_HARMLESS = "\n\t\u200c\u200d"
 _FENCE = re.compile(r"^\s*(`{3,})", re.MULTILINE)
 
 
@@ -22,8 +23,11 @@ def printable(text: str) -> str:
 
 
 def clean(text: str) -> str:
-    """Without control characters other than line ends and tabs: nothing said may repaint the terminal."""
-    return "".join(char for char in text if char.isprintable() or char in "\n\t")
+    """Without control characters other than line ends and tabs: nothing said may repaint the terminal.
+
+    Joiners stay: they make one picture or letter of several; without them words of some scripts are others.
+    """
+    return "".join(char for char in text if char.isprintable() or char in _HARMLESS)
 
 
 def fenced(text: str, language: str = "") -> str:

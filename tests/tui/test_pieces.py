@@ -88,7 +88,7 @@ def test_a_message_of_the_past_becomes_the_pieces_it_was_shown_as() -> None:
 
 @given(st.text())
 def test_nothing_that_is_said_holds_a_control_character(text: str) -> None:
-    assert all(char.isprintable() or char in "\n\t" for char in clean(text))
+    assert all(char.isprintable() or char in "\n\t\u200c\u200d" for char in clean(text))
 
 
 @given(st.lists(st.integers(0, 10_000), max_size=5), st.integers(1, 20_000))

@@ -28,6 +28,7 @@ from nacre.tools.guard import Ask
 from nacre.tui.pieces import Asked, Level, Piece, Told, piece_of, pieces_of
 from nacre.tui.slash import Obeying, Slash
 
+NOT_BEGUN = "stopped before anything was sent; ↑ brings your words back"
 SHOWN_OF_THE_PAST = 40
 """Messages of a session that is gone on with: enough to know where one is, quick to draw."""
 
@@ -104,15 +105,16 @@ class Talk:
     async def play(self, text: str | None) -> None:
         """One turn; being cancelled stops it, and what was said so far is kept."""
         assert self._place is not None, "a session is open before anything is said"
-        ready = self._place.ready
+        ready, is_begun = self._place.ready, False
         if text is not None:
             await self._screen.show(Asked(text))
         try:
             if self._loading is not None:
                 await asyncio.shield(self._loading)
+            is_begun = True
             await self._events(ready, text)
         except asyncio.CancelledError:
-            await self._tell(stopped_line(ready), "warning")
+            await self._tell(stopped_line(ready) if is_begun else NOT_BEGUN, "warning")
         except NacreError as error:
             await self._tell(failed_line(error))
         await self._screen.finish()
