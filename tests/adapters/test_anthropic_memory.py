@@ -348,7 +348,7 @@ PATHS = st.builds(
 )
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(path=PATHS, other=PATHS)
 async def test_no_path_reaches_outside(
     path: str, other: str, tmp_path_factory: pytest.TempPathFactory
@@ -390,7 +390,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=15)
+@settings(max_examples=25)
 @given(steps=STEPS)
 async def test_it_behaves_like_a_shelf_of_texts(
     steps: list[tuple[str, str, str]], tmp_path_factory: pytest.TempPathFactory

@@ -254,7 +254,7 @@ STEPS = st.lists(
 TOO_DEEP = {"type": "function_call", "call_id": "c", "name": "n", "arguments": "[" * 100_000}
 
 
-@settings(max_examples=20)
+@settings(max_examples=30)
 @given(steps=STEPS)
 @example(steps=[("add", [TOO_DEEP])])
 async def test_it_behaves_like_a_list(
