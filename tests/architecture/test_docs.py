@@ -260,6 +260,9 @@ def test_what_work_beside_a_conversation_is_said_to_add_to_the_bill_was_measured
     adds = f"adds {min(extraction)} to {max(extraction)} %"
     assert adds in page
     assert adds in " ".join(read("docs/why/extraction.md").split())
+    readme = " ".join(read("README.md").split())
+    assert f"notes add {min(usual)} to {max(usual)} % to the bill" in readme
+    assert f"extraction {adds}" in readme
 
 
 def imported(text: str) -> set[tuple[str, str]]:
