@@ -28,7 +28,6 @@ from nacre.tools.rules import parse_rule
 from nacre.tools.workspace import Workspace
 from tests.architecture.pages import fences
 from tests.architecture.processes import run_python
-from tests.architecture.test_shape import FORBIDDEN
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "nacre"
@@ -193,19 +192,6 @@ def test_the_table_of_imports_is_the_contract() -> None:
     contract = tomllib.loads(read("pyproject.toml"))["tool"]["importlinter"]["contracts"][0]["layers"]
     drawn = [re.findall(r"`(\w+)`", row[1]) for row in rows(read("ARCHITECTURE.md"), "Who may import whom")]
     assert drawn == [layer.split(" | ") for layer in contract]
-
-
-def test_the_glossary_lists_the_words_that_names_may_not_hold() -> None:
-    section = read("GLOSSARY.md").split("## Words no public name may hold")[1]
-    listed = re.search(r"^[a-z]+(, [a-z]+)+$", section, re.MULTILINE)
-    assert listed is not None
-    affixes = [f"^{word}" if not word.startswith("_") else f"{word}$" for word in _affixes(section)]
-    assert sorted([*listed[0].split(", "), *affixes]) == sorted(FORBIDDEN.pattern.split("|"))
-
-
-def _affixes(section: str) -> list[str]:
-    sentence = section.split("Nor does a name")[1].partition(":")[0]
-    return re.findall(r"`(\w+)`", sentence)
 
 
 def test_the_readme_gives_the_figures_that_were_measured() -> None:
