@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import ast
 import inspect
+import io
 import json
 import re
 import runpy
 import shlex
+import tokenize
 import tomllib
+from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 
@@ -101,6 +104,65 @@ def test_every_link_to_a_heading_finds_it(page: Path) -> None:
         if name not in anchors(page.parent / target if target else page)
     ]
     assert lost == []
+
+
+RULE = re.compile(r"(?<![\w./#])(?<!\D-)[ACDEFMPQRT][1-9]\d?[a-z]?(?!\w|\.\d|-(?![A-Z]\d))")
+"""The id of a rule. Paths, versions, model names and longer identifiers do not match."""
+
+
+def documented(path: Path) -> Iterator[str]:
+    """The text in which a file cites rules: of a page all of it, of a program docstrings and comments."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix != ".py":
+        yield text
+        return
+    if not RULE.search(text):
+        return
+    for node in ast.walk(ast.parse(text)):
+        match node:
+            case ast.Expr(ast.Constant(str() as docstring)):
+                yield docstring
+    if re.search(f"#.*{RULE.pattern}", text):
+        tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+        yield from (token.string for token in tokens if token.type == tokenize.COMMENT)
+
+
+def citations(paths: list[Path]) -> dict[str, str]:
+    """Every cited rule id with one file that cites it."""
+    return {rule: name_of(path) for path in paths for text in documented(path) for rule in RULE.findall(text)}
+
+
+def defined_rules() -> list[str]:
+    pages = sorted((ROOT / "docs" / "spec").glob("*.md"))
+    return [
+        rule
+        for page in pages
+        for rule in re.findall(rf"^### ({RULE.pattern})$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("as C31c says (M16b, T9); R7-R10.", ["C31c", "M16b", "T9", "R7", "R10"]),
+        ("P1: the port", ["P1"]),
+        ("all-MiniLM-L6-v2, T09, E10.5, src/C1, #D3, A4-size, iso-A4, 0xC4, C123, C4AB, UTF-8", []),
+    ],
+)
+def test_a_rule_id_is_told_from_other_names(text: str, found: list[str]) -> None:
+    assert RULE.findall(text) == found
+
+
+def test_every_rule_that_is_cited_is_defined_once_and_every_rule_is_cited_or_listed_as_not_built() -> None:
+    folders = [ROOT / name for name in ("src", "tests", "bench", "examples")]
+    code = citations(sorted(path for folder in folders for path in folder.rglob("*.py")))
+    prompts = [path for folder in folders for path in folder.rglob("*.md")]
+    cited = citations([ROOT / "llms.txt", *PAGES, *prompts]) | code
+    rules = defined_rules()
+    assert len(rules) == len(set(rules))
+    assert {rule: path for rule, path in cited.items() if rule not in rules} == {}
+    unbuilt = {rule for row in rows(read("docs/spec/index.md"), "Not built") for rule in RULE.findall(row[0])}
+    assert sorted(set(rules) - set(code) - unbuilt) == []
 
 
 def test_the_reading_order_for_a_model_leads_somewhere_and_misses_no_layer() -> None:

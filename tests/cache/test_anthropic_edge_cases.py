@@ -91,7 +91,7 @@ def test_a_run_of_tool_calls_is_one_position_where_runs_collapse(collapses, read
 
 
 def test_inside_a_run_every_block_is_tried_or_only_its_end():
-    """Switch S1."""
+    """Switch `run_boundaries`."""
     results = [result(f"c{i}", mark=MARK if i == 3 else None) for i in range(10)]
     head = [user(text("go", 1000)), assistant(*(use(f"c{i}") for i in range(10)))]
     cache = send(Cache(), body(*head, user(*results))).cache

@@ -18,7 +18,7 @@ EDITING = ("context-management-2025-06-27",)
 
 
 def test_failed_calls_leave_nothing_unless_they_broke_after_the_first_token():
-    """Switch S3."""
+    """Switch `broken_after_writes`."""
     request = body(user(text("a", 1000, mark=MARK)))
     assert send(Cache(), request, outcome="rejected").cache == Cache()
     assert send(Cache(), request, outcome="broken_before").cache == Cache()
@@ -41,7 +41,7 @@ def test_the_automatic_marker_moves_along_and_steps_over_what_it_may_not_mark():
     [("hit_only", (False, False)), ("marked", (True, False)), ("whole_prefix", (True, True))],
 )
 def test_a_hit_keeps_alive_what_the_policy_says(policy, alive):
-    """Switch S2: an entry marked below the hit, and one not marked any more."""
+    """Switch `refresh`: an entry marked below the hit, and one not marked any more."""
 
     def request(*marks: int) -> JsonObject:
         return body(user(*(text(str(i), 1000, mark=MARK if i in marks else None) for i in range(3))))
@@ -111,7 +111,7 @@ def test_the_provider_clears_old_results_past_its_trigger():
 
 
 def test_a_stateless_clearing_slides_and_a_sticky_one_stays():
-    """Open question Q1: with `keep` alone a stateless window breaks the prefix at every request."""
+    """Switch `clearing`: with `keep` alone a stateless window breaks the prefix at every request."""
     small: JsonObject = {"type": "tool_uses", "value": 4}
 
     def reads(switches: Switches) -> list[int]:
@@ -250,7 +250,7 @@ def test_a_miss_by_model_or_by_beta_headers_is_told_apart():
 
 @pytest.mark.parametrize(("level", "read"), [("nowhere", 2000), ("messages", 1000), ("everything", 0)])
 def test_what_a_beta_header_loses_is_a_switch(level, read):
-    """Open question Q5."""
+    """Switch `betas_at`."""
     request = body(user(text("a", 1000, mark=MARK)), system=[text("rules", 1000, mark=MARK)])
     switches = Switches(betas_at=level)
     cache = send(Cache(), request, switches=switches).cache

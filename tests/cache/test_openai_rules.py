@@ -198,7 +198,7 @@ def test_a_compaction_item_replaces_the_prefix():
 
 
 def test_the_two_descriptions_of_the_lookup_set_differ_in_long_conversations():
-    """Open question Q3."""
+    """Switch `lookup`."""
     users = [said("user", part(f"u{i}", 100)) for i in range(60)]
     cache = send(Cache(), body(RULES, *users[:11])).cache
     longer = body(RULES, *users)

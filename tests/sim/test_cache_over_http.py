@@ -151,7 +151,7 @@ async def test_a_refused_or_overloaded_request_leaves_nothing_behind(
 
 
 async def test_a_stream_that_breaks_leaves_its_entry_unless_the_switch_says_otherwise() -> None:
-    """Assumption S3."""
+    """Switch `broken_after_writes`."""
     messages: list[JsonObject] = [{"role": "user", "content": LONG}]
     reads = []
     for writes in (True, False):

@@ -45,15 +45,15 @@ class Switches:
     """What the documentation leaves open; results are published for more than one setting."""
 
     run_boundaries: Literal["all", "end"] = "all"
-    """S1: inside a run that counts as one position, every block's end is tried, or only the run's."""
+    """Inside a run that counts as one position, every block's end is tried, or only the run's."""
     refresh: Literal["hit_only", "marked", "whole_prefix"] = "marked"
-    """S2: which entries below the hit live on because of it."""
+    """Which entries below the hit live on because of it."""
     broken_after_writes: bool = True
-    """S3: a reply that breaks after its first token leaves its entries behind."""
+    """A reply that breaks after its first token leaves its entries behind."""
     clearing: Literal["stateless", "sticky"] = "stateless"
-    """Q1: whether a result that was cleared once stays cleared."""
+    """Whether a result that was cleared once stays cleared."""
     betas_at: Literal["nowhere", "messages", "everything"] = "messages"
-    """Q5: what a change of beta headers or of `context_management` loses."""
+    """What a change of beta headers or of `context_management` loses."""
     binding: bool = True
     """Older accounts are not held to preserved thinking."""
     cache_edits: bool = False

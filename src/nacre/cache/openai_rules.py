@@ -40,7 +40,7 @@ class Switches:
     """What the documentation leaves open."""
 
     lookup: Literal["guide", "reference"] = "guide"
-    """Q3: the guide's set of places, or the latest 80 breakpoints of the SDK's reference."""
+    """The guide's set of places, or the latest 80 breakpoints of the SDK's reference."""
     tier_in_key: bool = False
     """Whether requests of two service tiers see each other's entries."""
     hidden_tokens: int = 0
