@@ -178,7 +178,13 @@ def test_a_denial_holds_even_where_everything_is_allowed(workspace: Workspace) -
     assert effect(workspace, "Bash", "bypassPermissions", given, command="rm x") == "deny"
 
 
-@pytest.mark.parametrize("text", ["", "Bash()", "Bash(x", "two words", "(x)"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "Bash()", "Bash(x", "two words", "(x)", "Read([z-a])", "Edit(src/[z-a]*)", "G*([z-a])",
+        f"Write({'{' * 5_000}{'}' * 5_000})",
+    ],
+)  # fmt: skip
 def test_a_malformed_rule_is_refused_with_its_place(text: str) -> None:
     with pytest.raises(ConfigError, match="settings"):
         parse_rule(text, "allow", "settings")

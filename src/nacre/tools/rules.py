@@ -23,6 +23,8 @@ READERS = frozenset({"Read", "Grep", "Glob"})
 """Tools that a `Read` rule speaks of."""
 EDITORS = frozenset({"Edit", "Write"})
 """Tools that an `Edit` rule speaks of."""
+MAX_SHOWN_CHARS = 200
+"""How much of a rule that is no rule an error quotes."""
 _FAMILY = {**dict.fromkeys(READERS, "Read"), **dict.fromkeys(EDITORS, "Edit")}
 
 
@@ -52,10 +54,17 @@ class Rule:
 def parse_rule(text: str, effect: Effect, origin: str = "") -> Rule:
     """A rule as it stands in settings; `ConfigError` says what is wrong with it."""
     found = _RULE.fullmatch(text.strip())
+    where = f"{origin}: " if origin else ""
     if found is None or found["pattern"] == "":
-        where = f"{origin}: " if origin else ""
         raise ConfigError(f"{where}{text!r} is no permission rule; write Tool or Tool(pattern)")
-    return Rule(effect, found["tool"], found["pattern"] or "", origin)
+    rule = Rule(effect, found["tool"], found["pattern"] or "", origin)
+    if any(map(rule.names, READERS | EDITORS)):
+        try:
+            re.compile(translate(rule.pattern))
+        except (re.error, RecursionError) as error:
+            shown = text if len(text) <= MAX_SHOWN_CHARS else f"{text[:MAX_SHOWN_CHARS]}…"
+            raise ConfigError(f"{where}{shown!r} holds no valid path pattern: {error}; correct it") from error
+    return rule
 
 
 def meets_command(pattern: str, command: SimpleCommand) -> bool:
