@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -299,6 +301,44 @@ def test_malformed_arguments_reach_the_tool_which_says_what_is_wrong(
     workspace: Workspace, call: JsonObject
 ) -> None:
     assert Policy(root=workspace.root).decide(tool("Read"), call, workspace).effect == "allow"
+
+
+def _vanished(path: object) -> str:
+    raise OSError(errno.EINVAL, "Invalid argument")
+
+
+@pytest.mark.parametrize("mode", ["default", "acceptEdits", "bypassPermissions"])
+@pytest.mark.parametrize("name", ["Read", "Grep", "Write"])
+def test_a_path_that_cannot_be_resolved_is_asked_about(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, mode: Mode, name: str
+) -> None:
+    """As where a link vanishes while it is followed: it may lead anywhere once it is back."""
+    key = "path" if name == "Grep" else "file_path"
+    monkeypatch.setattr(os, "readlink", _vanished)
+    policy = Policy(root=workspace.root, mode=mode)
+    call: JsonObject = {key: "link"}
+    assert policy.decide(tool(name), call, workspace).effect == "ask"
+    assert policy.rule_for(tool(name), call, workspace).text == f"{name}(/link)"
+    allowed = policy.with_rules(rules(allow=[name]))
+    assert allowed.decide(tool(name), call, workspace).effect == "ask"
+    for denial in (name, f"{name}(link)"):
+        denied = policy.with_rules(rules(deny=[denial], ask=["Read"]))
+        assert denied.decide(tool(name), call, workspace).effect == "deny"
+    narrowed = policy.narrowed(Narrowing(tools=frozenset({name}), writes_in=(workspace.root,)))
+    assert narrowed.decide(tool(name), call, workspace).effect == "deny"
+
+
+async def test_a_path_that_cannot_be_resolved_is_not_written_to_where_nobody_can_be_asked(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where it can be resolved again by the time the tool looks."""
+    guard = Guard(Policy(root=workspace.root, mode="acceptEdits"), workspace)
+    tools = guard.stand_before([replace(tool("Write"), call=_nothing)])
+    monkeypatch.setattr(os, "readlink", _vanished)
+    call = ToolCall("c", "Write", {"file_path": "link"})
+    [result] = await run_all([call], {one.name: one for one in tools})
+    assert result.is_error
+    assert "cannot be resolved" in result.text
 
 
 def test_opening_through_a_swapped_directory_is_noticed(workspace: Workspace, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 from pathlib import Path
@@ -27,6 +28,7 @@ def workspace(tmp_path: Path) -> Workspace:
     for folder in ("src/deep", "[x]", "a"):
         (root / folder).mkdir(parents=True)
     (root / "src" / "app.py").write_text("old\n")
+    (root / "inner").write_text("words\n")
     (root / "src" / "é.txt").write_text("words\n")
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "secret").write_text(SECRET + "\n")
@@ -92,6 +94,11 @@ def printed(workspace: Workspace, command: str) -> str:
         "egrep --dereference-recursive secret .",
         "diff -r folder a",
         "diff -ur . a",
+        "diff src a",
+        "diff --new-file src a",
+        "diff --new-file s?c a",
+        "/usr/bin/diff inner src",
+        "cd src && diff inner deep/..",
         "grep -f../secret ../secret",
         "grep -vf../secret -e x notes",
         "strings @../secret",
@@ -115,6 +122,9 @@ def test_no_spelling_reads_outside_the_project_unasked(workspace: Workspace, com
         "grep -rn old src --include=*.py",
         "cut -d/ -f1 src/app.py",
         "diff -r --no-dereference src a",
+        "diff --no-dereference --new-file src a",
+        "diff --no-dereference inner src",
+        "diff src/app.py near",
         "grep 'a.*/b' src/app.py",
         "git log --oneline -5",
         "head -20 src/app.py 2>/dev/null",
@@ -123,6 +133,25 @@ def test_no_spelling_reads_outside_the_project_unasked(workspace: Workspace, com
 def test_what_stays_inside_is_free_and_prints_no_secret(workspace: Workspace, command: str) -> None:
     assert effect(workspace, command) == "allow"
     assert SECRET not in printed(workspace, command)
+
+
+@pytest.mark.parametrize("command", ["diff --new-file src a", "diff inner src"])
+def test_diff_would_print_what_a_link_in_a_directory_leads_to(workspace: Workspace, command: str) -> None:
+    assert SECRET in printed(workspace, command)
+
+
+def test_a_word_that_cannot_be_resolved_is_asked_about(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where a link vanishes while it is followed."""
+    assert effect(workspace, "cat near") == "allow"
+    monkeypatch.setattr(os, "readlink", _vanished)
+    assert effect(workspace, "cat near") == "ask"
+    assert effect(workspace, "cd near; ls") == "ask"
+
+
+def _vanished(path: object) -> str:
+    raise OSError(errno.EINVAL, "Invalid argument")
 
 
 @pytest.mark.parametrize("command", ["ls", "cat *", "grep -r secret", "pwd"])

@@ -19,7 +19,7 @@ from nacre.tools.patterns import named_place
 from nacre.tools.reach import named
 from nacre.tools.rules import EDITORS, READERS, Effect, Rule, meets_command, meets_host, meets_path
 from nacre.tools.shell import EXTRACTION, Allowed, SimpleCommand, explain, objection, programs
-from nacre.tools.workspace import Workspace
+from nacre.tools.workspace import UnresolvedPathError, Workspace
 
 Mode: TypeAlias = Literal["default", "acceptEdits", "bypassPermissions"]
 """What goes ahead where no rule speaks: reading, edits in the project, or everything."""
@@ -94,6 +94,8 @@ class Policy:
         """What happens to this call; malformed arguments pass, because the tool itself refuses them."""
         try:
             path = _path(tool.name, arguments, workspace)
+        except UnresolvedPathError as error:
+            return self._unresolved(tool.name, arguments, workspace, error)
         except ToolError:
             return Decision("allow")
         decision = self._by_rule(tool.name, arguments, path, workspace)
@@ -122,7 +124,10 @@ class Policy:
 
     def rule_for(self, tool: Tool, arguments: JsonObject, workspace: Workspace) -> Rule:
         """What "always for this" means: this command, this file, this host, or this tool."""
-        path = _path(tool.name, arguments, workspace)
+        try:
+            path = _path(tool.name, arguments, workspace)
+        except UnresolvedPathError:
+            path = _as_named(arguments, workspace)
         pattern = ""
         if path is not None:
             inside = path.is_relative_to(self.root)
@@ -139,6 +144,19 @@ class Policy:
     def _roots(self) -> tuple[Path, ...]:
         return (self.root, *self.directories)
 
+    def _unresolved(
+        self, tool: str, arguments: JsonObject, workspace: Workspace, error: UnresolvedPathError
+    ) -> Decision:
+        """Nobody can say where the path leads, so only a person may let it pass."""
+        written, reason = _as_named(arguments, workspace), str(error).removesuffix(".")
+        for rule in self.rules:
+            is_denial = rule.effect == "deny" and rule.names(tool)
+            if is_denial and self._meets(rule, arguments, written, workspace):
+                return _ruled(rule)
+        if self.narrowing is not None:
+            return Decision("deny", f"{reason}, and nobody can be asked here")
+        return Decision("ask", reason, is_ruled=True)
+
     def _by_rule(
         self, tool: str, arguments: JsonObject, path: Path | None, workspace: Workspace
     ) -> Decision | None:
@@ -148,8 +166,7 @@ class Policy:
             for rule in (*met, *shields):
                 is_met = rule in shields or self._meets(rule, arguments, path, workspace)
                 if rule.effect == effect and is_met:
-                    says = f"{rule.text} ({rule.origin or 'a rule'}) says {effect}"
-                    return Decision(effect, says, is_ruled=True)
+                    return _ruled(rule)
                 if effect == "ask" and tool == "Bash" and _dodges(rule, arguments):
                     unsure = f"{rule.text} cannot be checked on a line like this"
                     return Decision("ask", unsure, is_ruled=True)
@@ -261,6 +278,11 @@ class Policy:
         return next(filter(None, (starter_in(root) for root in roots if root is not None)), "")
 
 
+def _ruled(rule: Rule) -> Decision:
+    says = f"{rule.text} ({rule.origin or 'a rule'}) says {rule.effect}"
+    return Decision(rule.effect, says, is_ruled=True)
+
+
 def _path(tool: str, arguments: JsonObject, workspace: Workspace) -> Path | None:
     """The real file or directory a call is about, if it is about one."""
     if tool not in READERS | EDITORS:
@@ -278,7 +300,7 @@ def _path(tool: str, arguments: JsonObject, workspace: Workspace) -> Path | None
 def _as_named(arguments: JsonObject, workspace: Workspace) -> Path:
     """The path as the call writes it, links not followed."""
     name = arguments.get("file_path") or arguments.get("path") or "."
-    return Path(os.path.normpath(workspace.cwd / Path(str(name)).expanduser()))
+    return Path(os.path.normpath(workspace.cwd / os.path.expanduser(str(name))))  # noqa: PTH111  # no error on an unknown ~user
 
 
 def _host(arguments: JsonObject) -> str:

@@ -28,7 +28,6 @@ _FOLLOWING = {
     "egrep": ("R", "--de"),
     "fgrep": ("R", "--de"),
     "rg": ("L", "--follow"),
-    "diff": ("r", "--recursive"),
 }
 """Programs that go through directories and follow the links in them, and the options that make them do so."""
 
@@ -40,30 +39,59 @@ class Named:
     word: str
     path: Path | None
     """The real place; None when nobody can say."""
+    is_entered: bool = False
+    """A command of the line may run in this directory."""
 
 
 def named(parts: Iterable[SimpleCommand], cwd: Path) -> Iterator[Named]:
     """Everything the words of a line may name, the directories it works in included."""
     # A `cd` may fail, or happen in a subshell: the line is in the old directory or in the new one.
     places = [cwd]
-    yield Named(str(cwd), cwd)
+    yield Named(str(cwd), cwd, is_entered=True)
     for part in parts:
-        if part.words and part.words[0].text == "cd":
-            target = _entered(part.words[1:])
-            if target is None:
-                yield Named(" ".join(part.argv), None)
-                continue
-            places += [place for place in (_real(one, target) for one in places) if place not in places]
-            yield from (Named(target, place) for place in places)
-            if len(places) > MAX_PLACES:
-                yield Named("cd", None)
-                return
-            continue
-        if follows := _follows_links(part):
-            yield Named(follows, None)
-        sources = [one.target for one in part.redirections if one.operator == "<"]
-        for word in (*part.words[1:], *sources):
-            yield from (Named(word.text, path) for place in places for path in _meant(word, place))
+        is_cd = bool(part.words) and part.words[0].text == "cd"
+        targets = [_entered(part.words[1:])] if is_cd else _entered_by_git(part)
+        reached = list(places)
+        for target in targets:
+            found = [None] if target is None else [_real(one, target) for one in reached]
+            yield from (Named(target or " ".join(part.argv), place, is_entered=True) for place in found)
+            reached += [place for place in found if place is not None and place not in reached]
+        if len(reached) > MAX_PLACES:
+            yield Named(part.argv[0], None)
+            return
+        if is_cd:
+            places = reached
+        else:
+            yield from _named_by(part, reached)
+
+
+def _named_by(part: SimpleCommand, places: Sequence[Path]) -> Iterator[Named]:
+    """Everything that the words of one command may name, which runs in one of these directories."""
+    if follows := _follows_links(part):
+        yield Named(follows, None)
+    is_diff = _program(part) == "diff" and "--no-dereference" not in part.argv
+    sources = [one.target for one in part.redirections if one.operator == "<"]
+    for word in (*part.words[1:], *sources):
+        for path in (path for place in places for path in _meant(word, place)):
+            yield Named(word.text, path)
+            if is_diff and path is not None and os.path.isdir(path):  # noqa: PTH112  # no error where it may not look
+                yield Named(f"diff follows the links in {word.text}", None)
+
+
+def _program(part: SimpleCommand) -> str:
+    return part.words[0].text.rpartition("/")[2] if part.words else ""
+
+
+def _entered_by_git(part: SimpleCommand) -> list[str | None]:
+    """The directories that git is told to go to with `-C`, each from the one before."""
+    targets: list[str | None] = []
+    words = iter(part.argv[1:] if _program(part) == "git" else ())
+    for word in words:
+        if not word.startswith("-"):
+            break
+        if word == "-C":
+            targets.append(next(words, None))
+    return targets
 
 
 def _entered(words: Sequence[Word]) -> str | None:
@@ -74,11 +102,11 @@ def _entered(words: Sequence[Word]) -> str | None:
 
 
 def _follows_links(part: SimpleCommand) -> str:
-    program = part.words[0].text.rpartition("/")[2] if part.words else ""
+    program = _program(part)
     letter, name = _FOLLOWING.get(program, ("", ""))
     for option in part.argv[1:] if letter else ():
         is_short = option.startswith("-") and not option.startswith("--") and letter in option
-        if (is_short or option.startswith(name)) and "--no-dereference" not in part.argv:
+        if is_short or option.startswith(name):
             return f"{program} {option} follows links"
     return ""
 
@@ -117,11 +145,12 @@ def _readings(text: str) -> Iterator[str | None]:
             yield text[1:]
 
 
-def _real(place: Path, text: str) -> Path:
+def _real(place: Path, text: str) -> Path | None:
+    """The real place that a text means in a directory; None where that cannot be resolved."""
     try:
         return Path(os.path.realpath(place / os.path.expanduser(text)))  # noqa: PTH111  # no error on an unknown ~user
     except (OSError, ValueError):
-        return place / "?"
+        return None
 
 
 def _matching(pattern: str, place: Path) -> Iterator[Path | None]:

@@ -61,6 +61,10 @@ def expecting(path: Path | None) -> Iterator[None]:
         _judged.reset(token)
 
 
+class UnresolvedPathError(ToolError):
+    """The file system could not say where a path leads; the next look may succeed."""
+
+
 class Workspace:
     """Mutable, and owned by one session."""
 
@@ -90,7 +94,9 @@ class Workspace:
             raise ToolError("The path is empty or holds a zero byte; give the path of a file.")
         try:
             path = Path(os.path.realpath(self.cwd / os.path.expanduser(file_path)))  # noqa: PTH111  # no error on an unknown ~user
-        except (OSError, ValueError) as error:
+        except OSError as error:
+            raise UnresolvedPathError(f"The path {file_path} cannot be resolved: {error}.") from None
+        except ValueError as error:
             raise ToolError(f"Cannot use the path {file_path}: {error}.") from None
         return self.copies.of(path) if self.copies else path
 
