@@ -413,6 +413,7 @@ def test_git_is_asked_for_where_the_repository_names_programs(
     workspace: Workspace, config: str, expected: str
 ) -> None:
     """An unpacked archive may bring its own `.git/config`, and even `git diff` would obey it."""
+    subprocess.run(["git", "init", "-q", str(workspace.root)], check=True)
     (workspace.root / ".git" / "config").write_text(config)
     assert effect(workspace, "Bash", command="git diff HEAD") == expected
     assert effect(workspace, "Bash", command="/usr/bin/git log -p") == expected
@@ -422,7 +423,10 @@ def test_git_is_asked_for_where_the_repository_names_programs(
 def test_git_is_asked_for_where_settings_of_one_worktree_name_programs(workspace: Workspace) -> None:
     """They stand in a file of their own beside the config, in a linked worktree beside its head."""
     shared = workspace.root / ".git"
-    (shared / "config").write_text("[extensions]\n\tworktreeConfig = true\n")
+    subprocess.run(["git", "init", "-q", str(workspace.root)], check=True)
+    (shared / "config").write_text(
+        "[core]\n\trepositoryformatversion = 0\n[extensions]\n\tworktreeConfig = true\n"
+    )
     assert effect(workspace, "Bash", command="git diff HEAD") == "allow"
     (shared / "config.worktree").write_text("[diff]\n\texternal = ./evil\n")
     assert effect(workspace, "Bash", command="git diff HEAD") == "ask"
@@ -432,7 +436,7 @@ def test_git_is_asked_for_where_a_repository_below_names_programs(workspace: Wor
     """Where git works decides which settings it obeys, however the command gets there."""
     inner = workspace.root / "below" / "deep"
     inner.mkdir(parents=True)
-    (workspace.root / "below" / ".git").mkdir()
+    subprocess.run(["git", "init", "-q", str(workspace.root / "below")], check=True)
     (workspace.root / "below" / ".git" / "config").write_text("[diff]\n\texternal = ./evil\n")
     for command in ("cd below && git diff", "git -C below/deep diff", "cd below; cd deep; git log -p"):
         assert effect(workspace, "Bash", command=command) == "ask", command
@@ -451,12 +455,10 @@ def test_git_is_asked_for_where_it_would_go_into_a_repository_that_names_program
         for words in (["init", "-q"], ["add", "."], [*named, "commit", "-qm", "x"]):
             subprocess.run(["git", *words], cwd=place, check=True)
     there = Workspace(outer)
+    subprocess.run(["git", "update-index", "--index-version", "4"], cwd=outer, check=True)
     assert effect(there, "Bash", command="git status") == "allow"
     with (deep / ".git" / "config").open("a") as config:
         config.write('[filter "x"]\n\tclean = ./evil\n')
-    assert effect(there, "Bash", command="git status") == "ask"
-    (deep / ".git" / "config").unlink()
-    subprocess.run(["git", "update-index", "--index-version", "4"], cwd=outer, check=True)
     assert effect(there, "Bash", command="git status") == "ask"
 
 

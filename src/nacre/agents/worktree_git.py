@@ -13,6 +13,7 @@ from pathlib import Path
 
 from nacre.errors import ConfigError, StoreError, ToolError
 from nacre.memory.team_git_run import Ran, run_git
+from nacre.tools.git_config import OFFLINE, environment
 
 SECONDS = 600.0
 """For one command: a large repository takes its time to lay out."""
@@ -21,11 +22,6 @@ _OWN_SCOPES = frozenset({"local", "worktree"})
 _FILTER = "filter."
 _KEYS = {"smudge": "", "clean": "", "process": "", "required": "false"}
 """What a filter consists of, as it is where there is none."""
-_ALONE: Mapping[str, str] = {
-    "GIT_ALLOW_PROTOCOL": "none",
-    "GIT_NO_LAZY_FETCH": "1",
-    "GIT_OPTIONAL_LOCKS": "0",
-}
 
 
 class Repository:
@@ -40,8 +36,8 @@ class Repository:
         place = at or self.directory
         if place not in self._without:
             # Reading settings starts nothing.
-            self._without[place] = _without(await self._ran(place, *_LIST, variables=_ALONE))
-        return await self._ran(place, *arguments, variables={**_ALONE, **self._without[place]})
+            self._without[place] = _without(await self._ran(place, *_LIST, variables=OFFLINE))
+        return await self._ran(place, *arguments, variables={**OFFLINE, **self._without[place]})
 
     async def tell(self, *arguments: str, at: Path | None = None) -> str:
         """What a command says, without its line end; `ToolError` where it fails."""
@@ -67,8 +63,4 @@ def _without(listed: Ran) -> dict[str, str]:
     words = os.fsdecode(listed.out).split("\0")
     own = [name for scope, name in zip(words[::2], words[1::2], strict=False) if scope in _OWN_SCOPES]
     filters = {name.rpartition(".")[0] for name in own if name.startswith(_FILTER) and name.count(".") > 1}
-    pairs = [(f"{one}.{key}", value) for one in sorted(filters) for key, value in _KEYS.items()]
-    variables = {"GIT_CONFIG_COUNT": str(len(pairs))}
-    for number, (key, value) in enumerate(pairs):
-        variables |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
-    return variables
+    return environment({}, {f"{one}.{key}": value for one in sorted(filters) for key, value in _KEYS.items()})

@@ -19,6 +19,7 @@ from typing import IO
 
 from nacre import groups
 from nacre.errors import ConfigError, StoreError
+from nacre.tools.git_config import NO_PROGRAMS
 
 SECONDS = 60.0
 """For one command: a slow network has done with a few pages of text long before."""
@@ -34,16 +35,13 @@ _TOLD_CHARS = 300
 _ALLOWED = "file:git:http:https:ssh"
 """Ways to another repository that start no program an address names, whatever anybody's settings allow."""
 _SETTINGS = (
-    "core.hooksPath=/dev/null",
-    "core.fsmonitor=false",
+    *(f"{key}={value}" for key, value in NO_PROGRAMS.items()),
     "core.askPass=",
-    "core.alternateRefsCommand=",
     "credential.interactive=false",
     "gc.auto=0",
     "maintenance.auto=false",
     "push.gpgSign=false",
     "push.followTags=false",
-    "submodule.recurse=false",
     "http.lowSpeedLimit=1",
     "http.lowSpeedTime=30",
 )

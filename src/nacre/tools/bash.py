@@ -15,6 +15,8 @@ from nacre.errors import ToolError
 from nacre.messages.blocks import Text, ToolResult
 from nacre.tools.base import Tool, tool
 from nacre.tools.child import Child, Ended, Output, run_child
+from nacre.tools.git_config import EVERY_LINE, READ_ONLY, environment
+from nacre.tools.shell import explain
 from nacre.tools.workspace import Workspace
 
 DESCRIPTION = prompts.load("nacre.tools", "bash")
@@ -22,9 +24,6 @@ DESCRIPTION = prompts.load("nacre.tools", "bash")
 # The command's own `exit` must not keep us from learning where it ended, hence the trap. The file behind the
 # number is open but has no name: nothing to clean up, nothing for another process to guess.
 _SHELL = "trap '{{ builtin pwd -P >&{fd}; }} 2>/dev/null' EXIT; eval \"$1\""
-
-GIT_CONFIG = {"safe.bareRepository": "explicit", "core.fsmonitor": "false"}
-"""A repository hidden in a folder, bare or not, could name a program that even `git status` would start."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,24 +62,19 @@ def bash_tool(workspace: Workspace, settings: BashSettings | None = None) -> Too
     return bash
 
 
-def _surroundings(environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment of a command: nothing waits for a person, git starts nothing a folder brought along."""
-    given = environ.get("GIT_CONFIG_COUNT", "")
-    count = int(given) if given.isdigit() else 0
-    named = {
-        f"GIT_CONFIG_{part}_{count + place}": text
-        for place, pair in enumerate(GIT_CONFIG.items())
-        for part, text in zip(("KEY", "VALUE"), pair, strict=True)
-    }
+def _surroundings(environ: Mapping[str, str], command: str) -> dict[str, str]:
+    """The environment of a command: nothing waits for a person, git starts nothing a folder brought along.
+
+    In a command that only reads, git runs no hook either.
+    """
+    is_read_only = explain(command).read_only
     return {
-        **environ,
-        **named,
-        "GIT_TERMINAL_PROMPT": "0",
+        **environment(environ, READ_ONLY if is_read_only else EVERY_LINE),
+        **({"GIT_OPTIONAL_LOCKS": "0"} if is_read_only else {}),
         "GIT_PAGER": "cat",
         "PAGER": "cat",
         # A `cd` goes where it says, which is what was judged.
         "CDPATH": "",
-        "GIT_CONFIG_COUNT": str(count + len(GIT_CONFIG)),
     }
 
 
@@ -94,7 +88,7 @@ async def _run(command: str, workspace: Workspace, limits: BashSettings, *, seco
             seconds=seconds,
             max_bytes=limits.max_bytes,
             pass_fds=(whereabouts.fileno(),),
-            environ=_surroundings(os.environ),
+            environ=_surroundings(os.environ, command),
         )
         try:
             ended = await run_child(child, output)

@@ -1,90 +1,231 @@
-"""Whether a repository's own git settings make git start other programs, even when it only reads."""
+"""Checks whether git may read a repository unasked, and defines the settings that git then runs with.
+
+A repository's own files can make git start programs, or print files from elsewhere, even on `git status`. Git
+itself is asked which repository it finds and which settings it reads there: it is not parsed again here.
+"""
 
 from __future__ import annotations
 
+import fnmatch
+import os
 import re
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from nacre.tools.git_links import inner_repositories
+SECONDS = 10.0
+"""For one command that only lists settings or names; a repository that takes longer is asked about."""
+MAX_REPOSITORIES = 30
+"""Submodules, and submodules of those, that are checked for one line; a project with more is asked about."""
 
-MAX_BYTES = 1_000_000
-"""A larger config is none that somebody wrote by hand."""
-MAX_REPOSITORIES = 200
-"""Inside each other; a project with more is asked about."""
-STARTERS = frozenset(
-    "askpass clean command external fsmonitor gitproxy helper hookspath pager process program smudge"
-    " sshcommand textconv uploadpack".split()
-)
-"""Keys whose value is a program; a partial clone fetches with some of them while it only reads."""
+NO_PROGRAMS: Mapping[str, str] = {
+    "core.hooksPath": "/dev/null",
+    "core.fsmonitor": "false",
+    "core.alternateRefsCommand": "",
+    "submodule.recurse": "false",
+}
+"""Settings that win over those of a repository, for commands that must not start its programs."""
+EVERY_LINE: Mapping[str, str] = {"safe.bareRepository": "explicit", "core.fsmonitor": "false"}
+"""Settings for every Bash line: a bare repository hidden in a directory is not used unless it is named."""
+READ_ONLY: Mapping[str, str] = {
+    **EVERY_LINE,
+    **NO_PROGRAMS,
+    "diff.submodule": "short",
+    "status.submoduleSummary": "false",
+}
+"""Settings for a line that only reads. `diff.external` is not among them: git fails where it is empty."""
+OFFLINE: Mapping[str, str] = {
+    "GIT_ALLOW_PROTOCOL": "none",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_OPTIONAL_LOCKS": "0",
+}
+"""Variables that keep git from any remote, a partial clone's included, and from updates of the index."""
 
-_SECTION = re.compile(r"\s*\[\s*([\w.-]+)", re.ASCII)
-_KEY = re.compile(r"\s*(?:\[[^\]]*\])?\s*([\w-]+)\s*=", re.ASCII)
-
-
-def starter_in(root: Path) -> str:
-    """The first setting of the repository at this root that starts a program; empty when there is none.
-
-    A config that includes another, or cannot be read, counts as one that does. Repositories inside of it are
-    looked at as well, for git goes into them.
+_HARMLESS_KEYS = tuple(
     """
-    waiting, seen = [root], set[Path]()
-    while waiting:
-        place = waiting.pop()
-        if place in seen or not (configs := _configs_of(place / ".git")):
-            continue
-        seen.add(place)
-        inner = inner_repositories(place, configs[-1].parent)
-        if len(seen) > MAX_REPOSITORIES or inner is None:
-            return str(place / ".git")
-        if found := next(filter(None, map(_starter, configs)), ""):
-            return found
-        waiting += inner
-    return ""
+    advice.* author.* branch.* color.* column.* committer.* i18n.* user.*
+    core.abbrev core.autocrlf core.bare core.bigfilethreshold core.checkstat core.commentchar core.commitgraph
+    core.compression core.eol core.filemode core.fscache core.fsync core.fsyncmethod core.ignorecase
+    core.logallrefupdates core.longpaths core.multipackindex core.precomposeunicode core.preloadindex
+    core.protecthfs core.protectntfs core.quotepath core.repositoryformatversion core.safecrlf
+    core.sharedrepository core.sparsecheckout core.sparsecheckoutcone core.splitindex core.symlinks
+    core.trustctime core.untrackedcache core.warnambiguousrefs core.whitespace core.worktree
+    commit.gpgsign commit.verbose diff.algorithm diff.colormoved diff.context diff.ignoresubmodules
+    diff.mnemonicprefix diff.noprefix diff.renamelimit diff.renames extensions.objectformat
+    extensions.refstorage extensions.relativeworktrees extensions.worktreeconfig feature.manyfiles fetch.prune
+    fetch.prunetags gc.auto gc.autodetach gpg.format http.*.extraheader index.skiphash index.sparse
+    index.threads index.version init.defaultbranch
+    lfs.*.access lfs.*.locksverify lfs.repositoryformatversion
+    log.abbrevcommit log.date log.decorate log.follow maintenance.auto maintenance.strategy
+    merge.conflictstyle merge.ff merge.renamelimit merge.renames pack.threads pull.ff pull.rebase
+    push.autosetupremote push.default push.followtags rebase.autosquash rebase.autostash rebase.updaterefs
+    remote.*.fetch remote.*.followremotehead remote.*.gh-resolved remote.*.mirror remote.*.prune
+    remote.*.prunetags remote.*.push remote.*.pushurl remote.*.skipdefaultupdate remote.*.skipfetchall
+    remote.*.tagopt remote.*.url remote.pushdefault rerere.autoupdate rerere.enabled
+    status.aheadbehind status.branch status.relativepaths status.renames status.short status.showstash
+    status.showuntrackedfiles submodule.*.active submodule.*.branch submodule.*.ignore submodule.*.url
+    submodule.active tag.gpgsign tag.sort versionsort.suffix
+    """.split()
+)
+"""Settings of a repository with which a command that only reads starts no program and reads no other file.
+
+The value of `core.worktree` is checked by itself: see `_layout_problem`.
+"""
+
+_HARMLESS = re.compile("|".join(map(fnmatch.translate, _HARMLESS_KEYS)))
+_OWN_SCOPES = frozenset({"local", "worktree"})
+_NO_REPOSITORY = "fatal: not a git repository"
+_SUBMODULE_MODE = "160000"
+_HOOK = "hooks/post-index-change"
+"""The one hook that runs when git only reads: `git status` may update the index."""
 
 
-def repository_around(place: Path) -> Path | None:
-    """The root of the repository that git would work on in a directory, or beside a file."""
-    return next((one for one in (place, *place.parents) if (one / ".git").exists()), None)
+class _UnreadableError(Exception):
+    """Git could not read a repository; its text says why."""
 
 
-def _starter(config: Path) -> str:
+@dataclass(frozen=True, slots=True)
+class _Repository:
+    """What git finds in a directory; all paths are real."""
+
+    top: Path
+    """The work tree."""
+    folder: Path
+    """The git directory of this work tree."""
+    common: Path
+    """The git directory that all work trees of the repository share."""
+
+
+def environment(environ: Mapping[str, str], settings: Mapping[str, str]) -> dict[str, str]:
+    """An environment in which these settings of git win over those of every file."""
+    given = environ.get("GIT_CONFIG_COUNT", "")
+    count = int(given) if given.isdigit() else 0
+    named = {
+        f"GIT_CONFIG_{part}_{number}": text
+        for number, pair in enumerate(settings.items(), start=count)
+        for part, text in zip(("KEY", "VALUE"), pair, strict=True)
+    }
+    return {
+        **environ, **named, "GIT_CONFIG_COUNT": str(count + len(settings)), "GIT_TERMINAL_PROMPT": "0"
+    }  # fmt: skip
+
+
+def repository_problem(place: Path, roots: Sequence[Path]) -> str:
+    """Why git may not run unasked in this directory; empty if it may, or if there is no repository.
+
+    `roots` are the directories whose files may be read unasked. Submodules are checked as well, because git
+    runs in them, too.
+    """
+    waiting, seen = [place], set[Path]()
     try:
-        with config.open("rb") as file:
-            text = file.read(MAX_BYTES + 1).decode(errors="replace")
-    except FileNotFoundError:
-        return ""
-    except OSError:
-        return str(config)
-    if len(text) > MAX_BYTES:
-        return str(config)
-    section = ""
-    for line in text.splitlines():
-        if found := _SECTION.match(line):
-            section = found[1].lower()
-        key = _KEY.match(line)
-        name = key[1].lower() if key else ""
-        # An address such as `ext::…` is a program, once its protocol is allowed.
-        if name in STARTERS or (section.startswith("include") and name == "path"):
-            return f"{section}.{name}"
-        if section == "protocol" and name == "allow":
-            return f"{section}.{name}"
+        while waiting:
+            repository = _discover(waiting.pop())
+            if repository is None or repository.folder in seen:
+                continue
+            seen.add(repository.folder)
+            if problem := _layout_problem(repository, roots) or _settings_problem(repository):
+                return problem
+            waiting += _submodules(repository)
+            if len(seen) + len(waiting) > MAX_REPOSITORIES:
+                return f"more than {MAX_REPOSITORIES} submodules"
+    except _UnreadableError as error:
+        return str(error)
     return ""
 
 
-def _configs_of(dot_git: Path) -> list[Path]:
-    """The files with settings of a repository: all its worktrees', and those of this worktree alone."""
+def _discover(place: Path) -> _Repository | None:
+    if not place.is_dir():
+        return None
+    done = _git(place, "rev-parse", "--absolute-git-dir", "--git-common-dir", "--show-toplevel")
+    told = os.fsdecode(done.stderr)
+    if done.returncode and told.startswith(_NO_REPOSITORY):
+        return None
+    lines = os.fsdecode(done.stdout).splitlines()
+    if done.returncode or len(lines) != len(("folder", "common", "top")):
+        raise _UnreadableError(told.partition("\n")[0].removeprefix("fatal: ") or str(place))
+    folder, common, top = (Path(os.path.realpath(place / line)) for line in lines)
+    return _Repository(top, folder, common)
+
+
+def _layout_problem(repository: _Repository, roots: Sequence[Path]) -> str:
+    """What in the git directory may lead git elsewhere, or is run by it."""
+    dot_git = repository.top / ".git"
+    try:
+        if dot_git.is_symlink() or not _is_known_layout(repository, dot_git, roots):
+            return f"{dot_git} is not laid out by git init, clone, worktree or submodule"
+        for link in _links(repository):
+            return f"{link} is a link"
+    except OSError as error:
+        raise _UnreadableError(str(error)) from error
+    for name in ("objects/info/alternates", _HOOK):
+        if os.path.lexists(repository.common / name):
+            return str(repository.common / name)
+    return ""
+
+
+def _is_known_layout(repository: _Repository, dot_git: Path, roots: Sequence[Path]) -> bool:
+    folder, common = repository.folder, repository.common
     if dot_git.is_dir():
-        return [dot_git / "config", dot_git / "config.worktree"]
+        return folder == common == dot_git
     if not dot_git.is_file():
-        return []
+        return False
+    if folder == common:
+        # A submodule. Its `core.worktree` may name any directory, so that one must lead back to it.
+        return any(map(folder.is_relative_to, roots)) and _discover(repository.top) == repository
+    # A linked worktree. Its git directory names the one work tree that it is for.
+    back = (folder / "gitdir").read_text(errors="surrogateescape").removesuffix("\n")
+    return folder.parent == common / "worktrees" and os.path.realpath(folder / back) == str(dot_git)
+
+
+def _links(repository: _Repository) -> Iterator[str]:
+    """Symbolic links where git keeps objects and files that it quotes in messages; hooks are not run."""
+    objects = repository.common / "objects"
+    for place in {
+        repository.folder,
+        repository.common,
+        repository.common / "info",
+        objects,
+        objects / "pack",
+    }:
+        if place.is_dir():
+            with os.scandir(place) as entries:
+                yield from (one.path for one in entries if one.is_symlink() and one.name != "hooks")
+
+
+def _settings_problem(repository: _Repository) -> str:
+    """The first setting of the repository that is not known to be harmless."""
+    listed = _output(repository.top, "config", "--show-scope", "--name-only", "--null", "--list")
+    scopes, keys = listed[::2], listed[1::2]
+    own = [key for scope, key in zip(scopes, keys, strict=False) if scope in _OWN_SCOPES]
+    return next((key for key in own if not _HARMLESS.match(key)), "")
+
+
+def _submodules(repository: _Repository) -> list[Path]:
+    """The work trees of submodules that are checked out."""
+    entries = (entry.partition("\t") for entry in _output(repository.top, "ls-files", "--stage", "-z"))
+    places = {repository.top / name for about, _, name in entries if about.startswith(_SUBMODULE_MODE)}
+    return [place for place in places if os.path.lexists(place / ".git")]
+
+
+def _output(place: Path, *arguments: str) -> list[str]:
+    done = _git(place, *arguments)
+    if done.returncode:
+        raise _UnreadableError(os.fsdecode(done.stderr).partition("\n")[0].removeprefix("fatal: "))
+    return os.fsdecode(done.stdout).split("\0")
+
+
+def _git(place: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+    environ = {**environment(os.environ, READ_ONLY), **OFFLINE, "LC_ALL": "C"}
     try:
-        folder = dot_git.parent / _text(dot_git).removeprefix("gitdir:").strip()
-        common = folder / "commondir"
-        shared = folder / _text(common).strip() if common.is_file() else folder
-    except OSError:
-        return [dot_git]
-    return [shared / "config", folder / "config.worktree"]
-
-
-def _text(path: Path) -> str:
-    return path.read_text(encoding="utf-8", errors="replace")
+        return subprocess.run(
+            ["git", *arguments],
+            cwd=place,
+            env=environ,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise _UnreadableError(str(error)) from error

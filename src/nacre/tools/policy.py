@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from nacre.errors import ToolError
 from nacre.messages.blocks import JsonObject
 from nacre.tools.base import Tool
-from nacre.tools.git_config import repository_around, starter_in
+from nacre.tools.git_config import repository_problem
 from nacre.tools.patterns import named_place
 from nacre.tools.reach import named
 from nacre.tools.rules import EDITORS, READERS, Effect, Rule, meets_command, meets_host, meets_path
@@ -221,7 +221,9 @@ class Policy:
             return bool(parts) and not others
         # Where an allowed `cd` goes decides what the others read.
         others = [part for part in parts if part in others or part.argv[:1] == ("cd",)]
-        return not any(map(objection, others)) and not _outside(others, self._roots, workspace)
+        if any(map(objection, others)) or _outside(others, self._roots, workspace):
+            return False
+        return not self._git_problem(others, workspace)
 
     def _by_narrowing(
         self, limits: Narrowing, tool: str, arguments: JsonObject, path: Path | None
@@ -263,19 +265,20 @@ class Policy:
         verdict = explain(command)
         if not verdict.read_only:
             return Decision("ask", verdict.reason)
-        is_git = any(name.rpartition("/")[2] == "git" for name in verdict.programs)
-        if is_git and (setting := self._starter(command, workspace)):
-            return Decision("ask", f"git would start a program that this repository names ({setting})")
-        outside = _outside(programs(command) or (), self._roots, workspace)
-        return (
-            Decision("ask", f"it would read outside the project: {outside}") if outside else Decision("allow")
-        )
+        parts = programs(command) or ()
+        if outside := _outside(parts, self._roots, workspace):
+            return Decision("ask", f"it would read outside the project: {outside}")
+        if problem := self._git_problem(parts, workspace):
+            return Decision("ask", f"git may start a program or read elsewhere in this repository: {problem}")
+        return Decision("allow")
 
-    def _starter(self, command: str, workspace: Workspace) -> str:
-        """What git would start on the word of the project, or of a repository that the command goes to."""
-        places = (one.path for one in named(programs(command) or (), workspace.cwd))
-        roots = dict.fromkeys([self.root, *(repository_around(one) for one in places if one is not None)])
-        return next(filter(None, (starter_in(root) for root in roots if root is not None)), "")
+    def _git_problem(self, parts: Sequence[SimpleCommand], workspace: Workspace) -> str:
+        """Why git may not run unasked where a line runs it; empty if it may."""
+        if not any(_bare(part).argv[:1] == ("git",) for part in parts):
+            return ""
+        entered = (one.path for one in named(parts, workspace.cwd) if one.is_entered)
+        places = dict.fromkeys(place for place in entered if place is not None)
+        return next(filter(None, (repository_problem(place, self._roots) for place in places)), "")
 
 
 def _ruled(rule: Rule) -> Decision:

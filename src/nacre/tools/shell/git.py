@@ -1,7 +1,7 @@
 """The subcommands of git that only read, and what each may be given.
 
-Trusted is the configuration of the repository git finds: a filter or a monitor named there runs whatever the
-arguments say. A directory somebody else filled can pose as one, unless safe.bareRepository is "explicit".
+Judged are the arguments alone: what the repository's own files make git do is checked in
+`nacre.tools.git_config`.
 """
 
 from __future__ import annotations
@@ -26,8 +26,15 @@ _DENIED_LONG = (
     "--paginate",
     "--help",
     "--edit",
+    "--submodule",
+    "--recurse-submodules",
+    "--contents",
+    "--ignore-revs-file",
 )
-"""Each writes a file or runs a program; an abbreviation counts as the whole."""
+"""Each writes a file, runs a program, goes into submodules or prints another file; abbreviations count, too.
+
+Git looks for those files from the top of the work tree, not from the working directory.
+"""
 _RUNS_GPG = ("%G", "%(signature")
 
 
