@@ -161,6 +161,41 @@ async def test_what_must_stay_is_refused_at_once_and_what_must_not_be_seen_is_no
         assert "is no memory file" in sent
 
 
+async def test_a_model_reads_transcripts_and_the_project_and_nothing_else_outside_the_copy(
+    tmp_path: Path, provider: ScriptedProvider
+) -> None:
+    secret = tmp_path / "diary.txt"
+    secret.write_text("the heron sleeps at noon\n")
+    async with dreaming(tmp_path, provider, dict(OTHERS)) as (plain, ready):
+        occasion = Occasion(settings=plain.settings, memory=plain.memory, clock=CountedIds())
+        folder, work = the_folder(occasion), plain.settings.cwd
+        (work / "code.py").write_text("tabs = 4\n")
+        log = plain.settings.home / "projects" / slug(canonical(str(work))) / "old.jsonl"
+        log.write_text('{"type": "user", "text": "we moved to osprey"}\n')
+        provider.script(
+            together(
+                call("Read", file_path=str(secret)),
+                call("Bash", command=f"cat {secret}"),
+                call("Grep", pattern="heron", path=str(tmp_path), output_mode="content"),
+                call("Grep", pattern="osprey", path=str(log.parent), output_mode="content"),
+                call("Bash", command=f"grep osprey {log}"),
+                call("Read", file_path=str(work / "code.py")),
+                call("Bash", command=f"cat {folder}/topic_0.md"),
+            ),
+            say("Nothing to do."),
+        )
+        done = await dreamt(occasion, ready)
+        assert (done.state.status, done.state.error) == ("completed", "")
+    answers = provider.requests[-1].messages[-1]["content"]
+    assert isinstance(answers, list)
+    assert [isinstance(one, dict) and bool(one.get("is_error")) for one in answers] == [True] * 3 + [
+        False
+    ] * 4
+    assert f"{secret} is outside the project, and nobody can be asked here" in str(answers[0])
+    assert "we moved to osprey" in str(answers[3]) and "we moved to osprey" in str(answers[4])
+    assert "sleeps at noon" not in str([request.messages for request in provider.requests])
+
+
 async def test_a_model_is_told_once_what_is_wrong_and_then_its_work_is_dropped(
     tmp_path: Path, provider: ScriptedProvider
 ) -> None:

@@ -24,6 +24,7 @@ from nacre.messages.records import Compacted, Noted, Said
 from nacre.providers.base import Request
 from nacre.settings import Settings, load
 from nacre.testing import ScriptedProvider, call, say, together
+from nacre.tools.guard import Answer, Ask, Question
 
 FORKS = pytest.mark.moves_prefix(reason="requests of forks stand between those of the conversation")
 ASKED = "This message does not come from the user"
@@ -45,9 +46,11 @@ async def talking(
     extract: ExtractSettings | None = None,
     *,
     session: str = NEW,
+    ask: Ask | None = None,
     **environ: str,
 ) -> AsyncIterator[Ready]:
-    async with open_agent(settings_in(cwd, extract, **environ), provider=provider, session=session) as ready:
+    settings = settings_in(cwd, extract, **environ)
+    async with open_agent(settings, provider=provider, session=session, ask=ask) as ready:
         yield ready
 
 
@@ -323,6 +326,48 @@ async def test_it_may_write_nowhere_else_and_run_nothing(provider: ScriptedProvi
     assert not (tmp_path / "new.md").exists()
     assert {one.name for one in directory(tmp_path).iterdir()} == {"way_out"}
     assert "You may use: Bash, Edit, Glob, Grep, Read, Write." in results(provider.requests[2])
+
+
+@FORKS
+async def test_it_does_not_read_what_the_person_refused_but_reads_memory_and_kept_results(
+    provider: ScriptedProvider, tmp_path: Path
+) -> None:
+    """The person said no to the session: the fork is refused too, and the model sees nothing of the file."""
+    cwd, secret = tmp_path / "work", tmp_path / "diary.txt"
+    cwd.mkdir()
+    secret.write_text("the heron sleeps at noon\n")
+    asked_for: list[str] = []
+
+    async def refuse(question: Question) -> Answer:
+        asked_for.append(question.tool)
+        return "no"
+
+    def tries(request: Request) -> object:
+        where = directory(cwd)
+        (where / "known.md").write_text(topic("Tea is served at four."))
+        (log,) = cwd.glob("home/projects/*/*.jsonl")
+        kept = log.with_suffix("") / "tool-results" / "kept.txt"
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        kept.write_text("a long result")
+        return together(
+            call("Read", file_path=str(secret)),
+            call("Bash", command=f"cat {secret}"),
+            call("Grep", pattern="heron", path=str(tmp_path), output_mode="content"),
+            call("Read", file_path=f"{where}/known.md"),
+            call("Bash", command=f"cat {where}/known.md"),
+            call("Read", file_path=str(kept)),
+        )
+
+    provider.script(call("Read", file_path=str(secret)), say("Well."), tries, say("-"))  # type: ignore[arg-type]
+    mode = {"NACRE_PERMISSIONS_DEFAULT_MODE": "default"}
+    async with talking(provider, cwd, ask=refuse, **mode) as ready:
+        await played(ready, "remember what the diary says")
+    assert asked_for == ["Read"], "only the session's own call is asked about"
+    answers = [one for one in blocks(provider.requests[-1].messages[-1]) if one["type"] == "tool_result"]
+    assert [bool(one.get("is_error")) for one in answers] == [True, True, True, False, False, False]
+    assert "sleeps at noon" not in str([request.messages for request in provider.requests])
+    assert f"{secret} is outside the project, and nobody can be asked here" in str(answers[0])
+    assert "Tea is served" in str(answers[3]) and "Tea is served" in str(answers[4])
 
 
 @FORKS

@@ -159,6 +159,23 @@ async def test_where_nobody_can_be_asked_it_is_refused_like_its_parent(
     assert not (tmp_path / "work" / "made").exists()
 
 
+@pytest.mark.parametrize("answers", [["no", "no", "no"], None])
+async def test_what_the_person_refuses_to_read_a_fork_does_not_read_either(
+    tmp_path: Path, provider: ScriptedProvider, answers: list[Answer] | None
+) -> None:
+    """Each call is asked about again while a person is there, and refused where nobody is."""
+    secret = tmp_path / "diary.txt"
+    secret.write_text("the heron sleeps at noon\n")
+    person = None if answers is None else Person(*answers)
+    reads = [call("Read", file_path=str(secret)), call("Bash", command=f"cat {secret}")]
+    provider.script(reads[0], say("Hello."), together(*reads), say("Then not."))
+    async with opened(tmp_path, provider, person=person, **ASKS) as ready:
+        forked = await ready.forker.detached("Read it.")
+    assert forked.denials == 2
+    assert person is None or len(person.asked) == 3
+    assert "sleeps at noon" not in str([request.messages for request in provider.requests])
+
+
 async def test_it_starts_from_what_was_said_when_it_was_sent_for(
     tmp_path: Path, provider: ScriptedProvider
 ) -> None:

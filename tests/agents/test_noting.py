@@ -143,6 +143,31 @@ async def test_the_fork_can_change_no_other_file(provider: ScriptedProvider, tmp
     assert sections(notes_in(tmp_path).read_text(), TEMPLATE)[9].body == "- well"
 
 
+@FORKS
+async def test_the_fork_does_not_read_what_the_session_would_have_to_ask_for(
+    provider: ScriptedProvider, tmp_path: Path
+) -> None:
+    cwd, secret = tmp_path / "work", tmp_path / "diary.txt"
+    cwd.mkdir()
+    secret.write_text("the heron sleeps at noon\n", encoding="utf-8")
+
+    def tries(request: Request) -> object:
+        return together(
+            call("Read", file_path=str(secret)),
+            call("Bash", command=f"cat {secret}"),
+            call("Read", file_path=path_asked_for(request)),
+            edits("- well")(request),  # type: ignore[operator]
+        )
+
+    provider.script(say("I see"), tries, say("noted"))  # type: ignore[arg-type]
+    async with talking(provider, cwd) as ready:
+        await played(ready, LONG)
+    answers = results(provider.requests[-1])
+    assert [bool(one.get("is_error")) for one in answers] == [True, True, False, False]
+    assert f"{secret} is outside the project, and nobody can be asked here" in str(answers[0])
+    assert "sleeps at noon" not in str([request.messages for request in provider.requests])
+
+
 async def test_short_conversations_and_switched_off_notes_cost_nothing(
     provider: ScriptedProvider, tmp_path: Path
 ) -> None:

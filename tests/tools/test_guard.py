@@ -296,6 +296,48 @@ def test_what_a_person_wants_to_be_asked_about_no_fork_does(workspace: Workspace
     assert policy.decide(tool("Edit"), {"file_path": "notes/a.md"}, workspace).effect == "allow"
 
 
+READS_OUTSIDE: list[tuple[str, JsonObject]] = [
+    ("Read", {"file_path": "../outside.txt"}),
+    ("Read", {"file_path": "link"}),
+    ("Grep", {"pattern": "s", "path": ".."}),
+    ("Grep", {"pattern": "s", "path": "folder"}),
+    ("Glob", {"pattern": "../*.txt"}),
+    ("Bash", {"command": "cat ../outside.txt"}),
+    ("Bash", {"command": "cat link"}),
+    ("Bash", {"command": "grep -r s ~"}),
+    ("Bash", {"command": "find .. -name '*.txt'"}),
+]
+
+
+@pytest.mark.parametrize(("name", "call"), READS_OUTSIDE)
+def test_a_fork_is_refused_a_read_that_its_parent_would_have_to_ask_for(
+    workspace: Workspace, name: str, call: JsonObject
+) -> None:
+    notes = workspace.root / "notes"
+    narrow = Narrowing(tools=frozenset({"Read", "Grep", "Glob", "Bash", "Edit"}), writes_in=(notes,))
+    for mode in ("default", "acceptEdits", "bypassPermissions"):
+        policy = Policy(root=workspace.root, mode=mode).narrowed(narrow)
+        decision = policy.decide(tool(name), call, workspace)
+        assert decision.effect == "deny"
+        assert "outside the project" in decision.reason and "nobody can be asked here" in decision.reason
+        assert "\n" not in decision.reason
+
+
+@pytest.mark.parametrize(("name", "call"), READS_OUTSIDE)
+def test_a_fork_reads_outside_the_project_what_the_person_or_the_program_has_opened(
+    workspace: Workspace, name: str, call: JsonObject
+) -> None:
+    outside, tools = workspace.root.parent, frozenset({"Read", "Grep", "Glob", "Bash"})
+    plain, directories = Policy(root=workspace.root), (outside, Path.home().resolve())
+    opened = [
+        replace(plain, directories=directories).narrowed(Narrowing(tools=tools)),
+        plain.narrowed(Narrowing(tools=tools, reads_in=directories)),
+        plain.narrowed(Narrowing(tools=tools, writes_in=directories)),
+        plain.with_rules(rules(allow=[f"Read(/{outside})", "Bash"])).narrowed(Narrowing(tools=tools)),
+    ]
+    assert [one.decide(tool(name), call, workspace).effect for one in opened] == ["allow"] * 4
+
+
 @pytest.mark.parametrize("call", [{}, {"file_path": 3}, {"file_path": "a\0b"}])
 def test_malformed_arguments_reach_the_tool_which_says_what_is_wrong(
     workspace: Workspace, call: JsonObject

@@ -62,6 +62,9 @@ class Narrowing:
 
     tools: frozenset[str]
     writes_in: tuple[Path, ...] = ()
+    """May be read as well."""
+    reads_in: tuple[Path, ...] = ()
+    """Real directories outside the project that may be read without a question."""
     commands: Allowed = EXTRACTION
     """What of Bash."""
 
@@ -100,12 +103,13 @@ class Policy:
             return Decision("allow")
         decision = self._by_rule(tool.name, arguments, path, workspace)
         if self.narrowing is not None and (decision is None or decision.effect != "deny"):
-            asked = decision if decision is not None and decision.effect == "ask" else None
-            decision = self._by_narrowing(self.narrowing, tool.name, arguments, path)
-            # What it may write is the program's own business; of all else a person wanted to be asked.
-            if asked is not None and decision.effect == "allow" and tool.name not in EDITORS:
+            ruled, decision = decision, self._by_narrowing(self.narrowing, tool.name, arguments, path)
+            # What it may write is the program's own business; all else is judged as for the parent.
+            if decision.effect == "allow" and tool.name not in EDITORS:
+                decision = ruled or self._for_reader(self.narrowing, tool, arguments, path, workspace)
+            if decision.effect == "ask":
                 decision = replace(
-                    asked, effect="deny", reason=f"{asked.reason}, and nobody can be asked here"
+                    decision, effect="deny", reason=f"{decision.reason}, and nobody can be asked here"
                 )
         if decision is None:
             decision = self._by_default(tool, arguments, path, workspace)
@@ -236,6 +240,16 @@ class Policy:
             verdict = explain(str(arguments.get("command", "")), allowed=limits.commands)
             return Decision("allow") if verdict.read_only else Decision("deny", verdict.reason)
         return Decision("allow")
+
+    def _for_reader(
+        self, limits: Narrowing, tool: Tool, arguments: JsonObject, path: Path | None, workspace: Workspace
+    ) -> Decision:
+        """What the parent's policy says about a call that reads; the narrowing's own places are readable."""
+        if tool.name not in READERS | {"Bash"}:
+            return Decision("allow")
+        places = (*self.directories, *limits.writes_in, *limits.reads_in)
+        whole = replace(self, narrowing=None, directories=places)
+        return whole._by_default(tool, arguments, path, workspace)
 
     def _by_default(
         self, tool: Tool, arguments: JsonObject, path: Path | None, workspace: Workspace

@@ -77,12 +77,13 @@ async def with_model(copy: Copy, dreamer: Dreamer, order: Order, *, wrong: Seque
     told = directive(copy, order, transcripts=dreamer.transcripts, hidden=hidden)
     if wrong:
         told = prompts.render(CORRECT, dream=told, problems="\n".join(f"- {one}" for one in wrong))
+    transcripts = tuple(one.resolve() for one in dreamer.transcripts)
     with dreamer.open_to(folder, _guarded(copy, order)):
         forked = await dreamer.fork(
             Errand(
                 source=SOURCE,
                 directive=told,
-                may=Narrowing(tools=TOOLS, writes_in=(folder,)),
+                may=Narrowing(tools=TOOLS, writes_in=(folder,), reads_in=transcripts),
                 max_rounds=order.settings.max_rounds,
                 view=View(),
                 on_reply=order.heard,
