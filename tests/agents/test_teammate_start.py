@@ -11,9 +11,14 @@ import anyio
 import pytest
 
 from nacre.agents.opening import open_agent
+from nacre.agents.people import at_work
 from nacre.agents.team_tools import Order
 from nacre.errors import ToolError
+from nacre.layers.l7_mail.letter import Letter
+from nacre.layers.l7_mail.mailbox import Mailbox
+from nacre.layers.l7_mail.roster import Roster, member_here
 from nacre.settings import Settings, load
+from nacre.settings.values import AgentSettings
 from nacre.testing import ScriptedProvider, say
 from tests.agents.test_team import MODEL, OFF, played, team_of
 from tests.stories.scenes import environment
@@ -37,6 +42,7 @@ async def test_what_the_command_line_said_holds_in_the_process_of_a_teammate(
     """M27: no memory means none in the team either, and another model is nobody's choice."""
     found, program = tmp_path / "found.json", tmp_path / "python"
     wanted = ["NACRE_MODEL", "NACRE_DISABLE_AUTO_MEMORY", "NACRE_MAX_TURNS", "NACRE_HOME"]
+    wanted += ["NACRE_TEAM_ROOT", "NACRE_TEAM_DEPTH"]
     program.write_text(
         f"#!{sys.executable}\nimport json, os\n"
         f"said = json.dumps({{name: os.environ.get(name) for name in {wanted!r}}})\n"
@@ -58,7 +64,66 @@ async def test_what_the_command_line_said_holds_in_the_process_of_a_teammate(
         "NACRE_DISABLE_AUTO_MEMORY": "1",
         "NACRE_MAX_TURNS": "7",
         "NACRE_HOME": str(settings.home),
+        "NACRE_TEAM_ROOT": ready.agent.session.id,
+        "NACRE_TEAM_DEPTH": "1",
     }
+
+
+async def test_the_person_is_told_that_a_teammate_was_woken_too_often_and_their_input_is_noted_in_the_team(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = settings_in(tmp_path)
+    provider = ScriptedProvider([say("Hello."), say("Yes.")])
+    async with open_agent(settings, provider=provider) as ready:
+        await played(ready, "Hi")
+        monkeypatch.setattr(sys, "executable", "/bin/false")
+        await ready.hands.crew.answer(Order(prompt="Wait.", name="mate", team="crew"))
+        roster, session = Roster(settings.home, "crew"), ready.agent.session
+        at = session.clock.now()
+        held = Letter(id="report-held-1", sender="mate", to="main", text="Too often.", at=at)
+        Mailbox(roster.inbox_path("main")).put(held)
+        told: list[str] = []
+        with anyio.fail_after(20):
+            while not told:  # another task reads it
+                told = [one.text for one in session.notices() if "was woken by messages" in one.text]
+                await anyio.sleep(0.02)
+        assert told[0].startswith("mate was woken by messages 10 times without input from you")
+        before = roster.prompted_at()
+        await played(ready, "And?")
+        assert roster.prompted_at() > before
+
+
+async def test_a_teammate_with_a_living_process_counts_as_at_work_and_so_do_its_own_agents(
+    tmp_path: Path,
+) -> None:
+    settings = replace(settings_in(tmp_path), agents=AgentSettings(teammates="process", max_at_once=3))
+    program = tmp_path / "python"
+    program.write_text("#!/bin/sh\nexec sleep 60\n")
+    program.chmod(0o755)
+
+    async with (
+        open_agent(settings, provider=ScriptedProvider([say("Hello.")])) as ready,
+        open_agent(settings, provider=ScriptedProvider([say("Hello.")])) as mate,
+    ):
+        await played(ready, "Hi")
+        await played(mate, "Hi")
+        root = ready.agent.session.id
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(sys, "executable", str(program))
+            await ready.hands.crew.answer(Order(prompt="Wait.", name="mate", team="crew"))
+        assert at_work(settings.home, root) == 1
+        # The process has joined the team with a session of its own, and waits.
+        Roster(settings.home, "crew").join(member_here("mate", session=mate.agent.session.id))
+        team_of(ready).house.roll.change("mate", status="idle")
+        assert at_work(settings.home, root) == 1
+        below = team_of(mate).house.roll
+        below.root = root
+        for number in range(2):
+            state = replace(team_of(ready).states()[0], id=f"b{number}", name=f"b{number}", team="")
+            below.put(replace(state, pattern="typed", status="running"))
+        assert at_work(settings.home, root) == 3
+        with pytest.raises(ToolError, match="3 agents are at work"):
+            await team_of(mate).spawn(Order(prompt="Go."))
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -11,8 +12,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import anyio
 import pytest
 
+from nacre.agents.opening import open_agent
 from nacre.clock import SYSTEM_CLOCK
 from nacre.layers.l7_mail.letter import Letter
 from nacre.layers.l7_mail.mailbox import Mailbox
@@ -20,6 +23,8 @@ from nacre.layers.l7_mail.roster import Roster, member_here
 from nacre.messages.blocks import JsonObject
 from nacre.messages.jsonl import decode
 from nacre.messages.view import View
+from nacre.settings import load
+from nacre.sim import ScriptedReply, Simulator
 from tests.cli.program import begin, nacre, world
 from tests.stories.processes import Sim, begun, eventually, is_running, said, until
 from tests.stories.scenes import call, calls
@@ -110,6 +115,45 @@ def test_a_teammate_works_for_each_letter_and_ends_when_a_person_asks(
     assert [each.name for each in roster.members()] == ["main"]
     assert shown(path) == [first.id, second.id]
     assert "assistant: Two." in said(path)[-2:]
+
+
+def test_letters_wake_a_teammate_ten_times_until_a_person_says_something(
+    tmp_path: Path, sim: Sim, roster: Roster
+) -> None:
+    """A letter that does not wake it waits, is told to the lead, and is delivered with the next wake."""
+    sim.extend(*["Done."] * 40)
+
+    def wakes(count: int) -> None:
+        for _ in range(count):
+            before = len(reports(roster))
+            write(roster, "ann", "Again.", sender="bob")
+            eventually(lambda: len(reports(roster)) > before, "a report")  # noqa: B023
+
+    write(roster, "ann", "Begin.")
+    with ann(tmp_path, sim) as process:
+        eventually(lambda: len(reports(roster)) == 1, "a report")
+        wakes(10)
+        assert reports(roster) == ["Done."] * 11, "what it begins with, and ten letters"
+        wakes(2)
+        held = "ann: it was woken 10 times without input from the user"
+        assert [text.startswith(held) for text in reports(roster)[11:]] == [True, True]
+        assert len(sim.log()) == 11, "nothing was asked for letters that do not wake"
+
+        done = nacre(tmp_path, "agents", "send", "ann", "Go on.", "--team", "crew")
+        assert done.returncode == 0
+        eventually(lambda: reports(roster)[13:] == ["Done."], "a person's letter wakes it")
+        delivered = json.dumps(sim.log()[-1]["body"]["messages"][-1])
+        assert delivered.count("Again.") >= 2 and "Go on." in delivered
+
+        wakes(9)
+        wakes(1)
+        assert reports(roster)[-1].startswith(held)
+        roster.heard_person()
+        wakes(1)
+        assert reports(roster)[-1] == "Done."
+        process.terminate()
+        printed = process.communicate(timeout=30)[0]
+    assert printed.count("ann was woken by messages 10 times without input from you") == 2
 
 
 @pytest.mark.parametrize(
@@ -205,6 +249,47 @@ def test_who_begins_without_a_lead_is_told_that_nobody_reads_its_reports(
         until(process.stdout, lambda line: "nobody leads crew now; what ann reports waits" in line)
         process.terminate()
         assert process.wait(30) == 128 + signal.SIGTERM
+
+
+@pytest.mark.parametrize(
+    ("limit", "joined", "refusal"),
+    [
+        ({"NACRE_AGENTS_MAX_DEPTH": "2"}, ["main", "lvl1", "lvl2"], "no more than 2 deep"),
+        (
+            {"NACRE_AGENTS_MAX_DEPTH": "9", "NACRE_AGENTS_MAX_AT_ONCE": "2"},
+            ["main", "lvl1", "lvl2"],
+            "2 agents are at work, which is the most",
+        ),
+    ],
+)
+async def test_limits_on_agents_hold_across_the_processes_of_teammates(
+    tmp_path: Path, limit: dict[str, str], joined: list[str], refusal: str
+) -> None:
+    """Each teammate starts the next one in a process of its own, until one of them is refused."""
+    answers: list[str] = []
+
+    async def chain(body: JsonObject) -> ScriptedReply:
+        messages = body["messages"]
+        assert isinstance(messages, list)
+        if "tool_result" in str(messages[-1]):
+            answers.append(str(messages[-1]))
+            return ScriptedReply(content=({"type": "text", "text": "Done."},))
+        level = max(map(int, re.findall(r"LEVEL (\d)", str(messages))))
+        order = {"description": "go on", "prompt": f"LEVEL {level + 1}", "name": f"lvl{level}"}
+        start: JsonObject = {"type": "tool_use", "name": "Agent", "input": {**order, "team_name": "crew"}}
+        return ScriptedReply(content=(start,))
+
+    async with Simulator(source=chain) as sim:
+        environ = {**Sim(sim.url).environ(), **limit, "NACRE_AGENTS_TEAMMATES": "process"}
+        settings = load(tmp_path, world(tmp_path, **environ))
+        async with open_agent(settings) as ready:
+            with anyio.fail_after(60):
+                async for _ in ready.agent.run("LEVEL 1"):
+                    pass
+                while not any(refusal in one for one in answers) and len(answers) < len(joined) + 1:
+                    await anyio.sleep(0.05)  # the teammates work in processes of their own
+            assert refusal in answers[-1]
+            assert [one.name for one in Roster(settings.home, "crew").members()] == joined
 
 
 def test_a_lead_starts_a_process_hears_of_its_work_and_of_its_death(tmp_path: Path, sim: Sim) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from nacre.agents.compacting_crew import Wish
 from nacre.agents.mailing import MAIL
 from nacre.agents.opening import Ready, open_agent
-from nacre.layers.l7_mail.letter import Letter
+from nacre.layers.l7_mail.letter import TERMINAL, Letter
 from nacre.layers.l7_mail.mailbox import Mailbox
 from nacre.layers.l7_mail.tools import NAME as SEND
 from nacre.messages.blocks import Json
@@ -55,12 +55,12 @@ def results(events: list[Event]) -> list[str]:
     return [event.result.text for event in events if isinstance(event, ResultReady)]
 
 
-def letter_to(ready: Ready, text: str, *, name: str = "main") -> None:
+def letter_to(ready: Ready, text: str, *, name: str = "main", sender: str = "friend") -> None:
     """Somebody in another process writes."""
     folder = ready.agent.session.keeper.folder  # type: ignore[attr-defined]
     clock = ready.agent.session.clock
     box = Mailbox(folder / "inboxes" / f"{name}.jsonl")
-    box.put(Letter(id=clock.new_id(), sender="friend", to=name, text=text, summary=text, at=clock.now()))
+    box.put(Letter(id=clock.new_id(), sender=sender, to=name, text=text, summary=text, at=clock.now()))
 
 
 def send(to: str, message: Json, summary: str = "") -> Scripted:
@@ -166,6 +166,68 @@ async def test_a_reviewer_and_a_fixer_talk_until_a_real_test_passes(tmp_path: Pa
     assert 'from=\\"reviewer\\"' in str(fixer.requests[-1].messages).replace('"', '\\"')
     for provider in (reviewer, fixer):
         assert first_moved_block(provider.requests) is None
+
+
+async def test_two_agents_that_always_answer_each_other_stop_until_the_person_says_something(
+    tmp_path: Path,
+) -> None:
+    """Letters wake each of them ten times; then the person is told once, and what came last is kept."""
+
+    def part(other: str, *first: Scripted) -> ScriptedProvider:
+        def next_reply(request: Request) -> Scripted:
+            return send(other, "Your turn.") if "Your turn." in _last(request) else say("Sent.")
+
+        return ScriptedProvider(first, otherwise=next_reply)
+
+    ping, pong = part("pong", send("pong", "Your turn.")), part("ping", say("I wait."))
+    orders = [
+        call("Agent", description="play", prompt=f"Be {name}.", name=name, run_in_background=True)
+        for name in ("ping", "pong")
+    ]
+    main = ScriptedProvider([together(*orders), say("They play."), send("pong", "Your turn."), say("Sent.")])
+    async with opened(tmp_path / "work", Cast(main, {"Be ping.": ping, "Be pong.": pong})) as ready:
+
+        def asked() -> int:
+            return ping.calls + pong.calls
+
+        await played(ready, "Let them play.")
+        runs = await _rest(ready, asked)
+        assert max(runs.values()) == 11, "a first run, and ten that letters began"
+        first = asked()
+        assert first <= 100
+        told = [one.text for one in ready.agent.session.notices()]
+        stopped = [line for line in told if "was woken by messages 10 times without input from you" in line]
+        assert len(stopped) == 1 and runs[stopped[0].partition(" ")[0]] == 11
+        folder = ready.agent.session.keeper.folder  # type: ignore[attr-defined]
+        boxes = [Mailbox(folder / "inboxes" / f"{name}.jsonl") for name in ("ping", "pong")]
+        (held,) = [letter for box in boxes for letter in box.waiting().letters]
+
+        await played(ready, "Go on.")
+        again = await _rest(ready, asked)
+        assert first < asked() <= first + 100
+        assert all(1 <= again[name] - runs[name] <= 10 for name in runs)
+        assert held not in [letter for box in boxes for letter in box.waiting().letters], "it was delivered"
+
+        waiting = {box.path.stem for box in boxes if box.waiting().letters}
+        (name,) = waiting
+        letter_to(ready, "From another agent.", name=name)
+        assert await _rest(ready, asked) == again
+        letter_to(ready, "Go on, please.", name=name, sender=TERMINAL)
+        with anyio.fail_after(SAFETY_SECONDS):
+            while (await _rest(ready, asked))[name] == again[name]:
+                pass
+    assert "could not be woken: it was woken 10 times" in str([*ping.requests, *pong.requests])
+
+
+async def _rest(ready: Ready, count: Callable[[], int]) -> dict[str, int]:
+    """Wait until nobody works and nobody is about to be set to work; how often each agent has worked."""
+    assert ready.team is not None
+    with anyio.fail_after(SAFETY_SECONDS):
+        before = -1
+        while before != count() or any(one.is_running for one in ready.team.states()):
+            before = count()
+            await asyncio.sleep(0.5)
+    return {one.name: one.run for one in ready.team.states()}
 
 
 def _last(request: Request) -> str:

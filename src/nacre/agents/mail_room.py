@@ -6,6 +6,7 @@ the team. Letters to a member of a team lie with the team, all others with the s
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -53,13 +54,14 @@ class MailRoom:
         self._agent = agent
         self.mailing = Mailing(agent.session, self.inbox(MAIN))
         self.mailing.holds_turns = True
-        self.waking = Waking(self, team, staff.background) if team else None
+        self.waking = Waking(self, team, staff.background, agent.session.tell) if team else None
         self.post = self._new_post(teams.name)
 
     def join(self) -> None:
         """Take part in the session, and in those of all its agents."""
         self._hands.post.belong_to(self.post)
         self._attend(self._agent, self.mailing)
+        self._agent.session.before_words.append(self.heard_person)
         self.teams.joined = self._belong
         if self.team is not None and self.waking is not None:
             self.team.house.on_open.append(self._welcome)
@@ -77,6 +79,12 @@ class MailRoom:
         self.mailing.shows, self.mailing.holds_turns = _is_not_a_wish, False
         await self.teams.stand_in(roster, kind)
         await self.mailing.catch_up()
+
+    async def heard_person(self, words: str = "") -> None:
+        """A person has said something: letters may wake agents again, here and in processes of teammates."""
+        if self.waking is not None:
+            self.waking.heard_person()
+        await asyncio.to_thread(self.teams.heard_person)
 
     async def close(self) -> None:
         """Wait at no bell any more, and leave the teams; letters that come stay where they are."""

@@ -99,6 +99,11 @@ class Teams:
         except MailError as error:
             raise ToolError(f"{str(error)[:1].upper()}{str(error)[1:]}.") from error
 
+    def heard_person(self) -> None:
+        """A person has said something to the session: members of the teams that it leads can find it out."""
+        for team in self._led:
+            self.rosters[team].heard_person()
+
     async def come_back(self, state: AgentState) -> None:
         """An agent that had left its team is set to work again."""
         if state.name not in self._places:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -18,7 +18,7 @@ from nacre.agents.background import Background
 from nacre.agents.child import PURPOSE
 from nacre.agents.mail_post import AgentPost
 from nacre.agents.mail_teams import Teams
-from nacre.agents.mailing import Mailing
+from nacre.agents.mailing import NOT_WOKEN, TOO_OFTEN, Mailing, Wakes
 from nacre.agents.team import Team
 from nacre.agents.team_state import OVER, AgentState
 from nacre.agents.teammate_start import Elsewhere
@@ -53,6 +53,7 @@ class _Care:
     post: AgentPost | None = None
     poked: asyncio.Event = field(default_factory=asyncio.Event)
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    wakes: Wakes = field(default_factory=Wakes)
     heeded: set[str] = field(default_factory=set)
     """Wishes of a person, and letters to a fork, that were taken care of."""
 
@@ -60,8 +61,10 @@ class _Care:
 class Waking:
     """All of a session's agents that this process runs."""
 
-    def __init__(self, room: Room, team: Team, background: Background) -> None:
+    def __init__(self, room: Room, team: Team, background: Background, tell: Callable[[str], None]) -> None:
+        """`tell` shows a line to the person."""
         self._room = room
+        self._tell = tell
         self._team = team
         self._background = background
         self._cared: defaultdict[str, _Care] = defaultdict(_Care)
@@ -76,7 +79,10 @@ class Waking:
         self._attend(name)
 
     async def wake(self, name: str) -> None:
-        """A letter has been put into an agent's inbox; one that does not work is set to work."""
+        """A letter has been put into an agent's inbox; one that does not work is set to work.
+
+        `MailError` where letters have woken it too often.
+        """
         state = self._states.get(name)
         if state is None or self._is_closed:
             return
@@ -85,6 +91,13 @@ class Waking:
             return
         await self._rouse(name)
         self._attend(name)
+        if self._cared[name].wakes.held:
+            raise MailError(NOT_WOKEN)
+
+    def heard_person(self) -> None:
+        """A person has said something: letters may wake every agent again."""
+        for care in self._cared.values():
+            care.wakes.reset()
 
     def heed(self, state: AgentState) -> None:
         """An agent has changed: letters may have come meanwhile, and others may find room now."""
@@ -153,12 +166,17 @@ class Waking:
             if care.post is not None and care.post.is_leaving:
                 await self._say_goodbye(name, care)
             letters = await self._letters(name, care)
-            if not any(_wakes(letter, state) for letter in letters):
-                return False
+            new = care.wakes.new(letters)
+            if not any(_wakes(letter, state) for letter in new):
+                return bool(care.wakes.held)
+            if not care.wakes.allows(new):
+                self._tell_once(name, care)
+                return True
             if state.team:
                 await self._room.teams.come_back(state)
             is_fork = state.pattern == "fork"
             await self._team.resume(name, await self._room.sifted(told(letters)) if is_fork else "")
+            care.wakes.woken()
             if is_fork:
                 # No rider brings it letters: what it was told is what it received.
                 care.heeded |= {letter.id for letter in letters}
@@ -167,6 +185,11 @@ class Waking:
                 if not found.letters:
                     await asyncio.to_thread(inbox.settle, found.place)
             return False
+
+    def _tell_once(self, name: str, care: _Care) -> None:
+        if not care.wakes.is_told:
+            care.wakes.is_told = True
+            self._tell(TOO_OFTEN.format(name=name))
 
     async def _letters(self, name: str, care: _Care) -> list[Letter]:
         known = care.heeded | (care.mailing.known() if care.mailing else set())

@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 from nacre.agents.riding import Extra
 from nacre.agents.session import Session
 from nacre.errors import MailError
 from nacre.layers.l7_mail.inbox import NOWHERE, Inbox, Place, Waiting
-from nacre.layers.l7_mail.letter import Letter
+from nacre.layers.l7_mail.letter import TERMINAL, Letter
 from nacre.layers.l7_mail.rendering import LETTERS, told
 from nacre.messages.blocks import JsonObject, Text, ToolResult
 from nacre.messages.records import Record, Said
@@ -22,11 +23,56 @@ from nacre.messages.view import View
 
 MAIL = "mail"
 """The kind of note that says which letters stand in the words it is about: ids, from."""
+MAX_WAKES = 10
+"""How often letters wake an agent without input from a person: two could answer each other for ever."""
+TOO_OFTEN = (
+    f"{{name}} was woken by messages {MAX_WAKES} times without input from you; further messages wait in its "
+    "inbox. Ask the session to write to it, or run `nacre agents send {name} MESSAGE`, to let it go on."
+)
+"""For the person."""
+NOT_WOKEN = (
+    f"it was woken {MAX_WAKES} times without input from the user; messages to it wait until the user says "
+    "something and it is written to again"
+)
+"""For a model that wrote to it."""
 NOTED_BEHIND = 4
 """So many records at the end of a log may hold letters whose note a crash cut off."""
 _OURS = LETTERS.partition("{{")[0]
 """How what is said about letters begins."""
 _ID = re.compile(r'^<teammate-message from="[^"\n]*" id="([A-Za-z0-9._-]+)"', re.MULTILINE)
+
+
+@dataclass(slots=True, eq=False)
+class Wakes:
+    """Counts how often letters woke one agent since the last input from a person."""
+
+    count: int = 0
+    held: set[str] = field(default_factory=set)
+    """Ids of letters that came after the limit was reached: they are delivered with the next wake."""
+    is_told: bool = False
+    """Whether the person was told that the limit is reached."""
+
+    def reset(self) -> None:
+        """A person has said something."""
+        self.count, self.is_told = 0, False
+
+    def new(self, letters: Sequence[Letter]) -> list[Letter]:
+        """Those that are not held already."""
+        return [letter for letter in letters if letter.id not in self.held]
+
+    def allows(self, new: Sequence[Letter]) -> bool:
+        """Whether new letters may wake the agent; those that may not are held."""
+        if any(letter.sender == TERMINAL for letter in new):
+            self.reset()
+        if self.count < MAX_WAKES:
+            return True
+        self.held |= {letter.id for letter in new}
+        return False
+
+    def woken(self) -> None:
+        """The agent begins to work on all its letters."""
+        self.count += 1
+        self.held.clear()
 
 
 class Mailing:
@@ -95,11 +141,11 @@ class Mailing:
                 self._taken.pop(inbox, None)
         await self.settle()
 
-    async def waits(self) -> bool:
-        """Whether a letter is there that the transcript does not know, and the model would be shown."""
+    async def waiting(self) -> list[Letter]:
+        """The letters that the transcript does not know, as far as the model would be shown them."""
         known = self.known()
         found = [letter for inbox in self.inboxes for letter in (await self._look(inbox, known)).letters]
-        return any(map(self.shows, found))
+        return [letter for letter in found if self.shows(letter)]
 
     def known(self) -> set[str]:
         """The ids of all letters that were received."""

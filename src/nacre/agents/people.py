@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from difflib import get_close_matches
@@ -11,7 +12,7 @@ from pathlib import Path
 
 from nacre.agents.team_disk import read_states, seen_from_outside
 from nacre.agents.team_state import AgentState
-from nacre.errors import MailError
+from nacre.errors import MailError, TranscriptError
 from nacre.groups import is_alive
 from nacre.layers.l7_mail.letter import MAIN
 from nacre.layers.l7_mail.mailbox import box_path
@@ -106,6 +107,39 @@ def agents_seen(home: Path, cwd: Path | None = None) -> list[Seen]:
         for each in Sessions(home).list(cwd)
         for state in read_states(each.path.with_suffix(""))
     ]
+
+
+def at_work(home: Path, session: str) -> int:
+    """How many agents of a session work, with those of its teammates' own processes, at any depth.
+
+    A teammate with a process of its own counts as long as the process lives: letters set it to work.
+    """
+    count, sessions, seen = 0, [session], {session}
+    while sessions:
+        owner = sessions.pop()
+        for state in _states(home, owner):
+            apart = _session_apart(home, state, owner)
+            count += state.is_running or bool(apart)
+            if apart and apart not in seen:
+                seen.add(apart)
+                sessions.append(apart)
+    return count
+
+
+def _session_apart(home: Path, state: AgentState, owner: str) -> str:
+    """The session of a teammate whose own process lives; empty for every other agent."""
+    with suppress(MailError):
+        roster = Roster(home, state.team)
+        member = roster.member(state.name)
+        if member is not None and member.session != owner and roster.is_alive(member):
+            return member.session
+    return ""
+
+
+def _states(home: Path, session: str) -> list[AgentState]:
+    with suppress(TranscriptError):
+        return [seen_from_outside(one) for one in read_states(Sessions(home).find(session).with_suffix(""))]
+    return []
 
 
 def is_recent(seen: Seen, now: datetime) -> bool:

@@ -16,6 +16,7 @@ from nacre.agents.agent_types import FORK, AgentType, AgentTypes
 from nacre.agents.child import PURPOSE, Child, Parent, check_apart
 from nacre.agents.hooks import Hooks, attend_child
 from nacre.agents.meter import SIDE_QUERY
+from nacre.agents.people import at_work
 from nacre.agents.progress import Progress
 from nacre.agents.restore import Restorer
 from nacre.agents.riding import Extra
@@ -189,6 +190,10 @@ class Team:
     def _starts_processes(self) -> bool:
         return self._parent.settings.agents.teammates == "process"
 
+    @property
+    def _depth(self) -> int:
+        return self.house.roll.depth + self._parent.depth
+
     def _enlisted(self, order: Order) -> Member:
         """A place on the roll for a new agent; every refusal comes before it."""
         kind, parent, roll = self._kind(order), self._parent, self.house.roll
@@ -206,7 +211,7 @@ class Team:
             pattern=pattern,
             description=brief(order.description) or brief(order.prompt)[:DESCRIBED_CHARS],
             owner=self.name,
-            depth=parent.depth + 1,
+            depth=self._depth + 1,
             background=order.background or pattern != "typed" or (kind is not None and kind.background),
             team=order.team,
             model=order.model or parent.session.base.model,
@@ -240,14 +245,17 @@ class Team:
 
     def _check_depth(self) -> None:
         most = self._parent.settings.agents.max_depth
-        if self._parent.depth >= most:
+        if self._depth >= most:
             raise ToolError(
                 f"Agents start agents no more than {most} deep: do it here, or report what is left."
             )
 
     def _check_room(self) -> None:
-        most = self._parent.settings.agents.max_at_once
-        if self.house.roll.running >= most:
+        settings, roll = self._parent.settings, self.house.roll
+        most, busy = settings.agents.max_at_once, roll.running
+        if roll.root or self._starts_processes:
+            busy = max(busy, at_work(settings.home, roll.root or self._parent.session.id))
+        if busy >= most:
             raise ToolError(f"{most} agents are at work, which is the most: wait for one, or stop one.")
 
     async def _again(self, state: AgentState) -> Member:

@@ -81,6 +81,10 @@ class Roll:
     """Writes a state down; `StoreError` where that fails."""
     on_change: list[Callable[[AgentState], None]] = field(default_factory=list)
     """Others that are told of every change."""
+    root: str = ""
+    """Of a teammate's own process: the session that started the first process above it."""
+    depth: int = 0
+    """Of a teammate's own process: how deep it is below that session."""
     states: dict[str, AgentState] = field(default_factory=dict)
     """By name, in the order they were started."""
 

@@ -7,7 +7,7 @@ what it has received, and with what waits in its mailbox (A3, A5).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import ExitStack, aclosing, asynccontextmanager, suppress
 from dataclasses import replace
 
@@ -15,12 +15,13 @@ from nacre import prompts
 from nacre.agents.agent_types import INHERIT, SMALL, AgentType, agent_types
 from nacre.agents.mail_room import MailRoom
 from nacre.agents.mail_waking import first_of, is_from_person
-from nacre.agents.mailing import MAIL
+from nacre.agents.mailing import MAIL, NOT_WOKEN, TOO_OFTEN, Wakes
 from nacre.agents.opening import NEW, SYSTEM, Ready, open_agent
 from nacre.agents.people import team_of
 from nacre.agents.session import Base
 from nacre.agents.team_run import NOTHING_SAID, OUT_OF_ROUNDS, WOKEN, bounded
-from nacre.agents.teammate_start import REPORT
+from nacre.agents.team_state import Roll
+from nacre.agents.teammate_start import DEPTH, HELD, REPORT, ROOT
 from nacre.errors import ConfigError, MailError, NacreError, TranscriptError
 from nacre.layers.l7_mail.inbox import Bell
 from nacre.layers.l7_mail.letter import Letter, brief, check_name
@@ -28,7 +29,7 @@ from nacre.layers.l7_mail.mailbox import Mailbox
 from nacre.layers.l7_mail.roster import Roster
 from nacre.layers.l7_mail.tools import NAME as SEND
 from nacre.messages.blocks import JsonObject
-from nacre.messages.events import Event, TurnDone
+from nacre.messages.events import Event, Notice, TurnDone
 from nacre.messages.records import Noted, Record, Said
 from nacre.providers.choose import choose, small_model
 from nacre.settings import Settings
@@ -73,6 +74,8 @@ async def open_teammate(
     ) as ready:
         if ready.mail is None:
             raise ConfigError("agents are switched off here (switches.agents), so there are no teammates")
+        if ready.team is not None:
+            _place_below(ready.team.house.roll, settings.environ)
         session = ready.agent.session
         session.base = _base(session.base, f"{one.prompt}\n\n{prompts.render(FRAME, lead=lead)}")
         session.ends_with_answer = True
@@ -93,6 +96,8 @@ class Teammate:
         self._chars = chars
         self._since = self._session.clock.now()
         self._bells: Sequence[Bell] = ()
+        self._wakes = Wakes()
+        self._prompted_at = roster.prompted_at()
 
     @property
     def name(self) -> str:
@@ -113,11 +118,29 @@ class Teammate:
             elif _is_owed(self._session.transcript.records):
                 await self._turn(None)
             while not self._room.post.is_leaving and not await self._obeys():
-                if await self._room.mailing.waits():
+                if await self._may_wake():
                     await self._session.add_user(WOKEN, is_persons=False)
                     await self._turn(None)
                 else:
                     await self._rung()
+
+    async def _may_wake(self) -> bool:
+        """Whether letters have come that may begin a turn; the lead is told of those that may not."""
+        new = self._wakes.new(await self._room.mailing.waiting())
+        if not new:
+            return False
+        if (at := self._roster.prompted_at()) != self._prompted_at:
+            self._prompted_at = at
+            self._wakes.reset()
+            await self._room.heard_person()
+        if self._wakes.allows(new):
+            self._wakes.woken()
+            return True
+        is_first, self._wakes.is_told = not self._wakes.is_told, True
+        if is_first:
+            self.hear(Notice(TOO_OFTEN.format(name=self.name), "warning"))
+        await self._report(f"{self.name}: {NOT_WOKEN}.", prefix=HELD if is_first else REPORT)
+        return False
 
     async def _turn(self, text: str | None) -> None:
         """A turn to its end, or until a person wants it to end; then the lead hears of it."""
@@ -162,7 +185,7 @@ class Teammate:
                 return True
         return False
 
-    async def _report(self, failure: str = "") -> None:
+    async def _report(self, failure: str = "", *, prefix: str = REPORT) -> None:
         """Tell the lead what came of a turn; of one reply once, whoever is killed in between."""
         lead, clock = self._roster.lead(), self._session.clock
         reply = _last_reply(self._session.transcript.records)
@@ -173,7 +196,7 @@ class Teammate:
         said = failure or (reply.message.text if reply else "") or NOTHING_SAID
         folder = getattr(self._session.keeper, "folder", None)
         letter = Letter(
-            id=f"{REPORT}{clock.new_id() if failure or reply is None else reply.id}",
+            id=f"{prefix}{clock.new_id() if failure or reply is None else reply.id}",
             sender=self.name,
             to=lead,
             text=bounded(said, f"{self.name}-report", folder, self._chars),
@@ -195,6 +218,12 @@ def _base(base: Base, words: str) -> Base:
     """The same, with what its kind says instead of what every session is told; nothing was sent yet."""
     texts = (str(block["text"]).replace(SYSTEM, words, 1) for block in base.system)
     return replace(base, system=tuple({"type": "text", "text": text} for text in texts))
+
+
+def _place_below(roll: Roll, environ: Mapping[str, str]) -> None:
+    """Hold a process that another session started to the limits on agents that hold there."""
+    depth = environ.get(DEPTH, "")
+    roll.root, roll.depth = environ.get(ROOT, ""), int(depth) if depth.isdecimal() else 0
 
 
 def _is_owed(records: Sequence[Record]) -> bool:

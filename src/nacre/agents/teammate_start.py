@@ -17,6 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from nacre.agents.mail_teams import Teams
+from nacre.agents.mailing import TOO_OFTEN
 from nacre.agents.session import Session
 from nacre.agents.team_state import OVER, AgentState, Roll, Status
 from nacre.agents.team_tools import Order
@@ -32,8 +33,12 @@ POLL_SECONDS = 2.0
 """Where the system does not say when a process ends; nobody waits for that to the second."""
 END_SECONDS = 5.0
 """Time to leave the team in, when the session ends."""
+ROOT, DEPTH = "NACRE_TEAM_ROOT", "NACRE_TEAM_DEPTH"
+"""Variables of a teammate's process: the session at the top, and how deep below it the teammate is."""
 REPORT = "report-"
 """How the id of a letter begins that says what came of a turn."""
+HELD = f"{REPORT}held-"
+"""The same of a report that letters have woken a teammate too often, which the person is told at once."""
 GONE = "Its process ended by itself. What it printed last is in {log}; written to again, it is started again."
 
 
@@ -99,6 +104,8 @@ class Elsewhere:
                     for letter in found.letters:
                         if letter.id.startswith(REPORT):
                             self._reported(letter.sender)
+                        if letter.id.startswith(HELD):
+                            self._session.tell(TOO_OFTEN.format(name=letter.sender))
                 await bell.rung()
 
     def _reported(self, name: str) -> None:
@@ -139,7 +146,8 @@ class Elsewhere:
         command += ["--team", state.team, "--type", state.type]
         if state.model != self._session.base.model:
             command += ["--model", state.model]
-        environ = {**self._settings.environ, **_said_here(self._settings)}
+        above = {DEPTH: str(state.depth), ROOT: self._roll.root or self._session.id}
+        environ = {**self._settings.environ, **_said_here(self._settings), **above}
         log = self._log(state)
         disk.make_folder(log.parent)
         output = disk.open_regular(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from nacre.layers.l7_mail.letter import Letter
     from nacre.layers.l7_mail.post import Sent
 
-TERMINAL = "other:terminal"
-"""Who writes where nobody says: no agent of the session or team, and nobody it could answer to."""
 MAX_STDIN_CHARS = 200_000
 """Twice what a letter may hold: enough to refuse it with the reason, whatever is piped in."""
 SHOWN_SENDER = 30
@@ -61,7 +59,7 @@ async def _sent(
     options: RunOptions, to: str, text: str, *, team: str, summary: str, sender: str
 ) -> tuple[Sent, Target | None]:
     from nacre.agents.people import find, team_of
-    from nacre.layers.l7_mail.letter import check_name
+    from nacre.layers.l7_mail.letter import TERMINAL, check_name
     from nacre.layers.l7_mail.mailbox import Mailbox
     from nacre.layers.l7_mail.policy import Name, address
     from nacre.layers.l7_mail.post import Post

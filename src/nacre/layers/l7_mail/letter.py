@@ -39,6 +39,8 @@ RESERVED = frozenset({"user", "human", "person", "system", "assistant", "tool", 
 OTHER = "other:"
 """Stands before the name of a sender in another session that gave no address to answer to."""
 SCHEMES = ("uds:", "bridge:", OTHER)
+TERMINAL = f"{OTHER}terminal"
+"""The sender of a letter that a person writes with `nacre agents send` without naming a sender."""
 
 _DEVICE = re.compile(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\..*)?")
 """Names that mean a device on Windows."""

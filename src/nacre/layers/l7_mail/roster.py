@@ -38,6 +38,8 @@ from nacre.store.lease import LEASE_FOLDER
 TEAMS = "teams"
 CONFIG = "config.json"
 INBOXES = "inboxes"
+PROMPTED = "prompted"
+"""An empty file; its time says when a person last said something to the lead."""
 MAX_MEMBERS = 100
 """Five times as many as one session may run at once: room for those that are gone and may come back."""
 FOREIGN_SECONDS = 86_400.0
@@ -168,6 +170,17 @@ class Roster:
         if member.host != socket.gethostname():
             return abs((self._clock.now() - member.joined).total_seconds()) < FOREIGN_SECONDS
         return groups.is_alive(member.pid, member.start)
+
+    def heard_person(self) -> None:
+        """Record that a person has said something to the lead; a disk that refuses stops nothing."""
+        with contextlib.suppress(OSError):
+            (self.folder / PROMPTED).touch(mode=disk.FILE_MODE)
+
+    def prompted_at(self) -> int:
+        """When a person last said something to the lead, in nanoseconds; 0 where that is not known."""
+        with contextlib.suppress(OSError):
+            return (self.folder / PROMPTED).stat().st_mtime_ns
+        return 0
 
     def inbox_path(self, name: str) -> Path:
         """Where letters to this name lie, also while nobody holds it (A3)."""
