@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -32,9 +33,34 @@ def test_nothing_is_left_in_any_file_of_the_home(talked: Path) -> None:
     assert holding(talked / "home", "basement")
     ended = nacre(talked, "memory", "forget", FILE, "--purge", "--yes")
     assert (ended.returncode, ended.stderr) == (0, "")
-    assert "Nothing of it is left" in ended.stdout
+    assert re.search(
+        r"Searched \d+ files and the history .* 0 rare words .*: nothing was found\.", ended.stdout
+    )
+    assert "Not searched: its common words one by one" in ended.stdout
     assert holding(talked / "home", "basement", "hopper") == []
     assert nacre(talked, "-p", "hello", "--continue").returncode == 0
+
+
+def test_a_password_that_a_tool_printed_and_the_model_repeated_is_erased_too(tmp_path: Path) -> None:
+    secret = "kF9#qLz2!mVw"
+    (tmp_path / "staging.conf").write_text(f"DB_PASSWORD={secret}\n")
+    memory = f"The staging database password is {secret} as of today."
+    assert nacre(tmp_path, "memory", "save", memory, "--name", "staging").returncode == 0
+    assert secret in nacre(tmp_path, "-p", "read staging.conf").stdout
+    assert holding(tmp_path / "home" / "projects", f"DB_PASSWORD={secret}")
+    ended = nacre(tmp_path, "memory", "forget", "staging.md", "--purge", "--yes")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert "1 rare word of it" in ended.stdout
+    assert holding(tmp_path / "home", secret) == []
+
+
+def test_what_is_left_is_never_said_to_be_gone(talked: Path) -> None:
+    (talked / "home" / "todo.txt").write_text(FACT)
+    ended = nacre(talked, "memory", "forget", FILE, "--purge", "--yes")
+    assert ended.returncode == 1
+    assert "todo.txt" in ended.stderr
+    assert "what was found is named above" in ended.stdout
+    assert "nothing was found" not in ended.stdout
 
 
 def test_a_dry_run_names_every_place_and_changes_nothing(talked: Path) -> None:

@@ -202,7 +202,7 @@ def test_a_purge_says_that_the_shared_place_keeps_it(ana: Person, bo: Person) ->
     bo.sync()
     out, err = ana.said("forget", "deploys.md", "--purge", "--yes", "--scope", "team", code=1)
     assert "left: memory.teamRemote" in err
-    assert "Nothing of it is left" not in out
+    assert "nothing was found" not in out
     ana.sync()
     assert bo.sync()["deleted"] == ["deploys.md"]
 

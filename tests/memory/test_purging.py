@@ -12,11 +12,12 @@ from nacre.memory.directory import Memory
 from nacre.memory.entry import Change, Draft
 from nacre.memory.location import MemoryPaths, locate
 from nacre.memory.purging import Past, erase, past_of
-from nacre.memory.purging_home import ELSEWHERE, FOREIGN, OWN_FILE, TYPED, Spot, Wishes
+from nacre.memory.purging_home import ELSEWHERE, FOREIGN, OWN_FILE, TYPED, UNREACHED, Spot, Wishes
 from nacre.memory.quotations import LineCleaner
 from nacre.memory.traces import MARK, Traces
 from nacre.messages.blocks import Json, JsonObject
 from nacre.messages.jsonl import decode
+from nacre.store.history import History
 from nacre.store.log import SessionLog
 
 BODY = 'The build server is called "hopper" and lives in the basement of house 12.'
@@ -219,3 +220,49 @@ def test_a_torn_line_is_cleaned_as_text() -> None:
         b'{"type":"assistant","x":"' + BODY[:60].encode()
     )
     assert (b"hopper" in cleaned.line, cleaned.erased) == (False, 1)
+
+
+SECRET = "kF9#qLz2!mVw"
+
+
+async def test_a_password_of_the_memory_goes_wherever_it_is_alone(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    memory = await kept(home, tmp_path, f"The staging password is {SECRET} as of today.", "staging")
+    other = memory.location.directory / "other.md"
+    other.write_text(f"---\nname: other\n---\n\nLog in with {SECRET} first.\n")
+    await memory.save(Draft(body="Ravens are clever birds.", name="ravens"), CHANGE)
+    other.write_text("---\nname: other\n---\n\nAsk Wu before you log in.\n")
+    shown: Json = {"type": "tool_result", "tool_use_id": "t1", "content": f"DB_PASSWORD={SECRET}"}
+    called: Json = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": f"login -p{SECRET}"}}
+    path = session(
+        home, "s", dumped([line("assistant", [called], 0), line("user", [shown], 1, gitBranch="main")])
+    )
+    folder = path.with_suffix("")
+    (folder / "tool-results").mkdir(parents=True)
+    (folder / "session-memory").mkdir()
+    (folder / "tool-results" / "t1.txt").write_text(f'{{"pw": "{SECRET}"}}\n')
+    (folder / "session-memory" / "summary.md").write_text(f"# Notes\nIt is {SECRET}.\n")
+    left = await purged(home, memory, past_of(memory, "staging.md"))
+    assert left == []
+    files = [path for path in home.rglob("*") if path.is_file()]
+    assert [path for path in files if SECRET.encode() in path.read_bytes()] == []
+    history = History(memory.location.history)
+    contents = [history.repository.read(name)[1] for name in history.repository.names()]
+    assert contents and not any(SECRET.encode() in content for content in contents)
+    assert any(b"Log in with [erased memory] first." in content for content in contents)
+
+
+async def test_a_rare_word_where_nothing_can_be_changed_is_named(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    memory = await kept(home, tmp_path, f"The staging password is {SECRET} as of today.", "staging")
+    path = session(home, "s", dumped([line("assistant", "hello", 0, gitBranch=f"try-{SECRET}")]))
+    left = await purged(home, memory, past_of(memory, "staging.md"))
+    assert [(spot.path, spot.line, spot.why) for spot in left] == [(path, 1, UNREACHED)]
+
+
+async def test_a_rare_word_in_a_memory_of_another_scope_is_named(tmp_path: Path) -> None:
+    memory = await kept(tmp_path / "home", tmp_path, f"The staging password is {SECRET}.", "staging")
+    other = await kept(tmp_path / "elsewhere", tmp_path, f"Log in with {SECRET}.", "login")
+    past = past_of(memory, "staging.md", others=[other])
+    assert {spot.path for spot in past.shared} >= {other.location.directory / "login.md"}
+    assert past.traces.rare_words == ()

@@ -93,3 +93,50 @@ def test_scripts_without_spaces_are_compared_sign_by_sign(signs: list[str]) -> N
     traces = Traces("x.md", [body])
     assert body not in traces.without(f"前書き {body} 後書き")
     assert traces.may_be_in(json.dumps(body).encode())
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        "kF9#qLz2!mVw",
+        "Summer2024",
+        "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
+        "xKqPzLmVtRwN",
+        "pa$$w'ord",
+        "JBSWY3DPEHPK3PXP",
+        "django-insecure-8v!s",
+        "4111 1111 1111 1111",
+        "+49 170 1234567",
+        "https://intranet.example/wiki",
+        "ada@example.org",
+        'a"b1"c"d2',
+    ],
+)
+def test_a_rare_word_is_recognised_on_its_own(secret: str) -> None:
+    traces = Traces("x.md", [f"The staging password is {secret}, as of today."])
+    for text in (f"DB_PASSWORD='{secret}'", f"mysql -h db -p {secret}", json.dumps({"is": secret}), secret):
+        assert secret not in traces.without(text), text
+        assert json.dumps(secret) not in traces.without(text), text
+        assert traces.may_be_in(text.encode())
+        assert traces.may_be_in(json.dumps({"text": text}).encode())
+    assert Traces("x.md", [f"DB_PASSWORD={secret}"]).without(secret) == MARK
+
+
+def test_ordinary_words_paths_dates_and_versions_are_not_rare() -> None:
+    body = (
+        "Since 2026-11-16T12:30:00Z the JavaScript of src/app2/main.py and test_app2.py:14 runs on"
+        " ubuntu-24.04 with python3.11; see /srv/www2/site, ~/notes2/today and the 12-factor rules,"
+        " not house 12 or PIN 4711-0815."
+    )
+    assert Traces("x.md", [body]).rare_words == ()
+
+
+def test_a_rare_word_that_another_memory_contains_is_not_searched_for() -> None:
+    text = "The key is kF9#qLz2!mVw."
+    assert Traces("x.md", [text], others=["Ask for kf9#qlz2!mvw."]).rare_words == ()
+
+
+def test_an_address_or_number_inside_a_longer_one_is_another() -> None:
+    traces = Traces("x.md", ["Call 030123456789 or see https://example.org and ada@example.org."])
+    others = "1030123456789 https://example.org/ada?x bada@example.org ada@example.org.uk"
+    assert traces.without(others) == others

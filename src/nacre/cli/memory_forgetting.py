@@ -55,6 +55,8 @@ class Purge:
     left: tuple[Spot, ...]
     erased: Erased | None = None
     """None while nothing was done."""
+    files: int = 0
+    """How many were searched again after that."""
 
 
 @click.command(short_help="Remove a memory.")
@@ -71,7 +73,7 @@ def forget(options: RunOptions, /, name: str, *, purge: bool, **given: str | boo
     """Remove a memory and its line in the index; the history keeps it unless --purge.
 
     A purge takes its words out of the history, of every session's log and of what lies beside the logs, then
-    looks through everything again. Exit code 1 when something is left; what and why is told.
+    searches everything again and says for what. Exit code 1 when something is left; what and why is told.
     """
     wanted = Wanted(**given)  # type: ignore[arg-type]
     if not purge and (wanted.dry_run or wanted.own_words or wanted.foreign):
@@ -176,7 +178,8 @@ def _erased(purge: Purge, sweep: Sweeps, erase: Callable[[], Erased]) -> Purge:
     failed = sweep.clean(spot for spot in purge.found if not spot.why)
     if failed:
         raise StoreError(f"not everything could be erased, so the memory is still there: {failed[0].why}")
-    return replace(purge, erased=erase(), left=tuple(sweep.remaining()))
+    erased = erase()
+    return replace(purge, erased=erased, left=tuple(sweep.remaining()), files=sweep.count_files())
 
 
 async def _exact(opened: Memory, name: str) -> str | LogLine:
@@ -217,6 +220,8 @@ def _report(purge: Purge, left: list[Spot]) -> JsonObject:
         "sessions": [*dict.fromkeys(spot.session for spot in left if spot.session)],
         "erased": [_as_json(spot) for spot in purge.found if not spot.why],
         "remaining": [_as_json(spot) for spot in left],
+        "searched_files": purge.files,
+        "rare_words": len(purge.past.traces.rare_words),
     }
 
 
@@ -240,8 +245,23 @@ def _print_report(purge: Purge, left: list[Spot]) -> None:
         print_error(f"left: {_place(spot)}: {spot.why}")
     if len(left) > SHOWN:
         print_error(f"left: {len(left) - SHOWN:,} more places; --json lists them")
-    if purge.erased and not purge.erased.left and not left:
-        print("Nothing of it is left: everything was looked through again.")
+    if purge.erased:
+        _print_searched(purge, is_left=bool(purge.erased.left or left))
+
+
+def _print_searched(purge: Purge, *, is_left: bool) -> None:
+    """What was searched again, for what, and what was not."""
+    from nacre.memory.traces import RUN_WORDS
+
+    count = len(purge.past.traces.rare_words)
+    files = f"{purge.files:,} file{'s' * (purge.files != 1)}"
+    words = f"{count:,} rare word{'s' * (count != 1)} of it (such as keys, long numbers and addresses)"
+    found = "what was found is named above" if is_left else "nothing was found"
+    print(
+        f"Searched {files} and the history again for its name, its lines, any {RUN_WORDS} of its words in a"
+        f" row and {words}: {found}."
+    )
+    print("Not searched: its common words one by one, and the memories of other projects.")
 
 
 def _counted(lines: list[str]) -> str:

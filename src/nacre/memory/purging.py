@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -50,14 +50,19 @@ class Past:
     shared: tuple[Spot, ...] = ()
     """Other memories that say the same in the same words."""
     others: tuple[str, ...] = field(default=(), repr=False)
+    """What is not this memory's alone: texts that say the same, and the names of other memories."""
+
+    @property
+    def traces(self) -> Traces:
+        """What is searched for."""
+        return Traces(self.file, self.texts, folder=self.folder, others=self.others)
 
     def sweep(self, home: Path, *, wishes: Wishes, is_shared: bool = False) -> Sweep:
         """What finds and erases it in the sessions of a home.
 
         `is_shared` says that the home is another program's as well, whose logs are changed only when asked.
         """
-        traces = Traces(self.file, self.texts, folder=self.folder, others=self.others)
-        return Sweep(home=home, traces=traces, copies=self.copies, is_shared=is_shared, wishes=wishes)
+        return Sweep(home=home, traces=self.traces, copies=self.copies, is_shared=is_shared, wishes=wishes)
 
 
 def past_of(memory: Memory, file: str, *, others: Sequence[Memory] = ()) -> Past:
@@ -72,18 +77,38 @@ def past_of(memory: Memory, file: str, *, others: Sequence[Memory] = ()) -> Past
             contents.update({content: None} if content else {})
             pointers.update(dict.fromkeys(_pointers(index, file)))
     texts = [text for content in contents for text in _texts(file, content)]
-    folder = Folder(memory.location.directory)
-    whole = Traces(file, [*texts, *pointers])
-    same = {name: text for name, text in kept_beside(folder, file) if whole.are_in(text)}
+    beside = {path: text for one in (memory, *others) for path, text in said_beside(one, file)}
+    same, known = say_the_same(beside, file, [*texts, *pointers])
     return Past(
         file=file,
         folder=memory.location.directory.name,
         texts=(*texts, *pointers),
         copies=frozenset(hashlib.sha256(content).hexdigest() for content in contents),
         commits=commits,
-        shared=tuple(Spot(path=memory.location.directory / name, why=SAYS_SO_TOO) for name in same),
-        others=tuple(same.values()),
+        shared=same,
+        others=known,
     )
+
+
+def say_the_same(
+    beside: Mapping[Path, str], file: str, texts: Iterable[str]
+) -> tuple[tuple[Spot, ...], tuple[str, ...]]:
+    """Where other memories say the same, and what is therefore not this memory's alone."""
+    names = "\n".join(path.stem for path in beside)
+    whole = Traces(file, texts, others=[names])
+    same = {path: text for path, text in beside.items() if whole.are_in(text)}
+    return tuple(Spot(path=path, why=SAYS_SO_TOO) for path in same), (names, *same.values())
+
+
+def said_beside(memory: Memory, file: str) -> Iterator[tuple[Path, str]]:
+    """The other memories of a directory, and the lines of its index that are not about the file."""
+    directory = memory.location.directory
+    folder = Folder(directory)
+    for name in sorted(folder.scan()):
+        if name not in {file, INDEX_FILE}:
+            yield directory / name, (folder.read(name) or b"").decode(errors="replace")
+    if index := folder.read(INDEX_FILE):
+        yield directory / INDEX_FILE, Index.parse(index).without(file).decode(errors="replace")
 
 
 async def erase(memory: Memory, file: str, change: Change, *, others: Sequence[Memory] = ()) -> Erased:
@@ -92,10 +117,11 @@ async def erase(memory: Memory, file: str, change: Change, *, others: Sequence[M
     `others` are the memories it may have been moved from or to: where that is on record, their history loses
     it too.
     """
+    traces = past_of(memory, file, others=others).traces
     if Folder(memory.location.directory).read(file) is not None:
         await memory.forget(file, change)
     concerned = [memory, *[other for other in others if _had(other, file)]]
-    found = [await _purged(one, file) for one in concerned]
+    found = [await _purged(one, file, traces) for one in concerned]
     for one in concerned:
         forget_derived(one.location.cache)
         forget_copies(one.location.cache, file)
@@ -108,8 +134,8 @@ async def erase(memory: Memory, file: str, change: Change, *, others: Sequence[M
     )
 
 
-async def _purged(memory: Memory, file: str) -> Erased:
-    scrub = without_pointers(file)
+async def _purged(memory: Memory, file: str, traces: Traces) -> Erased:
+    scrub = and_rare_words(without_pointers(file), traces)
     purged = await purge(memory.location, [file], scrub=scrub)
     folder = Folder(memory.location.directory)
     naming = [name for name in sorted(folder.scan()) if scrub(data := folder.read(name) or b"") != data]
@@ -146,11 +172,14 @@ def _pointers(index: bytes, file: str) -> Iterator[str]:
             yield from (text for text in (line.title, line.hook) if text)
 
 
-def kept_beside(folder: Folder, file: str) -> Iterator[tuple[str, str]]:
-    """The other memories, with what they say."""
-    for name in sorted(folder.scan()):
-        if name not in {file, INDEX_FILE}:
-            yield name, (folder.read(name) or b"").decode(errors="replace")
+def and_rare_words(scrub: Scrub, traces: Traces) -> Scrub:
+    """Leave out what another scrub does, and put a mark in place of the memory's rare words."""
+
+    def both(data: bytes) -> bytes:
+        text = scrub(data).decode(errors="surrogateescape")
+        return traces.without_rare_words(text).encode(errors="surrogateescape")
+
+    return both
 
 
 def without_pointers(file: str) -> Scrub:

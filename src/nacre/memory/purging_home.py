@@ -256,6 +256,10 @@ class Sweeps:
     def remaining(self) -> list[Spot]:
         return [spot for one in self.each for spot in one.remaining()]
 
+    def count_files(self) -> int:
+        """How many files are searched."""
+        return len({path for one in self.each for path, _ in _files(one.home)})
+
 
 def forget_derived(cache: Path) -> None:
     """Drop what was worked out from a memory: it may hold its words in any form, and comes back by itself."""

@@ -11,10 +11,9 @@ from nacre.memory.daily_lines import LogLine, read_log, without
 from nacre.memory.directory import Memory
 from nacre.memory.entry import Change
 from nacre.memory.folder import Folder
-from nacre.memory.purging import SAYS_SO_TOO, Erased, Past, kept_beside, versions_of
-from nacre.memory.purging_home import Spot, forget_derived
+from nacre.memory.purging import Erased, Past, and_rare_words, said_beside, say_the_same, versions_of
+from nacre.memory.purging_home import forget_derived
 from nacre.memory.scan import LOGS
-from nacre.memory.traces import Traces
 from nacre.memory.undo import purge
 from nacre.store.history_purge import Scrub
 
@@ -38,27 +37,27 @@ def line_named(memory: Memory, name: str) -> LogLine | None:
 
 def past_of_line(memory: Memory, line: LogLine) -> Past:
     """What a line says, and where else it is said; read before it is erased."""
-    folder = Folder(memory.location.directory)
+    directory = memory.location.directory
+    folder = Folder(directory)
     left = without(folder.read(line.file) or b"", [line]).decode(errors="replace")
-    others = {**dict(kept_beside(folder, line.file)), line.file: left}
-    traces = Traces(line.place, [line.text])
-    same = {name: text for name, text in others.items() if traces.are_in(text)}
+    beside = {**dict(said_beside(memory, line.file)), directory / line.file: left}
+    same, known = say_the_same(beside, line.place, [line.text])
     return Past(
         file=line.place,
-        folder=memory.location.directory.name,
+        folder=directory.name,
         texts=(line.text,),
         copies=frozenset(),
         commits=sum(bool(_forms(line, content)) for content, _ in versions_of(memory, line.file)),
-        shared=tuple(Spot(path=memory.location.directory / name, why=SAYS_SO_TOO) for name in same),
-        others=tuple(same.values()),
+        shared=same,
+        others=known,
     )
 
 
 async def erase_line(memory: Memory, line: LogLine, change: Change) -> Erased:
     """Take a line out of its log, then out of every version of it that the history has."""
     forms = {form for content, _ in versions_of(memory, line.file) for form in _forms(line, content)}
+    scrub = and_rare_words(without_forms(forms), past_of_line(memory, line).traces)
     await forget_line(memory, line, change)
-    scrub = without_forms(forms)
     purged = await purge(memory.location, [], scrub=scrub)
     forget_derived(memory.location.cache)
     folder = Folder(memory.location.directory)

@@ -25,6 +25,8 @@ QUOTED_WEIGHT = 6
 """A whole line is recognised from here on in a text that is about this memory."""
 DIGIT_WEIGHT = 3
 """What a digit, or a sign of a script without spaces, counts for: a number is nobody else's by chance."""
+RARE_CHARS = 8
+"""Characters of the shortest single word that is searched for on its own."""
 PROBES = 40
 """Lines looked for byte by byte at the end; the longest ones are the ones that nobody else wrote."""
 
@@ -41,6 +43,27 @@ _NO_PATH = "\n\t \"'`()<>|:;,="
 """What a path is taken to begin after."""
 _HEAD = re.compile(r"^[\s>*_#-]*(?:why|how to apply)\b\W*", re.IGNORECASE)
 """How the parts of a memory are introduced, whatever it is about (M12)."""
+_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://[^\s\"'`<>()\[\]{}]+|[\w.+-]+@[\w-]+\.[\w.-]*\w", re.IGNORECASE)
+"""A URL or an e-mail address."""
+_NUMBER = re.compile(r"(?<!\d)(?!\d{4}-\d\d-\d\d)\+?\d(?:[ -]?\d){8,}(?!\d)")
+"""Nine digits or more, in groups or not, such as the number of a card or a telephone; not a date."""
+_ORDINARY = re.compile(
+    r"""
+    \d{4}-\d\d-\d\d(?:T[\d:.+Z-]*)?  # a date, with or without a time
+    | (?:~|\.{0,2})/(?:[\w.-]+/.*|[\w.-]*)  # a path
+    | [a-z0-9_.-]+/[a-z0-9_./-]*
+    | [\w/-]+\.[A-Za-z]{1,4}(?::\d+)*  # a file name, with or without a line number
+    | \d{1,4}-[a-z]+(?:-[a-z]+)*  # "12-factor"
+    | [a-z]+(?:-[a-z]+)*(?:-\d{1,2}(?:[.-]\d{1,2})*|\d{1,2}(?:\.\d{1,2})+)  # a name and its version
+    """,
+    re.VERBOSE,
+)
+"""Words with digits that are not rare: they name files, versions and dates in many other texts."""
+_SIGN = re.compile(r"\w[#$%^!?~+\\]+\w")
+"""A sign inside a word that ordinary words do not contain."""
+_SEPARATORS = re.compile(r"[\"'`<>()\[\]{},;|=:@]+")
+"""What stands between a password or key and its label, when no space does."""
+_EDGES = "\"'`<>()[]{},;:.!?*"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +94,16 @@ class Traces:
         self._runs = frozenset(run for text in said for run in _runs(_spelled(text))) - shared
         self._lines = _by_first(words for words in lines.values() if _is_distinct(words))
         self._quoted = _by_first(words for words in lines.values() if _weight(words) >= QUOTED_WEIGHT)
-        self.probes = _probes(one for one, words in lines.items() if _is_probe(words) and _runs(words))
+        self.rare_words = _rare_words((file.removesuffix(".md"), *said), stays)
+        """Single words that are searched for on their own, in any text."""
+        self._rare = _rare_pattern(self.rare_words)
+        self._needles = frozenset(max(_spelled(word), key=_rarity) for word in self.rare_words)
+        long = sorted((one for one, words in lines.items() if _is_probe(words) and _runs(words)), key=len)
+        self.probes = _probes([*long[-PROBES:], *(word for word in self.rare_words if _is_unbounded(word))])
         self._name = re.compile(rf"(?<![\w.-]){re.escape(file)}(?![\w-]|\.\w)")
         self._pointer = re.compile(rf"^.*\]\((?:\./)?{re.escape(file)}\).*$", re.MULTILINE)
         self._rarest = _by_rarest([*self._runs, *lines.values()])
-        self._candidate = _candidates(file, self._rarest)
+        self._candidate = _candidates(file, [*self._rarest, *self._needles])
 
     def may_be_in(self, block: bytes) -> bool:
         """Whether a closer look is worth it; a quick no for nearly everything."""
@@ -94,7 +122,12 @@ class Traces:
         is_about = is_about or self.names(text)
         text = self._pointer.sub(MARK, text)
         text = _cut(text, self._named(text))
-        return _cut(text, self._found(text, is_about=is_about))
+        return self.without_rare_words(_cut(text, self._found(text, is_about=is_about)))
+
+    def without_rare_words(self, text: str) -> str:
+        """The text with a mark in place of every rare word."""
+        folded = text.casefold()
+        return self._rare.sub(MARK, text) if any(each in folded for each in self._needles) else text
 
     def _named(self, text: str) -> Iterator[tuple[int, int]]:
         """Where its file is named, alone or with its path; a file elsewhere by that name is not it."""
@@ -188,14 +221,68 @@ def _by_first(lines: Iterable[Words]) -> dict[str, list[Words]]:
     return sorted_lines
 
 
-def _probes(lines: Iterable[str]) -> tuple[bytes, ...]:
-    """The longest lines as they stand in a file: plain, in JSON, and in JSON that stands in JSON."""
+def _probes(texts: Iterable[str]) -> tuple[bytes, ...]:
+    """Texts as they stand in a file: plain, in JSON, and in JSON that stands in JSON."""
     found: dict[bytes, None] = {}
-    for line in sorted(set(lines), key=len, reverse=True)[:PROBES]:
-        for plain in (line, json.dumps(line)[1:-1], json.dumps(line, ensure_ascii=False)[1:-1]):
+    for text in texts:
+        for plain in _spellings(text):
             for spelling in (plain, json.dumps(plain)[1:-1]):
                 found.setdefault(spelling.encode("utf-8", "surrogateescape"))
     return tuple(found)
+
+
+def _spellings(text: str) -> tuple[str, str, str]:
+    return text, json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]
+
+
+def _rare_words(texts: Iterable[str], others: Iterable[str]) -> tuple[str, ...]:
+    """Passwords, keys, identifiers, long numbers and addresses that no other text contains, longest first."""
+    folded = [text.casefold() for text in others]
+    found = {
+        word
+        for text in texts
+        for word in _candidate_words(text)
+        if len(word) >= RARE_CHARS and _spelled(word)
+    }
+    rare = [word for word in found if not any(word.casefold() in text for text in folded)]
+    return tuple(sorted(rare, key=lambda word: (-len(word), word)))
+
+
+def _candidate_words(text: str) -> Iterator[str]:
+    yield from (found[0].rstrip(_EDGES) for found in _ADDRESS.finditer(text))
+    yield from (found[0] for found in _NUMBER.finditer(text))
+    for chunk in text.split():
+        whole = chunk.strip(_EDGES)
+        parts = [*_SEPARATORS.split(whole), *re.split("[=:]", whole, maxsplit=1)]
+        yield from (word for word in (whole, *(part.strip(_EDGES) for part in parts)) if _is_rare(word))
+
+
+def _is_rare(word: str) -> bool:
+    """Whether a word looks like a password, a key or an identifier."""
+    if _ORDINARY.fullmatch(word) or not any(letter.isalpha() for letter in word):
+        return False
+    has_digit = any(letter.isdigit() for letter in word)
+    changes_case = len(re.findall("[a-z][A-Z]", word)) > 2  # more often than "JavaScript"
+    return has_digit or changes_case or _SIGN.search(word) is not None
+
+
+def _is_unbounded(word: str) -> bool:
+    """Whether a word counts inside a longer one; a number and an address do not."""
+    return any(letter.isalpha() for letter in word) and _ADDRESS.fullmatch(word) is None
+
+
+def _rare_pattern(words: Iterable[str]) -> re.Pattern[str]:
+    """Finds the first of these words that fits, upper or lower case, escaped as in JSON or not."""
+    found = []
+    for word in words:
+        spelled = "|".join(re.escape(each) for each in dict.fromkeys(_spellings(word)))
+        if _ADDRESS.fullmatch(word):
+            found.append(rf"(?<![\w.+-])(?:{spelled})(?![./-]?\w)")
+        elif not _is_unbounded(word):
+            found.append(rf"(?<!\d)(?:{spelled})(?!\d)")
+        else:
+            found.append(spelled)
+    return re.compile("|".join(found), re.IGNORECASE)
 
 
 def _by_rarest(sequences: Iterable[Words]) -> dict[str, list[Words]]:
