@@ -353,6 +353,18 @@ async def test_a_result_larger_than_the_tail_goes_to_disk_and_its_round_stays(tm
     assert session.tokens < session.thresholds.autocompact
 
 
+async def test_a_result_that_its_tool_cut_is_said_to_be_cut_when_it_goes_to_disk(tmp_path: Path) -> None:
+    clock = FrozenClock()
+    call = ToolCall("c1", "Grep", {"pattern": "x"})
+    text = "a.txt:1:x\n" * 1_000 + "[750 more lines; narrow the search or raise head_limit.]"
+    asked = Said(id="1", at=clock.now(), role="assistant", blocks=(call,))
+    answered = Said(id="2", at=clock.now(), role="user", blocks=(ToolResult("c1", (Text(text),)),))
+    view = View.of([asked, answered])
+    desk = Desk(folder=tmp_path, shelf=Shelf(tmp_path / "tool-results", sync=False))
+    shown = str(view.after(*await desk.shrink(view, 100, clock)).messages[-1])
+    assert "Grep returned 1,000 of 1,750 lines" in shown and "All of it" not in shown
+
+
 async def test_words_that_have_no_room_are_where_the_summary_says(tmp_path: Path) -> None:
     """C20: a working pointer for the rest, also after three compactions."""
     session = session_of()

@@ -31,6 +31,25 @@ def test_of_a_result_on_disk_its_beginning_is_shown_and_where_all_of_it_is(text:
     assert len(shown) > 1_000
 
 
+async def test_of_a_result_that_its_tool_cut_nobody_is_told_that_all_of_it_is_on_disk() -> None:
+    kept = Kept(Path("/home/me/it.txt"), 30_000)
+    for cut, told in (
+        (None, "all of it is in /home"),
+        ("1 of 2 lines", "the tool returned only a part of it"),
+    ):
+        words = pointer("Grep", ["one\n" * 900], kept, preview_bytes=2_000, cut=cut)
+        request = Request(
+            model="embedded",
+            messages=(
+                message("user", Text("search for one")),
+                message("assistant", ToolCall("c1", "Grep", {"pattern": "one"})),
+                message("user", ToolResult("c1", (Text(words),))),
+            ),
+        )
+        reply = await complete(EmbeddedProvider(), request)
+        assert told in reply.message.text
+
+
 def test_a_reference_is_shown_as_the_text_it_refers_to() -> None:
     """C7."""
     again = "[Unchanged: the text of the earlier Read of a (b).txt (call-1) still stands, line by line.]"

@@ -12,6 +12,7 @@ from nacre.errors import StoreError
 from nacre.layers.l1_offload.pointer import pointer
 from nacre.layers.l4_compact.install import NOWHERE, Where
 from nacre.messages.blocks import Text, ToolResult
+from nacre.messages.cut_notes import cut_of
 from nacre.messages.facts import Deed, Facts, Words
 from nacre.messages.pairing import Item
 from nacre.messages.records import Change, Record, Replaced, ResultOf
@@ -98,7 +99,8 @@ def _moved(results: Iterable[Answered], shelf: Shelf) -> tuple[Change, ...]:
             kept = shelf.keep(one.id, one.result.text)
         except StoreError:
             continue
-        words = pointer(one.call.name, [one.result.text], kept, preview_bytes=PREVIEW_BYTES)
+        cut = cut_of(one.call.name, one.result)
+        words = pointer(one.call.name, [one.result.text], kept, preview_bytes=PREVIEW_BYTES, cut=cut)
         stands = ToolResult(one.id, (Text(words),), one.result.is_error, one.result.extra)
         changes.append(Change(ResultOf(one.id), (stands,)))
     return tuple(changes)

@@ -12,7 +12,7 @@ from nacre.providers.embedded_calls import ToolShape, intent_of, plan_call, shap
 from nacre.providers.embedded_conversation import Conversation, find_earlier, read_conversation
 from nacre.providers.embedded_phrases import Intent, Language
 from nacre.providers.embedded_reading import SMALL_TALK, Meaning, understand
-from nacre.providers.embedded_results import as_shown
+from nacre.providers.embedded_results import as_shown, is_cut_pointer
 from nacre.providers.embedded_sentences import say
 
 MAX_RESULT_CHARS = 4_000
@@ -64,7 +64,8 @@ def _tell(call: ToolCall, result: ToolResult, language: Language, earlier: Mappi
         language, "empty"
     )
     if path:
-        quoted += "\n" + say(language, "kept", path=path)
+        kept = "kept.cut" if is_cut_pointer(result.text) else "kept"
+        quoted += "\n" + say(language, kept, path=path)
     return say(language, f"{topic}.{outcome}", words=words_of(call), result=quoted)
 
 

@@ -68,6 +68,7 @@ SENTENCES: dict[Language, dict[str, str]] = {
         "empty": "(nothing)",
         "cut": "… ({lines} more lines, {chars} more characters)",
         "kept": "… (all of it is in {path})",
+        "kept.cut": "… (the tool returned only a part of it, which is in {path})",
         "join": "; ",
     },
     "zh": {
@@ -118,6 +119,7 @@ SENTENCES: dict[Language, dict[str, str]] = {
         "empty": "（空）",
         "cut": "……（还有 {lines} 行、{chars} 个字符）",
         "kept": "……（全部内容在 {path}）",
+        "kept.cut": "……（工具只返回了一部分，在 {path}）",
         "join": "；",
     },
 }

@@ -111,6 +111,8 @@ async def _shown(response: object, url: str, limits: WebSettings) -> str:
     shown = await _read(text, url, limits) if "html" in kind else text
     cut = shown[: limits.max_chars]
     note = f"\n\n[cut: {len(shown) - len(cut):,} more characters]" if len(cut) < len(shown) else ""
+    if len(body) > limits.max_bytes:
+        note = f"\n\n[cut: this is the beginning of a page of more than {limits.max_bytes:,} bytes]"
     if response.is_error:
         raise ToolError(f"{url} answered {response.status_code}: {cut[:500]}")
     return f"{cut}{note}" or f"{url} is empty."

@@ -45,6 +45,32 @@ def test_a_long_result_goes_to_disk_whole_and_a_pointer_stays(talk: Talk) -> Non
     assert len(words) < 2_600
 
 
+def test_a_result_that_its_tool_cut_is_said_to_be_cut(talk: Talk) -> None:
+    note = "[558,895 more characters left out; use head, tail, grep or a file to see them.]"
+    (call_id,) = talk.ask(("Bash", {"command": "seq 1 100000"}))
+    done = talk.answer(ToolResult(call_id, (Text(f"{'x' * 30_000}\n{note}"),)))
+    (words,) = texts(done)
+    assert "Bash returned 30,000 of 588,895 characters" in words and "All of it" not in words
+    assert "cut by the tool" in done.acts[0].notice
+
+
+def test_a_cut_result_of_two_texts_is_kept_as_text(talk: Talk) -> None:
+    note = "[result cut here: text of 19,000,000 characters (about 5,000,000 tokens) does not fit;"
+    note += " ask the tool for less, with a filter, a range or a page]"
+    (call_id,) = talk.ask(("mcp__db__query", {}))
+    (words,) = texts(talk.answer(ToolResult(call_id, (Text(LONG), Text(note)))))
+    assert "mcp__db__query returned 19,000 of 19,000,000 characters" in words and "JSON" not in words
+    path = talk.shelf.path(call_id)
+    assert path is not None and path.read_text() == f"{LONG}\n{note}"
+
+
+def test_a_reference_to_a_cut_result_does_not_say_that_it_is_whole(talk: Talk) -> None:
+    text = "a.txt:1:match\n" * 250 + "[750 more lines; narrow the search or raise head_limit.]"
+    assert talk.call("Grep", text) == text
+    again = talk.call("Grep", text)
+    assert again.endswith("which stands as the tool cut it.]")
+
+
 def test_an_error_is_shown_to_its_end_unless_it_is_very_long(talk: Talk) -> None:
     """C4: what a failing command said last is what matters."""
     failure = "x" * 9_900 + "\nError: no such file"

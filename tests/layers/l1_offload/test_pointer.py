@@ -28,6 +28,16 @@ def test_a_pointer_says_size_place_way_back_and_beginning() -> None:
     assert words.startswith(OPENING)
 
 
+def test_a_pointer_to_a_cut_result_does_not_say_that_the_file_holds_all_of_it() -> None:
+    words = pointer(
+        "Bash", ["one line\n" * 3_333], KEPT, preview_bytes=100, cut="30,000 of 588,895 characters"
+    )
+    assert "Bash returned 30,000 of 588,895 characters" in words
+    assert "call Bash again with a narrower request:\n/home/ada/" in words
+    assert "All of it" not in words
+    assert words.startswith(OPENING)
+
+
 @pytest.mark.parametrize(("longest", "is_told"), [(2_000, False), (2_001, True)])
 def test_lines_that_read_would_cut_get_a_hint_of_their_own(longest: int, is_told: bool) -> None:
     words = pointer("Bash", ["a\n" * 3_000 + "x" * longest + "\nend"], KEPT, preview_bytes=2_000)

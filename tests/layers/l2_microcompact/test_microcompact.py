@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from nacre.errors import StoreError
-from nacre.layers.l2_microcompact.microcompact import CLEAR, microcompact
+from nacre.layers.l2_microcompact.microcompact import CLEAR, microcompact, pointed_to
 from nacre.layers.l2_microcompact.policy import NACRE, due
 from nacre.messages.blocks import Image, Opaque, Text, Thinking, ToolCall, ToolResult
 from nacre.messages.jsonl import Envelope, decode, encode
-from nacre.messages.records import Noted, Replaced, Said
+from nacre.messages.records import Change, Noted, Replaced, ResultOf, Said
 from nacre.messages.results import answered
 from nacre.messages.view import View
 from nacre.store.results import Kept, Shelf
@@ -52,6 +52,23 @@ async def test_a_cleared_result_names_the_file_that_holds_it_whole(
     assert [one.call for one in answered(after.items)] == [one.call for one in answered(before.items)]
     assert after.epochs == ("clear",)
     assert after.replaced == {"c0": "clear", "c1": "clear"}
+
+
+async def test_a_cleared_result_that_its_tool_cut_is_not_said_to_be_whole(
+    tmp_path: Path, clock: FrozenClock
+) -> None:
+    cut = words(0) + "\n[75 more lines; narrow the search or raise head_limit.]"
+    changed = Change(ResultOf("c0"), (ToolResult("c0", (Text(cut),)),))
+    renamed = Replaced(id="r", at=START, changes=(changed,), reason="test")
+    before = view_of(3, tool="Grep").after(renamed)
+    after = await cleared(before, Shelf(tmp_path), clock)
+    told = texts(after)
+    assert told["c0"].startswith(
+        "[This old result was cleared to save room. What its tool returned, cut, is in "
+    )
+    assert "Its full text is in" in told["c1"]
+    assert pointed_to(told["c0"]) == str(tmp_path / "c0.txt")
+    assert pointed_to(told["c1"]) == str(tmp_path / "c1.txt")
 
 
 async def test_a_clear_says_in_the_log_what_went_and_why(tmp_path: Path, clock: FrozenClock) -> None:

@@ -15,6 +15,7 @@ from nacre.layers.l1_offload.pointer import USUAL, Advice, pointer
 from nacre.layers.l1_offload.policy import Fresh, OffloadSettings, choose, threshold
 from nacre.layers.l1_offload.reread import changes
 from nacre.messages.blocks import Json, JsonObject, ResultPart, Text, ToolCall, ToolResult
+from nacre.messages.cut_notes import cut_of
 from nacre.messages.records import Said
 from nacre.messages.tokens import BYTES_PER_TOKEN, estimate_text
 from nacre.messages.wire import canonical
@@ -171,9 +172,10 @@ def _same(call: ToolCall, result: ToolResult, text: str, work: _Work) -> _Refere
         return None
     asked = canonical(earlier.call.input).decode()
     asked = asked if len(asked) <= SHOWN_INPUT_CHARS else f"{asked[:SHOWN_INPUT_CHARS]}…"
+    state = "in full" if cut_of(call.name, result) is None else "as the tool cut it"
     words = (
         f"[The same {len(text):,} characters as the result of the earlier call {earlier.call.name} {asked} "
-        f"({earlier.call.id}), which stands in full.]"
+        f"({earlier.call.id}), which stands {state}.]"
     )
     notice = (
         f"{call.name} result of {len(text):,} characters is the same as an earlier one; a line refers to it."
@@ -198,17 +200,21 @@ def _chosen(blocks: Iterable[object], work: _Work) -> list[int]:
 
 def _persisted(result: ToolResult, work: _Work, shelf: Shelf) -> ToolResult:
     """The result with its texts on disk and a pointer for them; pictures stay where they are."""
-    call, texts = work.call(result), [part for part in result.content if isinstance(part, Text)]
-    is_plain = len(texts) == 1
-    wire: list[Json] = [{"type": "text", "text": part.text} for part in texts]
-    whole = texts[0].text if is_plain else canonical(wire).decode()
+    call, said = work.call(result), [part.text for part in result.content if isinstance(part, Text)]
+    cut = cut_of(call.name, result)
+    if cut is not None:
+        said = ["\n".join(said)]  # the note about the cut is not a part of its own
+    is_plain = len(said) == 1
+    wire: list[Json] = [{"type": "text", "text": text} for text in said]
+    whole = said[0] if is_plain else canonical(wire).decode()
     try:
         kept = shelf.keep(result.call_id, whole, structured=not is_plain)
     except StoreError as error:
         work.refused = str(error)
         return result
-    said, preview = [part.text for part in texts], work.settings.preview_bytes
-    words = pointer(call.name, said, kept, preview_bytes=preview, advice=work.advice)
+    words = pointer(
+        call.name, said, kept, preview_bytes=work.settings.preview_bytes, advice=work.advice, cut=cut
+    )
     chars = chars_of(result)
     # A long text that is not ASCII is not encoded once more only to be counted.
     tokens = estimate_text(whole) if whole.isascii() else -(-kept.bytes // BYTES_PER_TOKEN)
@@ -221,8 +227,9 @@ def _persisted(result: ToolResult, work: _Work, shelf: Shelf) -> ToolResult:
         "bytes": kept.bytes,
         "tokens_kept_out": max(0, tokens - estimate_text(words)),
     }
+    returned = f"{chars:,} characters" if cut is None else f"{chars:,} characters, cut by the tool,"
     notice = (
-        f"{call.name} result of {chars:,} characters kept in {kept.path}; "
+        f"{call.name} result of {returned} kept in {kept.path}; "
         f"its first {work.settings.preview_bytes:,} bytes are shown."
     )
     work.acts.append(Act(kind=OFFLOAD, facts=facts, notice=notice))

@@ -9,6 +9,8 @@ from nacre import prompts
 from nacre.store.results import Kept
 
 PERSISTED = prompts.load(__package__, "persisted")
+PERSISTED_CUT = prompts.load(__package__, "persisted_cut")
+"""The same for a result that its tool had cut: the file does not hold all of it."""
 OPENING = PERSISTED.partition("\n")[0]
 """How every pointer begins."""
 LONG_LINE_CHARS = 2_000
@@ -34,13 +36,24 @@ USUAL = Advice()
 
 
 def pointer(
-    tool: str, texts: Sequence[str], kept: Kept, *, preview_bytes: int, advice: Advice = USUAL
+    tool: str,
+    texts: Sequence[str],
+    kept: Kept,
+    *,
+    preview_bytes: int,
+    advice: Advice = USUAL,
+    cut: str | None = None,
 ) -> str:
-    """The words that stand for these texts from now on."""
+    """The words that stand for these texts from now on.
+
+    `cut` says how much of its result the tool returned, where that is not all.
+    """
     is_list = len(texts) > 1
     by_pieces = advice.by_pieces * (is_list or has_long_line(texts[0]))
+    template, more = (PERSISTED, {}) if cut is None else (PERSISTED_CUT, {"cut": cut})
     return prompts.render(
-        PERSISTED,
+        template,
+        **more,
         tool=tool,
         chars=f"{sum(map(len, texts)):,}",
         bytes=f"{kept.bytes:,}",

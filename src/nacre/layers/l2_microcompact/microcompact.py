@@ -13,6 +13,7 @@ from nacre.errors import StoreError
 from nacre.layers.l2_microcompact.choice import CLEARED, targets
 from nacre.layers.l2_microcompact.policy import Decision
 from nacre.messages.blocks import JsonObject, Text, ToolResult
+from nacre.messages.cut_notes import cut_of
 from nacre.messages.records import Change, Noted, Record, Replaced, ResultOf
 from nacre.messages.results import Answered, answered
 from nacre.messages.rewrite import without_thinking
@@ -24,8 +25,11 @@ from nacre.store.results import Shelf
 CLEAR = CLEARED
 """The kind of note, and the reason of the rewrite, by which a clear stands in the log."""
 KEPT = "[This old result was cleared to save room. Its full text is in {path}; read it there if you need it.]"
+KEPT_CUT = (
+    "[This old result was cleared to save room. What its tool returned, cut, is in {path};"
+    " read it there if you need it.]"
+)
 GONE = "[This old result was cleared to save room and could not be kept; make the call again if you need it.]"
-_AHEAD, _, _BEHIND = KEPT.partition("{path}")
 USUAL_NAME = "toolu_0123456789abcdefghijklmn.txt"
 """As long as the file names of the providers' own ids are."""
 
@@ -51,8 +55,11 @@ def pointer_tokens(shelf: Shelf) -> int:
 
 def pointed_to(text: str) -> str | None:
     """The file that a cleared result names; none where its text could not be kept."""
-    is_pointer = text.startswith(_AHEAD) and text.endswith(_BEHIND)
-    return text[len(_AHEAD) : -len(_BEHIND)] if is_pointer else None
+    for sentence in (KEPT, KEPT_CUT):
+        ahead, _, behind = sentence.partition("{path}")
+        if text.startswith(ahead) and text.endswith(behind):
+            return text[len(ahead) : -len(behind)]
+    return None
 
 
 async def microcompact(
@@ -63,8 +70,13 @@ async def microcompact(
     old = [one for one in answered(view.items) if one.id in wanted]
     if not old:
         return Outcome()
-    paths = await asyncio.to_thread(_put_away, old, shelf, targets(view))
-    changes = [_cleared(one.result, paths[one.id]) for one in old]
+    references = targets(view)
+    paths = await asyncio.to_thread(_put_away, old, shelf, references)
+    cut = {one.id for one in old if cut_of(one.call.name, one.result) is not None}
+    changes = [
+        _cleared(one.result, paths[one.id], is_cut=not cut.isdisjoint({one.id, references.get(one.id, "")}))
+        for one in old
+    ]
     if decision.drops_thinking:
         changes += without_thinking(view.items)
     replaced = Replaced(id=clock.new_id(), at=clock.now(), changes=tuple(changes), reason=CLEAR)
@@ -103,7 +115,7 @@ def _kept(result: ToolResult, shelf: Shelf) -> Path | None:
         return None
 
 
-def _cleared(result: ToolResult, path: Path | None) -> Change:
-    words = KEPT.format(path=path) if path else GONE
+def _cleared(result: ToolResult, path: Path | None, *, is_cut: bool) -> Change:
+    words = (KEPT_CUT if is_cut else KEPT).format(path=path) if path else GONE
     standing = ToolResult(result.call_id, (Text(words),), result.is_error, result.extra)
     return Change(ResultOf(result.call_id), (standing,))

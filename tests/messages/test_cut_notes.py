@@ -1,0 +1,104 @@
+"""Results that a tool cut are known by the tool's own note; the tools are the real ones."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from mcp_types import CallToolResult, ImageContent, TextContent
+
+from nacre.mcp_client.results import outcome_of
+from nacre.messages.blocks import JsonObject, Text, ToolCall, ToolResult
+from nacre.messages.cut_notes import UNKNOWN, cut_of
+from nacre.tools.base import Tool
+from nacre.tools.bash import bash_tool
+from nacre.tools.glob import glob_tool
+from nacre.tools.grep import GrepSettings, grep_tool
+from nacre.tools.read import read_tool
+from nacre.tools.run import run_all
+from nacre.tools.web_fetch import WebSettings, web_fetch_tool
+from nacre.tools.workspace import Workspace
+from tests.tools.test_web_fetch import response, server
+
+
+async def cut(tool: Tool, **arguments: object) -> str | None:
+    call = ToolCall("c", tool.name, arguments)  # type: ignore[arg-type]
+    [result] = await run_all([call], {tool.name: tool})
+    return cut_of(tool.name, result)
+
+
+@pytest.mark.parametrize(
+    ("command", "returned"),
+    [
+        ("seq 1 100000", "30,000 of 588,895 characters"),
+        ("seq 1 100000; (sleep 3 >/dev/null 2>&1 </dev/null &)", "30,000 of 588,895 characters"),
+        ("seq 1 5000", None),
+        ("seq 1 5; false", None),
+    ],
+)
+async def test_output_of_a_command(tmp_path: Path, command: str, returned: str | None) -> None:
+    assert await cut(bash_tool(Workspace(tmp_path)), command=command) == returned
+
+
+async def test_output_of_a_command_that_failed(tmp_path: Path) -> None:
+    returned = await cut(bash_tool(Workspace(tmp_path)), command="seq 1 100000; exit 3")
+    assert returned is not None and returned.startswith("10,0") and " of 588,9" in returned
+
+
+@pytest.mark.parametrize("has_ripgrep", [True, False])
+async def test_lines_of_a_search(tmp_path: Path, has_ripgrep: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if has_ripgrep and not shutil.which("rg"):
+        pytest.skip("ripgrep is not installed")
+    if not has_ripgrep:
+        monkeypatch.setattr("nacre.tools.grep.shutil.which", lambda _: None)
+    workspace = Workspace(tmp_path)
+    (tmp_path / "many").write_text("match\n" * 1_000)
+    (tmp_path / "long").write_text("other" + "x" * 3_000)
+    grep: JsonObject = {"output_mode": "content"}
+    assert await cut(grep_tool(workspace), pattern="match", **grep) == "250 of 1,000 lines"
+    assert await cut(grep_tool(workspace), pattern="match", head_limit=2_000, **grep) is None
+    assert await cut(grep_tool(workspace), pattern="other", **grep) == UNKNOWN
+    few = GrepSettings(max_bytes=1_000)
+    assert await cut(grep_tool(workspace, few), pattern="match", **grep) == UNKNOWN
+
+
+async def test_lists_of_files_and_files_read_in_part(tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path)
+    for number in range(101):
+        (tmp_path / f"{number}.txt").touch()
+    assert await cut(glob_tool(workspace), pattern="*.txt") == "100 of 101 files"
+    assert await cut(glob_tool(workspace), pattern="1*.txt") is None
+    (tmp_path / "long").write_text("a line of some length\n" * 100_000)
+    assert await cut(read_tool(workspace), file_path=str(tmp_path / "long"), limit=90_000) == UNKNOWN
+    assert await cut(read_tool(workspace), file_path=str(tmp_path / "long"), limit=3) is None
+
+
+async def test_pages() -> None:
+    async with server(response("x" * 1_000, "text/plain")) as url:
+        some = web_fetch_tool(WebSettings(allows_private=True, max_chars=100))
+        assert await cut(some, url=url) == "100 of 1,000 characters"
+        fewer = web_fetch_tool(WebSettings(allows_private=True, max_bytes=300))
+        assert await cut(fewer, url=url) == UNKNOWN
+        assert await cut(web_fetch_tool(WebSettings(allows_private=True)), url=url) is None
+
+
+def test_results_of_mcp_servers() -> None:
+    words = TextContent(type="text", text="a row of numbers\n" * 1_000)
+    picture = ImageContent(type="image", data="iVBORw0KGgo=", mime_type="image/png")
+
+    def returned(*content: TextContent | ImageContent, tokens: int) -> str | None:
+        parts = outcome_of(CallToolResult(content=list(content)), max_tokens=tokens).parts
+        return cut_of("mcp__db__query", ToolResult("c", parts))
+
+    assert returned(words, tokens=100) == "400 of 17,000 characters"
+    assert returned(words, picture, tokens=6_000) == UNKNOWN
+    assert returned(words, tokens=6_000) is None
+
+
+@given(st.sampled_from(["Bash", "Grep", "Glob", "Read", "WebFetch", "mcp__a__b", "mine"]), st.text())
+def test_any_other_text_is_whole(tool: str, text: str) -> None:
+    assert cut_of(tool, ToolResult("c", (Text(text),))) is None
+    assert cut_of(tool, ToolResult("c", ())) is None
