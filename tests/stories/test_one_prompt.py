@@ -229,6 +229,17 @@ def test_incognito_leaves_nothing_behind(sim: Sim, tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == []
 
 
+@pytest.mark.parametrize(
+    "prompt",
+    ["remember that I like tea", "forget what I said about tea", "no, my name is Ana", "记住我喜欢茶"],
+)
+def test_incognito_without_a_model_does_not_say_that_anything_is_kept(tmp_path: Path, prompt: str) -> None:
+    done = nacre(tmp_path, "-p", prompt, "--incognito")
+    assert not (tmp_path / "home").exists()
+    assert "if it has one" in done.stdout or "如果" in done.stdout
+    assert "--continue" not in done.stdout and "stays" not in done.stdout
+
+
 def test_openai_is_spoken_to_as_well(sim: Sim, tmp_path: Path) -> None:
     """P1, P3: the other door, chosen by the other key."""
     sim.script(calls(call("Bash", command="echo found")), "Found it.", "Still there.")

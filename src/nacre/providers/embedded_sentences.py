@@ -28,15 +28,13 @@ SENTENCES: dict[Language, dict[str, str]] = {
         " about …”."
         " Nothing was changed.",
         "correct.what": "What exactly should be corrected? Nothing was changed.",
-        "remember.absent": "This session has no memory tool I can use, so nothing was saved beyond it."
-        " What you said"
-        " stays in this session's transcript; `--continue` brings it back.",
+        "remember.absent": "This session has no memory tool I can use, so nothing was saved to memory."
+        " What you said is kept only in this session's transcript, if it has one; with --incognito it has"
+        " none.",
         "forget.absent": "This session has no memory tool I can use, so there was nothing to forget and"
-        " nothing was"
-        " changed. What you said earlier stays in this session's transcript.",
+        " nothing was changed. This session's transcript, if it has one, keeps what you said earlier.",
         "correct.absent": "This session has no memory tool I can use, so no memory was corrected. Your"
-        " correction"
-        " stays in this session's transcript; `--continue` brings it back.",
+        " correction is kept only in this session's transcript, if it has one; with --incognito it has none.",
         "files.absent": "This session has no {tool} tool I can use, so I cannot do that here.",
         "recall.found": "This session has no memory tool I can use, so I looked through this conversation"
         " only."
@@ -87,13 +85,12 @@ SENTENCES: dict[Language, dict[str, str]] = {
         "remember.what": "具体要记住什么？请写在同一句话里：“记住……”。什么都没有保存。",
         "forget.what": "具体要忘掉什么？请说出主题：“忘掉关于……的事”。什么都没有改动。",
         "correct.what": "具体要更正什么？什么都没有改动。",
-        "remember.absent": "这个会话没有我能用的记忆工具，所以没有保存到会话之外。"
-        "你说的话留在本会话的记录里，"
-        "用 --continue 可以接着用。",
+        "remember.absent": "这个会话没有我能用的记忆工具，所以没有保存到记忆里。"
+        "你说的话只留在本会话的记录里（如果有记录；--incognito 没有记录）。",
         "forget.absent": "这个会话没有我能用的记忆工具，没有可以忘掉的记忆，什么都没有改动。"
-        "你说过的话仍在本会话的记录里。",
-        "correct.absent": "这个会话没有我能用的记忆工具，没有更正任何记忆。你的更正留在本会话的记录里，用"
-        " --continue 可以接着用。",
+        "如果本会话有记录，你说过的话仍在记录里。",
+        "correct.absent": "这个会话没有我能用的记忆工具，没有更正任何记忆。"
+        "你的更正只留在本会话的记录里（如果有记录；--incognito 没有记录）。",
         "files.absent": "这个会话没有我能用的 {tool} 工具，所以这里做不到。",
         "recall.found": "这个会话没有我能用的记忆工具，我只查看了这次对话。你在本会话里说过：{quotes}",
         "recall.nothing": "这个会话没有我能用的记忆工具，在这次对话里也没有找到你说过的关于“{query}”的话。",
