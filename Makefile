@@ -4,6 +4,8 @@ VENV   ?= .venv
 WORKERS ?= 2
 BIN     = $(VENV)/bin
 PIP     = $(BIN)/python -m pip --disable-pip-version-check --quiet
+# The distribution was named `nacre` before; left in place, its uninstallation would remove the command of the new one.
+UNINSTALL_OLD = $(PIP) uninstall --yes nacre 2>/dev/null || true
 
 .PHONY: chat test check format lint types imports bench prompts-lock docs clean
 
@@ -46,10 +48,12 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.run: $(VENV)/bin/python pyproject.toml constraints.txt
+	@$(UNINSTALL_OLD)
 	$(PIP) install -c constraints.txt -e '.[tui]'
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/bin/python pyproject.toml constraints.txt
+	@$(UNINSTALL_OLD)
 	$(PIP) install -c constraints.txt -e '.[dev]'
 	@touch $@ $(VENV)/.run
 

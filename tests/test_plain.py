@@ -12,7 +12,7 @@ def test_what_is_missing_is_installed_from_where_nacre_came(tmp_path: Path) -> N
     """A checkout is on no index; an installed package has no project file two folders up."""
     there = tmp_path / "my project" / "src" / "nacre" / "plain.py"
     there.parent.mkdir(parents=True)
-    assert how_to_install("mcp", source=there) == f"{sys.executable} -m pip install 'nacre[mcp]'"
+    assert how_to_install("mcp", source=there) == f"{sys.executable} -m pip install 'nacre-memory[mcp]'"
     (tmp_path / "my project" / "pyproject.toml").touch()
     checkout = f"{sys.executable} -m pip install -e '{tmp_path}/my project[mcp]'"
     assert how_to_install("mcp", source=there) == checkout

@@ -39,9 +39,9 @@ def fenced(text: str, language: str = "") -> str:
 def how_to_install(extra: str, *, source: Path = Path(__file__)) -> str:
     """The command that brings what a part needs: from where this nacre came, into where it runs."""
     root = source.resolve().parents[2]
-    if (root / "pyproject.toml").is_file():  # a checkout, which need not be on any index
+    if (root / "pyproject.toml").is_file():  # a checkout
         return f"{shlex.quote(sys.executable)} -m pip install -e {shlex.quote(f'{root}[{extra}]')}"
-    return f"{shlex.quote(sys.executable)} -m pip install 'nacre[{extra}]'"
+    return f"{shlex.quote(sys.executable)} -m pip install 'nacre-memory[{extra}]'"
 
 
 def shorten(text: str, limit: int) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("langchain", reason="LangChain is not installed: pip install 'nacre[langchain]'")
+pytest.importorskip("langchain", reason="LangChain is not installed: pip install 'nacre-memory[langchain]'")
 pytest.importorskip("langchain_anthropic", reason="its client for Claude is not installed")
 
 from langchain.agents import create_agent

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("agents", reason="the SDK is not installed: pip install 'nacre[openai-agents]'")
+pytest.importorskip("agents", reason="the SDK is not installed: pip install 'nacre-memory[openai-agents]'")
 
 from agents import Agent, OpenAIChatCompletionsModel, RunConfig, Runner, Session, function_tool
 from agents.memory import SessionSettings

@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("pydantic_ai", reason="Pydantic AI is not installed: pip install 'nacre[pydantic-ai]'")
+pytest.importorskip(
+    "pydantic_ai", reason="Pydantic AI is not installed: pip install 'nacre-memory[pydantic-ai]'"
+)
 
 from anthropic import AsyncAnthropic
 from pydantic_ai import Agent, BinaryContent, ModelRetry, UsageLimits

@@ -198,7 +198,7 @@ async def test_a_cancelled_selection_is_cancelled(sim: Simulator, claude: Anthro
 
 
 @pytest.mark.parametrize(
-    "error", [ConfigError("install\nnacre[anthropic]"), ProviderError("no"), TimeoutError()]
+    "error", [ConfigError("install\nnacre-memory[anthropic]"), ProviderError("no"), TimeoutError()]
 )
 async def test_no_error_of_ours_gets_out(error: Exception) -> None:
     """R6"""
