@@ -5,6 +5,7 @@ NacreError
 ├── ProviderError        a model call failed for good                       (exit 4)
 │   ├── AuthError            the key is missing, wrong or not allowed
 │   ├── InvalidRequest       the provider refuses this request as it stands
+│   │   └── ThinkingMismatch     it refuses thinking blocks, because content before them changed
 │   ├── PromptTooLong        the provider says the prompt exceeds the window
 │   ├── Overloaded           still busy, rate-limited or broken after all retries
 │   └── StreamBroken         the connection dropped or sent something unreadable in mid-reply
@@ -51,6 +52,13 @@ class AuthError(ProviderError):
 
 class InvalidRequest(ProviderError):
     """The provider refuses this request as it stands."""
+
+
+class ThinkingMismatch(InvalidRequest):
+    """The provider refuses thinking blocks in the request: content before them changed since they were made.
+
+    A request without any thinking blocks is accepted.
+    """
 
 
 class PromptTooLong(ProviderError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -17,7 +17,7 @@ from nacre.errors import SummaryRejected
 from nacre.layers.l4_compact.policy import CompactSettings
 from nacre.layers.l4_compact.provider import BETA
 from nacre.layers.l4_compact.summarise import before_pivot
-from nacre.messages.blocks import Opaque, Text, ToolCall
+from nacre.messages.blocks import Json, Opaque, Text, ToolCall
 from nacre.messages.records import Compacted, Noted, Record
 from nacre.providers.anthropic import AnthropicProvider
 from nacre.providers.base import complete
@@ -49,13 +49,13 @@ class Scene:
 
 
 @asynccontextmanager
-async def talking(*script: str, is_on: bool = True) -> AsyncIterator[Scene]:
+async def talking(*script: Json, is_on: bool = True, model: str = MODEL) -> AsyncIterator[Scene]:
     async with Simulator(list(script)) as sim:
         provider = AnthropicProvider(api_key="k", base_url=sim.url)
-        session = Session(Base.of(MODEL, "You are terse.", []), clock=sim.clock)
+        session = Session(Base.of(model, "You are terse.", []), clock=sim.clock)
         home = os.environ["NACRE_HOME"]
         given = {"NACRE_HOME": home, "NACRE_COMPACT_PROVIDER": str(is_on).lower()}
-        join_compaction_there(session, load(Path(home), given, cli={"model": MODEL}))
+        join_compaction_there(session, load(Path(home), given, cli={"model": model}))
         try:
             yield Scene(sim, provider, session)
         finally:
@@ -114,6 +114,18 @@ async def test_a_kept_tail_is_left_out_of_the_request() -> None:
         draft = await scene.there(before_pivot(view, 2))
         assert "The newest." not in str(scene.sim.log[-1].body)
         assert draft.covers == view.items[1].record_id
+
+
+@MOVES
+async def test_thinking_that_the_provider_refuses_is_left_out_of_a_second_request() -> None:
+    thought: Json = {"thinking": "Hm.", "text": "one"}
+    async with talking(thought, "in short", model="claude-sonnet-5-5") as scene:
+        await scene.turn(LONG)
+        session = scene.session
+        session.base = replace(session.base, system=({"type": "text", "text": "You are brief."},))
+        draft = await scene.there(session.view)
+        assert draft.covers == session.view.items[-1].record_id
+        assert [one.status for one in scene.sim.log] == [200, 400, 200]
 
 
 async def test_nothing_is_asked_while_a_call_is_unanswered() -> None:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from nacre.errors import Overloaded, PromptTooLong, ProviderError
+from nacre.errors import InvalidRequest, Overloaded, PromptTooLong, ProviderError, ThinkingMismatch
 from nacre.providers.failures import Refusal, error_of, retry_after
 
 
@@ -73,6 +73,31 @@ def test_a_prompt_too_long_is_known_in_every_providers_words(
     error = explain(400, message)
     assert isinstance(error, PromptTooLong)
     assert (error.tokens, error.limit) == (tokens, limit)
+
+
+@pytest.mark.parametrize(
+    ("message", "wanted"),
+    [
+        ("messages.3.content.0: `thinking` block was produced after different content; …", ThinkingMismatch),
+        ("messages.1.content.0: Invalid `signature` in `thinking` block", ThinkingMismatch),
+        (
+            "messages.3.content.8: `thinking` or `redacted_thinking` blocks in the latest assistant message "
+            "cannot be modified. These blocks must remain as they were in the original response.",
+            ThinkingMismatch,
+        ),
+        (
+            "When providing `thinking` or `redacted_thinking` blocks, the blocks must match the parameters "
+            "during the original request.",
+            ThinkingMismatch,
+        ),
+        ("Expected `thinking` or `redacted_thinking`, but found `text`.", InvalidRequest),
+        ("The `content[].thinking` in the thinking mode must be passed back to the API.", InvalidRequest),
+    ],
+)
+def test_refused_thinking_is_recognised(message: str, wanted: type[ProviderError]) -> None:
+    assert type(explain(400, message)) is wanted
+    if wanted is ThinkingMismatch:
+        assert type(explain(400, message, x_should_retry="false")) is wanted
 
 
 def test_a_provider_that_asks_not_to_be_tried_again_is_not() -> None:

@@ -25,6 +25,7 @@ from nacre.messages.blocks import JsonObject
 from nacre.messages.facts import FACTS, Facts
 from nacre.messages.pairing import Item
 from nacre.messages.records import Compacted, Noted, Record, Undone
+from nacre.messages.rewrite import drop_thinking
 from nacre.messages.summary import Draft, Fragment
 from nacre.messages.tokens import estimate_text
 from nacre.messages.view import View, live_records
@@ -323,9 +324,11 @@ async def undo_compaction(session: Session) -> Compacted | None:
     clock, last = session.clock, standing[-1]
     beside = last.extra.get(WITH)
     targets = [last.id, *(map(str, beside) if isinstance(beside, list) else ())]
-    await session.transcript.append(
-        *(Undone(id=clock.new_id(), at=clock.now(), target=target) for target in targets)
-    )
+    records: list[Record] = [Undone(id=clock.new_id(), at=clock.now(), target=target) for target in targets]
+    if session.profile.binds_thinking:
+        # Thinking since the compaction is bound to the summary, which is gone from the view now.
+        records += drop_thinking(session.view.after(*records).items, clock)
+    await session.transcript.append(*records)
     return last
 
 

@@ -10,7 +10,7 @@ from datetime import datetime
 from nacre.agents.meter import SIDE_QUERY
 from nacre.agents.session import Session
 from nacre.cache.rules import profile
-from nacre.errors import SummaryRejected
+from nacre.errors import SummaryRejected, ThinkingMismatch
 from nacre.layers.l4_compact.policy import CompactSettings
 from nacre.layers.l4_compact.provider import (
     always_with_compaction,
@@ -22,6 +22,7 @@ from nacre.layers.l4_compact.provider import (
 from nacre.messages.blocks import JsonObject
 from nacre.messages.events import Reply, StartedOver
 from nacre.messages.records import Noted
+from nacre.messages.rewrite import drop_thinking
 from nacre.messages.summary import Draft
 from nacre.messages.usage import Usage
 from nacre.messages.view import View
@@ -68,6 +69,17 @@ class CompactingThere:
         """
         if view.open_calls:
             raise SummaryRejected("the provider compacts nothing while a tool call is unanswered")
+        try:
+            reply = await self._ask(view, focus)
+        except ThinkingMismatch:
+            dropped = drop_thinking(view.items, self._session.clock)
+            if not dropped:
+                raise
+            reply = await self._ask(view.after(*dropped), focus)
+        covers = next(item.record_id for item in reversed(view.items) if item.parts)
+        return replace(draft_of(reply), covers=covers)
+
+    async def _ask(self, view: View, focus: str) -> Reply:
         session = self._session
         asked = compaction_request(session.request(view, self._settings.summary_tokens), instructions=focus)
         begun = session.clock.now()
@@ -84,8 +96,7 @@ class CompactingThere:
                         pass
         if reply is None:
             raise SummaryRejected("the provider's answer never came")
-        covers = next(item.record_id for item in reversed(view.items) if item.parts)
-        return replace(draft_of(reply), covers=covers)
+        return reply
 
     def _pay(self, usage: Usage, model: str | None, at: datetime) -> None:
         session = self._session

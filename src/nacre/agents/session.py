@@ -32,6 +32,7 @@ from nacre.loop.round import heard, said
 from nacre.messages.blocks import JsonObject, Text, ToolResult
 from nacre.messages.events import Notice, Reply
 from nacre.messages.records import Noted, Record, Said
+from nacre.messages.rewrite import drop_thinking
 from nacre.messages.tokens import Calibration, estimate_json, estimate_text
 from nacre.messages.transcript import Transcript
 from nacre.messages.usage import Usage
@@ -226,6 +227,12 @@ class Session(Company):
         """Take a provider's reply into the conversation."""
         await self.transcript.append(said(reply, self.clock, self.view))
         self.heard(reply)
+
+    async def drop_thinking(self) -> bool:
+        """Drop all thinking from the conversation, after `ThinkingMismatch`; whether there was any."""
+        records = drop_thinking(self.view.items, self.clock)
+        await self.transcript.append(*records)
+        return bool(records)
 
     async def add_results(self, results: Sequence[ToolResult]) -> None:
         """Answer the calls of the last reply."""

@@ -24,8 +24,8 @@ from nacre.layers.l4_compact.snip import (
     waiting,
 )
 from nacre.messages.blocks import Json, JsonObject
-from nacre.messages.records import Noted, Record, Replaced, Said, Undone
-from nacre.messages.rewrite import without_thinking
+from nacre.messages.records import Noted, Record, Said, Undone
+from nacre.messages.rewrite import drop_thinking
 from nacre.messages.view import View
 from nacre.settings import Settings
 
@@ -87,10 +87,9 @@ class Snipping:
         clock = session.clock
         undone = Undone(id=clock.new_id(), at=clock.now(), target=last.id)
         records: list[Record] = [undone]
-        changes = tuple(without_thinking(session.view.after(undone).items))
-        if session.profile.binds_thinking and changes:
+        if session.profile.binds_thinking:
             # What was thought since is bound to the view without these messages (C12b).
-            records.append(Replaced(id=clock.new_id(), at=clock.now(), changes=changes, reason="thinking"))
+            records += drop_thinking(session.view.after(undone).items, clock)
         await session.transcript.append(*records)
         return "The messages of the last snip are back."
 

@@ -70,7 +70,7 @@ async def run(
         one = Round(transcript, tools, clock)
         try:
             async with aclosing(
-                one.play(whole_reply(transcript, ask, slots.fit, remedies), slots.heard)
+                one.play(whole_reply(transcript, ask, slots.fit, remedies, clock), slots.heard)
             ) as events:
                 async for event in events:
                     yield event

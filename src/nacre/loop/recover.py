@@ -6,10 +6,12 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 
-from nacre.errors import PromptTooLong
+from nacre.clock import Clock
+from nacre.errors import PromptTooLong, ThinkingMismatch
 from nacre.loop.limits import Limits
 from nacre.messages.events import ProviderEvent, Reply, StartedOver
 from nacre.messages.records import Record
+from nacre.messages.rewrite import drop_thinking
 from nacre.messages.transcript import Transcript
 from nacre.messages.view import View
 
@@ -28,6 +30,7 @@ class Remedies:
 
     limits: Limits
     can_shrink: bool = True
+    can_drop_thinking: bool = True
     can_raise_output: bool = True
     continues: int = 0
 
@@ -51,9 +54,12 @@ class Remedies:
 
 
 async def whole_reply(
-    transcript: Transcript, ask: Ask, fit: Fit, remedies: Remedies
+    transcript: Transcript, ask: Ask, fit: Fit, remedies: Remedies, clock: Clock
 ) -> AsyncGenerator[ProviderEvent, None]:
-    """Stream a reply; a prompt that is too long is shrunk once, a reply that is cut off gets room once."""
+    """Stream a reply; a prompt that is too long is shrunk once, a reply that is cut off gets room once.
+
+    Thinking blocks that the provider refuses are dropped from the transcript, once.
+    """
     while True:
         again = False
         try:
@@ -71,5 +77,16 @@ async def whole_reply(
             remedies.can_shrink, again = False, True
             await transcript.append(*records)
             yield StartedOver("the prompt was too long; it was shortened")
+        except ThinkingMismatch as refusal:
+            records = drop_thinking(transcript.view.items, clock)
+            if not remedies.can_drop_thinking:
+                raise ThinkingMismatch(
+                    f"{refusal}; refused again after thinking was dropped in this turn; /retry asks once more"
+                ) from refusal
+            if not records:
+                raise
+            remedies.can_drop_thinking, again = False, True
+            await transcript.append(*records)
+            yield StartedOver("the provider refused earlier thinking; it was dropped from the conversation")
         if not again:
             return

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
 
+from nacre.clock import Clock
 from nacre.messages.blocks import Block, Opaque, Thinking, ToolCall, ToolResult
 from nacre.messages.pairing import Item, Part, part
-from nacre.messages.records import Address, BlockOf, Change, ResultOf
+from nacre.messages.records import Address, BlockOf, Change, Record, Replaced, ResultOf
 
 Stands: TypeAlias = "dict[Address, tuple[Block, ...]]"
 """What stands at each address from now on."""
@@ -65,3 +66,11 @@ def without_thinking(items: Iterable[Item]) -> Iterator[Change]:
                     yield Change(BlockOf(one.record_id, one.index), ())
                 case _:
                     pass
+
+
+def drop_thinking(items: Iterable[Item], clock: Clock) -> list[Record]:
+    """The record that removes all thinking blocks from these items; empty where there are none."""
+    changes = tuple(without_thinking(items))
+    if not changes:
+        return []
+    return [Replaced(id=clock.new_id(), at=clock.now(), changes=changes, reason="thinking")]

@@ -18,12 +18,14 @@ from nacre.errors import (
     PromptTooLong,
     ProviderError,
     StreamBroken,
+    ThinkingMismatch,
 )
 
 TEMPORARY = frozenset({408, 409, 425, 429})
 """Client-side statuses that may pass on another try; so may everything from 500 up."""
 REFUSED = frozenset({401, 402, 403})
 """The key is wrong, the account has no credit, or the key may not do this."""
+INVALID = 400
 TOO_LARGE = 413
 MESSAGE_CHARS = 500
 """A provider's sentence is passed on; a whole HTML error page is not."""
@@ -37,6 +39,12 @@ _TOO_LONG = (
     ),
     re.compile(r"exceeds? the (?:available )?context (?:size|window|length)", re.IGNORECASE),
 )
+_THINKING_REFUSED = re.compile(
+    r"thinking`? blocks?\b.*(?:produced after different content|cannot be modified|must match the parameters)"
+    r"|invalid `?signature`? in `?thinking`? block",
+    re.IGNORECASE | re.DOTALL,
+)
+"""How Anthropic's API refuses thinking blocks that do not belong to the content before them."""
 TOO_LONG_CODES = frozenset({"context_length_exceeded", "exceed_context_size_error", "request_too_large"})
 
 
@@ -63,6 +71,8 @@ def error_of(
         )
     if too_long := _too_long(refusal):
         return too_long
+    if refusal.status == INVALID and _THINKING_REFUSED.search(refusal.message):
+        return ThinkingMismatch(f"{provider} refuses the request ({refusal.status}: {said})")
     if refusal.headers.get("x-should-retry") == "false":
         return ProviderError(f"{provider} failed and asks not to be tried again ({refusal.status}: {said})")
     if refusal.status in TEMPORARY or refusal.status >= 500:

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from nacre.agents.fit import Pressure
 from nacre.clock import Clock
 from nacre.messages.blocks import Text
-from nacre.messages.pairing import Item
-from nacre.messages.records import Compacted, Record, Replaced
-from nacre.messages.rewrite import without_thinking
+from nacre.messages.records import Compacted, Record
+from nacre.messages.rewrite import drop_thinking
 from nacre.messages.rounds import tail_from
 from nacre.messages.tokens import BYTES_PER_TOKEN
 from nacre.messages.view import View
@@ -89,7 +88,7 @@ class StandIn:
             pre_tokens=pressure.tokens,
         )
         # Thinking that is bound to the bytes before it cannot stay behind other bytes (C12b).
-        dropped = self._without_thinking(kept) if pressure.profile.binds_thinking else ()
+        dropped = drop_thinking(kept, self._clock) if pressure.profile.binds_thinking else ()
         return [*dropped, compacted]
 
     def _tail(self, pressure: Pressure) -> int:
@@ -98,12 +97,6 @@ class StandIn:
         room = pressure.thresholds.autocompact - self._base_tokens * ratio
         room = room * settings.room_share - settings.summary_tokens
         return max(0, round(min(settings.tail_tokens, room) / ratio))
-
-    def _without_thinking(self, items: Sequence[Item]) -> Sequence[Record]:
-        changes = tuple(without_thinking(items))
-        if not changes:
-            return ()
-        return [Replaced(id=self._clock.new_id(), at=self._clock.now(), changes=changes, reason="thinking")]
 
 
 def filler(tokens: int, *, ratio: float = 1.0) -> str:

@@ -17,8 +17,8 @@ from nacre.messages.blocks import Block, JsonObject, Text
 from nacre.messages.facts import Facts
 from nacre.messages.facts_words import own_words
 from nacre.messages.pairing import Item
-from nacre.messages.records import Compacted, Noted, Record, Replaced
-from nacre.messages.rewrite import without_thinking
+from nacre.messages.records import Compacted, Noted, Record
+from nacre.messages.rewrite import drop_thinking
 from nacre.messages.rounds import cuts, tail_from
 from nacre.messages.skeleton import show_deeds, show_words, together
 from nacre.messages.summary import Draft, Fragment
@@ -160,10 +160,14 @@ def _shares(view: View, facts: Facts, last: LastMessage, terms: Terms, *, place:
 def install(
     view: View, draft: Draft, shares: Shares, material: Material, *, summary_id: str, clock: Clock
 ) -> list[Record]:
-    """The records that put it there: on some models without any thinking, which cannot outlive a change."""
+    """The records that put it there.
+
+    On some models thinking is valid only while everything before it stays the same: there it is dropped from
+    the first message of the span on.
+    """
     items, span = view.items, shares.span
     kept = items[shares.place :]
-    dropped = _without_thinking(items, clock) if material.binds_thinking else []
+    dropped = drop_thinking(items[span.first :], clock) if material.binds_thinking else []
     compacted = Compacted(
         id=clock.new_id(),
         at=clock.now(),
@@ -233,10 +237,3 @@ def _rest(shares: Shares, where: Where) -> str:
 
 def _titled(title: str, text: str) -> str:
     return f"## {title}\n\n{text.strip()}" if text.strip() else ""
-
-
-def _without_thinking(items: Sequence[Item], clock: Clock) -> list[Record]:
-    changes = tuple(without_thinking(items))
-    if not changes:
-        return []
-    return [Replaced(id=clock.new_id(), at=clock.now(), changes=changes, reason="thinking")]

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from nacre.errors import PromptTooLong
 from nacre.layers.l4_compact.policy import CompactSettings
 from nacre.messages.pairing import Item
-from nacre.messages.records import Compacted
+from nacre.messages.records import Compacted, Replaced
+from nacre.messages.rewrite import without_thinking
 from nacre.messages.rounds import rounds
 from nacre.messages.view import View
 
@@ -51,7 +52,11 @@ def shorten(
         keeps_from=kept.record_id,
         kind="span",
     )
-    return Shortened(whole.after(cut), dropped)
+    shorter = whole.after(cut)
+    # Some models refuse thinking whose past changed, and a summary does not need it.
+    changes = tuple(without_thinking(shorter.items))
+    bare = Replaced(id=f"{first.record_id}-thinking", at=cut.at, changes=changes, reason="thinking")
+    return Shortened(shorter.after(bare) if changes else shorter, dropped)
 
 
 def _wanted(sizes: Sequence[int], dropped: int, error: PromptTooLong, settings: CompactSettings) -> int:

@@ -1,0 +1,208 @@
+"""Thinking that the provider no longer accepts is dropped and the request repeated, over HTTP."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from nacre import Base, Session
+from nacre.agents.compacting import undo_compaction
+from nacre.agents.compacting_crew import Wish
+from nacre.agents.opening import Ready, open_agent
+from nacre.errors import ThinkingMismatch
+from nacre.layers.l4_compact.install import Span
+from nacre.loop.fork import Errand
+from nacre.messages.blocks import Json, JsonObject, Thinking
+from nacre.messages.events import StartedOver
+from nacre.messages.records import Replaced
+from nacre.providers.anthropic import AnthropicProvider
+from nacre.providers.base import complete
+from nacre.settings import load
+from nacre.sim import Exchange, Simulator
+from nacre.tools.base import tool
+from tests.cli.program import nacre
+from tests.stories.processes import Sim
+from tests.stories.scenes import call, calls, environment, quiet, say
+from tests.stories.test_compact_cli import SUMMARY
+
+MODEL = "claude-sonnet-5-5"
+SKILL = "---\nname: greet\ndescription: How to greet.\n---\nSay hello.\n"
+NOTES = Errand(source="session_memory", directive="Say what was done.")
+
+
+def thought(text: str, *tool_calls: JsonObject) -> JsonObject:
+    """A scripted reply with a thinking block."""
+    return {"thinking": f"About {text}", **(calls(*tool_calls, text=text) if tool_calls else {"text": text})}
+
+
+@asynccontextmanager
+async def opened(sim: Simulator, cwd: Path, session: str = "new", **environ: str) -> AsyncIterator[Ready]:
+    """An agent on the simulator, in a new session or a resumed one."""
+    provider = AnthropicProvider(api_key="k", base_url=sim.url)
+    settings = load(cwd, {**environment(cwd), **environ}, cli={"model": MODEL})
+    try:
+        async with open_agent(settings, provider=provider, session=session) as ready:
+            yield ready
+    finally:
+        await provider.close()
+
+
+def refusals(sim: Simulator) -> list[str]:
+    """The messages of requests that the simulator refused."""
+    return [one.refusal.message for one in sim.log if one.refusal]
+
+
+def has_thinking(exchange: Exchange) -> bool:
+    return '"type": "thinking"' in json.dumps(exchange.body["messages"])
+
+
+@pytest.mark.parametrize("change", ["tools", "system", "skill"])
+async def test_a_session_resumed_with_another_base_drops_thinking_once_and_goes_on(
+    change: str, tmp_path: Path
+) -> None:
+    cwd = quiet(tmp_path / "work")
+    async with Simulator([thought("one"), thought("two"), thought("three"), thought("four")]) as sim:
+        async with opened(sim, cwd) as ready:
+            await say(ready.agent, "first")
+            session_id = ready.agent.session.id
+        environ = {"NACRE_AGENTS": "0"} if change == "tools" else {}
+        if change == "skill":
+            (cwd / ".claude" / "skills" / "greet").mkdir(parents=True)
+            (cwd / ".claude" / "skills" / "greet" / "SKILL.md").write_text(SKILL, encoding="utf-8")
+        async with opened(sim, cwd, session_id, **environ) as ready:
+            session = ready.agent.session
+            if change == "system":
+                session.base = replace(session.base, system=({"type": "text", "text": "You are brief."},))
+            first = await say(ready.agent, "second")
+            assert [one.reason for one in first if isinstance(one, StartedOver)]
+            assert len(refusals(sim)) == 1
+            assert "produced after different content" in refusals(sim)[0]
+            await say(ready.agent, "third")
+            dropped = [one for one in session.transcript.records if isinstance(one, Replaced)]
+            assert [one.reason for one in dropped] == ["thinking"]
+            assert not [one.text for one in session.notices() if one.level == "warning"]
+        # The drop is in the log: a later process does not meet the same refusal.
+        async with opened(sim, cwd, session_id, **environ) as ready:
+            if change == "system":
+                base = ready.agent.session.base
+                ready.agent.session.base = replace(base, system=({"type": "text", "text": "You are brief."},))
+            await say(ready.agent, "fourth")
+    assert len(refusals(sim)) == 1
+    assert [has_thinking(one) for one in sim.log] == [False, True, False, True, True]
+
+
+def test_the_program_goes_on_with_a_session_whose_tools_changed(sim: Sim, tmp_path: Path) -> None:
+    given = sim.environ(NACRE_MODEL=MODEL, NACRE_NOTES="false")
+    sim.script(thought("one"), thought("two"), thought("three"))
+    assert nacre(tmp_path, "-p", "first", **given).returncode == 0
+    for text, answer in (("second", "two"), ("third", "three")):
+        done = nacre(tmp_path, "-p", text, "--continue", **given, NACRE_AGENTS="0")
+        assert (done.returncode, done.stdout) == (0, f"{answer}\n"), done.stderr
+    assert [one["status"] for one in sim.log()] == [200, 400, 200, 200]
+
+
+async def test_after_a_compaction_is_undone_the_next_turn_is_accepted(tmp_path: Path) -> None:
+    cwd = quiet(tmp_path / "work")
+    script: list[Json] = [thought(f"answer {n} " * 300) for n in range(4)]
+    script += [SUMMARY, thought("five"), thought("six"), "seven"]
+    async with Simulator(script) as sim, opened(sim, cwd) as ready:
+        await say(ready.agent, "one", "two", "three", "four")
+        await ready.compacting.compact(Wish())
+        await say(ready.agent, "five")
+        assert await undo_compaction(ready.agent.session) is not None
+        await say(ready.agent, "six", "seven")
+    assert refusals(sim) == []
+
+
+async def test_a_fork_on_a_refused_prefix_drops_thinking_in_its_own_copy(tmp_path: Path) -> None:
+    cwd = quiet(tmp_path / "work")
+    async with Simulator([thought("one"), "noted"]) as sim:
+        async with opened(sim, cwd) as ready:
+            await say(ready.agent, "first")
+            session_id = ready.agent.session.id
+        async with opened(sim, cwd, session_id, NACRE_AGENTS="0") as ready:
+            assert (await ready.forker(NOTES)).text == "noted"
+            items = ready.agent.session.view.items
+            assert any(isinstance(one.block, Thinking) for item in items for one in item.parts)
+    assert len(refusals(sim)) == 1
+
+
+async def test_a_summary_that_is_asked_for_again_without_the_oldest_rounds_has_no_thinking(
+    tmp_path: Path,
+) -> None:
+    cwd = quiet(tmp_path / "work")
+    script: list[Json] = [thought(f"answer {n} " * 300) for n in range(5)]
+    too_long: JsonObject = {"text": "never", "fault": "prompt_too_long"}
+    async with Simulator([*script, too_long, SUMMARY, "on"]) as sim, opened(sim, cwd) as ready:
+        await say(ready.agent, "one", "two", "three", "four", "five")
+        done = await ready.compacting.compact(Wish())
+        await say(ready.agent, "go on")
+    assert done.kind == "full"
+    assert [one.refusal.message[:18] for one in sim.log if one.refusal] == ["prompt is too long"]
+
+
+async def test_a_summary_of_the_newest_messages_leaves_the_thinking_before_them(tmp_path: Path) -> None:
+    cwd = quiet(tmp_path / "work")
+    script: list[Json] = [thought(f"answer {n} " * 300) for n in range(6)]
+    async with Simulator([*script, SUMMARY, "on"]) as sim, opened(sim, cwd) as ready:
+        await say(ready.agent, "one", "two", "three", "four", "five", "six")
+        items = ready.agent.session.view.items
+        pivot = next(n for n, item in enumerate(items) if "four" in str(item.parts))
+        await ready.compacting.compact(Wish(span=Span(first=pivot)))
+        await say(ready.agent, "go on")
+    assert refusals(sim) == []
+    before = sim.log[3].usage
+    assert sim.log[-1].usage.cache_read >= before.cache_read, "as much as the fourth request had read"
+
+
+async def test_a_second_refusal_in_one_turn_is_one_line_and_the_next_turn_recovers(tmp_path: Path) -> None:
+    cwd = quiet(tmp_path / "work")
+    script: list[Json] = [
+        thought("one"),
+        thought("look", call("Read", file_path="README.md")),
+        thought("three"),
+    ]
+    async with Simulator(script) as sim, opened(sim, cwd) as ready:
+        await say(ready.agent, "first")
+        session = ready.agent.session
+
+        def replace_system() -> None:
+            words: JsonObject = {"type": "text", "text": f"Version {len(sim.log)}."}
+            session.base = replace(session.base, system=(words,))
+
+        replace_system()
+        session.on_heard.append(replace_system)
+        with pytest.raises(ThinkingMismatch, match="refused again") as caught:
+            await say(ready.agent, "second")
+        assert "\n" not in str(caught.value)
+        session.on_heard.clear()
+        await say(ready.agent, "third")
+    assert [one.status for one in sim.log] == [200, 400, 200, 400, 400, 200]
+
+
+async def test_a_loop_of_ones_own_can_drop_thinking_and_prepare_again() -> None:
+    @tool(read_only=True)
+    async def look() -> str:
+        """Looks."""
+        return "nothing"
+
+    async with Simulator([thought("one"), "two"]) as sim:
+        provider = AnthropicProvider(api_key="k", base_url=sim.url)
+        session = Session(Base.of(MODEL, "You are brief.", []))
+        await session.add_user("first")
+        await session.record(await complete(provider, await session.prepare()))
+        resumed = Session(Base.of(MODEL, "You are brief.", [look]), session.transcript.records)
+        await resumed.add_user("second")
+        with pytest.raises(ThinkingMismatch):
+            await complete(provider, await resumed.prepare())
+        assert await resumed.drop_thinking()
+        reply = await complete(provider, await resumed.prepare())
+        assert not await resumed.drop_thinking()
+        await provider.close()
+    assert reply.message.text == "two"
+    assert not resumed.notices()
