@@ -103,6 +103,20 @@ async def test_a_conversation_that_cannot_fit_says_what_fills_it(clock: FrozenCl
     ) as caught:
         await one.prepare()
     assert "\n" not in str(caught.value)
+    assert "/compact" not in str(caught.value), "one message cannot be compacted"
+
+
+async def test_a_conversation_that_nothing_shortens_by_itself_says_that_compact_would(
+    clock: FrozenClock,
+) -> None:
+    settings = SessionSettings(window_ceiling=10_000)
+    one = Session(Base.of("claude-opus-5-5", "s", []), settings=settings, clock=clock)
+    await one.add_user("hello")
+    message = Message("assistant", (Text("x" * 60_000),))
+    await one.record(Reply(message=message, usage=Usage(input=10, output=15_000)))
+    await one.add_user("go on")
+    with pytest.raises(ContextOverflow, match=r"shorten it with /compact, start a new session with /clear"):
+        await one.prepare()
 
 
 async def test_the_estimate_is_calibrated_against_what_the_provider_reports(clock: FrozenClock) -> None:

@@ -86,7 +86,7 @@ async def test_a_stream_becomes_deltas_then_calls_then_the_reply(canned: Any, pr
         CallReady(second),
         Reply(
             message=Message("assistant", (Text("Hello"), first, second)),
-            usage=Usage(input=100, cache_write=300, cache_read=600, output=20),
+            usage=Usage(input=100, cache_write=300, cache_read=600, output=20, discarded=8),
             stop_reason="tool_use",
             id="c1",
             model="gpt",
@@ -320,3 +320,41 @@ async def test_an_error_inside_the_stream_can_be_tried_again_unless_the_prompt_i
 
 async def test_tokens_are_not_counted(provider: Any) -> None:
     assert await provider.count_tokens(HELLO) is None
+
+
+@pytest.mark.parametrize(
+    ("delta", "details", "discarded"),
+    [
+        ({"reasoning_content": "hm"}, {"reasoning_tokens": 24_990}, 24_990),
+        ({}, {"reasoning_tokens": 24_990}, 24_990),
+        ({}, {"reasoning_tokens": 99_999}, 25_000),
+        ({"reasoning_content": "hm"}, {"reasoning_tokens": 0}, 24_998),
+        ({"reasoning_content": "hm"}, None, 24_998),
+        ({}, None, 24_994),
+        ({}, {"reasoning_tokens": 0}, 0),
+    ],
+)
+def test_reasoning_that_is_not_kept_is_no_part_of_the_context(
+    delta: dict[str, Any], details: dict[str, int] | None, discarded: int
+) -> None:
+    usage: dict[str, Any] = {"prompt_tokens": 100, "completion_tokens": 25_000}
+    assembly = Assembly(lambda: "id")
+    assembly.take(chunk(delta))
+    assembly.take(chunk({"content": "answer"}, "stop"))
+    assembly.take(
+        {"choices": [], "usage": usage | ({"completion_tokens_details": details} if details else {})}
+    )
+    (reply,) = assembly.finish()
+    assert isinstance(reply, Reply)
+    assert reply.usage == Usage(input=100, output=25_000, discarded=discarded)
+    assert (reply.usage.total, reply.usage.context) == (25_100, 25_100 - discarded)
+
+
+def test_a_model_without_reasoning_keeps_its_whole_output_in_the_context() -> None:
+    """An estimate that is off is no sign of reasoning."""
+    assembly = Assembly(lambda: "id")
+    assembly.take(chunk({"content": "word " * 40}, "stop"))
+    assembly.take({"choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": 100}})
+    (reply,) = assembly.finish()
+    assert isinstance(reply, Reply)
+    assert reply.usage.discarded == 0

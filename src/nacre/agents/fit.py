@@ -11,7 +11,7 @@ from nacre.cache.warmth import Warmth
 from nacre.errors import ContextOverflow, PromptTooLong
 from nacre.loop.limits import Thresholds
 from nacre.messages.blocks import Text, Thinking, ToolCall, ToolResult
-from nacre.messages.records import Record
+from nacre.messages.records import Compacted, Record
 from nacre.messages.view import View
 
 
@@ -59,7 +59,8 @@ async def fit(
             left = None if new else pressure.overflow
             pressure = replace(pressure, tokens=view.count(base, ratio=ratio), overflow=left)
     if pressure.overflow is None and pressure.tokens >= pressure.thresholds.blocking:
-        raise ContextOverflow(_what_fills_it(view, base, pressure))
+        was_compacted = any(isinstance(one, Compacted) for one in records)
+        raise ContextOverflow(_what_fills_it(view, base, pressure, was_compacted=was_compacted))
     return records
 
 
@@ -70,11 +71,15 @@ def largest(view: View, base: int) -> str:
     return ", ".join(f"{name} about {tokens:,}" for name, tokens in first if tokens)
 
 
-def _what_fills_it(view: View, base: int, pressure: Pressure) -> str:
+def _what_fills_it(view: View, base: int, pressure: Pressure, *, was_compacted: bool) -> str:
+    # A compaction can only shorten a conversation: not the system prompt, the tools or a single message.
+    has_past = any(item.role == "assistant" for item in view.items)
+    can_compact = has_past and not was_compacted and base < pressure.thresholds.blocking
     return (
         f"the conversation holds about {pressure.tokens:,} tokens and the model's window ends at "
         f"{pressure.thresholds.blocking:,} ({largest(view, base)}); "
-        "start a new session with /clear or use a model with a larger window"
+        + ("shorten it with /compact, " if can_compact else "")
+        + "start a new session with /clear or use a model with a larger window"
     )
 
 

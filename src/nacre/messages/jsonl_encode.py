@@ -204,6 +204,8 @@ def _usage(usage: Usage) -> JsonObject:
             "ephemeral_5m_input_tokens": max(0, usage.cache_write - usage.cache_write_1h),
             "ephemeral_1h_input_tokens": usage.cache_write_1h,
         }
+    if usage.discarded:
+        counts["discarded_output_tokens"] = usage.discarded
     return counts
 
 

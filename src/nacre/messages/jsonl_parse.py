@@ -38,6 +38,7 @@ USAGE_FIELDS = frozenset(
         "cache_creation_input_tokens",
         "cache_read_input_tokens",
         "cache_creation",
+        "discarded_output_tokens",
     }
 )
 BOUNDARY_FIELDS = FIELDS_BY_TYPE["system"] | {"logicalParentUuid", "compactMetadata", "compact_metadata"}
@@ -131,6 +132,7 @@ def parse_usage(value: Json) -> Usage | None:
         cache_write_1h=(_count(written.get("ephemeral_1h_input_tokens")) or 0)
         if isinstance(written, dict)
         else 0,
+        discarded=_count(value.get("discarded_output_tokens")) or 0,
     )
 
 

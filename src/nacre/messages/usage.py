@@ -6,6 +6,9 @@ from dataclasses import dataclass, fields
 
 from nacre.messages.blocks import Json
 
+OPTIONAL = frozenset({"discarded"})
+"""Fields that are written only where they say something."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
@@ -17,6 +20,8 @@ class Usage:
     output: int = 0
     cache_write_1h: int = 0
     """The share of `cache_write` that was written for one hour."""
+    discarded: int = 0
+    """The share of `output` that is billed but not kept: reasoning that is never sent back."""
 
     @property
     def prompt(self) -> int:
@@ -25,8 +30,13 @@ class Usage:
 
     @property
     def total(self) -> int:
-        """What the context holds after the reply."""
+        """All tokens sent and received."""
         return self.prompt + self.output
+
+    @property
+    def context(self) -> int:
+        """What the context holds after the reply."""
+        return self.total - self.discarded
 
     @property
     def hit_rate(self) -> float:
@@ -35,7 +45,8 @@ class Usage:
 
     def as_json(self) -> dict[str, Json]:
         """For a note in the log."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        counts = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: count for name, count in counts.items() if count or name not in OPTIONAL}
 
     @staticmethod
     def of_json(written: Json) -> Usage:
@@ -52,4 +63,5 @@ class Usage:
             cache_read=self.cache_read + other.cache_read,
             output=self.output + other.output,
             cache_write_1h=self.cache_write_1h + other.cache_write_1h,
+            discarded=self.discarded + other.discarded,
         )

@@ -278,10 +278,10 @@ class _Fold:
         elif self.anchor is not None and reply_id is not None and reply_id == self.anchor.reply_id:
             # The first record of a reply anchors the count, so that results which arrived between its
             # records are counted; the figure itself comes from the last one.
-            self.anchor = Anchor(reply_id, usage.total)
+            self.anchor = Anchor(reply_id, usage.context)
             self.since += item.tokens
         else:
-            self.anchor = Anchor(reply_id, usage.total)
+            self.anchor = Anchor(reply_id, usage.context)
             self.since = 0
 
     def _take(self, item: Item, report: Report) -> None:

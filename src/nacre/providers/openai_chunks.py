@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from nacre.errors import StreamBroken
 from nacre.messages.blocks import Block, Json, JsonObject, Message, Text, ToolCall
 from nacre.messages.events import CallReady, ProviderEvent, Reply, TextDelta, ThinkingDelta
+from nacre.messages.tokens import MAX_RATIO, estimate_blocks
 from nacre.messages.usage import Usage
 from nacre.providers.parse import as_count, as_text, parse_arguments
 
@@ -31,6 +33,9 @@ class Assembly:
         self._text: list[str] = []
         self._calls = _Calls(taken)
         self._usage = Usage()
+        self._reported: int | None = None
+        """Reasoning tokens, where the server reports them."""
+        self._has_reasoned = False
         self._finish: str | None = None
         self._id: str | None = None
         self._model: str | None = None
@@ -43,6 +48,9 @@ class Assembly:
         self._model = as_text(chunk.get("model")) or self._model
         if isinstance(usage := chunk.get("usage"), dict):
             self._usage = parse_usage(usage)
+            details = usage.get("completion_tokens_details")
+            tokens = details.get("reasoning_tokens") if isinstance(details, dict) else None
+            self._reported = as_count(tokens) if tokens is not None else None
         choices = chunk.get("choices")
         if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
             return []
@@ -58,18 +66,29 @@ class Assembly:
         ready = [CallReady(call) for call in self._calls.close(self._new_id)]
         text = "".join(self._text)
         blocks: list[Block] = [Text(text)] if text else []
+        message = Message("assistant", (*blocks, *self._calls.ready))
         reply = Reply(
-            message=Message("assistant", (*blocks, *self._calls.ready)),
-            usage=self._usage,
+            message=message,
+            usage=replace(self._usage, discarded=self._discarded(message)),
             stop_reason=self._stop_reason(),
             id=self._id,
             model=self._model,
         )
         return [*ready, reply]
 
+    def _discarded(self, message: Message) -> int:
+        """Output tokens that are no part of the message: reasoning, as reported or else estimated."""
+        output = self._usage.output
+        if self._reported or (self._reported == 0 and not self._has_reasoned):
+            return min(self._reported, output)
+        kept = estimate_blocks(message.blocks)
+        # Without a sign of reasoning, only what no estimate of the text can explain counts as such.
+        return max(0, output - (kept if self._has_reasoned else math.ceil(kept * MAX_RATIO)))
+
     def _add(self, delta: JsonObject) -> list[ProviderEvent]:
         events: list[ProviderEvent] = []
         if thought := next((t for name in _REASONING if (t := _words(delta.get(name)))), ""):
+            self._has_reasoned = True
             events.append(ThinkingDelta(thought))
         for text in (_words(delta.get("content")), _words(delta.get("refusal"))):
             if text:

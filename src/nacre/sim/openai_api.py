@@ -9,7 +9,8 @@ from nacre.cache.anthropic_render import Count
 from nacre.cache.anthropic_state import Cache, Call, Outcome, Refusal
 from nacre.cache.openai_rules import Switches
 from nacre.messages.blocks import Json, JsonObject
-from nacre.messages.wire import canonical
+from nacre.messages.tokens import estimate_blocks
+from nacre.messages.wire import canonical, parse_content
 from nacre.sim.dialect import Accepted, Refused, frame, pieces
 from nacre.sim.faults import Fault
 from nacre.sim.openai_words import in_blocks, unpaired
@@ -89,7 +90,7 @@ class ChatApi:
         return {
             **_envelope(accepted, "chat.completion"),
             "choices": [choice],
-            "usage": openai_rules.api_usage(accepted.outcome, chat=True),
+            "usage": _usage(accepted),
         }
 
     def frames(self, accepted: Accepted) -> Iterator[bytes]:
@@ -99,9 +100,7 @@ class ChatApi:
         yield frame({**envelope, "choices": [_choice({}, _finish_reason(accepted))]})
         options = accepted.body.get("stream_options")
         if isinstance(options, dict) and options.get("include_usage") is True:
-            yield frame(
-                {**envelope, "choices": [], "usage": openai_rules.api_usage(accepted.outcome, chat=True)}
-            )
+            yield frame({**envelope, "choices": [], "usage": _usage(accepted)})
         yield DONE
 
     def refusal(self, fault: Fault) -> Refusal:
@@ -125,6 +124,17 @@ def _envelope(accepted: Accepted, kind: str) -> JsonObject:
         "created": accepted.created,
         "model": accepted.body.get("model"),
     }
+
+
+def _usage(accepted: Accepted) -> JsonObject:
+    """What is billed; of a reply with reasoning, all that its text and calls do not explain is reasoning."""
+    content = accepted.reply.content
+    usage = openai_rules.api_usage(accepted.outcome, chat=True)
+    if not any(block.get("type") == "thinking" for block in content):
+        return usage
+    kept = [block for block in content if block.get("type") != "thinking"]
+    reasoning = max(0, accepted.outcome.usage.output - estimate_blocks(parse_content([*kept])))
+    return {**usage, "completion_tokens_details": {"reasoning_tokens": reasoning}}
 
 
 def _finish_reason(accepted: Accepted) -> str:
