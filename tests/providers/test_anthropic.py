@@ -9,9 +9,10 @@ import pytest
 
 from nacre.errors import AuthError, InvalidRequest, Overloaded, PromptTooLong, ProviderError, StreamBroken
 from nacre.messages.blocks import Message, Opaque, Text, Thinking, ToolCall
-from nacre.messages.events import CallReady, ProviderEvent, Reply, TextDelta, ThinkingDelta
+from nacre.messages.events import CallReady, ProviderEvent, Reply, ReplyStarted, TextDelta, ThinkingDelta
 from nacre.messages.usage import Usage
 from nacre.providers.anthropic import AnthropicProvider
+from nacre.providers.anthropic_events import Assembly
 from nacre.providers.base import Request, complete
 
 HELLO = Request(model="claude-sonnet-5-5", messages=[{"role": "user", "content": "hello"}])
@@ -86,7 +87,8 @@ async def test_a_stream_becomes_deltas_then_calls_then_the_exact_reply(
         *ended("tool_use"),
     )
     call = ToolCall("toolu_1", "read", {"z": 1, "a": "é"})
-    events = await heard(provider)
+    begun, *events = await heard(provider)
+    assert isinstance(begun, ReplyStarted)
     assert events == [
         ThinkingDelta("let me "),
         ThinkingDelta("see"),
@@ -241,6 +243,7 @@ async def test_silence_breaks_the_stream(canned: Any) -> None:
 async def test_leaving_a_stream_hangs_up(canned: Any, provider: AnthropicProvider) -> None:
     canned.events(started(), *block(0, {"type": "text", "text": "a"}), hold=True)
     stream = provider.stream(HELLO)
+    assert isinstance(await anext(stream), ReplyStarted)
     assert await anext(stream) == TextDelta("a")
     await stream.aclose()
     await canned.closed.wait()
@@ -345,3 +348,30 @@ async def test_an_equal_prefix_has_equal_bytes(canned: Any, provider: AnthropicP
         await complete(provider, Request(model="m", messages=[*messages, *end]))
     assert canned.asked[0]["messages"][0] == {"role": "user", "content": "é?"}
     assert canned.raw[1].startswith(canned.raw[0][: canned.raw[0].index(b'"ok"')])
+
+
+async def test_what_a_reply_has_used_so_far_is_known_while_it_streams() -> None:
+    """Input as the provider reports it at the start; output by what was received, until that is reported."""
+    assembly = Assembly()
+    (begun,) = assembly.take(started(input_tokens=7, cache_read_input_tokens=90, output_tokens=1))
+    assert isinstance(begun, ReplyStarted)
+    assert begun.usage_so_far() == Usage(input=7, cache_read=90, output=1, approximate=True)
+    block = {"type": "tool_use", "id": "t", "name": "Write", "input": {}}
+    events: list[Any] = [
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "x" * 400}},
+        {"type": "content_block_stop", "index": 0},
+        {"type": "content_block_start", "index": 1, "content_block": block},
+        {
+            "type": "content_block_delta",
+            "index": 1,
+            "delta": {"type": "input_json_delta", "partial_json": '{"content": "' + "y" * 187},
+        },
+    ]
+    for event in events:
+        assembly.take(event)
+    assert begun.usage_so_far().output == 100 + 100
+    assembly.take(
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 60}}
+    )
+    assert begun.usage_so_far().output == 60, "the provider's own count"

@@ -9,7 +9,7 @@ import pytest
 
 from nacre.errors import AuthError, InvalidRequest, Overloaded, PromptTooLong, ProviderError, StreamBroken
 from nacre.messages.blocks import Message, Text, ToolCall
-from nacre.messages.events import CallReady, ProviderEvent, Reply, TextDelta, ThinkingDelta
+from nacre.messages.events import CallReady, ProviderEvent, Reply, ReplyStarted, TextDelta, ThinkingDelta
 from nacre.messages.usage import Usage
 from nacre.providers.base import Request, complete
 from nacre.providers.openai_chunks import Assembly
@@ -78,7 +78,9 @@ async def test_a_stream_becomes_deltas_then_calls_then_the_reply(canned: Any, pr
         {"id": "c1", "choices": [], "usage": usage},
     )
     first, second = ToolCall("a", "read", {"p": 1}), ToolCall("b", "read", {"p": 2})
-    assert await heard(provider) == [
+    begun, *events = await heard(provider)
+    assert isinstance(begun, ReplyStarted)
+    assert events == [
         ThinkingDelta("hm"),
         TextDelta("Hel"),
         TextDelta("lo"),
@@ -260,6 +262,7 @@ async def test_silence_breaks_the_stream(canned: Any) -> None:
 async def test_leaving_a_stream_hangs_up(canned: Any, provider: Any) -> None:
     canned.text('data: {"choices": [{"delta": {"content": "a"}}]}\n\n', hold=True)
     stream = provider.stream(HELLO)
+    assert isinstance(await anext(stream), ReplyStarted)
     assert await anext(stream) == TextDelta("a")
     await stream.aclose()
     await canned.closed.wait()
@@ -358,3 +361,14 @@ def test_a_model_without_reasoning_keeps_its_whole_output_in_the_context() -> No
     (reply,) = assembly.finish()
     assert isinstance(reply, Reply)
     assert reply.usage.discarded == 0
+
+
+def test_what_a_reply_has_used_so_far_is_estimated_until_it_is_reported() -> None:
+    assembly = Assembly(lambda: "id")
+    begun, _ = assembly.take(chunk({"reasoning_content": "r" * 400}))
+    assert isinstance(begun, ReplyStarted)
+    assembly.take(chunk({"content": "x" * 400}))
+    assembly.take(chunk({"tool_calls": [piece(0, "a", "Write", '{"content": "' + "y" * 187)]}))
+    assert begun.usage_so_far() == Usage(output=300, approximate=True)
+    assembly.take({"choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": 250}})
+    assert begun.usage_so_far() == Usage(input=9, output=250, approximate=True)

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 
-from nacre.agents.meter import SIDE_QUERY
+from nacre.agents.meter import SIDE_QUERY, metered
 from nacre.agents.session import Session
 from nacre.cache.rules import profile
 from nacre.errors import SummaryRejected, ThinkingMismatch
@@ -84,21 +85,23 @@ class CompactingThere:
         asked = compaction_request(session.request(view, self._settings.summary_tokens), instructions=focus)
         begun = session.clock.now()
         reply: Reply | None = None
-        async with aclosing(session.telemetry.ask(self._provider, asked, purpose=PURPOSE)) as events:
+        stream = session.telemetry.ask(self._provider, asked, purpose=PURPOSE)
+        pay = partial(self._pay, model=None, at=begun)
+        async with aclosing(metered(stream, session.expected_input(view), pay)) as events:
             async for event in events:
                 match event:
                     case Reply():
                         reply = event
-                        self._pay(event.usage, event.model, begun)
+                        self._pay(event.usage, model=event.model, at=begun)
                     case StartedOver(usage=Usage() as wasted):
-                        self._pay(wasted, None, begun)
+                        pay(wasted)
                     case _:
                         pass
         if reply is None:
             raise SummaryRejected("the provider's answer never came")
         return reply
 
-    def _pay(self, usage: Usage, model: str | None, at: datetime) -> None:
+    def _pay(self, usage: Usage, *, model: str | None, at: datetime) -> None:
         session = self._session
         session.pay(usage, model, purpose=PURPOSE)
         facts: JsonObject = {

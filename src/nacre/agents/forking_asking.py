@@ -7,10 +7,11 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 
 from nacre.agents.background import IN_BACKGROUND, Background
 from nacre.agents.lifetimes import TOUCHED
-from nacre.agents.meter import SIDE_QUERY
+from nacre.agents.meter import SIDE_QUERY, metered
 from nacre.agents.session import Session
 from nacre.cache.breakpoints import place
 from nacre.cache.rules import profile
@@ -50,13 +51,23 @@ class Asking:
             self.shared = len(self.session.request(view, max_output).messages) - 1
         return self.session.request(view, max_output, branch_at=self.shared)
 
+    @property
+    def asked_model(self) -> str | None:
+        """Whose prices count where no reply says who answered; none: the session's."""
+        return None
+
+    def expected_input(self, view: View) -> Usage:
+        return self.session.expected_input(view)
+
     async def ask(self, view: View, max_output: int) -> AsyncGenerator[ProviderEvent, None]:
         """The loop's slot; the parent's own books are not touched."""
         session, source = self.session, self.errand.source
         self._check_cap()
         self.fork_id = self.fork_id or session.clock.new_id()
         request, begun = self.request(view, max_output), session.clock.now()
-        async with aclosing(session.telemetry.ask(self.provider, request, purpose=source)) as events:
+        stream = session.telemetry.ask(self.provider, request, purpose=source)
+        pay = partial(self._pay, model=self.asked_model, at=begun)
+        async with aclosing(metered(stream, self.expected_input(view), pay)) as events:
             async for event in events:
                 if not isinstance(event, Waiting | StartedOver):
                     self.began.set()
@@ -65,7 +76,7 @@ class Asking:
                         is_touched = self._touches(view, event.usage, begun)
                         self._pay(event.usage, event.model, at=begun, is_touched=is_touched)
                     case StartedOver(usage=Usage() as wasted):
-                        self._pay(wasted, None, at=begun)
+                        pay(wasted)
                     case _:
                         pass
                 yield event
@@ -113,6 +124,13 @@ class AskingAside(Asking):
         system, tools, messages = place([], definitions, view.messages, profile=rules)
         most = min(max_output, rules.max_output)
         return Request(model=self.model, system=system, tools=tools, messages=messages, max_tokens=most)
+
+    @property
+    def asked_model(self) -> str | None:
+        return self.model
+
+    def expected_input(self, view: View) -> Usage:
+        return Usage(input=view.count(), approximate=True)
 
     def _touches(self, view: View, usage: Usage, begun: datetime) -> bool:
         return False

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable
+from contextlib import aclosing
 from dataclasses import dataclass
 
 from nacre.cache.rules import cost, profile
 from nacre.messages.blocks import Json, JsonObject
+from nacre.messages.events import ProviderEvent, Reply, ReplyStarted, StartedOver, Waiting
 from nacre.messages.records import Compacted, Noted, Record, Said
 from nacre.messages.usage import Usage
 
@@ -15,6 +17,8 @@ SIDE_QUERY = "side_query"
 """The kind of note that says what a question beside the conversation cost."""
 METER = "meter"
 """The kind of note that says what all before a compaction cost, for whoever reads only from there on (T9)."""
+UNFINISHED = "unfinished"
+"""The purpose of requests of the conversation whose reply was interrupted, broke off or was repeated."""
 KEEP_WARM = "keep_warm"
 """The purpose of such a question that asks nothing: it keeps the provider's cache from expiring (C8b)."""
 
@@ -76,6 +80,11 @@ class Meter:
             refresh_usd=self.refresh_usd + (price or 0.0) * (purpose == KEEP_WARM),
         )
 
+    @property
+    def about(self) -> str:
+        """What to print before a price: a word where part of it is estimated, else nothing."""
+        return "about " if self.usage.approximate else ""
+
     def as_json(self) -> JsonObject:
         """For a note in the log."""
         return {
@@ -98,6 +107,43 @@ class Meter:
             refreshes=_count(written.get("refreshes")),
             refresh_usd=_money(written.get("refresh_usd")),
         )
+
+
+async def metered(
+    stream: AsyncGenerator[ProviderEvent, None], prompt: Usage, pay: Callable[[Usage], None]
+) -> AsyncGenerator[ProviderEvent, None]:
+    """A provider's events, where an attempt that ends without its reply is paid for as well.
+
+    What such an attempt used is part of `StartedOver`, or is given to `pay` where no such event follows: the
+    stream was cancelled, or failed. `prompt` is the estimated input, for providers that report it last.
+    """
+    started: ReplyStarted | None = None
+    try:
+        async with aclosing(stream) as events:
+            async for event in events:
+                match event:
+                    case ReplyStarted():
+                        started = event
+                    case StartedOver(reason, None) if started is not None:
+                        used, started = _used(started, prompt), None
+                        yield StartedOver(reason, used)
+                    case Waiting() if started is not None:
+                        used, started = _used(started, prompt), None
+                        pay(used)
+                        yield event
+                    case Reply():
+                        started = None
+                        yield event
+                    case _:
+                        yield event
+    finally:
+        if started is not None:
+            pay(_used(started, prompt))
+
+
+def _used(started: ReplyStarted, prompt: Usage) -> Usage:
+    used = started.usage_so_far()
+    return used if used.prompt else used + prompt
 
 
 def _carried(record: Compacted) -> Meter | None:

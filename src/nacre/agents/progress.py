@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from nacre import prompts
 from nacre.agents.background import Background
 from nacre.agents.doing import doing, shown
-from nacre.agents.meter import SIDE_QUERY
+from nacre.agents.meter import SIDE_QUERY, metered
 from nacre.agents.session import Session
 from nacre.errors import ConfigError, NacreError
 from nacre.loop.fork import Source
@@ -134,7 +134,12 @@ async def _answer(onlooker: Onlooker, view: View) -> str:
     """What the model says is being done; nothing where it cannot be asked or does not answer the question."""
     if onlooker.allows(PURPOSE) is not None:
         return ""
-    asked = onlooker.provider.stream(summary_request(view, onlooker.model))
+    request = summary_request(view, onlooker.model)
+    asked = metered(
+        onlooker.provider.stream(request),
+        Usage(input=TAIL_TOKENS, approximate=True),
+        lambda usage: onlooker.pay(usage, onlooker.model),
+    )
     try:
         async with asyncio.timeout(ANSWER_SECONDS), aclosing(asked) as events:
             async for event in events:

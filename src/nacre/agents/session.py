@@ -16,7 +16,7 @@ from nacre.agents.books import Books
 from nacre.agents.company import Company
 from nacre.agents.fit import Pressure, Rung, fit
 from nacre.agents.lifetimes import chosen, last_touched, lifetime_note, noted_lifetime
-from nacre.agents.meter import Meter
+from nacre.agents.meter import SIDE_QUERY, UNFINISHED, Meter
 from nacre.agents.riding import Extra, with_extras
 from nacre.agents.telemetry import Telemetry
 from nacre.cache.breakpoints import Lifetime, place
@@ -166,6 +166,10 @@ class Session(Company):
         self._touched_at = last_touched(self.transcript.records)
         self._starts_turn = True
         self._untold: list[str] = []
+        self._unrecorded: list[Noted] = []
+        """Payments that the log does not hold yet."""
+        self._cached = Usage()
+        self._cached_epochs = 0
 
     @property
     def id(self) -> str:
@@ -371,6 +375,8 @@ class Session(Company):
         """The loop's slot: keep the books on a reply."""
         self._starts_turn = False
         self.pay(reply.usage, reply.model)
+        self._cached = reply.usage
+        self._cached_epochs = len(self.view.epochs)
         self.calibration = self.calibration.after(estimated=self._asked, real=reply.usage.prompt)
         # What the provider may clear by itself is read no longer, and it need not say when it did (C11).
         may_clear = self._sent is not None and "context_management" in self._sent.options
@@ -386,6 +392,31 @@ class Session(Company):
         self.meter = self.meter.after(usage, priced, purpose=purpose)
         for told in self.payers:
             told(usage, priced)
+
+    def pay_unfinished(self, usage: Usage) -> None:
+        """Count what a request of the conversation cost whose reply is not recorded."""
+        self.pay(usage)
+        facts: JsonObject = {"purpose": UNFINISHED, "model": self.base.model, "usage": usage.as_json()}
+        note = Noted(id=self.clock.new_id(), at=self.clock.now(), kind=SIDE_QUERY, facts=facts)
+        self._unrecorded.append(note)
+
+    async def record_payments(self) -> None:
+        """Write payments for unfinished replies to the log."""
+        notes = self._unrecorded
+        self._unrecorded = []
+        await self.transcript.append(*notes)
+
+    def expected_input(self, view: View) -> Usage:
+        """The input that a request for this view is expected to use, cached as the last one was.
+
+        To be asked for before the request is sent, which counts as a use of the cache.
+        """
+        tokens = view.count(self.base.tokens, ratio=self.calibration.ratio)
+        last = self._cached
+        is_kept = not self.warmth.is_cold and len(view.epochs) == self._cached_epochs
+        read = min(tokens, last.prompt) if is_kept and last.cache_read + last.cache_write else 0
+        written = tokens - read if last.cache_write else 0
+        return Usage(input=tokens - read - written, cache_read=read, cache_write=written, approximate=True)
 
     def priced_as(self, model: str | None) -> str:
         """Whose prices count where this model answered."""

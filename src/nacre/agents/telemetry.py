@@ -18,7 +18,7 @@ from nacre.agents.telemetry_words import is_asked_for, message_facts, reply_fact
 from nacre.cache.rules import cost, profile
 from nacre.clock import Clock
 from nacre.messages.blocks import JsonObject, ToolResult
-from nacre.messages.events import Event, ProviderEvent, Reply, StartedOver, TurnDone
+from nacre.messages.events import Event, ProviderEvent, Reply, ReplyStarted, StartedOver, TurnDone
 from nacre.messages.records import Compacted, Noted, Record
 from nacre.messages.tokens import BYTES_PER_TOKEN
 from nacre.messages.usage import Usage
@@ -190,7 +190,7 @@ class _Call:
         self.span = Span(name, {**self._facts, **asked, **words}, parent=turn, is_client=True)
 
     def hear(self, event: ProviderEvent, *, tells_words: bool) -> None:
-        if not self._first:
+        if not self._first and not isinstance(event, ReplyStarted):
             self._first = True
             self.span.add({"gen_ai.response.time_to_first_chunk": self._clock.seconds() - self._begun})
         if isinstance(event, StartedOver):

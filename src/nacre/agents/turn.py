@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 
+from nacre.agents.meter import metered
 from nacre.agents.riding import RECORD, Extra
 from nacre.agents.session import Session
 from nacre.loop.limits import Limits
@@ -59,6 +60,7 @@ async def turn(
         session.cancelled()
         raise
     finally:
+        await session.record_payments()
         await session.keeper.sync()
     if tally.outcome == "refused" and not tally.answer:
         yield Notice(DECLINED, "warning")
@@ -81,7 +83,7 @@ class _Tally:
             case Reply():
                 self.spent, self.rounds, self._last = self.spent + event.usage, self.rounds + 1, event
             case StartedOver(usage=Usage() as wasted):
-                session.pay(wasted)
+                session.pay_unfinished(wasted)
                 self.spent += wasted
             case _:
                 pass
@@ -112,7 +114,9 @@ def _rounds(
     """The loop, with this session in its slots."""
 
     def ask(view: View, max_output: int) -> AsyncGenerator[ProviderEvent, None]:
-        return session.telemetry.ask(provider, session.send(view, max_output))
+        expected = session.expected_input(view)
+        stream = session.telemetry.ask(provider, session.send(view, max_output))
+        return metered(stream, expected, session.pay_unfinished)
 
     slots = Slots(fit=session.fit, keep=session.keep, heard=session.heard, sift=session.sift)
     hands = session.telemetry.tools(session.attended(tools))

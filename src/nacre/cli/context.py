@@ -65,6 +65,7 @@ def _as_json(found: Contents) -> JsonObject:
         "cache": {
             "hit_rate": round(meter.usage.hit_rate, 4),
             "cost_usd": round(meter.cost_usd, 6),
+            "approximate": meter.usage.approximate,
             "requests": meter.requests,
             "unpriced_requests": meter.unpriced,
             "read_tokens": meter.usage.cache_read,
@@ -181,7 +182,8 @@ def _print_money(found: Contents) -> None:
         return
     usage = meter.usage
     unknown = f" (without {meter.unpriced:,} of unknown price)" if meter.unpriced else ""
-    print(f"{meter.requests:,} request{'s' * (meter.requests != 1)} cost {_usd(meter.cost_usd)}{unknown}.")
+    requests = f"{meter.requests:,} request{'s' * (meter.requests != 1)}"
+    print(f"{requests} cost {meter.about}{_usd(meter.cost_usd)}{unknown}.")
     print(
         f"{usage.hit_rate:.0%} of their prompts came from the cache: "
         f"{usage.cache_read:,} tokens read,\n{usage.cache_write:,} written, {usage.input:,} not cached."

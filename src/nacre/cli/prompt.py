@@ -88,7 +88,9 @@ def _result(answer: str, session: Session, done: TurnDone) -> JsonObject:
 
 
 def usage_json(usage: Usage) -> JsonObject:
+    estimated: JsonObject = {"approximate": True} if usage.approximate else {}
     return {
+        **estimated,
         "input": usage.input,
         "cache_write": usage.cache_write,
         "cache_read": usage.cache_read,

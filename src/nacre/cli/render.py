@@ -129,7 +129,7 @@ def status_line(session: Session, working: Sequence[str] = (), agents: Sequence[
     """Context meter, cache hit rate, money, what goes on and who works in the background, in one line."""
     limits, meter = session.thresholds, session.meter
     used = session.tokens
-    price = f"${meter.cost_usd:.4f}" + ("+" if meter.unpriced else "")
+    price = f"{meter.about}${meter.cost_usd:.4f}" + ("+" if meter.unpriced else "")
     price += f" (${meter.refresh_usd:.4f} to keep warm)" if meter.refreshes else ""
     warning = "  — close to the window's end" if used >= limits.warning else ""
     pill = "".join(f" · {name}…" for name in working)

@@ -80,7 +80,7 @@ def _cost(_: str, scene: Scene) -> Ending:
             ("read from the cache", human_count(usage.cache_read)),
             ("output", human_count(usage.output)),
             ("cache hit rate", f"{usage.hit_rate:.1%}"),
-            ("money", f"${meter.cost_usd:.4f}"),
+            ("money", f"{meter.about}${meter.cost_usd:.4f}"),
             *([warm] if meter.refresh_usd else []),
         ],
         right=(1,),

@@ -82,6 +82,7 @@ def _meter_json(meter: Meter) -> JsonObject:
         "cache_write": usage.cache_write,
         "output_tokens": usage.output,
         "cost_usd": round(meter.cost_usd, 6),
+        "approximate": usage.approximate,
         "refreshes": meter.refreshes,
         "refresh_cost_usd": round(meter.refresh_usd, 6),
         "hit_rate": round(usage.hit_rate, 4) if usage.prompt else None,
@@ -168,7 +169,7 @@ def _aside_row(each: Aside) -> list[str]:
         human_count(usage.prompt),
         human_count(usage.output),
         *(f"{share:.0%}" for share in each.shares.values()),
-        f"${each.meter.cost_usd:,.4f}",
+        f"{each.meter.about}${each.meter.cost_usd:,.4f}",
     ]
 
 
@@ -181,7 +182,7 @@ def _row(name: str, each: Day) -> list[str]:
         human_count(usage.prompt),
         human_count(usage.output),
         f"{usage.hit_rate:.0%}" if usage.prompt else "-",
-        f"${each.meter.cost_usd:,.2f}",
+        f"{each.meter.about}${each.meter.cost_usd:,.2f}",
         *(f"{count:,}" if count else "-" for count in counts),
     ]
 

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from nacre.messages.blocks import Message, ToolCall, ToolResult
 from nacre.messages.usage import Usage
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyStarted:
+    """The provider has accepted the request, which is billed from here on; no part of what a turn streams."""
+
+    usage_so_far: Callable[[], Usage]
+    """What the reply has used up to the moment of the call; a prompt of 0 means that it is not known yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +72,7 @@ class StartedOver:
 
     reason: str
     usage: Usage | None = None
-    """What the void attempt cost, when the provider said so."""
+    """What the void attempt cost, as far as it is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +99,9 @@ class TurnDone:
     cost_usd: float
 
 
-ProviderEvent: TypeAlias = TextDelta | ThinkingDelta | CallReady | Waiting | StartedOver | Reply
+ProviderEvent: TypeAlias = (
+    ReplyStarted | TextDelta | ThinkingDelta | CallReady | Waiting | StartedOver | Reply
+)
 """What a provider's stream may hold."""
 Event: TypeAlias = ProviderEvent | ResultReady | Notice | TurnDone
 """What a turn may stream."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 
 from nacre.messages.blocks import Json
 
-OPTIONAL = frozenset({"discarded"})
+OPTIONAL = frozenset({"discarded", "approximate"})
 """Fields that are written only where they say something."""
 
 
@@ -22,6 +22,8 @@ class Usage:
     """The share of `cache_write` that was written for one hour."""
     discarded: int = 0
     """The share of `output` that is billed but not kept: reasoning that is never sent back."""
+    approximate: bool = False
+    """At least one of the counts is estimated: the provider never reported it."""
 
     @property
     def prompt(self) -> int:
@@ -52,9 +54,10 @@ class Usage:
     def of_json(written: Json) -> Usage:
         """From such a note; what is no number counts as none."""
         facts = written if isinstance(written, dict) else {}
-        known = {field.name for field in fields(Usage)}
+        known = {field.name for field in fields(Usage)} - {"approximate"}
         counts = {name: value for name, value in facts.items() if name in known and type(value) is int}
-        return Usage(**{name: value for name, value in counts.items() if isinstance(value, int)})
+        numbers = {name: value for name, value in counts.items() if isinstance(value, int)}
+        return Usage(**numbers, approximate=facts.get("approximate") is True)
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(
@@ -64,4 +67,5 @@ class Usage:
             output=self.output + other.output,
             cache_write_1h=self.cache_write_1h + other.cache_write_1h,
             discarded=self.discarded + other.discarded,
+            approximate=self.approximate or other.approximate,
         )

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from nacre.errors import StreamBroken
 from nacre.messages.blocks import Block, Json, JsonObject, Message, ToolCall
-from nacre.messages.events import CallReady, ProviderEvent, Reply, TextDelta, ThinkingDelta
+from nacre.messages.events import CallReady, ProviderEvent, Reply, ReplyStarted, TextDelta, ThinkingDelta
+from nacre.messages.tokens import JSON_BYTES_PER_TOKEN, estimate_blocks, estimate_text
 from nacre.messages.usage import Usage
 from nacre.messages.wire import parse_block
 from nacre.providers.parse import as_count, as_text, parse_arguments
@@ -36,6 +37,7 @@ class Assembly:
             case {"type": "message_start", "message": dict(head)}:
                 self._head = head
                 self._count(head.get("usage"))
+                return [ReplyStarted(self.usage_so_far)]
             case {"type": "message_delta", "delta": dict(delta), **rest}:
                 reason = delta.get("stop_reason")
                 self._stop_reason = reason if isinstance(reason, str) else self._stop_reason
@@ -59,6 +61,13 @@ class Assembly:
             id=as_text(self._head.get("id")),
             model=as_text(self._head.get("model")),
         )
+
+    def usage_so_far(self) -> Usage:
+        """The usage reported so far; output that was received but not reported yet is estimated."""
+        reported = parse_usage(self._usage)
+        received = estimate_blocks(self._done.values()) + sum(one.tokens for one in self._open.values())
+        output = reported.output if self._stop_reason else max(reported.output, received)
+        return replace(reported, output=output, approximate=True)
 
     def _start(self, index: int, block: JsonObject) -> list[ProviderEvent]:
         if index in self._open or index in self._done:
@@ -139,6 +148,13 @@ class _OpenBlock:
             case _:
                 self._add_unknown(delta)
         return []
+
+    @property
+    def tokens(self) -> int:
+        """About how many tokens of it were received."""
+        texts = (piece for name in ("text", "thinking") for piece in self.pieces.get(name, ()))
+        arguments = sum(map(len, self.arguments)) // JSON_BYTES_PER_TOKEN
+        return estimate_text("".join(texts)) + arguments
 
     def _add_unknown(self, delta: JsonObject) -> None:
         """Text grows and anything else stands as last said: true of every delta kind so far."""

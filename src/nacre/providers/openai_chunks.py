@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 
 from nacre.errors import StreamBroken
 from nacre.messages.blocks import Block, Json, JsonObject, Message, Text, ToolCall
-from nacre.messages.events import CallReady, ProviderEvent, Reply, TextDelta, ThinkingDelta
-from nacre.messages.tokens import MAX_RATIO, estimate_blocks
+from nacre.messages.events import CallReady, ProviderEvent, Reply, ReplyStarted, TextDelta, ThinkingDelta
+from nacre.messages.tokens import JSON_BYTES_PER_TOKEN, MAX_RATIO, estimate_blocks, estimate_text
 from nacre.messages.usage import Usage
 from nacre.providers.parse import as_count, as_text, parse_arguments
 
@@ -35,7 +35,8 @@ class Assembly:
         self._usage = Usage()
         self._reported: int | None = None
         """Reasoning tokens, where the server reports them."""
-        self._has_reasoned = False
+        self._reasoning: list[str] = []
+        self._has_started = False
         self._finish: str | None = None
         self._id: str | None = None
         self._model: str | None = None
@@ -44,6 +45,19 @@ class Assembly:
         """What the reader should learn from this chunk."""
         if not isinstance(chunk, dict):
             raise StreamBroken(f"unreadable stream chunk: {json.dumps(chunk)[:200]}")
+        started: list[ProviderEvent] = [] if self._has_started else [ReplyStarted(self.usage_so_far)]
+        self._has_started = True
+        return started + self._take(chunk)
+
+    def usage_so_far(self) -> Usage:
+        """The usage reported so far; where none was, the output is estimated from what was received."""
+        if self._usage.output:
+            return replace(self._usage, approximate=True)
+        texts = ("".join(self._reasoning), "".join(self._text))
+        output = sum(map(estimate_text, texts)) + self._calls.tokens
+        return replace(self._usage, output=output, approximate=True)
+
+    def _take(self, chunk: JsonObject) -> list[ProviderEvent]:
         self._id = as_text(chunk.get("id")) or self._id
         self._model = as_text(chunk.get("model")) or self._model
         if isinstance(usage := chunk.get("usage"), dict):
@@ -79,16 +93,16 @@ class Assembly:
     def _discarded(self, message: Message) -> int:
         """Output tokens that are no part of the message: reasoning, as reported or else estimated."""
         output = self._usage.output
-        if self._reported or (self._reported == 0 and not self._has_reasoned):
+        if self._reported or (self._reported == 0 and not self._reasoning):
             return min(self._reported, output)
         kept = estimate_blocks(message.blocks)
         # Without a sign of reasoning, only what no estimate of the text can explain counts as such.
-        return max(0, output - (kept if self._has_reasoned else math.ceil(kept * MAX_RATIO)))
+        return max(0, output - (kept if self._reasoning else math.ceil(kept * MAX_RATIO)))
 
     def _add(self, delta: JsonObject) -> list[ProviderEvent]:
         events: list[ProviderEvent] = []
         if thought := next((t for name in _REASONING if (t := _words(delta.get(name)))), ""):
-            self._has_reasoned = True
+            self._reasoning.append(thought)
             events.append(ThinkingDelta(thought))
         for text in (_words(delta.get("content")), _words(delta.get("refusal"))):
             if text:
@@ -131,6 +145,12 @@ class _Calls:
         self.ready: list[ToolCall] = []
         self._all: list[_Call] = []
         self._by_index: dict[int, _Call] = {}
+
+    @property
+    def tokens(self) -> int:
+        """About how many tokens of calls were received."""
+        sizes = (sum(map(len, call.arguments)) for call in self._all)
+        return sum(size // JSON_BYTES_PER_TOKEN for size in sizes)
 
     def add(self, fragment: JsonObject, new_id: Callable[[], str]) -> list[ToolCall]:
         """The earlier calls that this fragment shows to be complete."""

@@ -54,7 +54,7 @@ def meter_line(contents: Contents, width: int) -> Content:
     """Bar, tokens, cache, money, and what was saved in as many words as there is room for."""
     used, window = contents.used, contents.thresholds.window
     meter = contents.meter
-    price = f"${meter.cost_usd:.4f}" + "+" * bool(meter.unpriced)
+    price = f"{meter.about}${meter.cost_usd:.4f}" + "+" * bool(meter.unpriced)
     words = (
         f" {human_count(used)}/{human_count(window)} ({used / window:.0%}) · cache {meter.usage.hit_rate:.0%}"
     )

@@ -1,0 +1,195 @@
+"""The cost of interrupted and broken replies is counted, over HTTP: near the bill, and marked as estimate."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from pathlib import Path
+
+import pytest
+
+from nacre.agents.compacting_crew import Wish
+from nacre.agents.looking import look
+from nacre.agents.meter import Meter
+from nacre.agents.opening import Ready
+from nacre.agents.spending import Spending
+from nacre.cli.render import status_line
+from nacre.errors import AuthError, StreamBroken
+from nacre.loop.fork import Errand
+from nacre.messages.blocks import Json, JsonObject
+from nacre.messages.events import ProviderEvent, ReplyStarted, TextDelta, TurnDone
+from nacre.providers.base import Capabilities, Provider, Request
+from nacre.providers.retry import RetrySettings, with_retry
+from nacre.settings.values import SpendSettings
+from nacre.sim import Simulator
+from tests.stories.scenes import CLAUDE, GPT, call, calls, quiet, say, talking_to
+
+MODELS = [CLAUDE, GPT]
+STORY = "Once upon a time there was a parser. " * 300
+
+
+def hanging(reply: JsonObject, *, after: int = 460) -> JsonObject:
+    """A reply that goes silent after so many events, so that somebody has to interrupt it."""
+    return {**reply, "fault": {"kind": "hang", "after": after}}
+
+
+class Watched:
+    """The same provider, of which one can wait until it has sent so much of a reply."""
+
+    def __init__(self, provider: Provider) -> None:
+        self._provider = provider
+        self._started: ReplyStarted | None = None
+
+    @property
+    def name(self) -> str:
+        return self._provider.name
+
+    def capabilities(self, model: str) -> Capabilities:
+        return self._provider.capabilities(model)
+
+    async def stream(self, request: Request) -> AsyncGenerator[ProviderEvent, None]:
+        self._started = None
+        async with aclosing(self._provider.stream(request)) as events:
+            async for event in events:
+                self._started = event if isinstance(event, ReplyStarted) else self._started
+                yield event
+
+    async def count_tokens(self, request: Request) -> int | None:
+        return await self._provider.count_tokens(request)
+
+    async def close(self) -> None:
+        await self._provider.close()
+
+    async def sent(self, tokens: int) -> None:
+        async with asyncio.timeout(30):
+            while self._started is None or self._started.usage_so_far().output < tokens:
+                await asyncio.sleep(0.01)
+
+
+def bill(sim: Simulator) -> float:
+    return sum(one.cost_usd or 0.0 for one in sim.log)
+
+
+async def interrupted(ready: Ready, text: str, *, when: Callable[[str], bool]) -> None:
+    """One turn, cancelled as soon as the words heard so far are enough."""
+
+    async def turn() -> None:
+        heard = ""
+        async for event in ready.agent.run(text):
+            heard += event.text if isinstance(event, TextDelta) else ""
+            if when(heard):
+                task.cancel()
+
+    task = asyncio.create_task(turn())
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+def assert_counted(ready: Ready, sim: Simulator, *, rel: float) -> None:
+    """The session's own sum is near the bill, is said to be estimated, and is read back from the log."""
+    session = ready.agent.session
+    assert session.meter.cost_usd == pytest.approx(bill(sim), rel=rel)
+    assert session.meter.requests == len(sim.log)
+    assert session.meter.usage.approximate
+    assert "about $" in status_line(session)
+
+
+@pytest.mark.parametrize("model", MODELS)
+async def test_a_reply_that_is_interrupted_while_it_streams_is_counted(model: str, tmp_path: Path) -> None:
+    script: list[Json] = ["Hello.", "Again.", hanging({"text": STORY}), "Fine."]
+    async with Simulator(script) as sim, talking_to(sim, model, quiet(tmp_path / "work")) as ready:
+        await say(ready.agent, "hello", "again")
+        exact = ready.agent.session.meter
+        assert not exact.usage.approximate
+        assert "about" not in status_line(ready.agent.session)
+        spending = Spending(ready.agent.session, SpendSettings(session_usd=exact.cost_usd + 0.005))
+        assert spending.allows("session_memory") is None
+        await interrupted(ready, "tell me a story", when=lambda heard: len(heard) > 10_900)
+        assert_counted(ready, sim, rel=0.04)
+        assert spending.allows("session_memory") is not None, "what was interrupted counts towards the caps"
+        assert ready.agent.session.meter.cost_usd > exact.cost_usd + 0.9 * (sim.log[-1].cost_usd or 0)
+        await say(ready.agent, "and now")
+        assert_counted(ready, sim, rel=0.04)
+        path = next((tmp_path / "work" / "home").rglob(f"{ready.agent.session.id}.jsonl"))
+        read = look(path)
+        assert read is not None
+        kept = Meter.of(read.view.records)
+        assert kept.usage == ready.agent.session.meter.usage
+        assert kept.cost_usd == pytest.approx(ready.agent.session.meter.cost_usd)
+
+
+async def test_a_half_written_call_is_counted(tmp_path: Path) -> None:
+    write = calls(call("Write", file_path="story.txt", content=STORY), text="Writing.")
+    async with (
+        Simulator(["Hello.", hanging(write, after=900)]) as sim,
+        talking_to(sim, CLAUDE, quiet(tmp_path / "work")) as ready,
+    ):
+        await say(ready.agent, "hello")
+        ready.agent.provider = watched = Watched(ready.agent.provider)
+        task = asyncio.create_task(say(ready.agent, "write a story"))
+        await watched.sent(5_000)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert_counted(ready, sim, rel=0.05)
+
+
+@pytest.mark.parametrize("model", MODELS)
+async def test_a_reply_that_breaks_off_is_counted(model: str, tmp_path: Path) -> None:
+    """The turn fails: without a retry around the provider a lost connection is the person's to see."""
+    broken: JsonObject = {"text": STORY, "fault": {"kind": "disconnect", "after": 460}}
+    async with (
+        Simulator(["Hello.", broken, "Fine."]) as sim,
+        talking_to(sim, model, quiet(tmp_path / "work")) as ready,
+    ):
+        await say(ready.agent, "hello")
+        with pytest.raises(StreamBroken):
+            await say(ready.agent, "tell me a story")
+        assert_counted(ready, sim, rel=0.05)
+
+
+async def test_an_attempt_that_is_repeated_is_counted(tmp_path: Path) -> None:
+    """Also one that broke before its first word: the provider has read the prompt by then."""
+    broken: list[Json] = [
+        {"text": STORY, "fault": {"kind": "disconnect", "after": 460}},
+        {"text": STORY, "fault": {"kind": "disconnect", "after": 2}, "output_tokens": 1},
+    ]
+    async with (
+        Simulator([*broken, "Fine."]) as sim,
+        talking_to(sim, CLAUDE, quiet(tmp_path / "work")) as ready,
+    ):
+        ready.agent.provider = with_retry(ready.agent.provider, RetrySettings(first_wait=0.0))
+        events = await say(ready.agent, "tell me a story")
+        assert_counted(ready, sim, rel=0.04)
+        done = events[-1]
+        assert isinstance(done, TurnDone)
+        assert done.cost_usd == ready.agent.session.meter.cost_usd
+
+
+async def test_a_fork_and_a_summary_that_are_interrupted_are_counted(tmp_path: Path) -> None:
+    story: list[Json] = [STORY, hanging({"text": STORY}), hanging({"text": STORY})]
+    async with Simulator(story) as sim, talking_to(sim, CLAUDE, quiet(tmp_path / "work")) as ready:
+        await say(ready.agent, "tell me a story")
+        errand = Errand(source="session_memory", directive="Say what was done.")
+        ready.forker.provider = watched = Watched(ready.forker.provider)
+        for work in (ready.forker(errand), ready.compacting.compact(Wish())):
+            task = asyncio.ensure_future(work)
+            await watched.sent(2_700)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert_counted(ready, sim, rel=0.04)
+        await ready.background.flush()
+        records = ready.agent.session.transcript.records
+        assert Meter.of(records).cost_usd == pytest.approx(ready.agent.session.meter.cost_usd)
+
+
+async def test_a_request_that_was_refused_costs_nothing(tmp_path: Path) -> None:
+    async with (
+        Simulator([{"text": "no", "fault": "auth"}]) as sim,
+        talking_to(sim, CLAUDE, quiet(tmp_path / "work")) as ready,
+    ):
+        with pytest.raises(AuthError):
+            await say(ready.agent, "hello")
+        assert ready.agent.session.meter == Meter()
