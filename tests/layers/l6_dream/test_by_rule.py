@@ -122,11 +122,13 @@ def test_what_the_person_wrote_is_only_proposed_to() -> None:
 
 
 def test_two_proposals_to_one_file_do_not_undo_each_other() -> None:
-    text = topic("Freeze", "The freeze ends on 2026-03-05. We agreed on it yesterday.")
-    copy = dreamt({**OTHERS, "freeze.md": text}, theirs={"freeze.md"})
+    text = topic("Freeze", "The freeze in src/gone.py is over. We agreed on it yesterday.")
+    gone = Drift(references=(Reference(kind="path", text="src/gone.py", exists=False),))
+    rules = replace(RULES, check=lambda texts: [gone if "src/gone" in one else Drift() for one in texts])
+    copy = dreamt({**OTHERS, "freeze.md": text}, rules, theirs={"freeze.md"})
     (proposal,) = copy.proposals
     assert proposal.after is not None
-    assert b"expired:" in proposal.after and b"2026-03-01" in proposal.after
+    assert b"drift:" in proposal.after and b"2026-03-01" in proposal.after
 
 
 def test_a_memory_of_the_persons_is_not_merged_away() -> None:
@@ -136,34 +138,63 @@ def test_a_memory_of_the_persons_is_not_merged_away() -> None:
     assert proposal.after is None and proposal.reason.startswith("says the same as deploys")
 
 
-def test_relative_dates_are_written_out_by_the_files_own_date() -> None:
-    """D8: the date of the file, not that of the dream."""
+def test_relative_dates_are_resolved_by_the_dates_of_the_frontmatter_only() -> None:
+    """D8: the file's own time changes with a copy or a checkout, so it is no record of when it was said."""
     files = {**OTHERS, "choice.md": topic("Choice", "We chose Postgres yesterday.")}
     assert b"2026-03-01" in dreamt(files).now["choice.md"]
     bare = {**OTHERS, "choice.md": b"---\nname: Choice\ntype: user\n---\n\nWe chose Postgres yesterday.\n"}
     at = {"choice.md": datetime(2026, 5, 2, 12, tzinfo=UTC)}
-    assert b"2026-05-01" in dreamt(bare, written=at).now["choice.md"]
-    assert dreamt(bare).now["choice.md"] == bare["choice.md"], "a file without a date is left alone"
+    assert dreamt(bare, written=at).now["choice.md"] == bare["choice.md"]
 
 
-def test_a_project_memory_whose_date_has_passed_is_marked_and_kept() -> None:
-    """D8: marked, not deleted; what lies ahead is not over."""
-    files = {
-        **OTHERS,
-        "over.md": topic("Freeze", "Merges are frozen until 2026-03-05 for the mobile release."),
-        "ahead.md": topic("Launch", "The launch is due by 2027-01-10; planning began before 2026-02-01."),
-        "tastes.md": topic("Tastes", "Liked tea before 2026-01-01.", kind="user"),
-        "plain.md": topic("Incident", "The incident of 2026-02-02 was a full disk."),
-        "named.md": topic("Offer", "An offer of the vendor.", kind="reference", expires="2026-04-01"),
-    }
-    copy = dreamt(files)
-    marked = {file for file in copy.now if b"expired:" in copy.now[file]}
-    assert marked == {"over.md", "named.md"}
-    again = Copy(copy.now)
-    by_rule(again, RULES)
-    assert not again.changed, "a second dream has nothing to do"
-    later = {**copy.now, "over.md": copy.now["over.md"].replace(b"until 2026-03-05", b"until 2027-03-05")}
-    assert b"expired:" not in dreamt(later).now["over.md"]
+def test_relative_dates_stay_where_created_and_modified_give_different_dates() -> None:
+    text = "We chose Postgres yesterday."
+    early, late = "2026-03-02T08:00:00Z", "2026-06-02T08:00:00Z"
+    same = {**OTHERS, "choice.md": topic("Choice", text, created=early)}
+    assert b"2026-03-01" in dreamt(same).now["choice.md"]
+    changed = {**OTHERS, "choice.md": topic("Choice", text, created=early, modified=late)}
+    assert dreamt(changed).now["choice.md"] == changed["choice.md"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "**Why:** Today the client sets `gameId` in the header.",
+        "Yesterday it was MP3, and non-MP3 is what we use today.",
+        "现在今天的客户端设置这个字段，昨天说的。",
+        "2026-07-16 (later still): decided yesterday.",
+        "Decided on 5 March, announced yesterday.",
+        "## Notes of 2026-01-20\n\nYesterday we agreed on it.",
+    ],
+)
+def test_a_paragraph_with_today_or_with_a_date_of_its_own_is_not_changed(text: str) -> None:
+    files = {**OTHERS, "choice.md": topic("Choice", text, description="A choice")}
+    assert dreamt(files).now["choice.md"] == files["choice.md"]
+    both = {**OTHERS, "choice.md": topic("Choice", f"We met yesterday.\n\n{text}", description="A choice")}
+    after = dreamt(both).now["choice.md"].decode()
+    assert "We met on 2026-03-01.\n\n" in after and text in after
+
+
+def test_code_that_spans_paragraphs_is_not_changed() -> None:
+    text = "```\nselect\n\nfrom yesterday\n```\n\nWe chose it yesterday."
+    after = dreamt({**OTHERS, "choice.md": topic("Choice", text, description="A choice")}).now["choice.md"]
+    assert b"from yesterday\n```\n\nWe chose it on 2026-03-01." in after
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Merges are frozen until 2026-03-05 for the mobile release.",
+        "Billing is owned by Priya since 2026-01-10.",
+        "Fixed 2026-04-08 by adding `query:`.",
+    ],
+)
+def test_a_dream_by_rule_marks_nothing_as_expired(text: str) -> None:
+    """A date that has passed does not say that what the memory says is over."""
+    files = {**OTHERS, "m.md": topic("Matter", text)}
+    assert dreamt(files).now["m.md"] == files["m.md"]
+    marked = {**OTHERS, "m.md": topic("Matter", text, expired="2026-03-05")}
+    assert dreamt(marked).now["m.md"] == marked["m.md"], "a mark that is there stays and can be read"
 
 
 def test_a_memory_of_which_nothing_is_left_in_the_project_says_so() -> None:

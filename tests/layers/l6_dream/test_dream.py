@@ -353,6 +353,26 @@ def test_what_may_not_be_kept_is_named(copy: Copy, said: str) -> None:
     assert any(said in problem for problem in problems(copy, TERMS)), problems(copy, TERMS)
 
 
+@pytest.mark.parametrize(
+    ("text", "more", "is_over"),
+    [
+        ("Merges are frozen until 2026-03-05 for the mobile release.", {}, True),
+        ("The launch is due by 2027-01-10; planning began before 2026-02-01.", {}, False),
+        ("Liked tea before 2026-01-01.", {"kind": "user"}, False),
+        ("The incident of 2026-02-02 was a full disk.", {}, False),
+        ("An offer of the vendor.", {"kind": "reference", "expires": "2026-04-01"}, True),
+        ("An offer of the vendor.", {"kind": "reference", "expires": "2027-04-01"}, False),
+    ],
+)
+def test_only_a_memory_about_an_end_that_has_passed_may_be_removed_as_expired(
+    text: str, more: dict[str, str], is_over: bool
+) -> None:
+    copy = Copy({**FILES, "MEMORY.md": FIXED, "matter.md": topic("Matter", text, **more)})
+    copy.remove("matter.md", "expired")
+    found = [one for one in problems(copy, TERMS) if "as expired" in one]
+    assert bool(found) is not is_over
+
+
 def test_what_nobody_said_is_not_kept_and_what_somebody_said_is() -> None:
     """D6, E9: names, numbers and paths are looked up in the memories and in what people said."""
     text = OTHERS["topic_1.md"] + b"Beat Magnus in 41 moves at src/board.py.\n"

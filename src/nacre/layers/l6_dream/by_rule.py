@@ -8,7 +8,7 @@ from datetime import UTC, datetime, tzinfo
 
 from nacre.layers.l6_dream.by_rule_index import index_all
 from nacre.layers.l6_dream.by_rule_logs import point_to_logs
-from nacre.layers.l6_dream.by_rule_marks import Check, Resolve, date_all, expire, flag, nothing_checked
+from nacre.layers.l6_dream.by_rule_marks import Check, Resolve, date_all, flag, nothing_checked
 from nacre.layers.l6_dream.by_rule_merge import merge
 from nacre.layers.l6_dream.copy import Copy, is_log, is_topic
 from nacre.layers.l6_dream.finding import Finder
@@ -41,14 +41,13 @@ def by_rule(copy: Copy, rules: Rules) -> None:
     allowed = topics if rules.is_unbraked else max(1, may_remove(topics, rules.settings))
     merge(copy, allowed=allowed)
     rules.between()
-    today = rules.now.astimezone(rules.zone).date()
     if rules.resolve is not None:
         date_all(copy, rules.resolve, rules.zone)
-    expire(copy, today)
     rules.between()
     flag(copy, rules.check)
     rules.between()
     if any(map(is_log, copy.now)):
+        today = rules.now.astimezone(rules.zone).date()
         point_to_logs(copy, Finder(copy.topics(), asked=today))
         rules.between()
     if rules.has_index:

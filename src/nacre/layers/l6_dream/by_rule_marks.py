@@ -1,15 +1,16 @@
-"""What a memory says about time and about the project, made plain: dates, expiry, what is gone (D8)."""
+"""Resolves relative dates of memories and marks those whose references are gone from the project (D8)."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
-from datetime import date, datetime, tzinfo
+from collections.abc import Callable, Sequence
+from datetime import datetime, tzinfo
 from pathlib import Path
 from typing import TypeAlias
 
-from nacre.layers.l6_dream.copy import Copy, Topic, is_text
+from nacre.layers.l6_dream.copy import Copy, is_text
 from nacre.memory.frontmatter import Document
+from nacre.memory.grounding_dates import dates_of
 from nacre.memory.recall.base import Drift
 from nacre.memory.recall.drift import MAX_TOLD
 
@@ -18,64 +19,51 @@ Resolve: TypeAlias = Callable[[str, datetime, tzinfo], str]
 Check: TypeAlias = Callable[[Sequence[str]], Sequence[Drift]]
 """How far what texts name is still in the project (R12)."""
 
-EXPIRED, DRIFT, EXPIRES = "expired", "drift", "expires"
-"""Keys of a frontmatter that a dream writes, and one that a person may."""
+DRIFT = "drift"
+"""The frontmatter field that a dream writes."""
 
-_DATE = re.compile(r"(?<!\d)((?:19|20)\d\d)-(\d\d)-(\d\d)(?!\d)")
-_ENDING = re.compile(
-    r"\b(by|until|till|due|deadline|ends?|ending|expires?|before|through|freeze|frozen|cut-?off|launch(?:es)?|"
-    r"ships?|releases?|scheduled|planned|starts?|begins?|on leave)\b|截止|之前|到期|直到|上线|冻结|期限",
-    re.IGNORECASE,
-)
+_BREAK = re.compile(r"(\n[ \t]*\n)")
+_TODAY = re.compile(r"\btoday\b|今[天日]", re.IGNORECASE)
 
 
 def date_all(copy: Copy, resolve: Resolve, zone: tzinfo) -> None:
-    """Relative dates become absolute, against the date of the file that says them."""
+    """Write relative dates as absolute ones where the frontmatter says when the memory was written.
+
+    The file's own time does not count: a checkout or a copy changes it.
+    """
     for topic in copy.topics():
         entry = topic.entry
-        at = entry.modified or entry.created or entry.written
-        if at is None or not is_text(topic):
+        moments = [at for at in (entry.created, entry.modified) if at is not None]
+        if not moments or not is_text(topic):
             continue
         data = topic.document.data
         said = entry.description
-        if said and (dated := resolve(said, at, zone)) != said:
+        if (dated := _dated(said, moments, resolve, zone)) != said:
             data = Document.parse(data).with_fields(description=dated)
-        if (body := resolve(entry.body, at, zone)) != entry.body:
+        if (body := _dated(entry.body, moments, resolve, zone)) != entry.body:
             data = Document.parse(data).with_body(body)
         if data != topic.document.data:
-            copy.write(entry.file, data, f"dates as of {at.astimezone(zone).date().isoformat()} written out")
+            day = moments[-1].astimezone(zone).date().isoformat()
+            copy.write(entry.file, data, f"dates as of {day} written out")
 
 
-def expire(copy: Copy, today: date) -> None:
-    """Mark project memories whose date has passed; nothing is deleted."""
-    for topic in copy.topics():
-        if not topic.document.has_frontmatter or not is_text(topic):
-            continue
-        passed = passed_on(topic, today)
-        there = str(topic.document.fields.get(EXPIRED, ""))
-        if passed is not None and there != passed.isoformat():
-            data = topic.document.with_fields(expired=passed.isoformat())
-            copy.write(
-                topic.entry.file, data, f"its date has passed ({passed.isoformat()}): marked, not deleted"
-            )
-        elif passed is None and there:
-            copy.write(
-                topic.entry.file, topic.document.with_fields(expired=None), "its date lies ahead again"
-            )
+def _dated(text: str, moments: Sequence[datetime], resolve: Resolve, zone: tzinfo) -> str:
+    """The text with its relative dates resolved where every moment gives the same date.
 
-
-def passed_on(topic: Topic, today: date) -> date | None:
-    """The day on which a memory was over, if it was for a time that has passed."""
-    said = topic.document.fields.get(EXPIRES, "")
-    if isinstance(said, str) and (named := list(_dates(said))):
-        return named[-1] if named[-1] < today else None
-    if topic.entry.kind != "project":
-        return None
-    text = f"{topic.entry.description}\n{topic.entry.body}"
-    days = [day for line in text.splitlines() if _ENDING.search(line) for day in _dates(line)]
-    # One date ahead, wherever it stands, says that the matter is not over.
-    ahead = any(day >= today for day in _dates(text))
-    return max(days) if days and not ahead else None
+    A paragraph that has a date of its own is not changed, nor one below a heading that has one. Nor is one
+    with "today", which often means "nowadays".
+    """
+    first, *others = (resolve(text, at, zone) for at in moments)
+    before, after = _BREAK.split(text), _BREAK.split(first)
+    if first == text or any(other != first for other in others) or len(before) != len(after):
+        return text
+    parts: list[str] = []
+    is_below_date = False
+    for old, new in zip(before, after, strict=True):
+        has_date = any(dates_of(old))
+        is_below_date |= has_date and old.lstrip().startswith("#")
+        parts.append(old if is_below_date or has_date or _TODAY.search(old) else new)
+    return "".join(parts)
 
 
 def flag(copy: Copy, check: Check) -> None:
@@ -106,11 +94,3 @@ def checked_in(root: Path, budget_seconds: float) -> Check:
         return check_each(texts, root, budget_seconds=budget_seconds)
 
     return check
-
-
-def _dates(text: str) -> Iterable[date]:
-    for found in _DATE.finditer(text):
-        try:
-            yield date(int(found[1]), int(found[2]), int(found[3]))
-        except ValueError:
-            continue

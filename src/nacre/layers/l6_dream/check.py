@@ -10,9 +10,8 @@ from pathlib import Path
 
 from nacre.errors import OutsideStore
 from nacre.layers.l6_dream.by_rule_index import index_problems
-from nacre.layers.l6_dream.by_rule_marks import passed_on
 from nacre.layers.l6_dream.by_rule_merge import sentences
-from nacre.layers.l6_dream.copy import Copy, Step, is_log, is_topic
+from nacre.layers.l6_dream.copy import Copy, Step, Topic, is_log, is_topic
 from nacre.layers.l6_dream.policy import DREAM, DreamSettings, may_remove
 from nacre.layers.l6_dream.recallable import lost
 from nacre.memory.contain import topic_inside
@@ -20,9 +19,15 @@ from nacre.memory.folder import MAX_BYTES
 from nacre.memory.grounding import ungrounded
 from nacre.memory.origins import origin_of
 from nacre.memory.secrets import find_secrets
+from nacre.memory.when import days
 
 MAX_TOLD = 5
 """Problems of one kind that are named; more of them say nothing new."""
+_ENDING = re.compile(
+    r"\b(by|until|till|due|deadline|ends?|ending|expires?|before|through|freeze|frozen|cut-?off|launch(?:es)?|"
+    r"ships?|releases?|scheduled|planned|starts?|begins?|on leave)\b|截止|之前|到期|直到|上线|冻结|期限",
+    re.IGNORECASE,
+)
 _REASON = re.compile(r"(merged into|contradicted by|expired)\b[ :]*(\S*)")
 
 
@@ -102,11 +107,23 @@ def _objection(copy: Copy, file: str, step: Step | None, terms: Terms) -> str:
     if step is None or said is None:
         return "without a recorded reason"
     if said[1] == "expired":
-        over = passed_on(Copy({file: copy.base[file]}).topic(file), terms.today)
-        return "" if over else "as expired, but no date it names has passed"
+        topic = Copy({file: copy.base[file]}).topic(file)
+        return "" if _may_be_over(topic, terms.today) else "as expired, but no date it names has passed"
     if step.into not in copy.now and not _has_heir(copy, step.into):
         return f"in favour of {step.into or 'nothing'}, which is not there"
     return ""
+
+
+def _may_be_over(topic: Topic, today: date) -> bool:
+    """Whether a memory may be removed as expired: it is about an end, and no date it names lies ahead."""
+    said = topic.document.fields.get("expires", "")
+    if isinstance(said, str) and (named := days(said)):
+        return named[-1] < today
+    if topic.entry.kind != "project":
+        return False
+    text = f"{topic.entry.description}\n{topic.entry.body}"
+    is_about_end = any(days(line) for line in text.splitlines() if _ENDING.search(line))
+    return is_about_end and all(day < today for day in days(text))
 
 
 def _has_heir(copy: Copy, file: str) -> bool:
