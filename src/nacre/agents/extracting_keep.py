@@ -13,7 +13,6 @@ from nacre.memory.directory import Memory
 from nacre.memory.entry import Change, Entry, read_entry
 from nacre.memory.folder import TEAM_PREFIX, version_of
 from nacre.memory.neutral import neutralise
-from nacre.memory.pointers import INDEX_FILE
 from nacre.memory.recall.manifest import MAX_MANIFEST_LINES
 from nacre.memory.review import Proposal, propose
 from nacre.memory.scan import manifest_line
@@ -63,14 +62,13 @@ class Kept:
 
 async def kept(changes: Sequence[Changed], *, mode: Consent, session: str) -> Kept:
     """Save them, one commit a memory, or let them wait for the person."""
-    topics = [one for one in changes if one.file != INDEX_FILE]
     left = Kept(
-        files=tuple(f"{_prefix(one.memory)}{one.file}" for one in topics),
-        team=sum(_is_team(one.memory) for one in topics),
+        files=tuple(f"{_prefix(one.memory)}{one.file}" for one in changes),
+        team=sum(_is_team(one.memory) for one in changes),
         is_proposed=mode != "auto",
     )
     if mode != "auto":
-        for one in topics:
+        for one in changes:
             propose(one.memory.location, _proposal(one, session), clock=one.memory.clock)
         return left
     for memory in dict.fromkeys(one.memory for one in changes):

@@ -249,19 +249,12 @@ class Memory:
         return tx.commit
 
     async def put_all(self, files: Mapping[str, tuple[bytes, str]], change: Change) -> str:
-        """Give several files their bytes in one commit, each unless it is another by now than the version.
-
-        An index that changed meanwhile stays as it is: topics get their lines there anyway.
-        """
+        """Write several topics in one commit; `VersionConflict` where one is no longer the version given."""
         for file, (data, _) in files.items():
             refuse_secrets(data.decode(errors="replace"))
             self._refuse(file, data)
-        topics = {file: given for file, given in files.items() if file != INDEX_FILE}
         async with self.transact(change) as tx:
-            index, version = files.get(INDEX_FILE, (b"", None))
-            if version is not None and tx.read(INDEX_FILE)[1] == version:
-                tx.write(INDEX_FILE, index)
-            for file, (data, version) in topics.items():
+            for file, (data, version) in files.items():
                 tx.write(file, data, if_version=version)
                 self._list(tx, read_entry(Folder(self.location.directory).key(file), data))
         return tx.commit

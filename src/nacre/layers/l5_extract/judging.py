@@ -19,7 +19,9 @@ from nacre.messages.facts import Words
 
 UNGROUNDED = prompts.load("nacre.layers.l5_extract", "ungrounded")
 LEAVE_IT = "Not saved, as before; leave it."
-INDEX_FROM_OUTSIDE = "Not saved: the new lines of the index repeat what came from outside; leave them out."
+INDEX_REFUSED = (
+    "Not saved: leave MEMORY.md alone. The line of each memory that you save is added automatically."
+)
 EMPTY = "A memory says something: there is no text below its frontmatter."
 
 
@@ -61,12 +63,11 @@ class Judge:
 
     def check(self, change: Changed) -> None:
         """Raise `ToolError` for what may not become a memory; the same objection is explained once."""
+        if change.file.rpartition("/")[2] == INDEX_FILE:
+            raise ToolError(INDEX_REFUSED)
         text = change.after.decode(errors="replace")
         try:
             refuse_secrets(text)
-            if change.file == INDEX_FILE:
-                self._check_index(change)
-                return
             if change.memory.location.source == "team":
                 refuse_for_team(change.file, self.signed(change))
         except StoreError as error:
@@ -78,8 +79,6 @@ class Judge:
 
     def signed(self, change: Changed) -> bytes:
         """The file as it is kept: with its origin, its sources, and no field that a fork may not set."""
-        if change.file == INDEX_FILE:
-            return change.after
         entry = read_entry(change.file, change.after)
         text = _whole(entry)
         previous = Document.parse(change.before) if change.before is not None else None
@@ -96,13 +95,6 @@ class Judge:
     def sources(self, text: str) -> list[str]:
         """The records it came from; where no words are its own, the last that were said before it."""
         return sources(text, self.heard.words) or [one.record_id for one in self.heard.words[-1:]]
-
-    def _check_index(self, change: Changed) -> None:
-        """Every prompt gets the index and no line of it can be marked: words from outside stay out (M8)."""
-        known = set((change.before or b"").splitlines())
-        new = b"\n".join(line for line in change.after.splitlines() if line not in known)
-        if self.origin_of(new.decode(errors="replace")) == "untrusted":
-            raise ToolError(INDEX_FROM_OUTSIDE)
 
     def _check_grounds(self, change: Changed, entry: Entry) -> None:
         claims = self._claims(_whole(entry), _old(change)) if self.grounds else []
