@@ -178,6 +178,11 @@ def _updated(line: Line, title: str, hook: str) -> str:
     return mark + new + line.raw[len(bare) :]
 
 
+def is_usual_heading(title: str) -> bool:
+    """Whether a heading only names a kind of memory or the index itself."""
+    return _plain(title) in {*_ANY_HEADING, *(one for names in _HEADINGS.values() for one in names)}
+
+
 @lru_cache(maxsize=CACHED_LINES)
 def _line(raw: str) -> Line:
     bare = raw.rstrip("\r\n").removeprefix("\ufeff")

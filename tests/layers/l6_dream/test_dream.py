@@ -326,6 +326,13 @@ FIXED = b"# Memory\n\n- [Deploys](deploys.md) - when\n"
         (lossy({"MEMORY.md": FIXED, "topic_1.md": None}, "expired"), "no date it names has passed"),
         (lossy({"MEMORY.md": FIXED, "topic_1.md": None}, "merged into none.md"), "which is not there"),
         (lossy({"MEMORY.md": FIXED, "topic_1.md": b" \n"}), "emptied"),
+        (lossy({"MEMORY.md": FIXED, "topic_1.md": topic("Hobby chess", "", description="x")}), "emptied"),
+        (
+            lossy(
+                {"MEMORY.md": FIXED, **{f"topic_{n}.md": topic("H", "", description="x") for n in range(3)}}
+            ),
+            "more than 20%",
+        ),
         (lossy({"MEMORY.md": FIXED, **{f"topic_{n}.md": None for n in range(3)}}), "more than 20%"),
         (lossy({"MEMORY.md": FIXED, "topic_1.md": None}), "no longer found by"),
         (lossy({"MEMORY.md": FIXED, "topic_1.md": topic("T", "Nothing.")}), "no longer found by"),
@@ -381,6 +388,34 @@ def test_what_nobody_said_is_not_kept_and_what_somebody_said_is() -> None:
     said = ("I beat Magnus in 41 moves, it is in src/board.py",)
     assert problems(copy, replace(TERMS, said=said)) == []
     assert problems(copy, TERMS) == [], "rules add nothing that would have to be looked up"
+
+
+def test_an_expired_memory_may_take_what_it_said_along_and_a_merged_one_may_not() -> None:
+    line = b"- [Freeze](freeze.md) - frozen until 2026-03-05 for Gannet 8.4\n"
+    freeze = topic("Freeze", "Merges are frozen until 2026-03-05 for Gannet 8.4.")
+    files = {**FILES, "MEMORY.md": FIXED + line, "freeze.md": freeze}
+    terms = replace(TERMS, said=(), before=files)
+    copy = Copy(files)
+    copy.write("MEMORY.md", FIXED, "did it")
+    copy.remove("freeze.md", "expired")
+    assert problems(copy, terms) == []
+    copy = Copy(files)
+    copy.write("MEMORY.md", FIXED, "did it")
+    copy.remove("freeze.md", "merged into deploys.md", into="deploys.md")
+    assert [one.split(";")[0] for one in problems(copy, terms)][:2] == [
+        "freeze.md had '2026-03-05', which no memory has any more",
+        "freeze.md had '8.4', which no memory has any more",
+    ]
+
+
+def test_facts_of_the_index_itself_are_not_lost_either() -> None:
+    files = {**FILES, "MEMORY.md": FIXED + b"\nThe proxy listens on port 5432.\n"}
+    copy = Copy(files)
+    copy.write("MEMORY.md", FIXED, "did it")
+    terms = replace(TERMS, said=(), before=files)
+    assert ["MEMORY.md had '5432'" in one for one in problems(copy, terms)] == [True]
+    copy.write("topic_1.md", OTHERS["topic_1.md"] + b"\nThe proxy listens on port 5432.\n", "did it")
+    assert problems(copy, terms) == []
 
 
 def test_what_only_a_tool_said_becomes_no_memory_by_a_dream() -> None:

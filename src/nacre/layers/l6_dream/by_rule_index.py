@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from nacre.layers.l6_dream.copy import Copy, Topic, is_index, is_log, is_text, is_topic
 from nacre.memory.daily_lines import day_of
-from nacre.memory.entry import description_of
+from nacre.memory.entry import Entry, description_of
 from nacre.memory.index import MAX_BYTES, MAX_LINES, choose_listed, is_listable, pressure
 from nacre.memory.likeness import terms
 from nacre.memory.lint import MAX_LINE_CHARS
-from nacre.memory.pointers import INDEX_FILE, Index, Line, pointer_line
+from nacre.memory.pointers import INDEX_FILE, Index, Line, is_usual_heading, pointer_line
 
 REPAIRED = "put the index in order"
 MAX_LOG_LINES = 14
 """Days' logs that the index of a daily memory points to: two weeks; topics point to the rest."""
 LOG_HEADING = "Logs"
+MAX_HEADING_CHARS = 60
+"""Of a heading that a model may add to an index: it names a group of memories and is no sentence."""
 
 
 def index_all(copy: Copy, *, useful: Mapping[str, float] | None = None, with_logs: bool = False) -> None:
@@ -186,6 +188,64 @@ class _Repair:
         self.copy.write(topic.entry.file, topic.document.with_body(body), "took over detail from the index")
         self.topics[line.file] = self.copy.topic(topic.entry.file)
         return True
+
+
+def supported_index(copy: Copy, file: str, data: bytes) -> tuple[bytes, list[str]]:
+    """An index as a model wrote it, without text that no memory supports, and what was left out of it.
+
+    Lines that were there before stay. A new line is a heading or points to a file that is there; a title or
+    hook with words that its memory does not have is replaced by the memory's own.
+    """
+    folder = file.removesuffix(INDEX_FILE)
+    old = Index.parse(copy.now.get(file, b"")).lines
+    known = {(line.kind, line.raw.strip()) for line in old}
+    raws: list[str] = []
+    dropped = replaced = 0
+    for line in Index.parse(data).lines:
+        raw = line.raw
+        if (line.kind, raw.strip()) not in known:
+            if line.kind == "pointer" and folder + line.file in copy.now:
+                raw = _supported_pointer(copy, folder, line, old)
+            elif line.kind != "heading" or not _is_supported_heading(copy, line.title):
+                dropped += 1
+                continue
+        replaced += raw != line.raw
+        raws.append(raw)
+    told = []
+    if dropped:
+        told.append(f"left out {_count(dropped, 'line')} with text that is in no memory")
+    if replaced:
+        told.append(f"replaced {_count(replaced, 'title or hook')} that the memory does not support")
+    return "".join(raws).encode(errors="surrogateescape"), told
+
+
+def _supported_pointer(copy: Copy, folder: str, line: Line, old: Sequence[Line]) -> str:
+    """The line as it is, or with the memory's own title and description where it says something else."""
+    whole = folder + line.file
+    before = " ".join(f"{one.title} {one.hook}" for one in old if one.file == line.file)
+    entry = copy.topic(whole).entry if is_topic(whole) else Entry(file=whole)
+    allowed = set(terms(f"{line.file} {before} {entry.title} {entry.description} {entry.body}"))
+    title, hook = line.title, line.hook
+    if not set(terms(title)) <= allowed:
+        title = entry.title
+    if not set(terms(hook)) <= allowed:
+        hook = entry.description or description_of(entry.body)
+    if (title, hook) == (line.title, line.hook):
+        return line.raw
+    return pointer_line(line.file, title, hook) + "\n"
+
+
+def _is_supported_heading(copy: Copy, title: str) -> bool:
+    if is_usual_heading(title):
+        return True
+    words = set(terms(title))
+    return len(title) <= MAX_HEADING_CHARS and words <= {
+        term for topic in copy.topics() for term in terms(topic.text)
+    }
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def index_problems(copy: Copy) -> list[str]:

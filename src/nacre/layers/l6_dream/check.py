@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
@@ -11,18 +11,20 @@ from pathlib import Path
 from nacre.errors import OutsideStore
 from nacre.layers.l6_dream.by_rule_index import index_problems
 from nacre.layers.l6_dream.by_rule_merge import sentences
-from nacre.layers.l6_dream.copy import Copy, Step, Topic, is_log, is_topic
+from nacre.layers.l6_dream.copy import Copy, Step, Topic, is_index, is_log, is_topic
 from nacre.layers.l6_dream.policy import DREAM, DreamSettings, may_remove
 from nacre.layers.l6_dream.recallable import lost
 from nacre.memory.contain import topic_inside
 from nacre.memory.folder import MAX_BYTES
 from nacre.memory.grounding import ungrounded
 from nacre.memory.origins import origin_of
+from nacre.memory.pointers import INDEX_FILE, Index
 from nacre.memory.secrets import find_secrets
 from nacre.memory.when import days
 
 MAX_TOLD = 5
 """Problems of one kind that are named; more of them say nothing new."""
+_PUT_BACK = "put it back, or end your last reply with a line `DROPPED: {} because ...`"
 _ENDING = re.compile(
     r"\b(by|until|till|due|deadline|ends?|ending|expires?|before|through|freeze|frozen|cut-?off|launch(?:es)?|"
     r"ships?|releases?|scheduled|planned|starts?|begins?|on leave)\b|截止|之前|到期|直到|上线|冻结|期限",
@@ -45,6 +47,10 @@ class Terms:
     outside: Sequence[str] = field(default=(), repr=False)
     """What tools said in those sessions: a model finds it there, and nobody vouches for it."""
     has_index: bool = True
+    before: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    """The files as a model found them; empty where no model wrote anything."""
+    dropped: Sequence[str] = ()
+    """What the model said it took out, with a reason."""
 
 
 def problems(copy: Copy, terms: Terms) -> list[str]:
@@ -57,6 +63,7 @@ def problems(copy: Copy, terms: Terms) -> list[str]:
     if terms.said is not None:
         found += _inventions(copy, terms.said)
         found += _repetitions(copy, terms.said, terms.outside)
+        found += _losses(copy, terms)
     # The dearest question comes last, and only where the rest is fine.
     return found or [str(one) for one in lost(copy, today=terms.today)[:MAX_TOLD]]
 
@@ -97,9 +104,16 @@ def _removals(copy: Copy, terms: Terms) -> list[str]:
     for file, data in copy.changed.items():
         if data is None and is_topic(file) and (why := _objection(copy, file, reasons.get(file), terms)):
             found.append(f"{file} was removed {why}")
-        elif data is not None and is_topic(file) and not data.strip():
+        elif data is not None and _is_emptied(copy, file):
             found.append(f"{file} was emptied instead of removed with a reason")
     return found
+
+
+def _is_emptied(copy: Copy, file: str) -> bool:
+    """Whether a memory that said something has no body any more."""
+    if file not in copy.base or not is_topic(file) or copy.topic(file).entry.body.strip():
+        return False
+    return bool(Copy({file: copy.base[file]}).topic(file).entry.body.strip())
 
 
 def _objection(copy: Copy, file: str, step: Step | None, terms: Terms) -> str:
@@ -136,7 +150,7 @@ def _has_heir(copy: Copy, file: str) -> bool:
 
 def _brake(copy: Copy, terms: Terms) -> list[str]:
     topics = [file for file in copy.base if is_topic(file)]
-    gone = [file for file in topics if file not in copy.now]
+    gone = [file for file in topics if file not in copy.now or _is_emptied(copy, file)]
     allowed = may_remove(len(topics), terms.settings)
     if terms.is_unbraked or len(gone) <= allowed or (len(gone) == 1 and _is_kept(copy, gone[0])):
         return []
@@ -178,6 +192,45 @@ def _inventions(copy: Copy, said: Sequence[str]) -> list[str]:
         claims = ungrounded("\n".join(new), said=[*known, *said]) if new else []
         found += [f"{file} claims {claim!r}, which nobody said" for claim in claims[:MAX_TOLD]]
     return found
+
+
+def _losses(copy: Copy, terms: Terms) -> list[str]:
+    """Names, numbers, dates and paths that a model took out of memory without a reason.
+
+    A memory that was removed as expired or as contradicted may take what it said along.
+    """
+    over = {
+        step.file
+        for step in copy.steps
+        if step.action == "removed" and step.file not in copy.now and not step.reason.startswith("merged")
+    }
+    changed = [file for file, data in terms.before.items() if copy.now.get(file) != data and file not in over]
+    if not changed:
+        return []
+    # An index repeats its memories: its lines do not stand for what one of them had.
+    memories = [*terms.dropped, *(_words_of(copy, file) for file in copy.now if not is_index(file))]
+    indexes = [_words_of(copy, file) for file in copy.now if is_index(file)]
+    lost: list[str] = []
+    before = Copy(terms.before)
+    for names, now in (
+        ([file for file in changed if not is_index(file)], memories),
+        ([file for file in changed if is_index(file)], [*memories, *indexes]),
+    ):
+        old = {file: _told_by(before, file, without=over) for file in names}
+        found = ungrounded("\n".join(old.values()), said=now) if old else []
+        for one in (claim for claim in found if claim not in terms.before):
+            file = next((file for file, text in old.items() if one in text), "memory")
+            lost.append(f"{file} had {one!r}, which no memory has any more; {_PUT_BACK.format(one)}")
+    return lost[:MAX_TOLD]
+
+
+def _told_by(copy: Copy, file: str, *, without: Collection[str]) -> str:
+    """What a file tells a reader; of an index, without the lines of some memories."""
+    if not is_index(file):
+        return _words_of(copy, file)
+    folder = file.removesuffix(INDEX_FILE)
+    lines = [line for line in Index.parse(copy.now[file]).lines if folder + line.file not in without]
+    return "\n".join(f"{one.title} {one.hook}" if one.kind == "pointer" else one.raw for one in lines)
 
 
 def _repetitions(copy: Copy, said: Sequence[str], outside: Sequence[str]) -> list[str]:

@@ -24,7 +24,7 @@ from nacre.layers.l6_dream.lock import Held, Lock
 from nacre.layers.l6_dream.policy import DREAM, DreamSettings
 from nacre.layers.l6_dream.snapshot import snapshot
 from nacre.layers.l6_dream.state import Board, State
-from nacre.layers.l6_dream.with_model import Dreamer, Order, with_model
+from nacre.layers.l6_dream.with_model import Dreamer, Order, dropped, with_model
 from nacre.memory.location import Location
 from nacre.memory.review import Proposal, propose
 from nacre.memory.watch import Watch
@@ -207,6 +207,7 @@ class _Run:
         terms = replace(
             self._terms(await asyncio.to_thread(dreamer.said)),
             outside=await asyncio.to_thread(dreamer.outside),
+            before=dict(copy.now),
         )
         order = Order(
             folder=self.folder,
@@ -218,7 +219,8 @@ class _Run:
         )
         wrong: list[str] = []
         for _ in range(2):
-            await with_model(copy, dreamer, order, wrong=wrong)
+            forked = await with_model(copy, dreamer, order, wrong=wrong)
+            terms = replace(terms, dropped=[*terms.dropped, *dropped(forked)])
             if rules.has_index:
                 await asyncio.to_thread(index_all, copy, useful=rules.useful, with_logs=rules.is_daily)
             wrong = await asyncio.to_thread(problems, copy, terms)

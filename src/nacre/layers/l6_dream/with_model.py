@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import date
@@ -14,7 +14,8 @@ from typing import TypeAlias
 
 from nacre import prompts
 from nacre.errors import StoreError, ToolError
-from nacre.layers.l6_dream.copy import Copy, is_log, is_topic
+from nacre.layers.l6_dream.by_rule_index import supported_index
+from nacre.layers.l6_dream.copy import Copy, is_index, is_log, is_topic
 from nacre.layers.l6_dream.policy import DREAM, DreamSettings
 from nacre.loop.fork import Errand, Fork, Forked, Source
 from nacre.memory.contain import inside
@@ -35,7 +36,10 @@ CORRECT = prompts.load("nacre.layers.l6_dream", "correct")
 MAX_LISTED = 200
 """Memories in the manifest, as a selector gets them (R3); the rest can be listed with a tool."""
 MAX_SESSIONS = 50
+UPDATED = "brought up to date"
 _REMOVED = re.compile(r"\s*REMOVED:\s*(merged into|contradicted by|expired)\b[ :]*`?([^\s`]*)`?[^\n]*\s*")
+
+_DROPPED = re.compile(r"^[\s>*-]*`?DROPPED:\s*(?P<what>.+?)\s+because\s+(?P<why>\S.*)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,8 +93,14 @@ async def with_model(copy: Copy, dreamer: Dreamer, order: Order, *, wrong: Seque
                 on_reply=order.heard,
             )
         )
-    await asyncio.to_thread(_take_back, copy, folder, hidden)
+    await asyncio.to_thread(_take_back, copy, folder, hidden, dropped(forked))
     return forked
+
+
+def dropped(forked: Forked) -> dict[str, str]:
+    """The names and numbers that the model said it took out, with its reasons."""
+    found = (match for reply in forked.replies for match in _DROPPED.finditer(reply.text))
+    return {match["what"].strip("`'\" "): match["why"].rstrip("` ") for match in found}
 
 
 def directive(
@@ -150,21 +160,37 @@ def _guarded(copy: Copy, order: Order) -> Write:
     return write
 
 
-def _take_back(copy: Copy, folder: Path, hidden: frozenset[str]) -> None:
+def _take_back(copy: Copy, folder: Path, hidden: frozenset[str], reasons: Mapping[str, str]) -> None:
     """Read what is in the folder now into the copy, with the reasons that were given."""
     there = Folder(folder)
     files = {file: data for file in there.scan() if (data := there.read(file)) is not None}
     for gone in copy.now.keys() - files.keys() - hidden:
         raise StoreError(f"{gone} is gone from the copy without a word; nothing is taken over")
     removed = {file: found for file, data in files.items() if (found := _removal(data))}
-    for file in sorted(files.keys() - removed.keys()):
-        if files[file] != copy.now.get(file):
-            is_new = file not in copy.now
-            data = _vouched(file, files[file]) if is_new and is_topic(file) else files[file]
-            copy.write(file, data, "learnt from sessions" if is_new else "brought up to date")
+    changed = {
+        file: data
+        for file, data in sorted(files.items())
+        if file not in removed and data != copy.now.get(file)
+    }
+    for file in filter(is_topic, changed):
+        _write(copy, file, changed[file], reasons)
     for file, (reason, into) in sorted(removed.items()):
         if file in copy.now:
             _remove(copy, file, reason, into)
+    # Last, because its lines are held to what the memories say now.
+    for file in filter(is_index, changed):
+        data, told = supported_index(copy, file, changed[file])
+        copy.write(file, data, "; ".join([UPDATED, *told]))
+
+
+def _write(copy: Copy, file: str, data: bytes, reasons: Mapping[str, str]) -> None:
+    before = copy.now.get(file)
+    if before is None:
+        copy.write(file, _vouched(file, data), "learnt from sessions")
+        return
+    old = before.decode(errors="replace")
+    told = [f"dropped {what} because {why}" for what, why in reasons.items() if what in old]
+    copy.write(file, data, "; ".join([UPDATED, *told]))
 
 
 def _vouched(file: str, data: bytes) -> bytes:
