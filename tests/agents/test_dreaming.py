@@ -321,9 +321,12 @@ async def test_what_a_merge_puts_into_another_memory_is_not_lost(
             ),
             say("Done."),
         )
+        for file in ("staging.md", "tests.md"):
+            os.utime(occasion.location.directory / file, (10**9, 10**9))
         done = await dreamt(occasion, ready)
         assert (done.state.status, done.state.error) == ("completed", "")
         assert "staging.md" not in held(occasion.location)
+        assert (occasion.location.directory / "tests.md").stat().st_mtime > 10**9, "it says something new"
 
 
 async def test_what_a_page_said_in_a_session_becomes_no_memory_by_a_dream(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -57,6 +58,43 @@ def test_a_dream_by_hand_tells_what_changed_and_why_and_is_taken_back_to_the_byt
     assert bytes_in(directory) == dict(FILES)
     again = nacre(tmp_path, "dream", "undo")
     assert again.returncode == 1 and "no dream to take back" in again.stderr
+
+
+STORE = b"""---
+name: store
+description: "%s"
+type: project
+---
+
+The store is opened in `src/app/ancient.py`.
+"""
+
+
+def recalled(cwd: Path) -> str:
+    return nacre(cwd, "recall", "how is the store opened?").stdout
+
+
+def test_edits_that_nacre_makes_by_itself_keep_the_age_of_a_memory(tmp_path: Path) -> None:
+    """A memory whose references are gone is the last that may seem to be written today."""
+    path = memory(tmp_path, {"store.md": STORE % b"The store is opened"}) / "store.md"
+    long_ago = time.time() - 40 * 86_400
+    os.utime(path, (long_ago, long_ago))
+    assert ", 40 days old," in recalled(tmp_path)
+    done = nacre(tmp_path, "dream", "--force", "--by-rule")
+    assert done.returncode == 0 and b"drift:" in path.read_bytes()
+    assert ", 40 days old," in recalled(tmp_path) and "gone: src/app/ancient.py" in recalled(tmp_path)
+    assert nacre(tmp_path, "dream", "undo").returncode == 0 and b"drift:" not in path.read_bytes()
+    assert ", 40 days old," in recalled(tmp_path)
+
+
+def test_lint_keeps_the_age_of_what_it_fixes(tmp_path: Path) -> None:
+    odd = (STORE % b"The store: opened").replace(b'"', b"")
+    path = memory(tmp_path, {"store.md": odd}) / "store.md"
+    long_ago = time.time() - 40 * 86_400
+    os.utime(path, (long_ago, long_ago))
+    assert nacre(tmp_path, "memory", "lint", "--fix").returncode == 0
+    assert path.read_bytes() != odd
+    assert ", 40 days old," in recalled(tmp_path)
 
 
 def test_the_json_has_the_shape_that_programs_rely_on(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,25 @@ async def test_a_proposal_waits_and_memory_stays_as_it_is(memory: Memory) -> Non
     assert waiting(memory.location) == [one]
     assert there(memory) is None
     assert not await memory.log()
+
+
+@pytest.mark.parametrize(
+    ("after", "is_kept"),
+    [
+        (TEA.replace(b"type: user", b'type: user\ndrift: "gone: tea"'), True),
+        (TEA.replace(b"Green tea.", b"Black tea."), False),
+    ],
+)
+async def test_a_mark_that_a_dream_proposed_keeps_the_age_of_the_memory(
+    memory: Memory, after: bytes, is_kept: bool
+) -> None:
+    path = memory.location.directory / "tea.md"
+    path.write_bytes(TEA)
+    os.utime(path, (10**9, 10**9))
+    made = Proposal(file="tea.md", before=TEA, after=after, author="dream", reason="marked")
+    await accept(memory, propose(memory.location, made, clock=memory.clock).id)
+    assert path.read_bytes() == after
+    assert (path.stat().st_mtime == 10**9) is is_kept
 
 
 async def test_accepting_is_one_commit_with_the_line_in_the_index(memory: Memory) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from nacre.errors import StoreError, VersionConflict
 from nacre.memory.entry import Change
 from nacre.memory.location import Location
-from nacre.memory.transaction import pick_up, transact
+from nacre.memory.transaction import TIMES, pick_up, transact
 from nacre.memory.undo import purge, reversed_text, undo
 from nacre.store.history import History
 from nacre.store.history_purge import holding, without_lines
@@ -42,6 +43,33 @@ async def test_the_newest_change_is_undone_by_default_and_undoing_that_brings_it
     await undo(where, change=UNDO)
     assert files(where) == {"MEMORY.md": b""}
     assert len(History(where.history).log(9)) == 4
+
+
+def written(where: Location, file: str) -> int:
+    return (where.directory / file).stat().st_mtime_ns
+
+
+@pytest.mark.parametrize("how", ["removed", "changed"])
+async def test_an_undo_gives_a_memory_back_the_time_it_had(where: Location, how: str) -> None:
+    """Its age is the time of its file, unless its frontmatter says more."""
+    await save(where, "a.md", b"one\n")
+    os.utime(where.directory / "a.md", ns=(5 * 10**18 // 3, 5 * 10**18 // 3))
+    if how == "removed":
+        await forget(where, "a.md")
+    else:
+        await save(where, "a.md", b"two\n")
+        assert written(where, "a.md") > 5 * 10**18 // 3
+    await undo(where, change=UNDO)
+    assert (where.directory / "a.md").read_bytes() == b"one\n"
+    assert written(where, "a.md") == 5 * 10**18 // 3
+
+
+async def test_a_purge_forgets_the_times_of_files(where: Location) -> None:
+    await save(where, "plum.md", b"one\n")
+    await forget(where, "plum.md")
+    assert b"plum" in (where.cache / TIMES).read_bytes()
+    await purge(where, ["plum.md"])
+    assert not (where.cache / TIMES).exists()
 
 
 async def test_an_older_change_is_taken_out_of_the_index_that_went_on(where: Location) -> None:

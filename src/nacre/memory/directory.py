@@ -248,14 +248,16 @@ class Memory:
             self._list(tx, read_entry(Folder(self.location.directory).key(file), data))
         return tx.commit
 
-    async def put_all(self, files: Mapping[str, tuple[bytes, str]], change: Change) -> str:
+    async def put_all(
+        self, files: Mapping[str, tuple[bytes, str]], change: Change, *, keep_time: bool = False
+    ) -> str:
         """Write several topics in one commit; `VersionConflict` where one is no longer the version given."""
         for file, (data, _) in files.items():
             refuse_secrets(data.decode(errors="replace"))
             self._refuse(file, data)
         async with self.transact(change) as tx:
             for file, (data, version) in files.items():
-                tx.write(file, data, if_version=version)
+                tx.write(file, data, if_version=version, keep_time=keep_time)
                 self._list(tx, read_entry(Folder(self.location.directory).key(file), data))
         return tx.commit
 

@@ -75,6 +75,14 @@ class Folder:
         except (FileNotFoundError, NotADirectoryError):
             return ABSENT
 
+    def written(self, file: str) -> int | None:
+        """When a file was last written, in nanoseconds; None when there is no such file."""
+        try:
+            with self.opened(file) as name:
+                return os.stat(name.name, dir_fd=name.folder, follow_symlinks=False).st_mtime_ns
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
     def put(self, file: str, temp: Path, *, old: str, new: str) -> None:
         """Let a finished file take this name if the name still stands for the old version.
 

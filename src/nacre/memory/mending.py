@@ -42,5 +42,5 @@ async def mend(
             data, version = tx.read(fix.file)
             if (data or b"") != fix.before:
                 raise conflict(fix.file)
-            tx.write(fix.file, fix.after, if_version=version)
+            tx.write(fix.file, fix.after, if_version=version, keep_time=True)
     return Mended(files=tuple(fix.file for fix in found), commit=tx.commit)

@@ -94,11 +94,16 @@ def record(place: Place, prepared: Prepared) -> None:
 
 
 def apply(
-    place: Place, prepared: Prepared, files: Mapping[str, bytes | None], bases: Mapping[str, str]
+    place: Place,
+    prepared: Prepared,
+    files: Mapping[str, bytes | None],
+    bases: Mapping[str, str],
+    times: Mapping[str, int] | None = None,
 ) -> None:
     """Give files their new contents and record the commit, all or nothing.
 
-    `VersionConflict` when a file no longer is the version named in `bases`.
+    `VersionConflict` when a file no longer is the version named in `bases`. Files named in `times` get this
+    modification time, in nanoseconds, instead of the present.
     """
     repository = place.history.repository
     steps = _steps(files, bases)
@@ -106,7 +111,7 @@ def apply(
     written = repository.write(prepared.objects)
     try:
         repository.stage_head()
-        _write_aside(place, steps, files)
+        _write_aside(place, steps, files, times or {})
         intent = Intent(
             commit=prepared.id, parent=prepared.parent, steps=steps, objects=tuple(prepared.objects)
         )
@@ -156,13 +161,17 @@ def _steps(files: Mapping[str, bytes | None], bases: Mapping[str, str]) -> tuple
     )
 
 
-def _write_aside(place: Place, steps: tuple[Step, ...], files: Mapping[str, bytes | None]) -> None:
+def _write_aside(
+    place: Place, steps: tuple[Step, ...], files: Mapping[str, bytes | None], times: Mapping[str, int]
+) -> None:
     if steps:
         disk.make_folder(place.aside)
     for step in steps:
         data = files[step.file]
         if data is not None:
             _write(place.aside / step.aside, data)
+            if (written := times.get(step.file)) is not None:
+                os.utime(place.aside / step.aside, ns=(written, written))
 
 
 def _write(path: Path, data: bytes) -> None:

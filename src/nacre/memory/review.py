@@ -16,6 +16,7 @@ from nacre.errors import StoreError, VersionConflict
 from nacre.memory.directory import Memory
 from nacre.memory.entry import Author, Change
 from nacre.memory.folder import Folder, version_of
+from nacre.memory.frontmatter import Document
 from nacre.memory.location import Location
 from nacre.memory.undo import reversed_text
 from nacre.messages.blocks import Json, JsonObject
@@ -128,7 +129,10 @@ async def accept(memory: Memory, wanted: str, *, edited: bytes | None = None, re
     if after is None:
         commit = await _removed(memory, one, present, change)
     else:
-        commit = await memory.put_all({one.file: (after, version_of(present))}, change)
+        # A mark in the frontmatter, such as `drift`, makes no memory younger.
+        is_marked = one.author == "dream" and present is not None and _body(present) == _body(after)
+        files = {one.file: (after, version_of(present))}
+        commit = await memory.put_all(files, change, keep_time=is_marked)
     _path(memory.location.cache / FOLDER, one.id).unlink(missing_ok=True)
     return commit
 
@@ -212,3 +216,7 @@ def _text(data: bytes | None) -> str | None:
 
 def _bytes(stored: Json) -> bytes | None:
     return stored.encode(errors="surrogateescape") if isinstance(stored, str) else None
+
+
+def _body(data: bytes) -> str:
+    return Document.parse(data).body

@@ -8,8 +8,11 @@ async with transact(location, change) as tx:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+import contextlib
+import json
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 from filelock import FileLock, Timeout
@@ -17,15 +20,21 @@ from filelock import FileLock, Timeout
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import StoreError
 from nacre.memory import edits
+from nacre.memory.contain import INDEX_FILE
 from nacre.memory.edits import Edit
 from nacre.memory.entry import Change
 from nacre.memory.folder import MAX_BYTES, conflict, version_of
 from nacre.memory.location import Location
 from nacre.memory.recovery import Place, apply, place_of, settle, told
+from nacre.memory.scan import LOGS
 from nacre.memory.watch import Watch
 from nacre.store import disk
 from nacre.store.history import Signature
 
+TIMES = "times"
+"""The file of the cache with modification times that files had before a change."""
+MAX_TIMES = 1_000
+"""Times that are remembered: as far as an undo looks back."""
 LOCK_WAIT = 10.0
 """Seconds to wait for another process; a change takes milliseconds, so that many can queue."""
 LOCK_POLL = 0.005
@@ -47,6 +56,7 @@ class Transaction:
         self._found: dict[str, bytes | None] = {}
         self._files: dict[str, bytes | None] = {}
         self._keys: dict[str, str] = {}
+        self._keeping: set[str] = set()
 
     @property
     def newest(self) -> str:
@@ -70,15 +80,18 @@ class Transaction:
         self._found[key], self._bases[key] = data, version_of(data)
         return data, self._bases[key]
 
-    def write(self, file: str, data: bytes, if_version: str | None = None) -> str:
+    def write(self, file: str, data: bytes, if_version: str | None = None, *, keep_time: bool = False) -> str:
         """Mean to give a file this content, and return its version.
 
         With `if_version` (`""` = must not exist yet) raises `VersionConflict` when it is another by now.
+        With `keep_time` the file keeps its modification time, or gets back the one it had with this content:
+        for an edit that changes nothing of what a memory says, so that the memory does not seem new.
         """
         if len(data) > MAX_BYTES:
             raise StoreError(f"{file} would be larger than a memory may be ({MAX_BYTES} bytes); shorten it")
         key = self._checked(file, if_version)
         self._files[key] = data
+        (self._keeping.add if keep_time else self._keeping.discard)(key)
         return version_of(data)
 
     def delete(self, file: str, if_version: str | None = None) -> bool:
@@ -126,8 +139,26 @@ class Transaction:
         signed = Signature(author=change.author, reason=change.reason, session=change.session, at=clock.now())
         newest = self._with_late_edits(files, clock)
         prepared = self._place.history.prepare(files, signed, on=newest)
-        apply(self._place, prepared, files, self._bases)
+        apply(self._place, prepared, files, self._bases, self._times(files))
         self.commit = prepared.id
+
+    def _times(self, files: Mapping[str, bytes | None]) -> dict[str, int]:
+        """The modification times that files keep; those that get lost are remembered for an undo."""
+        path = self._place.cache / TIMES
+        present = {file: at for file in files if (at := self._place.folder.written(file)) is not None}
+        keeping = {file for file in self._keeping & files.keys() if _is_topic(file)}
+        known = _read_times(path) if keeping else {}
+        kept = {file: known.get(f"{file} {version_of(files[file])}", present.get(file)) for file in keeping}
+        times = {file: at for file, at in kept.items() if at is not None}
+        # A memory with `modified` says its age itself.
+        lost = {
+            f"{file} {self._bases[file]}": at
+            for file, at in present.items()
+            if _is_topic(file) and times.get(file) != at and b"modified:" not in (self._found[file] or b"")
+        }
+        if lost:
+            _write_times(path, {**_read_times(path), **lost})
+        return times
 
 
 @asynccontextmanager
@@ -245,6 +276,23 @@ def opened(place: Place, clock: Clock) -> str:
 def _closed(tx: Transaction, change: Change, clock: Clock) -> None:
     with told(tx._place.folder.root):
         tx._finish(change, clock)
+
+
+def _is_topic(file: str) -> bool:
+    return file.rpartition("/")[2] != INDEX_FILE and not file.startswith(f"{LOGS}/")
+
+
+def _read_times(path: Path) -> dict[str, int]:
+    """By file and version; empty where nothing can be read, because this only makes an undo more exact."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        return {str(key): at for key, at in json.loads(path.read_bytes()).items() if isinstance(at, int)}
+    return {}
+
+
+def _write_times(path: Path, times: Mapping[str, int]) -> None:
+    newest = dict(list(times.items())[-MAX_TIMES:])
+    with contextlib.suppress(OSError):
+        disk.replace_file(path, json.dumps(newest).encode(), temp_name=f"{path.name}.tmp", sync=False)
 
 
 def _settled(place: Place) -> None:

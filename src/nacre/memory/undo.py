@@ -15,7 +15,7 @@ from nacre.memory.location import Location
 from nacre.memory.recovery import Place, pack, told
 from nacre.memory.scan import LOGS
 from nacre.memory.scan_cache import FILE as SCANNED
-from nacre.memory.transaction import LOCK_WAIT, Transaction, held, in_thread, opened, transact
+from nacre.memory.transaction import LOCK_WAIT, TIMES, Transaction, held, in_thread, opened, transact
 from nacre.memory.watch import Watch
 from nacre.store.history import Commit, History
 from nacre.store.history_purge import Purged, Scrub
@@ -99,7 +99,7 @@ def _reverse(tx: Transaction, history: History, undone: Commit) -> None:
             continue
         wanted = before if present == after else _merged(file, present, after=after, before=before)
         if wanted is not None:
-            tx.write(file, wanted)
+            tx.write(file, wanted, keep_time=True)
         elif present == after:
             tx.delete(file)
         else:
@@ -164,6 +164,6 @@ def _purge(place: Place, clock: Clock, files: Collection[str], scrub: Scrub) -> 
         if still:
             raise StoreError(f"{', '.join(still)} is still in memory; forget it first, then purge")
         pack(place)
-        for derived in ("seen", SCANNED):
+        for derived in ("seen", SCANNED, TIMES):
             (place.cache / derived).unlink(missing_ok=True)
         return purge_history(place.history, files, scrub=scrub)

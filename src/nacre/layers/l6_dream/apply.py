@@ -65,7 +65,7 @@ def _write(tx: Transaction, copy: Copy, changed: Mapping[str, bytes | None]) -> 
         if wanted is None:
             tx.delete(file, if_version=version)
         elif wanted != present:
-            tx.write(file, wanted, if_version=version)
+            tx.write(file, wanted, if_version=version, keep_time=file not in copy.by_model)
         if wanted is not None and is_index(file):
             indexes.append(file)
     for file in indexes:

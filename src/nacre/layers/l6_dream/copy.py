@@ -77,6 +77,8 @@ class Copy:
         self.theirs = frozenset(theirs)
         self.steps: list[Step] = []
         self.proposals: list[Proposal] = []
+        self.by_model: set[str] = set()
+        """Files that a model wrote; all other changes leave what a memory says as it was."""
         self.pinned = frozenset(file for file in base if is_topic(file) and self._is_pinned(file))
         self._group = 0
 

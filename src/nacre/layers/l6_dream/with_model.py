@@ -184,6 +184,7 @@ def _take_back(copy: Copy, folder: Path, hidden: frozenset[str], reasons: Mappin
 
 
 def _write(copy: Copy, file: str, data: bytes, reasons: Mapping[str, str]) -> None:
+    copy.by_model.add(file)
     before = copy.now.get(file)
     if before is None:
         copy.write(file, _vouched(file, data), "learnt from sessions")
