@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nacre.layers.l6_dream.by_rule import Rules, by_rule
+from nacre.layers.l6_dream.by_rule_marks import checked_in
 from nacre.layers.l6_dream.by_rule_merge import contradicts, sentences
 from nacre.layers.l6_dream.check import Terms, problems
 from nacre.layers.l6_dream.copy import Copy
@@ -215,6 +216,38 @@ def test_a_memory_of_which_nothing_is_left_in_the_project_says_so() -> None:
     texts["Look into src/gone.py first."] = True
     back = copy.now
     assert b"drift:" not in dreamt(back, replace(RULES, check=check)).now["m0.md"]
+
+
+@pytest.mark.parametrize(
+    ("text", "is_marked"),
+    [
+        ("Look into `src/gone.py` first.", True),
+        ("Never open PRs with `--draft`.", False),
+        ("Open PRs with `--draft`.", False),
+        ("Do not bring back `src/gone.py`.", False),
+        ("Put checks into `__post_init__`.", False),
+        ("Never push to main. Look into `src/gone.py` e.g. for the hooks.", True),
+        ("不要再用 `src/gone.py`。", False),
+    ],
+)
+def test_a_rule_that_is_obeyed_is_not_marked_as_drift(tmp_path: Path, text: str, is_marked: bool) -> None:
+    """What a memory forbids is not missed in the project; a flag may be another program's."""
+    (tmp_path / "README").write_text("nothing\n")
+    rules = replace(RULES, check=checked_in(tmp_path, 5.0))
+    copy = dreamt({**OTHERS, "m.md": topic("Matter", text, description="A matter")}, rules)
+    assert (b"drift:" in copy.now["m.md"]) is is_marked
+    marked = topic("Matter", text, description="A matter", drift='"gone: it"')
+    again = dreamt({**OTHERS, "m.md": marked}, rules)
+    assert (b"drift:" in again.now["m.md"]) is is_marked, "a mark that was wrong is taken back"
+    assert dreamt({**OTHERS, "m.md": marked}).now["m.md"] == marked, "unless nothing was looked for"
+
+
+def test_a_long_hook_is_not_replaced_by_a_description_that_says_less() -> None:
+    hook = "the retries of the payment client are capped at three because the vendor bills each one " * 3
+    files = {**OTHERS, "pr.md": topic("Payments", f"Long. {hook}", description="PR", kind="user")}
+    copy = dreamt({**files, "MEMORY.md": f"# Memory\n\n- [Payments](pr.md) — {hook}\n".encode()})
+    line = next(one for one in Index.parse(copy.now["MEMORY.md"]).pointers if one.file == "pr.md")
+    assert line.hook.startswith("the retries of the payment client") and len(line.raw) <= 151
 
 
 def test_days_logs_are_pointed_to_from_the_topic_they_are_about_and_stay_as_they_are() -> None:

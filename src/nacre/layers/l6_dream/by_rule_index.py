@@ -11,7 +11,7 @@ from nacre.memory.entry import Entry, description_of
 from nacre.memory.index import MAX_BYTES, MAX_LINES, choose_listed, is_listable, pressure
 from nacre.memory.likeness import terms
 from nacre.memory.lint import MAX_LINE_CHARS
-from nacre.memory.pointers import INDEX_FILE, Index, Line, is_usual_heading, pointer_line
+from nacre.memory.pointers import INDEX_FILE, MIN_HOOK_CHARS, Index, Line, is_usual_heading, pointer_line
 
 REPAIRED = "put the index in order"
 MAX_LOG_LINES = 14
@@ -89,7 +89,8 @@ class _Repair:
                 continue
             if not self._keep_hook(line):
                 continue
-            hook = topic.entry.description or line.hook
+            said = topic.entry.description
+            hook = said if len(said) >= MIN_HOOK_CHARS else line.hook
             short = pointer_line(line.file, line.title, hook) + "\n"
             if len(short) < len(line.raw):
                 lines[number] = replace(line, raw=short, hook=hook)

@@ -11,7 +11,7 @@ from typing import TypeAlias
 from nacre.layers.l6_dream.copy import Copy, is_text
 from nacre.memory.frontmatter import Document
 from nacre.memory.grounding_dates import dates_of
-from nacre.memory.recall.base import Drift
+from nacre.memory.recall.base import Drift, Reference
 from nacre.memory.recall.drift import MAX_TOLD
 
 Resolve: TypeAlias = Callable[[str, datetime, tzinfo], str]
@@ -22,6 +22,11 @@ Check: TypeAlias = Callable[[Sequence[str]], Sequence[Drift]]
 DRIFT = "drift"
 """The frontmatter field that a dream writes."""
 
+_SENTENCE = re.compile(r"(?:[^.!?。！？\n]|[.!?](?!\s|$))+[.!?。！？\n]*|[.!?。！？\n]+")
+_FORBIDS = re.compile(
+    r"\b(never|don['’]t|do not|must not|mustn['’]t|avoid|stop|no longer)\b|不要|别|禁止|勿", re.IGNORECASE
+)
+_DUNDER = re.compile(r"__\w+__(\(\))?")
 _BREAK = re.compile(r"(\n[ \t]*\n)")
 _TODAY = re.compile(r"\btoday\b|今[天日]", re.IGNORECASE)
 
@@ -68,16 +73,29 @@ def _dated(text: str, moments: Sequence[datetime], resolve: Resolve, zone: tzinf
 
 def flag(copy: Copy, check: Check) -> None:
     """Say of memories that nothing they name is left in the project; take that back where it is."""
+    if check is nothing_checked:
+        return
     topics = [one for one in copy.topics() if one.document.has_frontmatter and is_text(one)]
-    for topic, drift in zip(topics, check([one.entry.body for one in topics]), strict=True):
+    for topic, found in zip(topics, check([_wanted(one.entry.body) for one in topics]), strict=True):
+        drift = Drift(references=tuple(one for one in found.references if _is_of_project(one)))
         there = str(topic.document.fields.get(DRIFT, ""))
         gone = f"gone: {', '.join(one.text for one in drift.gone[:MAX_TOLD])}" if drift.is_broken else ""
         if gone and gone != there:
             reason = f"nothing it names is in the project any more ({gone})"
             copy.write(topic.entry.file, topic.document.with_fields(drift=gone), reason)
-        elif there and not gone and drift.references and not drift.unchecked:
+        elif there and not gone and not drift.unchecked:
             data = topic.document.with_fields(drift=None)
-            copy.write(topic.entry.file, data, "what it names is in the project again")
+            copy.write(topic.entry.file, data, "it names nothing that is gone from the project")
+
+
+def _wanted(body: str) -> str:
+    """The body without sentences that forbid something: what they name should not be in the project."""
+    return "".join(one for one in _SENTENCE.findall(body) if not _FORBIDS.search(one))
+
+
+def _is_of_project(reference: Reference) -> bool:
+    """Not a flag, which another program may have, nor a name of Python's own such as `__init__`."""
+    return reference.kind != "flag" and not _DUNDER.fullmatch(reference.text)
 
 
 def nothing_checked(texts: Sequence[str]) -> Sequence[Drift]:
