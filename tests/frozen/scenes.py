@@ -21,8 +21,11 @@ from typing import Any
 import anyio
 import pytest
 
+from nacre import open_memory
 from nacre.agents import joining, recalling
+from nacre.agents.compacting_crew import Wish
 from nacre.agents.opening import Ready, open_agent
+from nacre.memory.entry import Change, Draft
 from nacre.messages.events import Event
 from nacre.settings import Settings, load
 from nacre.testing import FrozenClock
@@ -63,7 +66,7 @@ class Scene:
         path = self.work / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
-        self.settle_times()
+        self._settle(path)
         return path
 
     def environ(self, given: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -90,25 +93,33 @@ class Scene:
                 yield ready
 
     def settle_times(self) -> None:
-        """Give every file the time of the clock: ages and orders must not depend on when the test ran."""
-        at = self.clock.now().timestamp()
-        for path in (*self.work.rglob("*"), *self.home.rglob("*")):
+        """Give every file of the home the time of the clock: the model is told how old memories are."""
+        for path in self.home.rglob("*"):
             if path.is_file() and not path.is_symlink():
-                os.utime(path, (at, at))
+                self._settle(path)
+
+    def _settle(self, path: Path) -> None:
+        at = self.clock.now().timestamp()
+        os.utime(path, (at, at))
+
+    async def said(self, ready: Ready, *texts: str, gate: anyio.Event | None = None) -> list[Event]:
+        """One turn for each text; background work ends before the next one begins.
+
+        A gate is opened once the turn is over: what it holds up must not end within it.
+        """
+        events: list[Event] = []
+        for text in texts:
+            events += [event async for event in ready.agent.run(text)]
+            if gate is not None:
+                gate.set()
+            await at_rest(ready)
+            self.settle_times()
+        return events
 
     def plain(self, text: str) -> str:
         """Text without what differs from run to run: the path of the scene and its slug."""
         slug = "".join(one if one.isascii() and one.isalnum() else "-" for one in str(self.root))
         return text.replace(str(self.root), "/ROOT").replace(slug, "-ROOT")
-
-
-async def said(ready: Ready, *texts: str) -> list[Event]:
-    """One turn for each text; background work ends before the next one begins."""
-    events: list[Event] = []
-    for text in texts:
-        events += [event async for event in ready.agent.run(text)]
-        await at_rest(ready)
-    return events
 
 
 async def at_rest(ready: Ready) -> None:
@@ -117,6 +128,22 @@ async def at_rest(ready: Ready) -> None:
         for name in running:
             await ready.background.wait(name)
         await asyncio.sleep(0)
+
+
+async def compact(ready: Ready, *, by_rule: bool = False, focus: str = "") -> None:
+    """As if a person had asked for it."""
+    await ready.compacting.compact(Wish(by_rule=by_rule, focus=focus))
+
+
+async def write_plan(ready: Ready, text: str) -> None:
+    await ready.planning.write(text)
+
+
+async def remember(scene: Scene, text: str) -> None:
+    """Save a memory of the project without a session."""
+    memory = await open_memory(scene.settings(), clock=scene.clock)
+    await memory.save(Draft(body=text), Change(author="user", reason="by hand"))
+    scene.settle_times()
 
 
 @contextmanager

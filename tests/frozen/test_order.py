@@ -22,7 +22,7 @@ from tests.frozen.participants import (
     orders_of_session,
     recorded_closing,
 )
-from tests.frozen.scenes import MODEL, Scene, said
+from tests.frozen.scenes import MODEL, Scene
 
 EVENTS = (
     "SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "PreCompact", "PostCompact", "Stop",
@@ -342,7 +342,7 @@ async def test_the_participants_of_a_child_agent_and_of_its_team_are_called_in_t
     main = ScriptedProvider([order, say("Three.")], otherwise=say("Thanks."))
     counter = ScriptedProvider(otherwise=say("Three."))
     async with project.opened(project.settings(), provider=Cast(main, {"Count it.": counter})) as ready:
-        await said(ready, "count")
+        await project.said(ready, "count")
         assert orders_of_child(ready, "counter") == CHILD
         assert orders(ready)["agent_changed"] == ["Agents", "Mail", "Teammates", "Agents"]
 
