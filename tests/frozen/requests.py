@@ -35,7 +35,7 @@ def rendered(voices: Mapping[str, Sequence[bytes]], scene: Scene) -> str:
     lines: list[str] = []
     seen: list[tuple[str, list[str]]] = []
     before: list[str] = []
-    ids = _Ids()
+    ids = Ids()
     for voice, sent in voices.items():
         for number, raw in enumerate(sent, 1):
             text, name = ids.plain(scene.plain(raw.decode())), f"{voice} {number}"
@@ -49,7 +49,7 @@ def rendered(voices: Mapping[str, Sequence[bytes]], scene: Scene) -> str:
     return "\n".join(lines) + "\n"
 
 
-class _Ids:
+class Ids:
     """Ids of records by the order in which requests name them: how many others were made does not matter."""
 
     def __init__(self) -> None:
