@@ -118,8 +118,12 @@ class Scene:
 
     def plain(self, text: str) -> str:
         """Text without what differs from run to run: the path of the scene and its slug."""
-        slug = "".join(one if one.isascii() and one.isalnum() else "-" for one in str(self.root))
-        return text.replace(str(self.root), "/ROOT").replace(slug, "-ROOT")
+        return text.replace(str(self.root), "/ROOT").replace(slug(self.root), "-ROOT")
+
+
+def slug(path: Path) -> str:
+    """How a path is written in the name of a folder."""
+    return "".join(one if one.isascii() and one.isalnum() else "-" for one in str(path))
 
 
 async def at_rest(ready: Ready) -> None:
