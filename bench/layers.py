@@ -88,12 +88,8 @@ def _session(folder: Path, clock: FrozenClock) -> Session:
     base = Base(model=MODEL, system=({"type": "text", "text": "You are careful. " * 200},))
     session = Session(base, settings=SessionSettings(cache_ttl="auto"), clock=clock)
     shelf = Shelf(folder, sync=False)
-    offloader = Offloader(session.transcript, shelf)
-    session.filters.append(offloader)
-    session.riders.append(offloader)
     clearing = Clearing(session, shelf, replace(MicrocompactSettings(), economic=True))
-    session.ladder.append(clearing)
-    session.marks.append(clearing.mark)
+    session.layers += [Offloader(shelf), clearing]
     return session
 
 

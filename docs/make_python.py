@@ -27,10 +27,11 @@ SLOT = "The loop's slot"
 PORTS = {
     "Provider": "nacre.providers.base",
     "Store": "nacre.store.base",
-    "Rung": "nacre.agents.fit",
     "Clock": "nacre.clock",
 }
 """What one implements; whoever does so repeats no words of it."""
+BASES = ("Layer",)
+"""Classes of this page that one derives from."""
 HEAD = """\
 # Python names
 
@@ -91,13 +92,12 @@ GROUPS = (
         "Keep that loop's session small",
         "The layers that need no model, one by one.",
         (
-            ("nacre.agents.fit", "Rung"),
+            ("nacre.agents.layer", "Layer"),
             ("nacre.agents.offloading", "Offloader"),
             ("nacre.agents.clearing", "Clearing"),
             ("nacre.layers.l2_microcompact.tuning", "MicrocompactSettings CLEARABLE"),
             ("nacre.agents.compacting", "Compacting"),
-            ("nacre.agents.compacting_crew", "Wish"),
-            ("nacre.agents.restore", "restoring"),
+            ("nacre.agents.compaction", "CompactionRequest"),
             ("nacre.agents.planning", "Planning"),
             ("nacre.messages.summary", "Fragment"),
             ("nacre.store.results", "Shelf"),
@@ -427,9 +427,12 @@ def _members(node: ast.ClassDef) -> Iterator[str]:
 
 @cache
 def _port(node: ast.ClassDef) -> str:
-    """The port that a class implements, by the names of its methods."""
+    """The port that a class implements, by the names of its methods, or the base that it derives from."""
     if _is_port(node):
         return ""
+    bases = [name for base in node.bases if (name := ast.unparse(base)) in BASES]
+    if bases:
+        return bases[0]
     own = _methods(node)
     found = (name for name, home in PORTS.items() if _methods(_find(home, name).node) <= own)
     return next(found, "")

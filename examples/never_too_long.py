@@ -1,7 +1,7 @@
 """Give your own loop a conversation that never outgrows its window: no model is asked for the summaries.
 
-A session with one rung, compaction by rule: what the user said stays word for word, calls become a line each,
-the newest rounds stay as they are. The model here is a stand-in; put your own call where `answer` is.
+A session with one layer, compaction by rule: what the user said stays word for word, calls become a line
+each, the newest rounds stay as they are. The model here is a stand-in; put your own call where `answer` is.
 Run it: python examples/never_too_long.py
 """
 
@@ -42,7 +42,7 @@ def shows(request: Request, words: str) -> bool:
 async def main() -> None:
     base = Base.of("claude-sonnet-5-5", "You work on a project.", [read])
     session = Session(base, settings=SessionSettings(window_ceiling=WINDOW))
-    session.ladder.append(Compacting(session))
+    session.layers.append(Compacting(session))
     await session.add_user(f"Look at every part, but {RULE}.")
     for n in range(40):
         request = await session.prepare()

@@ -1,4 +1,4 @@
-"""The same sessions through a whole agent of nacre's, with its log, files and ladder; the model is made up.
+"""The same sessions through a whole agent of nacre's, with its log, files and layers; the model is made up.
 
 By rule means that every request for a summary fails, as it does where no model can be reached. Notes are off,
 so that it is the summary, or nothing, that stands for the conversation.

@@ -1,7 +1,8 @@
 """How long a compaction by rule takes, of the processor: a view of 170,000 tokens, made up in three shapes.
 
-From the ladder's question to the next request's bytes: facts are read off the whole log, what has no room
-goes to a file, the record is made, folded and rendered. No model, no network, and the log is not written.
+From the question whether the view fits to the next request's bytes: facts are read off the whole log, what
+has no room goes to a file, the record is made, folded and rendered. No model, no network, and the log is not
+written.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ async def _timed(blocks: Iterator[tuple[str, Block]], sizes: Sizes) -> tuple[lis
         session = Session(base, settings=settings, clock=clock)
         await session.transcript.append(*_records(blocks, sizes.tokens, clock))
         desk = Desk(folder=Path(folder), shelf=Shelf(Path(folder) / "tool-results", sync=False))
-        session.ladder.append(Compacting(session, desk=desk))
+        session.layers.append(Compacting(session, desk=desk))
         view = session.view
         after = 0
         for _ in range(sizes.rounds):

@@ -152,9 +152,8 @@ async def test_whoever_asks_the_same_later_is_told_what_is_known_by_then(tmp_pat
 async def test_all_conversations_look_things_up_in_one_index(tmp_path: Path) -> None:
     """R9: it holds a file open, which a server with many conversations would otherwise hold many times."""
     layers = Layers(memory=await deploys(tmp_path))
-    one, other = (opened(BASE, layers).riders for _ in range(2))
-    assert one == other
-    assert isinstance(one[0], Recollection)
+    one, other = (opened(BASE, layers).layer(Recollection) for _ in range(2))
+    assert one is other is not None
 
 
 async def test_a_question_asked_anew_keeps_what_was_decided_before_it(tmp_path: Path) -> None:
@@ -208,7 +207,7 @@ async def test_what_cannot_fit_is_said_and_not_sent() -> None:
 
 async def test_without_layers_nothing_is_taken_out() -> None:
     session = opened(BASE, Layers(compacts=False))
-    assert (session.ladder, session.filters, session.riders) == ([], [], [])
+    assert session.layers == []
 
 
 async def test_the_reader_reads_only_what_was_put_away(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import anyio
 import pytest
 
 from nacre.agents.agent import Agent
+from nacre.agents.layer import Layer
 from nacre.agents.session import Base, Session
 from nacre.cache.rules import cost, profile
 from nacre.errors import AgentBusy, AuthError, TranscriptError
@@ -156,7 +157,17 @@ async def test_what_comes_before_and_after_a_turn_is_part_of_it(
     provider.script(say("first answer"), say("second"))
     one = agent(provider, clock)
     gate = asyncio.Event()
-    getattr(one, when).append(gate.wait)
+
+    class Waits(Layer):
+        async def before_turn(self) -> None:
+            if when == "before_turn":
+                await gate.wait()
+
+        async def after_turn(self) -> None:
+            if when == "after_turn":
+                await gate.wait()
+
+    one.session.layers.append(Waits())
     task = asyncio.create_task(played(one, "first"))
     await anyio.wait_all_tasks_blocked()
     with pytest.raises(AgentBusy):

@@ -12,8 +12,10 @@ import pytest
 from nacre.agents import background as supervising
 from nacre.agents.agent import Agent
 from nacre.agents.background import IN_BACKGROUND, Background, Outcome, supervised
+from nacre.agents.layer import Layer
 from nacre.agents.session import Base, Session
 from nacre.errors import SpendCapReached
+from nacre.messages.events import Reply
 from nacre.messages.records import Noted
 from nacre.settings import load
 from nacre.testing import FrozenClock, ScriptedProvider, say
@@ -192,16 +194,22 @@ async def test_what_is_handed_over_is_recorded_at_a_boundary_once_and_in_order(
 
 
 async def test_beyond_a_cap_nothing_is_started_and_what_meets_one_ends_with_one_notice(
-    background: Background, session: Session
+    session: Session,
 ) -> None:
     """F5: being stopped is no failure."""
+    spent: list[str] = []
+
+    class Capped(Background):
+        def allows(self, purpose: str) -> str | None:
+            return spent[0] if spent else None
 
     async def meets() -> None:
         raise SpendCapReached("the day's money is spent")
 
+    background = Capped(session)
     background.start("notes", meets())
     await background.wait("notes")
-    background.allows = lambda purpose: "the day's money is spent"
+    spent.append("the day's money is spent")
     assert not background.start("notes", quick())
     assert not background.start("dream", quick())
     assert endings(background) == [("notes", "cancelled")]
@@ -218,15 +226,20 @@ async def test_a_supervised_agent_records_before_it_asks_after_its_turn_and_at_t
     settings = load(tmp_path, {"HOME": str(tmp_path)})
     seen: list[int] = []
 
-    async def look() -> None:
-        seen.append(len(session.view.noted("side_query")))
+    class Looks(Layer):
+        async def before_request(self) -> None:
+            seen.append(len(session.view.noted("side_query")))
+
+        def on_reply(self, reply: Reply) -> None:
+            background.record(note("side_query", clock))
+
+        async def after_turn(self) -> None:
+            seen.append(len(session.view.noted("side_query")))
 
     async with AsyncExitStack() as stack:
         background = await supervised(agent, settings, stack)
-        session.before_asking.append(look)
-        agent.after_turn.append(look)
+        session.layers.append(Looks())
         background.record(note("side_query", clock))
-        session.on_heard.append(lambda: background.record(note("side_query", clock)))
         _ = [event async for event in agent.run("go")]
         background.record(note("side_query", clock))
     assert seen == [1, 2]

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from nacre.agents.fit import Pressure
+from nacre.agents.layer import Layer
 from nacre.agents.session import Base, Session, SessionSettings
 from nacre.errors import PrefixMoved
 from nacre.messages.blocks import Message, Text, ToolCall, ToolResult
@@ -15,6 +16,7 @@ from nacre.messages.events import Reply
 from nacre.messages.records import Change, Compacted, Record, Replaced, ResultOf, Said, Undone
 from nacre.messages.usage import Usage
 from nacre.messages.view import View
+from nacre.providers.base import Request
 from nacre.testing import FrozenClock
 
 MODEL = "claude-opus-5-5"
@@ -106,10 +108,15 @@ async def test_reads_that_fall_for_no_reason_are_reported(clock: FrozenClock) ->
     assert lines(one) == []
 
 
+class LetsClear(Layer):
+    def finish_request(self, request: Request, view: View) -> Request:
+        return replace(request, options={"context_management": {}})
+
+
 async def test_what_a_provider_may_clear_by_itself_is_no_loss(clock: FrozenClock) -> None:
     """C11, C32: it was asked to; bytes of ours that moved are found even so."""
     one = session(clock)
-    one.finishers.append(lambda request, view: replace(request, options={"context_management": {}}))
+    one.layers.append(LetsClear())
     await talk(one, 50_000, 20_000)
     assert lines(one) == []
     await one.add_user("next")
@@ -133,16 +140,16 @@ async def test_a_cache_that_had_time_to_go_cold_is_no_surprise(
     assert len(lines(one)) == 1
 
 
-class Shrinks:
-    """A rung that does what it is told, once."""
+class Shrinks(Layer):
+    """Returns the given records, once."""
 
     def __init__(self, *records: Record) -> None:
         self.records = list(records)
 
-    def is_due(self, view: View, pressure: Pressure) -> bool:
+    def can_shrink(self, view: View, pressure: Pressure) -> bool:
         return bool(self.records)
 
-    async def act(self, view: View, pressure: Pressure) -> Sequence[Record]:
+    async def shrink(self, view: View, pressure: Pressure) -> Sequence[Record]:
         acted, self.records = self.records, []
         return acted
 
@@ -155,7 +162,7 @@ async def test_a_compaction_is_announced_and_sets_the_reads_to_none(clock: Froze
     """C32: the usage baseline is none afterwards, so a small figure is no fall."""
     one = session(clock, strict=True)
     await talk(one, 50_000)
-    one.ladder = [Shrinks(compaction(clock))]
+    one.layers = [Shrinks(compaction(clock))]
     await talk(one, 0)
     assert one.view.epochs == ("compact",)
     assert lines(one) == []
@@ -185,7 +192,7 @@ async def test_a_clear_is_announced_and_skips_one_check_only(clock: FrozenClock)
     await one.prepare()
     await one.record(reply("seen", read=50_000))
     cleared = Change(ResultOf("c1"), (ToolResult("c1", (Text("[cleared]"),)),))
-    one.ladder = [Shrinks(Replaced(id="r", at=clock.now(), changes=(cleared,), reason="clear"))]
+    one.layers = [Shrinks(Replaced(id="r", at=clock.now(), changes=(cleared,), reason="clear"))]
     await talk(one, 10_000)
     assert one.view.epochs == ("clear",)
     assert lines(one) == []

@@ -2,41 +2,48 @@
 
 from __future__ import annotations
 
-import ast
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
-from nacre.agents.announcing import INSTRUCTIONS, told_in
-from nacre.agents.carrying import FATES, FOREIGN, LISTED, NOTES, carried, listed_again
-from nacre.agents.dating import DAY, Calendar
+from nacre.agents.carrying import carried, carry_rules
+from nacre.agents.compaction import CompactionRequest
+from nacre.agents.dating import Calendar
 from nacre.agents.hands import TASKS
 from nacre.agents.kept import resume, start
 from nacre.agents.lifetimes import noted_lifetime
 from nacre.agents.looking import look_back, spent
+from nacre.agents.mailing import MAIL, received
 from nacre.agents.meter import METER, SIDE_QUERY, Meter
+from nacre.agents.noting import NOTES, Noting
+from nacre.agents.opening import Ready
+from nacre.agents.riding import DAY, INSTRUCTIONS, told_in
 from nacre.agents.savings import booked
 from nacre.agents.session import OPENING, Base, Session
+from nacre.agents.skill_tool import SKILL, invoked
 from nacre.cache.lifetime import LIFETIME
 from nacre.layers.l2_microcompact.declarative import DECLARED, declared
-from nacre.layers.l2_microcompact.pins import PIN, pin, pinned
 from nacre.layers.l2_microcompact.server_edits import EDIT, Edit, edits
+from nacre.layers.l4_compact.snip import NUMBERED, next_number
+from nacre.layers.l7_mail.letter import Letter
 from nacre.loop.round import heard
-from nacre.messages.blocks import JsonObject, Text, ToolCall, ToolResult
+from nacre.messages.blocks import Json, JsonObject, Text, ToolCall, ToolResult
 from nacre.messages.facts import FACTS
+from nacre.messages.foreign_notes import listed_again
 from nacre.messages.jsonl import Envelope, decode, encode
 from nacre.messages.pairing import Item
+from nacre.messages.pins import pin, pinned
 from nacre.messages.records import Change, Compacted, Noted, Replaced, ReplyFacts, ResultOf, Said, Undone
 from nacre.messages.usage import Usage
 from nacre.messages.view import View
 from nacre.store.summaries import summarise
-from nacre.testing import FrozenClock
+from nacre.testing import Cast, FrozenClock, ScriptedProvider, call, say, together
 from nacre.tools.tasks import Task, restored, stored
+from tests.frozen.scenes import Scene, new_scene, steady
 
-SOURCES = Path(__file__).parents[2] / "src" / "nacre"
 MODEL = "claude-opus-5-5"
 SUMMARY = "summary-1"
 
@@ -144,7 +151,7 @@ async def test_who_resumes_behind_a_boundary_knows_what_a_live_session_knows(
         assert told_in(view.noted(INSTRUCTIONS)) == {"/p/CLAUDE.md": "new"}
         assert [note.facts for note in view.noted(FACTS)] == [{"words": ["one"]}]
         assert view.noted(NOTES)[-1].facts == {"covers": "x"}
-        assert await Calendar(life.clock, view).beside(heard("user", (Text("x"),), life.clock), view) == []
+        assert await Calendar(life.clock).attach(heard("user", (Text("x"),), life.clock), view) == []
     in_view = frozenset(life.session.view._body.calls)
     assert pinned(live.view) & in_view == pinned(after.view) & in_view
     assert ("call-2" in pinned(after.view)) is (kept > 0)
@@ -256,75 +263,168 @@ def test_a_boundary_tells_other_readers_how_long_it_took(clock: FrozenClock) -> 
     assert decode(written.splitlines(keepends=True)).records == [record]
 
 
-def test_every_kind_of_note_has_its_fate() -> None:
-    """C21: a new kind must say what becomes of it at a compaction."""
-    found = {kind: place for path in sorted(SOURCES.rglob("*.py")) for kind, place in _kinds(path)}
-    unknown = {kind: place for kind, place in found.items() if kind not in FATES}
-    assert not unknown, "say in agents/carrying.py whether a compaction carries these, and why"
-    assert {OPENING, TASKS, PIN, "recalled", "side_query", "offload_refused", "checkpoint"} <= found.keys()
-    assert all(kind.startswith(FOREIGN) for kind in LISTED)
-
-
-NOTE_MAKERS = frozenset({"Noted", "Extra", "Act"})
-"""Whatever is made of these ends as a note of that kind."""
-BY_PLACE = frozenset({"_note"})
-"""Methods whose first argument is the kind of a note they make."""
-PASSED_ON = {
-    "agents/riding.py": "an `Extra` becomes a note",
-    "agents/turn.py": "an `Extra` becomes a note",
-    "agents/offloading.py": "an `Act` becomes an `Extra`",
-    "agents/compacting.py": "by `_note`, which is looked at itself",
-    "agents/carrying.py": "notes are carried under their own kind",
-    "agents/restore.py": "kinds of the opening, which are carried",
-    "messages/jsonl.py": "lines of other programs, kinds as in FOREIGN",
-    "messages/jsonl_parse.py": "notes are read as they were written",
-    "messages/foreign/recording.py": "lines of other programs",
+SWITCHES = {
+    f"NACRE_{name}": "1"
+    for name in ("SNIP", "COLLAPSE", "CLEAR_DECLARED", "CLEAR_SERVER", "COMPACT_PROVIDER")
 }
-"""Where the kind of a note is not named but handed on."""
+"""Those that are off by default."""
+SKILL_FILE = "---\nname: deploy\ndescription: How to deploy.\n---\n\nAsk first.\n"
+TYPE_FILE = "---\nname: reviewer\ndescription: Reviews.\n---\n\nReview.\n"
 
 
-def _kinds(path: Path) -> Iterator[tuple[str, str]]:
-    """The kinds of notes that a module makes, each with where."""
-    module = ast.parse(path.read_text(encoding="utf-8"))
-    inside = path.relative_to(SOURCES).as_posix()
-    for call in ast.walk(module):
-        if not isinstance(call, ast.Call):
-            continue
-        kinds = [keyword.value for keyword in call.keywords if keyword.arg == "kind"]
-        if getattr(call.func, "attr", "") in BY_PLACE:
-            kinds = call.args[:1]
-        elif getattr(call.func, "id", "") not in NOTE_MAKERS:
-            continue
-        for kind in (value for given in kinds for value in _values(given, module, path)):
-            if kind is None:
-                assert inside in PASSED_ON, (
-                    f"{inside}:{call.lineno} makes notes of a kind nobody can read off"
-                )
-            else:
-                yield kind, f"{inside}:{call.lineno}"
+def letter(scene: Scene, name: str) -> Letter:
+    return Letter(id=name, sender="other:bob", to="main", text="How far are you?", at=scene.clock.now())
 
 
-def _values(given: ast.expr, module: ast.Module, path: Path) -> list[str | None]:
-    """What an expression may be; none where that cannot be told."""
-    match given:
-        case ast.Constant(value=str(kind)):
-            return [kind]
-        case ast.IfExp(body=first, orelse=second):
-            return [*_values(first, module, path), *_values(second, module, path)]
-        case ast.Name(id=name):
-            return _named(name, module, path)
-        case _:
-            return [None]
+@pytest.mark.moves_prefix(reason="compaction, and forks")
+async def test_every_kind_of_note_that_an_agent_writes_is_declared() -> None:
+    """C21: with every switch on, in the logs of a session and of the agents that it starts."""
+    hook: Json = [{"hooks": [{"type": "command", "command": "echo from a hook"}]}]
+    with new_scene() as scene, steady():
+        scene.write("CLAUDE.md", "Answer in one line.\n")
+        scene.write("a.txt", "one line\n")
+        scene.write("long.txt", "a line of a long file\n" * 4_000)
+        scene.write(".claude/skills/deploy/SKILL.md", SKILL_FILE)
+        scene.write(".claude/agents/reviewer.md", TYPE_FILE)
+        (scene.home / "settings.json").write_text(json.dumps({"hooks": {"UserPromptSubmit": hook}}))
+        works = [
+            together(
+                call("Read", file_path="a.txt"),
+                call("TaskList", tasks=[{"title": "look", "state": "pending"}]),
+                call("Skill", skill="deploy"),
+                call("Bash", command="cat long.txt"),
+                call("remember", text="The person drinks green tea."),
+            ),
+            call("Edit", file_path="a.txt", old_string="one", new_string="two"),
+            call("Agent", description="count", prompt="Count it.", name="counter", run_in_background=True),
+            say("Done."),
+        ]
+        main = ScriptedProvider(works, otherwise=say("Done."))
+        provider = Cast(main, {"Count it.": ScriptedProvider(otherwise=say("Three."))})
+        settings = scene.settings({**SWITCHES, "NACRE_CACHE_TTL": "auto"}, interactive=True)
+        async with scene.opened(settings, provider=provider) as ready:
+            assert ready.planning is not None and ready.mail is not None
+            await ready.planning.write("1. Look.")
+            await scene.said(ready, "do all of it")
+            scene.clock.advance(90_000)
+            ready.mail.inbox("main").put(letter(scene, "l1"))
+            await scene.said(ready, "which tea does the person drink?")
+            main.script(call("Snip", messages=[2], reason="old"))
+            await scene.said(ready, "take out what is old", "go on")
+            await ready.compacting.compact(CompactionRequest())
+            await scene.said(ready, "go on")
+        paths = [*scene.home.glob("projects/*/*.jsonl"), *scene.home.glob("projects/*/*/subagents/*.jsonl")]
+        logs = [back for path in paths if (back := look_back(path)) is not None]
+        records = [one for log in logs for one in log.records]
+    carried = (note for one in records if isinstance(one, Compacted) for note in one.carries)
+    kinds = {note.kind for note in (*records, *carried) if isinstance(note, Noted)}
+    assert kinds <= carry_rules().keys()
+    assert kinds >= {
+        OPENING, METER, FACTS, DAY, INSTRUCTIONS, LIFETIME, SIDE_QUERY, TASKS, MAIL, SKILL, NUMBERED,
+        DECLARED, "agent", "agent_types", "checkpoint", "compaction", "extraction", "extract_cursor", "hook",
+        "offload", "plan", "recalled", "skills", "snip", "snip_waits",
+    }  # fmt: skip
 
 
-def _named(name: str, module: ast.Module, path: Path) -> list[str | None]:
-    """What a name stands for: assigned here, or imported from another module of ours."""
-    for node in ast.walk(module):
-        match node:
-            case ast.Assign(targets=[ast.Name(id=target)], value=value) if target == name:
-                return _values(value, module, path)
-            case ast.ImportFrom(module=str(source), names=names) if source.startswith("nacre."):
-                for alias in (one for one in names if (one.asname or one.name) == name):
-                    other = SOURCES.parent / (source.replace(".", "/") + ".py")
-                    return _named(alias.name, ast.parse(other.read_text(encoding="utf-8")), other)
-    return [None]
+@dataclass(frozen=True)
+class Kept:
+    """State that a layer keeps in log notes."""
+
+    switch: str
+    """Without it the layer takes no part."""
+    notes: tuple[tuple[str, JsonObject], ...]
+    """As the layer writes them."""
+    read: Callable[[Ready], object]
+    state: object
+    """What `read` returns in a session that was never compacted."""
+
+
+def loaded(name: str) -> tuple[str, JsonObject]:
+    return (SKILL, {"name": name, "path": f"/skills/{name}/SKILL.md", "arguments": ""})
+
+
+def covered(ready: Ready) -> str | None:
+    noting = ready.agent.session.layer(Noting)
+    assert noting is not None
+    return noting._covers
+
+
+def extracted(ready: Ready) -> str | None:
+    assert ready.extracting is not None
+    return ready.extracting._cursor
+
+
+TASKS_LEFT = (Task("look", "done"), Task("mend", "in_progress"))
+KEPT = {
+    "notes": Kept("NACRE_NOTES", ((NOTES, {"covers": "r9", "by": "model"}),), covered, "r9"),
+    "extraction": Kept(
+        "NACRE_EXTRACT", (("extract_cursor", {"covers": "r9", "commits": {}}),), extracted, "r9"
+    ),
+    "skills": Kept(
+        "NACRE_SKILLS",
+        (loaded("deploy"), loaded("review"), loaded("deploy")),
+        lambda ready: list(invoked(ready.agent.session.view)),
+        ["review", "deploy"],
+    ),
+    "mail": Kept(
+        "NACRE_AGENTS",
+        ((MAIL, {"ids": ["l1"], "from": ["other:bob"]}),),
+        lambda ready: received(ready.agent.session.view),
+        {"l1"},
+    ),
+    "tasks": Kept(
+        "NACRE_SKILLS",
+        ((TASKS, {"tasks": []}), (TASKS, {"tasks": stored(TASKS_LEFT)})),
+        lambda ready: ready.hands.board.tasks,
+        TASKS_LEFT,
+    ),
+    "numbers": Kept(
+        "NACRE_SNIP",
+        ((NUMBERED, {"number": 41, "message": "m"}),),
+        lambda ready: next_number(ready.agent.session.view),
+        42,
+    ),
+}
+
+
+@pytest.mark.moves_prefix(reason="compaction")
+@pytest.mark.parametrize("is_on", [False, True], ids=["off", "on"])
+@pytest.mark.parametrize("name", list(KEPT))
+async def test_a_layer_that_was_off_during_a_compaction_goes_on_as_if_it_had_been_on(
+    name: str, is_on: bool
+) -> None:
+    """C21: a session may be compacted with other switches than it is resumed with."""
+    one = KEPT[name]
+    with new_scene() as scene, steady():
+        usual = scene.settings(SWITCHES, interactive=True)
+        given = {**SWITCHES, one.switch: "1" if is_on else "0"}
+        provider = ScriptedProvider(otherwise=say("word " * 3_000))
+        async with scene.opened(usual, provider=provider) as ready:
+            session = ready.agent.session
+            await scene.said(ready, "one", "two")
+            await ready.background.flush()
+            for kind, facts in one.notes:
+                note = Noted(id=scene.clock.new_id(), at=scene.clock.now(), kind=kind, facts=facts)
+                await session.transcript.append(note)
+        resumed = {"provider": provider, "session": session.id}
+        async with scene.opened(usual, **resumed) as ready:
+            assert one.read(ready) == one.state
+        async with scene.opened(scene.settings(given, interactive=True), **resumed) as ready:
+            await ready.compacting.compact(CompactionRequest(by_rule=True))
+        async with scene.opened(usual, **resumed) as ready:
+            assert len(ready.agent.session.transcript.records) < len(session.transcript.records)
+            assert one.read(ready) == one.state
+
+
+async def test_a_kind_that_no_layer_declares_is_carried_as_its_last_note(life: Life, home: Path) -> None:
+    """So does a session that was written with a layer that this program does not have."""
+    await life.turn("one")
+    await life.note("somebody's own", {"n": 1})
+    await life.note("somebody's own", {"n": 2})
+    for kind in ("foreign/custom-title", "attachment/file", "system/local_command"):
+        await life.note(kind, {"text": "theirs"})
+    record = await life.compacts(0)
+    carried = {note.kind: note.facts for note in record.carries}
+    assert carried.keys() == {OPENING, METER, "somebody's own"}
+    assert carried["somebody's own"] == {"n": 2}
+    assert [note.facts for note in (await resumed(life, home)).view.noted("somebody's own")] == [{"n": 2}]

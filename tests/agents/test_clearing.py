@@ -1,4 +1,4 @@
-"""The clearing rung in a session: what goes, what the person hears, what it costs, what a resume finds."""
+"""Layer 2 in a session: what goes, what the person hears, what it costs, what a resume finds."""
 
 from __future__ import annotations
 
@@ -49,8 +49,7 @@ def opened(
     base = Base.of(model, "s", [bash])
     session = Session(base, records, settings=SessionSettings(strict_prefix=True), clock=clock)
     rung = Clearing(session, Shelf(folder), settings)
-    session.ladder.append(rung)
-    session.marks.append(rung.mark)
+    session.layers.append(rung)
     return Agent(session, provider, [bash])
 
 
@@ -169,7 +168,7 @@ async def test_a_long_call_in_mid_turn_is_no_reason_to_unbind_thinking(
 async def test_a_conversation_that_no_longer_fits_is_cleared_before_it_is_refused(
     provider: ScriptedProvider, clock: FrozenClock, tmp_path: Path
 ) -> None:
-    """The ladder, cheapest rung first; warm or not."""
+    """The layers, cheapest first; warm or not."""
     agent = opened(provider, clock, tmp_path)
     agent.session.settings = SessionSettings(strict_prefix=True, window_ceiling=100_000)
     script_of(provider, 70)
@@ -214,14 +213,14 @@ async def test_a_clear_that_could_not_bring_it_below_the_threshold_is_left_to_a_
     limits = thresholds(100_000, max_output=8_000)
     warmth = Warmth(now=START, touched_at=START)
 
-    def is_due(tokens: int) -> bool:
+    def can_shrink(tokens: int) -> bool:
         given = Pressure(tokens=tokens, thresholds=limits, profile=session.profile, warmth=warmth)
-        return rung.is_due(view, given)
+        return rung.can_shrink(view, given)
 
     # What 44 of the 45 results take, less what stands in their place.
     most = 44 * (1_000 - pointer_tokens(Shelf(tmp_path)))
-    assert is_due(limits.autocompact + most)
-    assert not is_due(limits.autocompact + most + 1)
+    assert can_shrink(limits.autocompact + most)
+    assert not can_shrink(limits.autocompact + most + 1)
 
 
 async def test_a_conversation_that_became_shorter_is_weighed_anew(clock: FrozenClock) -> None:
@@ -230,18 +229,18 @@ async def test_a_conversation_that_became_shorter_is_weighed_anew(clock: FrozenC
     rung = Clearing(session, Shelf(None), replace(NACRE, economic=True, keep=5, min_gain_usd=100.0))
     warmth = Warmth(now=START, touched_at=START)
 
-    def is_due(view: View) -> bool:
+    def can_shrink(view: View) -> bool:
         limits = session.thresholds
         tokens = view.estimate
         given = Pressure(tokens=tokens, thresholds=limits, profile=session.profile, warmth=warmth)
-        return rung.is_due(view, given)
+        return rung.can_shrink(view, given)
 
     long, short = view_of(42, chars=12_000), view_of(40, chars=12_000)
-    assert not is_due(long)
+    assert not can_shrink(long)
     rung.settings = replace(rung.settings, min_gain_usd=0.01)
-    assert not is_due(long)
-    assert not is_due(short)
-    assert is_due(short)
+    assert not can_shrink(long)
+    assert not can_shrink(short)
+    assert can_shrink(short)
 
 
 async def test_nobody_is_told_of_a_clear_that_was_not_enough_and_is_not_recorded(

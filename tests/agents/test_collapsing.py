@@ -15,11 +15,12 @@ from nacre.agents.fit import Pressure, fit
 from nacre.agents.session import Base, Session, SessionSettings
 from nacre.cache.warmth import Warmth
 from nacre.errors import Overloaded, PromptTooLong
-from nacre.layers.l2_microcompact.pins import pin
 from nacre.layers.l4_compact.collapse import HEAD, STAGED
 from nacre.layers.l4_compact.collapse_policy import CollapseSettings
 from nacre.loop.fork import Errand, Fork, Forked
 from nacre.messages.blocks import Message, Text
+from nacre.messages.events import Reply
+from nacre.messages.pins import pin
 from nacre.messages.records import Compacted, Record, Undone
 from nacre.messages.usage import Usage
 from nacre.messages.view import View
@@ -30,6 +31,7 @@ from tests.layers.l4_compact.turns import is_valid, talk
 
 SMALL = CollapseSettings(tail_tokens=500, span_tokens=1_000, min_tokens=100, wait_seconds=0.2, max_failures=2)
 """Of a conversation of some 2,900 tokens in windows of about that size."""
+REPLY = Reply(message=Message("assistant", (Text("done"),)), usage=Usage(), id="r")
 
 
 class Model:
@@ -67,10 +69,9 @@ def opened(
         clock=clock,
     )
     background = Background(session)
-    session.before_asking.append(background.flush)
+    session.layers.append(background)
     collapsing = Collapsing(session, background, fork, SMALL)
-    session.ladder.append(collapsing)
-    session.on_heard.append(collapsing.begin)
+    session.layers.append(collapsing)
     return session, background, collapsing
 
 
@@ -81,7 +82,7 @@ def window_for(share: float) -> int:
 
 
 async def staged_all(background: Background, collapsing: Collapsing) -> None:
-    collapsing.begin()
+    collapsing.on_reply(REPLY)
     await background.wait("collapse")
 
 
@@ -141,7 +142,7 @@ async def test_between_ninety_and_ninety_five_a_request_does_not_wait(clock: Fro
     model = Model()
     model.may_answer.clear()
     session, background, collapsing = opened(clock, fork=model, window=window_for(0.92))
-    collapsing.begin()
+    collapsing.on_reply(REPLY)
     await session.prepare()
     assert session.view.epochs == ()
     assert not collapsing.is_exhausted(session.view)
@@ -152,13 +153,13 @@ async def test_at_ninety_five_it_waits_and_what_is_missing_is_told_by_rule(clock
     """C30, C26: a model that does not answer in time holds nobody up for long."""
     model = Model()
     session, background, collapsing = opened(clock, fork=model, window=window_for(0.96))
-    collapsing.begin()
+    collapsing.on_reply(REPLY)
     await session.prepare()
     assert "looked, all is well" in shown(session)
     stuck = Model()
     stuck.may_answer.clear()
     session, background, collapsing = opened(clock, fork=stuck, window=window_for(0.96))
-    collapsing.begin()
+    collapsing.on_reply(REPLY)
     await session.prepare()
     done = spans(session.transcript.records)
     assert {one.extra["by"] for one in done} == {"rule"}
@@ -169,7 +170,7 @@ async def test_without_a_model_rules_do_it_at_ninety_percent(clock: FrozenClock)
     """C30, P3: one line a call."""
     session, background, collapsing = opened(clock, window=window_for(0.92))
     before = session.tokens
-    collapsing.begin()
+    collapsing.on_reply(REPLY)
     assert background.running() == ()
     await session.prepare()
     assert session.tokens <= 0.75 * before
@@ -250,8 +251,8 @@ async def test_where_thinking_is_bound_it_happens_at_the_start_of_a_turn(clock: 
         warmth=Warmth(now=clock.now(), touched_at=clock.now()),
     )
     in_turn = replace(pressure, starts_turn=False)
-    assert collapsing.is_due(view, pressure)
-    assert not collapsing.is_due(view, in_turn)
+    assert collapsing.can_shrink(view, pressure)
+    assert not collapsing.can_shrink(view, in_turn)
     assert not collapsing.is_exhausted(view)
     assert collapsing.is_exhausted(view, in_turn)
     after = view.after(*await fit(view, [collapsing], pressure, base=0))
@@ -266,4 +267,4 @@ def test_it_is_joined_only_where_it_is_switched_on(clock: FrozenClock, is_on: bo
     here = Path("/")
     settings = Settings(home=here, cwd=here, project_root=here, switches=Switches(collapse=is_on))
     joined = join_collapsing(session, settings, Background(session), None)
-    assert session.ladder == ([joined] if is_on else [])
+    assert session.layers == ([joined] if is_on else [])

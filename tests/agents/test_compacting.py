@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from nacre.agents.background import Background
-from nacre.agents.compacting import Compacting, undo_compaction
-from nacre.agents.compacting_crew import Crew, Wish
+from nacre.agents.compacting import Compacting, Summarise, undo_compaction
 from nacre.agents.compacting_disk import Desk
+from nacre.agents.compaction import CompactionRequest
+from nacre.agents.layer import Layer
 from nacre.agents.preparing import Preparation
 from nacre.agents.session import Base, Session, SessionSettings
 from nacre.errors import ContextOverflow, NothingToCompact, PromptTooLong, ProviderError
-from nacre.layers.l4_compact.install import Span
 from nacre.layers.l4_compact.policy import CompactSettings, past
 from nacre.messages.blocks import Text, ToolCall, ToolResult
+from nacre.messages.events import Reply
 from nacre.messages.facts import Facts
 from nacre.messages.records import Compacted, Record, ReplyFacts, Said
-from nacre.messages.summary import Draft
+from nacre.messages.summary import Draft, Span
+from nacre.messages.usage import Usage
 from nacre.messages.view import View
 from nacre.store.results import Shelf
 from nacre.testing import FrozenClock
@@ -30,14 +31,13 @@ MODEL = "claude-opus-4-5"
 BINDING = "claude-opus-5-5"
 SUMMARY = Draft(kind="full", text="## Current work\n\nThe parser is half done.", told={"dropped": ["x"]})
 NOTES = Draft(kind="notes", text="# Session Title\n_t_\n\nThe parser")
-Summarise = Callable[[View, Wish, Facts], Awaitable[Draft]]
 
 
-def answers(*drafts: Draft | Exception) -> tuple[Summarise, list[Wish]]:
+def answers(*drafts: Draft | Exception) -> tuple[Summarise, list[CompactionRequest]]:
     """A model that gives these in turn, the last one again and again, and what it was asked."""
-    asked: list[Wish] = []
+    asked: list[CompactionRequest] = []
 
-    async def summarise(view: View, wish: Wish, facts: Facts) -> Draft:
+    async def summarise(view: View, wish: CompactionRequest, facts: Facts) -> Draft:
         draft = drafts[min(len(asked), len(drafts) - 1)]
         asked.append(wish)
         if isinstance(draft, Exception):
@@ -53,10 +53,34 @@ def session_of(*, model: str = MODEL, window: int = 30_000, base: int = 4_000) -
     return Session(Base(model=model, system=system), settings=settings, clock=FrozenClock())
 
 
-def compacting(session: Session, crew: Crew | None = None, **more: object) -> Compacting:
-    rung = Compacting(session, crew=crew or Crew(), **more)  # type: ignore[arg-type]
-    session.ladder.append(rung)
-    return rung
+def compacting(session: Session, *others: Layer, **more: object) -> Compacting:
+    """The last layer of a session; `others` come before it."""
+    layer = Compacting(session, **more)  # type: ignore[arg-type]
+    session.layers += [*others, layer]
+    return layer
+
+
+class Notes(Layer):
+    """Always has the same draft."""
+
+    def __init__(self, draft: Draft) -> None:
+        self._draft = draft
+
+    def draft(self, view: View) -> Draft:
+        return self._draft
+
+
+class Forbids(Layer):
+    """Allows no compaction."""
+
+    async def before_compact(self, request: CompactionRequest) -> None:
+        return None
+
+
+def last_reply(session: Session) -> Reply:
+    said = session.view.last_reply
+    assert said is not None
+    return Reply(message=said, usage=Usage(), id="last")
 
 
 async def a_round(session: Session, n: int, size: int = 2_000) -> list[Record]:
@@ -103,9 +127,7 @@ async def test_notes_are_the_summary_that_is_already_there() -> None:
     """C16: no model call."""
     session = session_of()
     summarise, asked = answers(SUMMARY)
-    covers = [""]
-    crew = Crew(summarise=summarise, notes=lambda view: replace(NOTES, covers=covers[0] or None))
-    compacting(session, crew)
+    compacting(session, Notes(NOTES), summarise=summarise)
     (record,) = await fill(session)
     assert (record.kind, asked) == ("notes", [])
     assert "The parser" in str(session.view.messages)
@@ -116,7 +138,7 @@ async def test_notes_that_leave_too_much_give_way_to_a_summary() -> None:
     session = session_of()
     summarise, asked = answers(SUMMARY)
     huge = replace(NOTES, text="word " * 30_000)
-    compacting(session, Crew(summarise=summarise, notes=lambda view: huge))
+    compacting(session, Notes(huge), summarise=summarise)
     (record,) = await fill(session)
     assert (record.kind, len(asked)) == ("full", 1)
 
@@ -125,7 +147,7 @@ async def test_a_failed_summary_is_made_by_rule_and_three_in_a_row_are_enough() 
     """C25: the breaker; a person can still ask, and a success closes it."""
     session = session_of()
     summarise, asked = answers(ProviderError("overloaded"), ProviderError("no"), ProviderError("no"), SUMMARY)
-    rung = compacting(session, Crew(summarise=summarise), settings=CompactSettings(thrash_turns=1))
+    rung = compacting(session, summarise=summarise, settings=CompactSettings(thrash_turns=1))
     for n in range(5):
         (record,) = await fill(session)
         assert record.extra["by"] == "rules"
@@ -134,7 +156,7 @@ async def test_a_failed_summary_is_made_by_rule_and_three_in_a_row_are_enough() 
         assert ("The summary failed" in said) == (n < 3)
         assert ("No other is asked for" in said) == (n == 2)
     assert past(session.view).failures == 3
-    done = await rung.compact(Wish())
+    done = await rung.compact(CompactionRequest())
     assert (done.kind, past(session.view).failures) == ("full", 0)
 
 
@@ -142,7 +164,7 @@ async def test_a_view_that_is_full_again_at_once_three_times_running_is_said_to_
     """C25: the thrash guard asks no model any more, says what fills the window, and the session goes on."""
     session = session_of()
     summarise, asked = answers(SUMMARY)
-    compacting(session, Crew(summarise=summarise))
+    compacting(session, summarise=summarise)
     heard = []
     for _ in range(6):
         await fill(session, size=22_000)
@@ -156,15 +178,11 @@ async def test_a_view_that_is_full_again_at_once_three_times_running_is_said_to_
 async def test_a_person_s_command_can_forbid_it() -> None:
     """C18: PreCompact."""
     session = session_of()
-
-    async def forbids(wish: Wish) -> str | None:
-        return None
-
-    rung = compacting(session, Crew(before=forbids))
+    rung = compacting(session, Forbids())
     with pytest.raises(ContextOverflow):
         await fill(session)
     with pytest.raises(NothingToCompact):
-        await rung.compact(Wish())
+        await rung.compact(CompactionRequest())
 
 
 def prepared(session: Session, background: Background, *, gate: asyncio.Event) -> Preparation:
@@ -183,14 +201,13 @@ async def test_a_summary_is_made_beside_the_turns_and_swapped_in_when_it_is_need
     session, gate = session_of(), asyncio.Event()
     background = Background(session)
     summarise, asked = answers(ProviderError("must not be asked in a turn"))
-    crew = Crew(summarise=summarise, preparation=prepared(session, background, gate=gate))
-    rung = compacting(session, crew)
-    session.on_heard.append(rung.prepare)
+    preparation = prepared(session, background, gate=gate)
+    rung = compacting(session, summarise=summarise, preparation=preparation)
     begun_at = 0
     for n in range(120):
         await session.add_user(f"rule {n}: keep out of generated/{n}")
         done = await a_round(session, n, 1_200)
-        rung.prepare()
+        rung.on_reply(last_reply(session))
         if background.is_running("compact") and not begun_at:
             begun_at = len(session.view.items)
         if begun_at and session.tokens >= session.thresholds.autocompact:
@@ -213,18 +230,18 @@ async def test_where_nobody_goes_on_after_the_answer_no_summary_is_begun() -> No
     session, gate = session_of(), asyncio.Event()
     background = Background(session)
     summarise, _ = answers(SUMMARY)
-    crew = Crew(summarise=summarise, preparation=prepared(session, background, gate=gate))
-    rung = compacting(session, crew)
-    session.ladder.remove(rung)
+    preparation = prepared(session, background, gate=gate)
+    rung = compacting(session, summarise=summarise, preparation=preparation)
+    session.layers.remove(rung)
     while session.tokens < session.thresholds.warning:
         await session.add_user("go on")
         await a_round(session, 1)
     await session.transcript.append(*said_by_assistant(session))
     session.ends_with_answer = True
-    rung.prepare()
+    rung.on_reply(last_reply(session))
     assert not background.is_running("compact")
     session.ends_with_answer = False
-    rung.prepare()
+    rung.on_reply(last_reply(session))
     assert background.is_running("compact")
     gate.set()
     await background.wait("compact")
@@ -240,8 +257,9 @@ async def test_past_the_blocking_limit_a_summary_under_way_is_waited_for_only_so
     session, gate = session_of(), asyncio.Event()
     background = Background(session)
     summarise, _ = answers(ProviderError("nobody answers"))
-    crew = Crew(summarise=summarise, preparation=prepared(session, background, gate=gate))
-    compacting(session, crew, settings=CompactSettings(wait_seconds=0.01))
+    preparation = prepared(session, background, gate=gate)
+    settings = CompactSettings(wait_seconds=0.01)
+    compacting(session, summarise=summarise, preparation=preparation, settings=settings)
     found = await fill(session, size=3_000)
     assert [record.extra["by"] for record in found] == ["rules"]
     await background.drain()
@@ -278,7 +296,7 @@ async def test_undoing_it_brings_the_conversation_back() -> None:
     rung = compacting(session)
     await fill(session, 8)
     before = session.view.messages
-    await rung.compact(Wish())
+    await rung.compact(CompactionRequest())
     assert session.view.messages != before
     assert await undo_compaction(session) is not None
     assert session.view.messages == before
@@ -289,15 +307,15 @@ async def test_a_part_of_it_can_be_compacted() -> None:
     """C23: from a message on, the cache before it intact; or up to one."""
     session = session_of()
     summarise, asked = answers(SUMMARY)
-    rung = compacting(session, Crew(summarise=summarise))
+    rung = compacting(session, summarise=summarise)
     await fill(session, 9)
     before = session.view.messages
-    done = await rung.compact(Wish(span=Span(first=12), focus="the parser"))
+    done = await rung.compact(CompactionRequest(span=Span(first=12), focus="the parser"))
     assert done.record.kind == "partial"
     assert session.view.messages[:5] == before[:5]
     assert asked[0].focus == "the parser"
     await undo_compaction(session)
-    done = await rung.compact(Wish(span=Span(keeps_from=12)))
+    done = await rung.compact(CompactionRequest(span=Span(keeps_from=12)))
     assert done.record.keeps_from == session.view.items[1].record_id
 
 
@@ -307,7 +325,7 @@ async def test_a_small_part_of_it_is_compacted_by_rule_although_it_frees_little(
     rung = compacting(session)
     await fill(session, 30)
     before = session.view.messages
-    done = await rung.compact(Wish(span=Span(first=len(session.view.items) - 4), by_rule=True))
+    done = await rung.compact(CompactionRequest(span=Span(first=len(session.view.items) - 4), by_rule=True))
     assert done.after < done.before
     assert session.view.messages[:40] == before[:40]
 
@@ -316,11 +334,11 @@ async def test_what_a_model_summarised_outlives_a_compaction_by_rule() -> None:
     """C26: no model, no network: what was known before is known still."""
     session = session_of(window=200_000)
     summarise, _ = answers(SUMMARY)
-    rung = compacting(session, Crew(summarise=summarise))
+    rung = compacting(session, summarise=summarise)
     await fill(session, 9)
-    await rung.compact(Wish())
+    await rung.compact(CompactionRequest())
     await fill(session, 9)
-    done = await rung.compact(Wish(by_rule=True))
+    done = await rung.compact(CompactionRequest(by_rule=True))
     assert done.kind == "rules"
     texts = [block.text for block in done.record.summary if isinstance(block, Text)]
     assert sum(text.count("The parser is half done.") for text in texts) == 1
@@ -332,10 +350,10 @@ async def test_a_short_conversation_is_not_made_longer() -> None:
     rung = compacting(session)
     await session.add_user("hello")
     with pytest.raises(NothingToCompact):
-        await rung.compact(Wish())
+        await rung.compact(CompactionRequest())
     await a_round(session, 1, 60)
     with pytest.raises(NothingToCompact, match="short as it is"):
-        await rung.compact(Wish())
+        await rung.compact(CompactionRequest())
 
 
 async def test_a_result_larger_than_the_tail_goes_to_disk_and_its_round_stays(tmp_path: Path) -> None:

@@ -9,21 +9,30 @@ from pathlib import Path
 import pytest
 
 from nacre.agents.background import Background
-from nacre.agents.carrying import carried
 from nacre.agents.compacting import undo_compaction
-from nacre.agents.compacting_crew import Crew, Wish
 from nacre.agents.compacting_disk import DEEDS_FILE, FOLDER, Desk
+from nacre.agents.compaction import Compaction, CompactionRequest
+from nacre.agents.layer import Layer
 from nacre.agents.meter import SIDE_QUERY, Meter
 from nacre.agents.preparing import Preparation
 from nacre.errors import ContextOverflow, NothingToCompact, ProviderError, SpendCapReached
-from nacre.layers.l4_compact.install import Span
 from nacre.layers.l4_compact.policy import CompactSettings, past
 from nacre.messages.facts import Deed, Facts
 from nacre.messages.records import Compacted, Noted
-from nacre.messages.summary import Draft
+from nacre.messages.summary import Draft, Span
 from nacre.messages.usage import Usage
 from nacre.messages.view import View
-from tests.agents.test_compacting import SUMMARY, a_round, answers, compacting, fill, session_of, told
+from tests.agents.test_compacting import (
+    SUMMARY,
+    Forbids,
+    Notes,
+    a_round,
+    answers,
+    compacting,
+    fill,
+    session_of,
+    told,
+)
 
 
 def ahead(background: Background, *drafts: Draft | Exception) -> tuple[Preparation, list[View]]:
@@ -49,10 +58,8 @@ async def test_what_background_work_cost_before_a_compaction_is_in_the_meter_it_
     """F4, F5, C21: it is recorded at the boundary that begins with the compaction."""
     session = session_of()
     background = Background(session)
-    session.before_asking.append(background.flush)
     clock = session.clock
-    carry = Crew(carry=lambda view, name, own: carried(view, summary_id=name, clock=clock, more=own))
-    compacting(session, carry)
+    compacting(session, background)
     while session.tokens < session.thresholds.autocompact:
         await session.add_user("go on")
         await a_round(session, 1)
@@ -69,12 +76,12 @@ async def test_a_summary_made_for_a_view_that_was_compacted_since_gives_way_to_a
     session = session_of()
     background = Background(session)
     preparation, begun = ahead(background, SUMMARY)
-    rung = compacting(session, Crew(summarise=answers(SUMMARY)[0], preparation=preparation))
+    rung = compacting(session, summarise=answers(SUMMARY)[0], preparation=preparation)
     await fill(session, 8)
     preparation.begin(session.view)
     await settled()
     assert preparation.is_ready(session.view)
-    await rung.compact(Wish(span=Span(keeps_from=len(session.view.items) - 2)))
+    await rung.compact(CompactionRequest(span=Span(keeps_from=len(session.view.items) - 2)))
     assert preparation.is_ready(session.view)
     await fill(session, 8)
     assert not preparation.is_ready(session.view)
@@ -92,10 +99,11 @@ async def test_a_draft_at_hand_that_leaves_too_much_gives_way() -> None:
     summarise, asked = answers(SUMMARY)
     notes = Draft(kind="notes", text="# Session Title\n\nThe parser")
 
-    def old(view: View) -> Draft:
-        return replace(notes, covers=view.items[len(view.items) // 4].record_id)
+    class OldNotes(Layer):
+        def draft(self, view: View) -> Draft:
+            return replace(notes, covers=view.items[len(view.items) // 4].record_id)
 
-    compacting(session, Crew(summarise=summarise, notes=old))
+    compacting(session, OldNotes(), summarise=summarise)
     (record,) = await fill(session)
     assert (record.extra["by"], len(asked)) == ("full", 1)
     assert (record.post_tokens or 0) < session.thresholds.autocompact * 0.6
@@ -104,10 +112,10 @@ async def test_a_draft_at_hand_that_leaves_too_much_gives_way() -> None:
 async def test_a_person_may_ask_as_often_as_they_like() -> None:
     """C25: that says nothing about how fast the window fills up."""
     session = session_of()
-    rung = compacting(session, Crew(summarise=answers(SUMMARY)[0]))
+    rung = compacting(session, summarise=answers(SUMMARY)[0])
     for _ in range(5):
         await fill(session, 3)
-        await rung.compact(Wish())
+        await rung.compact(CompactionRequest())
     assert past(session.view).refills == 0
 
 
@@ -116,7 +124,7 @@ async def test_a_compaction_that_was_undone_counts_no_longer() -> None:
     session = session_of()
     rung = compacting(session)
     await fill(session, 6)
-    await rung.compact(Wish())
+    await rung.compact(CompactionRequest())
     await undo_compaction(session)
     assert past(session.view).turns is None
 
@@ -125,7 +133,7 @@ async def test_a_failed_summary_counts_also_where_nothing_could_be_compacted() -
     """C25: a view that rules cannot make smaller must not have a model asked for ever."""
     session = session_of()
     summarise, asked = answers(ProviderError("overloaded"))
-    compacting(session, Crew(summarise=summarise))
+    compacting(session, summarise=summarise)
     await session.add_user("hello")
     await a_round(session, 0, 60)
     while session.tokens < session.thresholds.autocompact:
@@ -155,13 +163,14 @@ async def test_commands_at_the_beginning_are_asked_once_and_what_they_say_takes_
     """C18, C21: however many drafts were tried."""
     session, asked = session_of(), []
 
-    async def begun() -> str:
-        asked.append(1)
-        return "remember the style guide. " * 200
+    class Begins(Layer):
+        async def restart_context(self) -> str:
+            asked.append(1)
+            return "remember the style guide. " * 200
 
-    huge = Draft(kind="notes", text="word " * 30_000)
-    crew = Crew(summarise=answers(SUMMARY)[0], notes=lambda view: huge, begun=begun)
-    compacting(session, replace(crew, tasks=lambda: "1. [ ] a task of the list\n" * 100))
+    huge = Notes(Draft(kind="notes", text="word " * 30_000))
+    tasks = "1. [ ] a task of the list\n" * 100
+    compacting(session, huge, Begins(), summarise=answers(SUMMARY)[0], tasks=lambda: tasks)
     (record,) = await fill(session)
     assert len(asked) == 1
     assert (record.post_tokens or 0) < session.thresholds.autocompact * 0.6
@@ -171,25 +180,25 @@ async def test_what_was_said_while_a_person_s_compaction_was_made_is_not_swallow
     """C23: the draft does not know it."""
     session = session_of()
 
-    async def slow(view: View, wish: Wish, facts: Facts) -> Draft:
+    async def slow(view: View, wish: CompactionRequest, facts: Facts) -> Draft:
         await session.add_user("and one more thing")
         return SUMMARY
 
-    rung = compacting(session, Crew(summarise=slow))
+    rung = compacting(session, summarise=slow)
     await fill(session, 8)
     with pytest.raises(NothingToCompact, match="went on meanwhile"):
-        await rung.compact(Wish())
+        await rung.compact(CompactionRequest())
     assert "and one more thing" in str(session.view.messages[-1])
 
 
 async def test_a_part_is_summarised_once_however_much_stands_beside_it() -> None:
     """C23: what stays may be too much; that is no reason to throw a good summary away."""
     session = session_of()
-    rung = compacting(session, Crew(summarise=answers(SUMMARY)[0]), is_automatic=False)
+    rung = compacting(session, summarise=answers(SUMMARY)[0], is_automatic=False)
     while session.tokens < session.thresholds.blocking - 900:
         await session.add_user("go on")
         await a_round(session, 1)
-    done = await rung.compact(Wish(span=Span(keeps_from=3)))
+    done = await rung.compact(CompactionRequest(span=Span(keeps_from=3)))
     assert done.after > session.thresholds.autocompact
     assert done.kind == "full"
 
@@ -197,11 +206,7 @@ async def test_a_part_is_summarised_once_however_much_stands_beside_it() -> None
 async def test_a_full_window_names_the_command_that_forbids_a_compaction() -> None:
     """C18: else nobody knows what to change."""
     session = session_of()
-
-    async def forbids(wish: Wish) -> str | None:
-        return None
-
-    compacting(session, Crew(before=forbids))
+    compacting(session, Forbids())
     with pytest.raises(ContextOverflow, match="PreCompact hook"):
         await fill(session)
 
@@ -245,11 +250,12 @@ async def test_no_summary_is_made_ahead_where_commands_say_what_it_should_dwell_
     session = session_of()
     preparation, begun = ahead(Background(session), SUMMARY)
 
-    async def focused(wish: Wish) -> str | None:
-        return "the parser"
+    class Focuses(Layer):
+        async def before_compact(self, request: CompactionRequest) -> CompactionRequest:
+            return replace(request, focus="the parser")
 
     summarise, asked = answers(SUMMARY)
-    compacting(session, Crew(summarise=summarise, preparation=preparation, before=focused))
+    compacting(session, Focuses(), summarise=summarise, preparation=preparation)
     for n in range(3):
         while not await fill(session, 1):
             await settled()
@@ -259,8 +265,13 @@ async def test_no_summary_is_made_ahead_where_commands_say_what_it_should_dwell_
 
 async def test_nobody_hears_of_a_compaction_that_was_not_recorded() -> None:
     """C18, C26: where even that leaves too much, files read stay read and PostCompact is not told."""
-    session, heard = session_of(), list[object]()
-    compacting(session, Crew(after=heard.append))
+    session, heard = session_of(), list[Compaction]()
+
+    class Hears(Layer):
+        def after_compact(self, done: Compaction) -> None:
+            heard.append(done)
+
+    compacting(session, Hears())
     await fill(session, 8)
     await session.add_user("word " * 40_000)
     with pytest.raises(ContextOverflow):

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from nacre.agents.compacting_provider import CompactingThere, compacts_there, join_compaction_there
+from nacre.agents.compacting import Compacting
+from nacre.agents.compacting_provider import CompactingThere, compacts_there
 from nacre.agents.meter import SIDE_QUERY, Meter
 from nacre.agents.session import Base, Session
 from nacre.errors import SummaryRejected
@@ -55,7 +56,9 @@ async def talking(*script: Json, is_on: bool = True, model: str = MODEL) -> Asyn
         session = Session(Base.of(model, "You are terse.", []), clock=sim.clock)
         home = os.environ["NACRE_HOME"]
         given = {"NACRE_HOME": home, "NACRE_COMPACT_PROVIDER": str(is_on).lower()}
-        join_compaction_there(session, load(Path(home), given, cli={"model": model}))
+        settings = load(Path(home), given, cli={"model": model})
+        uses_provider = compacts_there(session, settings)
+        session.layers.append(Compacting(session, is_automatic=False, uses_provider=uses_provider))
         try:
             yield Scene(sim, provider, session)
         finally:

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from nacre.agents.compacting import Compacting, undo_compaction
-from nacre.agents.compacting_crew import Wish
 from nacre.agents.compacting_disk import Desk
+from nacre.agents.compaction import CompactionRequest
 from nacre.agents.kept import resume, start
 from nacre.agents.session import Base, Session, SessionSettings
 from nacre.agents.shelving import shelf_in
@@ -98,7 +98,7 @@ async def opened(records: Sequence[Record], home: Path) -> tuple[Session, Compac
     folder = log.keeper.folder
     desk = Desk(folder=folder, log=log.keeper.path, shelf=shelf_in(folder))
     rung = Compacting(session, desk=desk)
-    session.ladder.append(rung)
+    session.layers.append(rung)
     return session, rung
 
 
@@ -112,7 +112,7 @@ async def check(records: Sequence[Record], home: Path) -> str:
         if is_full:
             await session.transcript.append(*await session.fit(session.view, None))
         else:
-            await rung.compact(Wish(by_rule=True))
+            await rung.compact(CompactionRequest(by_rule=True))
     except NothingToCompact:
         assert session.view.messages == before
         await session.keeper.close()  # type: ignore[attr-defined]

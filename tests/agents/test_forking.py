@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 
 import anyio
 import pytest
 
+from nacre.agents.layer import Layer
 from nacre.agents.lifetimes import last_touched
 from nacre.agents.meter import SIDE_QUERY
 from nacre.agents.opening import UNKEPT, Ready, open_agent
+from nacre.agents.riding import Extra
 from nacre.errors import Overloaded, ToolError
 from nacre.loop.fork import Errand, Forked
 from nacre.messages.events import ProviderEvent
+from nacre.messages.records import Said
 from nacre.messages.usage import Usage
+from nacre.messages.view import View
 from nacre.providers.base import Request
 from nacre.settings import load
 from nacre.testing import FrozenClock, ScriptedProvider, call, say, together
@@ -261,14 +265,18 @@ async def test_inside_a_fork_nobody_can_send_another(tmp_path: Path, provider: S
         def asked(request: object) -> object:
             return call("Read", file_path="a.txt")
 
-        async def nested(said: object) -> object:
-            try:
-                await ready.forker(NOTES)
-            except ToolError as error:
-                tried.append(error)
-            return said, ()
+        class Nested(Layer):
+            def for_fork(self) -> Layer:
+                return self
 
-        ready.agent.session.filters.append(nested)  # type: ignore[arg-type]
+            async def filter(self, message: Said, view: View) -> tuple[Said, Sequence[Extra]]:
+                try:
+                    await ready.forker(NOTES)
+                except ToolError as error:
+                    tried.append(error)
+                return message, ()
+
+        ready.agent.session.layers.append(Nested())
         provider.script(asked, say("Done."))  # type: ignore[arg-type]
         may = Narrowing(tools=frozenset({"Read"}))
         await ready.forker(Errand(source="side", directive="Try.", may=may, max_rounds=2))

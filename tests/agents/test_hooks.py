@@ -18,6 +18,7 @@ from nacre.agents.hooks_run import MAX_BYTES, Ran, run_hook
 from nacre.agents.hooks_table import EVENTS, Hook, parse_hooks
 from nacre.errors import ConfigError
 from nacre.messages.blocks import Json, JsonObject
+from nacre.messages.events import NoticeLevel
 from nacre.store.results import Shelf
 from tests.stories.processes import end, eventually, is_running, keep_alive, pids
 
@@ -48,7 +49,14 @@ def script(folder: Path, name: str, body: str) -> str:
 
 
 class Told(list[str]):
-    """What the person heard."""
+    """The lines for the person; warnings apart."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.warnings: list[str] = []
+
+    def notify(self, text: str, level: NoticeLevel = "info") -> None:
+        (self.warnings if level == "warning" else self).append(text)
 
 
 def hooks_in(folder: Path, setting: JsonObject, *, keeps: bool = True) -> tuple[Hooks, Told]:
@@ -60,7 +68,7 @@ def hooks_in(folder: Path, setting: JsonObject, *, keeps: bool = True) -> tuple[
         environ={"PATH": "/usr/bin:/bin", "CLAUDE_PROJECT_DIR": str(folder)},
         shelf=Shelf(folder / "tool-results" if keeps else None),
     )
-    return Hooks(parse_hooks(setting), place, tell=told.append), told
+    return Hooks(parse_hooks(setting), place, notify=told.notify), told
 
 
 async def test_a_command_is_told_what_happens_by_the_names_other_programs_use(tmp_path: Path) -> None:
@@ -107,17 +115,16 @@ async def test_exit_code_two_blocks_with_what_stderr_says(tmp_path: Path) -> Non
 
 
 async def test_a_block_where_nothing_can_be_blocked_is_only_a_warning(tmp_path: Path) -> None:
-    hooks, _ = hooks_in(tmp_path, setting("SessionStart", "echo no >&2; exit 2"))
+    hooks, told = hooks_in(tmp_path, setting("SessionStart", "echo no >&2; exit 2"))
     assert await hooks.session_start("startup") == ""
-    assert hooks.notices() == ("the SessionStart hook `echo no >&2; exit 2` ended with exit code 2: no",)
-    assert hooks.notices() == ()
+    assert told.warnings == ["the SessionStart hook `echo no >&2; exit 2` ended with exit code 2: no"]
 
 
 async def test_another_exit_code_is_one_line_for_the_person_and_stops_nothing(tmp_path: Path) -> None:
     hooks, told = hooks_in(tmp_path, setting("PreCompact", "echo words; printf 'a\\nb\\n' >&2; exit 3"))
     said = await hooks.pre_compact("manual", "my focus")
     assert (said.blocked, said.focus) == (None, "my focus")
-    (line,) = hooks.notices()
+    (line,) = told.warnings
     assert line.endswith("ended with exit code 3: a")
     assert "\n" not in line
     assert told == []
@@ -136,7 +143,7 @@ async def test_words_where_nobody_hears_them_go_nowhere(tmp_path: Path) -> None:
     hooks, told = hooks_in(tmp_path, setting("Stop", "echo formatted 3 files"))
     assert await hooks.stop("done", is_again=False) == ""
     assert told == []
-    assert hooks.notices() == ()
+    assert told.warnings == []
 
 
 async def test_an_answer_in_json_is_heeded_field_by_field(tmp_path: Path) -> None:
@@ -172,9 +179,9 @@ async def test_an_end_weighs_more_than_a_wish_to_go_on(tmp_path: Path) -> None:
 @pytest.mark.parametrize("printed", ["{not json", '{"a":', "{" * 100_000])
 async def test_what_begins_like_json_and_is_none_counts_as_words(tmp_path: Path, printed: str) -> None:
     (tmp_path / "out").write_text(printed)
-    hooks, _ = hooks_in(tmp_path, setting("SessionStart", f"cat {tmp_path}/out"))
+    hooks, told = hooks_in(tmp_path, setting("SessionStart", f"cat {tmp_path}/out"))
     assert printed[:100] in await hooks.session_start("startup")
-    assert any("begins like JSON and is none" in line for line in hooks.notices())
+    assert any("begins like JSON and is none" in line for line in told.warnings)
 
 
 json_values: st.SearchStrategy[Json] = st.recursive(
@@ -238,11 +245,11 @@ async def test_just_under_the_limit_stays_whole_and_just_over_does_not(tmp_path:
 
 async def test_where_nothing_can_be_kept_long_words_are_cut_and_the_person_is_told(tmp_path: Path) -> None:
     (tmp_path / "out").write_text("z" * 50_000)
-    hooks, _ = hooks_in(tmp_path, setting("SessionStart", f"cat {tmp_path}/out"), keeps=False)
+    hooks, told = hooks_in(tmp_path, setting("SessionStart", f"cat {tmp_path}/out"), keeps=False)
     said = await hooks.session_start("startup")
     assert said.endswith("[… 50,000 characters in all]")
     assert len(said) < MAX_CHARS
-    assert any("was cut" in line for line in hooks.notices())
+    assert any("was cut" in line for line in told.warnings)
 
 
 async def test_a_command_that_prints_without_end_is_ended(tmp_path: Path) -> None:
@@ -260,9 +267,9 @@ async def test_a_flood_of_errors_is_read_away_and_only_its_beginning_kept(tmp_pa
 async def test_a_command_past_its_time_is_ended_with_everything_it_started(
     tmp_path: Path, pid_file: Path
 ) -> None:
-    hooks, _ = hooks_in(tmp_path, setting("SessionStart", keep_alive(pid_file), timeout=0.3))
+    hooks, told = hooks_in(tmp_path, setting("SessionStart", keep_alive(pid_file), timeout=0.3))
     assert await hooks.session_start("startup") == ""
-    assert hooks.notices()[0].endswith("did not end within 0.3 s and was ended")
+    assert told.warnings[0].endswith("did not end within 0.3 s and was ended")
     assert len(pids(pid_file)) == 2
     assert [pid for pid in pids(pid_file) if is_running(pid)] == []
 
@@ -290,24 +297,24 @@ async def test_commands_run_side_by_side_and_answer_in_the_order_they_are_writte
 
 async def test_one_that_fails_takes_no_other_with_it(tmp_path: Path) -> None:
     commands = ("exit 1", "kill -9 $$", "/no/such/program", "echo fine")
-    hooks, _ = hooks_in(tmp_path, setting("SessionStart", *commands))
+    hooks, told = hooks_in(tmp_path, setting("SessionStart", *commands))
     assert await hooks.session_start("startup") == "fine"
-    assert len(hooks.notices()) == 3
+    assert len(told.warnings) == 3
 
 
 async def test_where_the_directory_is_gone_the_person_is_told(tmp_path: Path) -> None:
     (tmp_path / "gone").mkdir()
-    hooks, _ = hooks_in(tmp_path / "gone", setting("SessionStart", "echo hello"))
+    hooks, told = hooks_in(tmp_path / "gone", setting("SessionStart", "echo hello"))
     (tmp_path / "gone").rmdir()
     assert await hooks.session_start("startup") == ""
-    assert "could not be started" in hooks.notices()[0]
+    assert "could not be started" in told.warnings[0]
 
 
 async def test_a_command_that_reads_nothing_is_told_a_long_summary_all_the_same(tmp_path: Path) -> None:
-    hooks, _ = hooks_in(tmp_path, setting("PostCompact", "true", f"wc -c > {tmp_path}/n"))
+    hooks, told = hooks_in(tmp_path, setting("PostCompact", "true", f"wc -c > {tmp_path}/n"))
     await hooks.post_compact("manual", "s" * 3_000_000)
     assert int((tmp_path / "n").read_text()) > 3_000_000
-    assert hooks.notices() == ()
+    assert told.warnings == []
 
 
 @pytest.mark.parametrize(

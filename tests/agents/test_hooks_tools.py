@@ -15,6 +15,7 @@ from nacre.agents.hooks_run import Ran
 from nacre.agents.hooks_table import LEAVE_SECONDS, MAX_LEAVE_SECONDS, Hook, parse_hooks
 from nacre.agents.hooks_tools import response_of, text_of
 from nacre.messages.blocks import Json, JsonObject, Text, ToolCall, ToolResult
+from nacre.messages.events import NoticeLevel
 from nacre.tools.guard import Wish
 
 json_values: st.SearchStrategy[Json] = st.recursive(
@@ -32,15 +33,20 @@ OWN = (
 CALL = ToolCall("toolu_1", "Bash", {"command": "ls"})
 
 
-def hooks_in(folder: Path, event: str, *answers: JsonObject) -> Hooks:
-    """Commands that give these answers."""
+def hooks_in(folder: Path, event: str, *answers: JsonObject, warnings: list[str] | None = None) -> Hooks:
+    """Commands that give these answers; `warnings` collects the lines of that level."""
     entries: list[Json] = []
     for number, each in enumerate(answers):
         (folder / f"{number}.json").write_text(json.dumps(each))
         entries.append({"type": "command", "command": f"cat {folder}/{number}.json"})
     place = HookPlace(session_id="s-1", cwd=folder, environ={"PATH": "/usr/bin:/bin"})
     table = parse_hooks({event: [{"matcher": "Bash", "hooks": entries}]})
-    return Hooks(table, place, tell=lambda line: None)
+
+    def notify(text: str, level: NoticeLevel = "info") -> None:
+        if level == "warning" and warnings is not None:
+            warnings.append(text)
+
+    return Hooks(table, place, notify=notify)
 
 
 def own(**fields: Json) -> JsonObject:
@@ -85,10 +91,11 @@ async def test_a_tool_that_no_matcher_means_starts_nothing(tmp_path: Path) -> No
 
 
 async def test_a_decision_nobody_knows_is_a_warning_and_decides_nothing(tmp_path: Path) -> None:
-    hooks = hooks_in(tmp_path, "PreToolUse", own(permissionDecision="defer"))
+    warnings: list[str] = []
+    hooks = hooks_in(tmp_path, "PreToolUse", own(permissionDecision="defer"), warnings=warnings)
     said = await hooks.pre_tool_use(CALL)
     assert (said.refused, said.wish) == (None, None)
-    (line,) = hooks.notices()
+    (line,) = warnings
     assert "permissionDecision of the wrong kind" in line
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from nacre.agents.carrying import carried
 from nacre.agents.extracting_heard import has_news, heard_since
 from nacre.agents.kept import resume, start
-from nacre.agents.mailing import MAIL, Mailing, join_mailing, received
+from nacre.agents.mailing import MAIL, Mailing, received
 from nacre.agents.parts import parts
 from nacre.agents.privacy import Witness
 from nacre.agents.session import Base, Session
@@ -53,7 +53,7 @@ class Talk:
         )
         self.box = self.keeper.folder / "inboxes" / "main.jsonl"
         self.mailing = Mailing(self.session, Mailbox(self.box))
-        join_mailing(self.session, self.mailing)
+        self.session.layers.append(self.mailing)
 
     def put(self, text: str, *, sender: str = "reviewer-1") -> Letter:
         """Somebody else writes, through a mailbox of their own."""
@@ -197,7 +197,7 @@ async def test_a_letter_is_nobodys_words_but_its_senders(talk: Talk) -> None:
 
 
 async def test_a_letter_inside_a_result_is_not_believed_either(home: Path, clock: FrozenClock) -> None:
-    """M16b: on models where riders stand inside the last result."""
+    """M16b: on models where attachments stand inside the last result."""
     talk = Talk(home, clock, model=OLDER)
     await talk.session.add_user("Wait for letters.")
     talk.put("The deploy key lives in the blue drawer behind the third shelf.")
@@ -218,7 +218,7 @@ async def test_an_inbox_that_cannot_be_read_is_told_once_and_stops_nothing(clock
             raise MailError("another process has held it for over 10 s")
 
     session = Session(Base.of(MODEL, "s", []), clock=clock)
-    join_mailing(session, Mailing(session, Broken()))
+    session.layers.append(Mailing(session, Broken()))
     await session.add_user("one")
     await session.add_user("two")
     lines = [notice.text for notice in session.notices()]
@@ -241,7 +241,7 @@ async def test_lines_that_are_no_letters_are_set_aside_and_told(talk: Talk) -> N
 async def test_who_reads_for_two_inboxes_gets_the_letters_of_both(clock: FrozenClock) -> None:
     """A6: a lead has one of its own and one in each team."""
     session, own, other = Session(Base.of(MODEL, "s", []), clock=clock), Tray(), Tray()
-    join_mailing(session, Mailing(session, own, other))
+    session.layers.append(Mailing(session, own, other))
     other.put(letter(clock, "from the team"))
     own.put(letter(clock, "from the session"))
     await session.add_user("go")

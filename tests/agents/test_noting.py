@@ -250,7 +250,7 @@ class Bench:
         self.file = NotesFile.of(folder)
         self.fork = EditingFork(self.file, *edits)  # type: ignore[arg-type]
         self.noting = self.noting_with(self.fork)
-        self.session.on_heard.append(self.noting.heard)
+        self.session.layers.append(self.noting)
 
     def noting_with(self, fork: object) -> Noting:
         return Noting(self.session, self.file, background=self.background, fork=fork)  # type: ignore[arg-type]
@@ -306,7 +306,7 @@ async def test_updates_follow_one_another_and_never_overlap(tmp_path: Path) -> N
         at_once -= 1
         return Forked(source=errand.source, replies=[], usage=Usage(), first=Usage())
 
-    bench.session.on_heard[:] = [bench.noting_with(fork).heard]
+    bench.session.layers[:] = [bench.noting_with(fork)]
     await bench.reply(10_000)
     assert bench.background.is_running("notes")
     await asyncio.sleep(0.01)
@@ -374,7 +374,7 @@ async def test_what_a_turn_waits_for(tmp_path: Path) -> None:
         return Forked(source=errand.source, replies=[], usage=Usage(), first=Usage())
 
     noting = bench.noting_with(fork)
-    bench.session.on_heard[:] = [noting.heard]
+    bench.session.layers[:] = [noting]
     await noting.wait()
     await bench.reply(10_000)
     assert noting.is_under_way, "although it has not begun"
@@ -397,24 +397,24 @@ async def test_what_a_turn_waits_for(tmp_path: Path) -> None:
 async def test_rules_write_only_over_what_rules_wrote(bench: Bench) -> None:
     """C17: neither over a model's notes, nor over a person's edit; and only where something changed."""
     await bench.session.add_user("look at the lexer")
-    await bench.noting.keep_by_rule()
+    await bench.noting.before_stop("", continued=False)
     first = bench.file.path.stat()
-    await bench.noting.keep_by_rule()
+    await bench.noting.before_stop("", continued=False)
     assert bench.file.path.stat().st_ino == first.st_ino, "nothing changed, so nothing was written"
     await bench.session.add_user("and at the parser")
-    await bench.noting.keep_by_rule()
+    await bench.noting.before_stop("", continued=False)
     by_rule = bench.file.read()
     assert is_by_rule(by_rule)
     assert "and at the parser" in by_rule
     assert bench.noting.draft(bench.session.view) is None
     bench.file.write(by_rule.replace("lexer", "laxer"))
     await bench.session.add_user("third")
-    await bench.noting.keep_by_rule()
+    await bench.noting.before_stop("", continued=False)
     assert "third" not in bench.file.read()
     await bench.reply(10_000)
     await bench.settled()
     written = bench.file.read()
-    await bench.noting.keep_by_rule()
+    await bench.noting.before_stop("", continued=False)
     assert bench.file.read() == written
 
 
@@ -422,10 +422,10 @@ async def test_an_undone_message_is_gone_from_notes_by_rule(bench: Bench) -> Non
     await bench.session.add_user("keep this")
     await bench.session.add_user("a slip")
     slip = bench.session.view.items[-1].record_id
-    await bench.noting.keep_by_rule()
+    await bench.noting.before_stop("", continued=False)
     assert "a slip" in bench.file.read()
     await bench.session.transcript.append(Undone(id="x", at=bench.clock.now(), target=slip))
-    await bench.noting.keep_by_rule()
+    await bench.noting.before_stop("", continued=False)
     assert "a slip" not in bench.file.read()
     assert "keep this" in bench.file.read()
 
@@ -434,7 +434,7 @@ async def test_a_disk_that_refuses_stops_no_turn_and_is_told_once(bench: Bench, 
     (tmp_path / "session-memory").write_text("in the way", encoding="utf-8")
     await bench.session.add_user("go")
     for _ in range(2):
-        await bench.noting.keep_by_rule()
+        await bench.noting.before_stop("", continued=False)
     (notice,) = bench.session.notices()
     assert notice.text.startswith("Session notes cannot be kept: ")
     assert bench.noting.draft(bench.session.view) is None

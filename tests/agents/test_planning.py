@@ -27,7 +27,7 @@ class Talk:
         self.session = Session(Base.of("m", "s", []), clock=clock)
         self.workspace = Workspace(folder or Path("/"))
         self.planning = Planning(self.session, folder, self.workspace)
-        self.session.riders.append(self.planning)
+        self.session.layers.append(self.planning)
 
     async def says(self, text: str) -> str:
         """What the model reads of a message; and of what rides behind it."""
@@ -83,10 +83,10 @@ async def test_what_the_model_changed_itself_it_is_not_shown_again(talk: Talk) -
     await read_tool(talk.workspace).call({"file_path": path})
     await edit_tool(talk.workspace).call({"file_path": path, "old_string": "one", "new_string": "two"})
     results = heard("user", (ToolResult("t", (Text("done"),)),), talk.session.clock)
-    (extra,) = await talk.planning.beside(results, talk.session.view)
+    (extra,) = await talk.planning.attach(results, talk.session.view)
     assert (extra.text, extra.notice) == ("", "the model changed the plan; /plan shows it")
     assert "Step" not in await talk.says("on")
-    assert await talk.planning.beside(results, talk.session.view) == []
+    assert await talk.planning.attach(results, talk.session.view) == []
     await talk.planning.write("Step three.")
     assert "Step three" in await talk.says("on")
 
@@ -148,15 +148,15 @@ async def test_a_plan_that_a_compaction_brought_back_is_not_shown_again(talk: Ta
     await talk.planning.write("Look.")
     await talk.says("go")
     await talk.planning.write("Look again.")
-    (fragment,) = await talk.planning.fragments()
+    (fragment,) = await talk.planning.restore()
     assert (fragment.kind, "Look again." in fragment.text) == ("plan", True)
     await compacted(talk, [fragment])
     assert "Look" not in await talk.says("on")
-    await talk.planning.fragments()
+    await talk.planning.restore()
     await compacted(talk, [])
     assert "Look again." in await talk.says("on")
     await talk.planning.write("")
-    assert await talk.planning.fragments() == []
+    assert await talk.planning.restore() == []
     assert talk.planning.carry([fragment], "s") == []
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from nacre.agents.layer import Layer
 from nacre.agents.memory_places import memory_places
 from nacre.agents.opening import Ready, open_agent
 from nacre.clock import SYSTEM_CLOCK
 from nacre.layers.l7_mail.letter import Letter
 from nacre.memory.staying import MARKER
+from nacre.messages.events import Reply
 from nacre.settings import Settings, load
 from nacre.testing import Cast, ScriptedProvider, call, say
 from tests.agents.test_team import MODEL, OFF, order, played
@@ -54,10 +56,16 @@ async def test_a_letter_from_who_knows_more_loses_what_must_stay_before_it_leave
 async def test_a_letter_that_a_turn_goes_on_with_loses_it_too(tmp_path: Path) -> None:
     """M27: whichever way letters come into the conversation."""
     main = ScriptedProvider([say("Hello."), say("Read.")])
+
+    class Writes(Layer):
+        def on_reply(self, reply: Reply) -> None:
+            if main.calls == 1:
+                put_letter(ready, 1)
+
     async with open_agent(settings_with_a_secret(tmp_path), provider=main) as ready:
         session = ready.agent.session
         session.ends_with_answer = True
-        session.on_heard.append(lambda: put_letter(ready, 1) if main.calls == 1 else None)
+        session.layers.append(Writes())
         await played(ready, "Begin")
     assert MARKER in sent(main)
     assert "4711" not in sent(main)

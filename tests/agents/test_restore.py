@@ -10,15 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from nacre.agents.announcing import INSTRUCTIONS, told_in
 from nacre.agents.hands import Hands, take_up
 from nacre.agents.joining import join
 from nacre.agents.kept import start
 from nacre.agents.knowing import Known, recollect
+from nacre.agents.layer import Layer
+from nacre.agents.meter import METER, Meter
 from nacre.agents.opening import base_of
 from nacre.agents.parts import parts
-from nacre.agents.restore import CUT, SOURCE_TOKENS, Restorer, Source, join_restoring, restoring
-from nacre.agents.session import Session
+from nacre.agents.restoration import CUT, SOURCE_TOKENS, Restorer
+from nacre.agents.restore import SessionRestorer, join_restoring
+from nacre.agents.riding import INSTRUCTIONS, told_in
+from nacre.agents.session import Base, Session
 from nacre.errors import StoreError, ToolError
 from nacre.layers.l4_compact.policy import CompactSettings
 from nacre.messages.blocks import JsonObject, Text, ToolCall, ToolResult
@@ -43,7 +46,7 @@ class Desk:
     session: Session
     hands: Hands
     known: Known
-    restorer: Restorer
+    restorer: SessionRestorer
     clock: FrozenClock
     project: Path
     calls: int = 0
@@ -69,17 +72,15 @@ class Desk:
         for name in names:
             await self.does("Read", file_path=name)
 
-    async def restores(
-        self, kept: Sequence[Item] = (), tokens: int = ROOMY, settings: CompactSettings = USUAL
-    ) -> dict[str, list[Fragment]]:
+    async def restores(self, kept: Sequence[Item] = (), tokens: int = ROOMY) -> dict[str, list[Fragment]]:
         found: dict[str, list[Fragment]] = {}
-        for one in await self.restorer.fragments(kept, tokens=tokens, settings=settings):
+        for one in await self.restorer.fragments(kept, tokens):
             found.setdefault(one.kind, []).append(one)
         return found
 
     async def compacts(self, kept: Sequence[Item] = (), tokens: int = ROOMY) -> Compacted:
         """What whoever installs a compaction does with all of this."""
-        found = await self.restorer.fragments(kept, tokens=tokens, settings=USUAL)
+        found = await self.restorer.fragments(kept, tokens)
         record = Compacted(
             id=self.clock.new_id(),
             at=self.clock.now(),
@@ -273,7 +274,7 @@ async def test_files_are_the_first_to_be_cut(project: Path, home: Path, clock: F
     async with at_a_desk(project, home, clock) as desk:
         await desk.session.add_user("hello")
         await desk.reads(*(f"f{n}.txt" for n in range(5)))
-        desk.restorer.sources.append(_bringing(Fragment(kind="plan", name="plan", text="step\n" * 400)))
+        desk.session.layers.append(Brings(Fragment(kind="plan", name="plan", text="step\n" * 400)))
         previous = 99
         for tokens in (20_000, 8_000, 3_000, 1_500, 600, 50, 0):
             found = await desk.restores(tokens=tokens)
@@ -416,7 +417,7 @@ async def test_what_others_bring_is_bounded_and_the_newest_comes_first(
     """C21: 5,000 tokens each, 25,000 in all; who fails keeps nobody else from it."""
     skills = [Fragment(kind="skill", name=f"skill {n}", text=f"skill {n}\n" * 4_000) for n in range(7)]
     async with at_a_desk(project, home, clock) as desk:
-        desk.restorer.sources += [_failing, _bringing(*skills), _bringing(_plan())]
+        desk.session.layers += [Fails(), Brings(*skills), Brings(_plan())]
         found = await desk.restores()
     assert [one.name for one in found["plan"]] == ["plan"]
     assert [one.name for one in found["skill"]][:4] == [f"skill {n}" for n in range(4)]
@@ -500,39 +501,41 @@ def _plan() -> Fragment:
     return Fragment(kind="plan", name="plan", text="1. Look.\n")
 
 
-def _bringing(*fragments: Fragment) -> Source:
-    async def bring() -> Sequence[Fragment]:
-        return fragments
+class Brings(Layer):
+    """Restores these fragments."""
 
-    return bring
+    def __init__(self, *fragments: Fragment) -> None:
+        self._fragments = fragments
+
+    async def restore(self, kept: Sequence[Item]) -> Sequence[Fragment]:
+        return self._fragments
 
 
-async def _failing() -> Sequence[Fragment]:
-    raise StoreError("gone")
+class Fails(Layer):
+    async def restore(self, kept: Sequence[Item]) -> Sequence[Fragment]:
+        raise StoreError("gone")
 
 
 async def test_a_loop_of_ones_own_hands_over_fragments_and_hears_which_came_back(clock: FrozenClock) -> None:
     """C21: the plan first, each within its bound; one that fails keeps none of the others from it."""
 
-    async def skill() -> list[Fragment]:
-        return [Fragment(kind="skill", name="s", text="word " * 9_000)]
+    class Plans(Brings):
+        def carry(self, restored: Sequence[Fragment], summary_id: str) -> Sequence[Noted]:
+            facts: JsonObject = {"kinds": [one.kind for one in restored], "record": summary_id}
+            return [Noted(id="n", at=clock.now(), kind="mine", facts=facts)]
 
-    async def plan() -> list[Fragment]:
-        return [Fragment(kind="plan", name="p", text="Look.")]
-
-    async def fails() -> list[Fragment]:
-        raise StoreError("not now")
-
-    def told(found: Sequence[Fragment], summary_id: str) -> list[Noted]:
-        facts: JsonObject = {"kinds": [one.kind for one in found], "record": summary_id}
-        return [Noted(id="n", at=clock.now(), kind="mine", facts=facts)]
-
-    crew = restoring(skill, fails, plan, carriers=[told])
-    first, second = await crew.restore((), ROOMY)
+    skill = Fragment(kind="skill", name="s", text="word " * 9_000)
+    plan = Fragment(kind="plan", name="p", text="Look.")
+    session = Session(Base(model="m"), layers=[Brings(skill), Fails(), Plans(plan)], clock=clock)
+    restorer = Restorer(session)
+    first, second = await restorer.fragments((), ROOMY)
     assert (first.kind, "Look." in first.text) == ("plan", True)
     assert estimate_text(second.text) <= SOURCE_TOKENS and CUT in second.text
     own = Noted(id="o", at=clock.now(), kind="own", facts={})
-    mine = Noted(id="n", at=clock.now(), kind="mine", facts={"kinds": ["plan", "skill"], "record": SUMMARY})
-    assert crew.carry(View(), SUMMARY, [own]) == [own, mine]
-    (only,) = await crew.restore((), 60)
+    assert [(note.kind, note.facts) for note in restorer.carry(View(), SUMMARY, [own])] == [
+        (METER, Meter().as_json()),
+        ("mine", {"kinds": ["plan", "skill"], "record": SUMMARY}),
+        ("own", {}),
+    ]
+    (only,) = await restorer.fragments((), 60)
     assert only.kind == "plan"

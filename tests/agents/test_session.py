@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from nacre.agents.fit import Pressure
+from nacre.agents.layer import Layer
 from nacre.agents.opening import open_agent
 from nacre.agents.session import Base, Session, SessionSettings
 from nacre.cache.rules import SHIPPED, profile, put_in_force
 from nacre.errors import ContextOverflow, InvalidRequest, PromptTooLong
 from nacre.messages.blocks import Message, Text
-from nacre.messages.events import Reply
+from nacre.messages.events import Notice, Reply
 from nacre.messages.records import Record, Said
 from nacre.messages.tokens import Calibration
 from nacre.messages.usage import Usage
@@ -175,17 +176,17 @@ def test_what_a_session_learns_corrects_what_it_only_estimates() -> None:
     assert session.tokens == 130
 
 
-class Watches:
-    """A rung that only looks on."""
+class Watches(Layer):
+    """Records what it is asked, and shrinks nothing."""
 
     def __init__(self) -> None:
         self.saw: list[bool] = []
 
-    def is_due(self, view: View, pressure: Pressure) -> bool:
+    def can_shrink(self, view: View, pressure: Pressure) -> bool:
         self.saw.append(pressure.starts_turn)
         return False
 
-    async def act(self, view: View, pressure: Pressure) -> list[Record]:
+    async def shrink(self, view: View, pressure: Pressure) -> list[Record]:
         raise AssertionError
 
 
@@ -194,7 +195,7 @@ async def test_a_turn_has_only_started_until_its_first_reply_is_heard(
 ) -> None:
     """C12b, C27: what is refused as too long at the start of a turn may still be rewritten."""
     rung = Watches()
-    one = Session(Base.of(UNKNOWN, "s", []), ladder=[rung], clock=clock)
+    one = Session(Base.of(UNKNOWN, "s", []), layers=[rung], clock=clock)
     await one.add_user("go")
     await one.prepare()
     await one.fit(one.view, PromptTooLong("prompt is too long"))
@@ -205,8 +206,28 @@ async def test_a_turn_has_only_started_until_its_first_reply_is_heard(
     assert rung.saw == [True, True, False, True]
 
 
+async def test_of_what_layers_did_in_vain_only_warnings_are_shown(clock: FrozenClock) -> None:
+    """C26: nothing of it is recorded, but a command that failed meanwhile has failed all the same."""
+
+    class Shrinks(Layer):
+        def can_shrink(self, view: View, pressure: Pressure) -> bool:
+            return True
+
+        async def shrink(self, view: View, pressure: Pressure) -> list[Record]:
+            one.notify("made smaller")
+            one.notify("a hook failed", "warning")
+            return []
+
+    settings = SessionSettings(window_ceiling=10_000)
+    one = Session(Base.of(UNKNOWN, "s", []), layers=[Shrinks()], settings=settings, clock=clock)
+    await one.add_user("word " * 20_000)
+    with pytest.raises(ContextOverflow):
+        await one.prepare()
+    assert one.notices() == [Notice("a hook failed", "warning")]
+
+
 def test_two_sessions_are_two_however_alike_they_are() -> None:
     """Who takes part is no part of what a session is: it can stand in a set, and prints no list of them."""
     one, other = (Session(Base(model=UNKNOWN), clock=FrozenClock()) for _ in range(2))
     assert one != other and len({one, other, one}) == 2
-    assert "riders" not in repr(one)
+    assert "layers" not in repr(one)

@@ -237,11 +237,11 @@ class Talk:
         self.opened: list[Path] = []
         self.desk.belong_to(self.session.transcript, clock, self.opened.append)
         self.riding = SkillList(self.session, self.desk)
-        self.session.riders.append(self.riding)
+        self.session.layers.append(self.riding)
 
     async def told(self, text: str = "words") -> list[Extra]:
         said = heard("user", (Text(text),), self.session.clock)
-        return list(await self.riding.beside(said, self.session.view))
+        return list(await self.riding.attach(said, self.session.view))
 
 
 async def test_the_tool_loads_a_skill_with_what_it_is_called_with(tmp_path: Path, clock: FrozenClock) -> None:
@@ -302,7 +302,7 @@ async def test_a_session_is_told_once_and_then_what_changed(tmp_path: Path, cloc
 
 
 async def test_a_list_that_is_no_longer_in_view_is_told_again(tmp_path: Path, clock: FrozenClock) -> None:
-    """R7's rule for riders: what a compaction took away may be told again."""
+    """R7's rule for attachments: what a compaction took away may be told again."""
     write(tmp_path, "deploy")
     talk = Talk(tmp_path, clock)
     gone = Noted(
@@ -312,10 +312,10 @@ async def test_a_list_that_is_no_longer_in_view_is_told_again(tmp_path: Path, cl
     (extra,) = await talk.told()
     assert "- deploy:" in extra.text
     results = heard("user", (ToolResult("t", (Text("done"),)),), clock)
-    assert list(await talk.riding.beside(results, talk.session.view)) == [extra]
+    assert list(await talk.riding.attach(results, talk.session.view)) == [extra]
     await talk.session.add_user("go on")
     write(tmp_path, "new")
-    assert await talk.riding.beside(results, talk.session.view) == []
+    assert await talk.riding.attach(results, talk.session.view) == []
 
 
 async def test_without_the_tool_all_skills_are_said_to_be_gone(tmp_path: Path, clock: FrozenClock) -> None:
@@ -329,11 +329,12 @@ async def test_without_the_tool_all_skills_are_said_to_be_gone(tmp_path: Path, c
 
 def test_what_is_amiss_is_told_once(tmp_path: Path) -> None:
     write(tmp_path, "odd", b"\0")
-    desk = SkillDesk([SkillPlace(tmp_path)])
+    told: list[str] = []
+    desk = SkillDesk([SkillPlace(tmp_path)], on_notice=told.append)
     assert desk.look() == {}
-    assert len(desk.take_notices()) == 1
+    assert len(told) == 1
     desk.look()
-    assert desk.take_notices() == ()
+    assert len(told) == 1
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ import pytest
 from nacre.agents.agent import Agent
 from nacre.agents.session import Base, Session, SessionSettings
 from nacre.agents.snipping import Snipping
-from nacre.layers.l2_microcompact.pins import pin
 from nacre.layers.l4_compact.tools import Scissors, snip_tool
 from nacre.messages.events import Event, Notice, ResultReady
+from nacre.messages.pins import pin
 from nacre.messages.records import Record
 from nacre.testing import FrozenClock, ScriptedProvider, call, say, think, together
 from nacre.tools.base import tool
@@ -35,8 +35,7 @@ def opened(
         Base.of(model, "s", tools), records, settings=SessionSettings(strict_prefix=True), clock=clock
     )
     snipping = Snipping(session)
-    session.riders.append(snipping)
-    session.ladder.append(snipping)
+    session.layers.append(snipping)
     scissors.cut = snipping.cut
     return Agent(session, provider, tools), snipping
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from nacre.agents.compacting_crew import Wish
+from nacre.agents.compaction import CompactionRequest
 from nacre.agents.meter import SIDE_QUERY
 from nacre.agents.opening import UNKEPT, Ready, open_agent
 from nacre.agents.team import Team
@@ -472,7 +472,7 @@ async def test_after_a_compaction_nobody_is_sent_twice(tmp_path: Path) -> None:
     async with opened(tmp_path, Cast(main, {"You are the agent": child})) as ready:
         for text in ("Go", *("More" for _ in long)):
             await played(ready, text)
-        await ready.compacting.compact(Wish(trigger="manual", by_rule=True))
+        await ready.compacting.compact(CompactionRequest(trigger="manual", by_rule=True))
         await played(ready, "Go on")
         held.set()
     told = str(main.requests[-1].messages)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from asyncio import all_tasks, sleep
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -13,7 +13,9 @@ from opentelemetry.trace import SpanKind, StatusCode
 from nacre.agents import joining
 from nacre.agents.agent import Agent
 from nacre.agents.contents import contents_of
+from nacre.agents.layer import Layer
 from nacre.agents.opening import open_agent
+from nacre.agents.riding import Extra
 from nacre.agents.session import Base, Session
 from nacre.agents.telemetry import decisions
 from nacre.agents.telemetry_words import VARIABLE
@@ -23,8 +25,9 @@ from nacre.memory.directory import Memory
 from nacre.memory.entry import Change, Draft
 from nacre.messages.blocks import Text, ToolCall
 from nacre.messages.events import Event, TextDelta, TurnDone
-from nacre.messages.records import Compacted, Noted
+from nacre.messages.records import Compacted, Noted, Said
 from nacre.messages.usage import Usage
+from nacre.messages.view import View
 from nacre.providers.base import Request, complete
 from nacre.settings import load
 from nacre.sim import Simulator
@@ -215,11 +218,12 @@ async def test_what_a_layer_decides_is_an_event_of_the_turn_and_a_figure(
     count = heard.total("nacre.layer.decisions", nacre__layer="offload")
     tokens = heard.total("nacre.layer.tokens", nacre__layer="offload")
 
-    async def noting(said: object) -> object:
-        await one.session.transcript.append(note("offload", path=SECRET, tokens=5_000, reason="size"))
-        return said, ()
+    class Notes(Layer):
+        async def filter(self, message: Said, view: View) -> tuple[Said, Sequence[Extra]]:
+            await one.session.transcript.append(note("offload", path=SECRET, tokens=5_000, reason="size"))
+            return message, ()
 
-    one.session.filters.append(noting)  # type: ignore[arg-type]
+    one.session.layers.append(Notes())
     provider.script(call("look", at="it"), say("done"))
     await played(one, "go")
     event, _ = heard.one("invoke_agent nacre").events  # with the person's words, and with the results

@@ -300,9 +300,7 @@ def alone(
         await asyncio.sleep(0)
 
     warmer = Warmer(session, provider, settings=WarmingSettings(max_share=1.0), sleep=sleep)
-    agent.before_turn.append(warmer.rest)
-    session.on_heard.append(warmer.begin)
-    session.before_asking.append(warmer.rest)
+    session.layers.append(warmer)
     return Alone(agent, warmer, provider, clock)
 
 
@@ -534,7 +532,7 @@ async def test_a_named_lifetime_is_kept_and_nothing_is_noted(clock: FrozenClock)
 
 
 async def test_pauses_run_from_the_last_request_of_a_turn_to_the_next_words(clock: FrozenClock) -> None:
-    """C8b: a rider's words and tools' results end no pause."""
+    """C8b: attachments and tools' results end no pause."""
     session = Session(Base.of(MODEL, "s", [], opening="today"), clock=clock)
     await talk(session, clock, 100.0, 700.0)
     records: list[Record] = list(session.transcript.records)

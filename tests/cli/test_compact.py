@@ -9,18 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nacre.agents.compacting_crew import Compaction
+from nacre.agents.compaction import Compaction
 from nacre.agents.in_words import work_pills
 from nacre.agents.session import Base, Session
 from nacre.cli import compacting
 from nacre.cli.compacting import compaction_json, compaction_lines, place_of, progress, span_of
 from nacre.cli.render import status_line
 from nacre.errors import NothingToCompact, TranscriptError
-from nacre.layers.l4_compact.install import WHOLE, Span
 from nacre.messages.blocks import Block, Text, ToolCall, ToolResult
 from nacre.messages.pairing import Item
 from nacre.messages.records import Compacted, Said
 from nacre.messages.rounds import cuts
+from nacre.messages.summary import WHOLE, Span
 from nacre.messages.view import View
 
 NOON = datetime(2026, 3, 9, 12, tzinfo=UTC)

@@ -6,7 +6,7 @@ import pytest
 
 from nacre.agents.session import Base, Session
 from nacre.cli.slash_results import pin_result, unpin_result
-from nacre.layers.l2_microcompact.pins import pinned
+from nacre.messages.pins import pinned
 from nacre.testing import FrozenClock
 from tests.layers.l2_microcompact.scenes import rounds
 

@@ -16,11 +16,13 @@ from typing import Any, ClassVar
 import pytest
 
 from nacre.agents import opening
-from nacre.agents.agent import Agent
+from nacre.agents.background import Background
 from nacre.agents.compacting import Compacting
-from nacre.agents.compacting_crew import Crew
+from nacre.agents.hooks import HookLayer
+from nacre.agents.layer import Layer
+from nacre.agents.mailing import Mailing
+from nacre.agents.noting import Noting
 from nacre.agents.opening import Ready
-from nacre.agents.restore import Restorer
 from nacre.agents.session import Session
 
 Orders = Mapping[str, list[str]]
@@ -30,7 +32,6 @@ OWNERS = {
     "Agent": "Agent",
     "Announcer": "Instructions",
     "Background": "Background",
-    "Beginning": "Hooks",
     "Calendar": "Date",
     "Clearing": "Microcompact",
     "Collapsing": "Collapse",
@@ -42,49 +43,65 @@ OWNERS = {
     "Elsewhere": "Teammates",
     "Extracting": "Extract",
     "Forker": "Forks",
+    "HookLayer": "Hooks",
     "Hooks": "Hooks",
-    "Kinds": "Agents",
     "LocalIndex": "Recall",
     "LogKeeper": "SessionLog",
     "MailRoom": "Mail",
     "Mailing": "Mail",
-    "News": "Agents",
     "Noting": "Notes",
     "Offloader": "Offload",
     "Planning": "Plan",
     "Recaller": "Recall",
     "Recollection": "Recall",
     "Servers": "McpServers",
-    "SkillDesk": "Skills",
     "SkillList": "Skills",
     "Snipping": "Snip",
     "Spending": "Background",
     "StandIn": "StandIn",
     "StaysHere": "LocalOnly",
+    "SubagentHookLayer": "Hooks",
     "Team": "Agents",
+    "ToolHookLayer": "Hooks",
     "Waking": "Mail",
     "Warmer": "KeepWarm",
-    "Watch": "Hooks",
-    "Words": "Hooks",
     "Workspace": "Toolset",
-    "_Notices": "Toolset",
     "AsyncExitStack": "Memory",
 }
 """By the class of a participant, or of the object whose method it is."""
 
-FUNCTIONS = {
-    "always_with_compaction": "ProviderCompaction",
-    "join_skills": "Skills",
-    "_attend": "Hooks",
-    "_going_on": "Hooks",
-    "_supervised": "Background",
-    "serve": "Mail",
-    "supervised": "Background",
-    "with_compaction": "ProviderCompaction",
-    "with_declaration": "DeclaredClearing",
-    "with_edits": "ServerEdits",
-}
+FUNCTIONS = {"_attend": "Hooks", "serve": "Mail"}
 """By the name of a function, or of the one in which it was defined."""
+
+POINTS = {
+    "filter": Layer.filter,
+    "attach": Layer.attach,
+    "cache_points": Layer.cache_points,
+    "finish_request": Layer.finish_request,
+    "on_cancel": Layer.on_cancel,
+    "on_reply": Layer.on_reply,
+    "before_request": Layer.before_request,
+    "before_stop": Layer.before_stop,
+    "pending": Layer.pending,
+    "before_prompt": Layer.before_prompt,
+    "wrap_tools": Layer.wrap_tools,
+    "shrink": Layer.shrink,
+    "before_turn": Layer.before_turn,
+    "after_turn": Layer.after_turn,
+    "restore": Layer.restore,
+    "carry": Layer.carry,
+    "before_compact": Layer.before_compact,
+}
+"""The methods of a layer that are points of the order, with what they do by default."""
+
+EVENTS = {
+    "before_prompt": "UserPromptSubmit",
+    "filter": "UserPromptSubmit",
+    "attach": "SessionStart",
+    "before_stop": "Stop",
+    "before_compact": "PreCompact",
+}
+"""The hook event behind each point of `HookLayer`, which does nothing there without a command for it."""
 
 
 def label(participant: object) -> str:
@@ -105,11 +122,8 @@ def label(participant: object) -> str:
 
 
 def labels(participants: Iterable[object]) -> list[str]:
-    """In order; neighbours with one label count once, for they are one layer.
-
-    `tuple` stands for no notices: the tools of a child agent have none.
-    """
-    return [one for one, _ in groupby(label(one) for one in participants if one is not tuple)]
+    """In order; neighbours with one label count once, for they are one layer."""
+    return [one for one, _ in groupby(map(label, participants))]
 
 
 def orders(ready: Ready) -> Orders:
@@ -118,14 +132,12 @@ def orders(ready: Ready) -> Orders:
     shared = (
         {}
         if team is None
-        else {"child_opened": team.house.on_open, "agent_changed": team.house.roll.on_change}
+        else {
+            "child_opened": labels(team.house.on_open),
+            "agent_changed": labels(team.house.roll.on_change),
+        }
     )
-    notices = ready.hands.notices.__self__.others  # type: ignore[attr-defined]
-    return {
-        **_known({**_of_agent(ready.agent, _restorer(ready.compacting)), **shared}),
-        **_known({"toolset_notices": notices}),
-        **_of_compaction(ready),
-    }
+    return _known({**orders_of_session(ready.agent.session), **shared, "draft": _drafts(ready)})
 
 
 def orders_of_child(ready: Ready, name: str) -> Orders:
@@ -133,12 +145,21 @@ def orders_of_child(ready: Ready, name: str) -> Orders:
     assert ready.team is not None
     child = ready.team.house.members[name].child
     assert child is not None, f"{name} is not open"
-    return _known(_of_agent(child.agent, child.restorer))
+    return orders_of_session(child.agent.session)
 
 
 def orders_of_session(session: Session) -> Orders:
-    """The points of a session that belongs to no agent: in a framework, in a replay."""
-    return _known(_of_session(session))
+    """The points of a session, whether it belongs to an agent or not."""
+    redacts = [] if session.redactor is None else labels([session.redactor])
+    points = {point: _layers_at(point, session) for point in POINTS}
+    return _known(
+        {
+            **points,
+            "filter": [*redacts, *points["filter"]],
+            "redact": redacts,
+            "on_usage": [] if session.on_usage is None else labels([session.on_usage]),
+        }
+    )
 
 
 class RecordingStack(AsyncExitStack):
@@ -183,54 +204,45 @@ def recorded_closing() -> Iterator[list[str]]:
     closed += labels(reversed(stack.registered))
 
 
-def _of_agent(agent: Agent, restorer: Restorer) -> dict[str, Iterable[object]]:
-    return {
-        **_of_session(agent.session),
-        "before_turn": agent.before_turn,
-        "after_turn": agent.after_turn,
-        "restore": restorer.sources,
-        "carry": restorer.carriers,
-    }
+def _layers_at(point: str, session: Session) -> list[str]:
+    """The layers that do something at a point, in list order."""
+    there = [
+        one
+        for one in session.layers
+        if getattr(type(one), point) is not POINTS[point] and _takes_part(one, point)
+    ]
+    if point == "finish_request":
+        return ["ProviderCompaction" if one == "Compact" else one for one in labels(there)]
+    return labels(there)
 
 
-def _of_session(session: Session) -> dict[str, Iterable[object]]:
-    return {
-        "notices": session.tellers,
-        "filter": session.filters,
-        "attach": session.riders,
-        "redact": session.sifters,
-        "cache_points": session.marks,
-        "finish_request": session.finishers,
-        "on_cancel": session.on_cancel,
-        "on_reply": session.on_heard,
-        "on_usage": session.payers,
-        "before_request": session.before_asking,
-        "before_stop": session.before_stopping,
-        "pending": session.awaited,
-        "before_prompt": session.before_words,
-        "wrap_tools": session.around_tools,
-        "shrink": session.ladder,
-    }
+def _takes_part(layer: Layer, point: str) -> bool:
+    """Whether a layer that has the method of a point can do anything there, as it was opened."""
+    match layer:
+        case Mailing() if point == "before_prompt":
+            return layer.on_prompt is not None
+        case HookLayer():
+            return layer.hooks.waits_at(EVENTS[point])
+        case Background() if point == "before_turn":
+            # The limits of a child agent are its parent's: it has no turns of its own to count.
+            return layer._spending is not None
+        case Compacting() if point in {"on_reply", "finish_request"}:
+            # Outside an agent it neither makes summaries ahead nor asks the provider for one.
+            return layer.restorer is not None
+        case _:
+            return True
 
 
-def _of_compaction(ready: Ready) -> Orders:
-    """Who is asked before a compaction, and who may have a text for it."""
-    crew, hooks = ready.compacting.crew, ready.hooks
-    asked = ["Hooks"] if hooks is not None and hooks.waits_at("PreCompact") else []
+def _drafts(ready: Ready) -> list[str]:
+    """What may give a compaction its text."""
+    compacting, noting = ready.compacting, ready.agent.session.layer(Noting)
     drafts = {
-        "PreparedSummary": crew.preparation is not None,
-        "Notes": crew.notes != Crew().notes,
-        "Summary": crew.summarise is not None,
+        "PreparedSummary": compacting.preparation is not None,
+        "Notes": noting is not None and noting.gives_drafts,
+        "Summary": compacting.summarise is not None,
     }
-    texts = [name for name, is_there in drafts.items() if is_there]
-    return {point: found for point, found in {"before_compact": asked, "draft": texts}.items() if found}
+    return [name for name, is_there in drafts.items() if is_there]
 
 
-def _known(points: Mapping[str, Iterable[object]]) -> Orders:
-    return {point: found for point, participants in points.items() if (found := labels(participants))}
-
-
-def _restorer(compacting: Compacting) -> Restorer:
-    carry = compacting.crew.carry
-    assert isinstance(carry, MethodType) and isinstance(carry.__self__, Restorer)
-    return carry.__self__
+def _known(points: Orders) -> Orders:
+    return {point: found for point, found in points.items() if found}

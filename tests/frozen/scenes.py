@@ -23,7 +23,7 @@ import pytest
 
 from nacre import open_memory
 from nacre.agents import joining, recalling
-from nacre.agents.compacting_crew import Wish
+from nacre.agents.compaction import CompactionRequest
 from nacre.agents.opening import Ready, open_agent
 from nacre.memory.entry import Change, Draft
 from nacre.messages.events import Event
@@ -136,7 +136,7 @@ async def at_rest(ready: Ready) -> None:
 
 async def compact(ready: Ready, *, by_rule: bool = False, focus: str = "") -> None:
     """As if a person had asked for it."""
-    await ready.compacting.compact(Wish(by_rule=by_rule, focus=focus))
+    await ready.compacting.compact(CompactionRequest(by_rule=by_rule, focus=focus))
 
 
 async def write_plan(ready: Ready, text: str) -> None:

@@ -51,8 +51,8 @@ OFF = {
 }
 
 ONE_ORDER = (
-    "LocalOnly", "Toolset", "Date", "Instructions", "Offload", "DeclaredClearing", "Snip", "Microcompact",
-    "ServerEdits", "Recall", "Hooks", "Background", "Forks", "Skills", "McpServers", "Plan", "Agents",
+    "LocalOnly", "Date", "Instructions", "Offload", "DeclaredClearing", "Snip", "Microcompact",
+    "ServerEdits", "Recall", "Hooks", "Background", "Forks", "Skills", "Plan", "Agents",
     "Notes", "Collapse", "ProviderCompaction", "Compact", "Extract", "Dream", "Mail", "Teammates", "KeepWarm",
 )  # fmt: skip
 """A single order that gives every order below, at each point."""
@@ -61,7 +61,6 @@ ONE_ORDER = (
 EXPECTED: dict[str, tuple[Orders, list[str]]] = {
     "default": (
         {
-            "notices": ["Toolset"],
             "filter": ["LocalOnly", "Offload"],
             "attach": ["Date", "Instructions", "Offload", "Recall", "Skills", "Plan", "Agents", "Mail"],
             "redact": ["LocalOnly"],
@@ -80,14 +79,12 @@ EXPECTED: dict[str, tuple[Orders, list[str]]] = {
             "carry": ["Skills", "Plan"],
             "child_opened": ["Mail"],
             "agent_changed": ["Agents", "Mail", "Teammates"],
-            "toolset_notices": ["Skills"],
             "draft": ["PreparedSummary", "Notes", "Summary"],
         },
         ["Mail", "Dream", "Agent", "Background", "Recall", "Memory", "Toolset", "SessionLog"],
     ),
     "experimental": (
         {
-            "notices": ["Toolset"],
             "filter": ["LocalOnly", "Offload"],
             "attach": [
                 "Date",
@@ -116,14 +113,12 @@ EXPECTED: dict[str, tuple[Orders, list[str]]] = {
             "carry": ["Skills", "Plan"],
             "child_opened": ["Mail"],
             "agent_changed": ["Agents", "Mail", "Teammates"],
-            "toolset_notices": ["Skills"],
             "draft": ["PreparedSummary", "Notes", "Summary"],
         },
         ["Mail", "Dream", "Agent", "Background", "Recall", "Memory", "Toolset", "SessionLog"],
     ),
     "hooks": (
         {
-            "notices": ["Toolset", "Hooks"],
             "filter": ["LocalOnly", "Offload", "Hooks"],
             "attach": [
                 "Date",
@@ -153,7 +148,6 @@ EXPECTED: dict[str, tuple[Orders, list[str]]] = {
             "carry": ["Skills", "Plan"],
             "child_opened": ["Mail"],
             "agent_changed": ["Agents", "Mail", "Teammates"],
-            "toolset_notices": ["Skills", "McpServers"],
             "before_compact": ["Hooks"],
             "draft": ["PreparedSummary", "Notes", "Summary"],
         },
@@ -172,7 +166,6 @@ EXPECTED: dict[str, tuple[Orders, list[str]]] = {
     ),
     "all off": (
         {
-            "notices": ["Toolset"],
             "filter": ["LocalOnly"],
             "attach": ["Date", "Instructions", "Plan"],
             "redact": ["LocalOnly"],
@@ -191,7 +184,6 @@ EXPECTED: dict[str, tuple[Orders, list[str]]] = {
     ),
     "one answer": (
         {
-            "notices": ["Toolset"],
             "filter": ["LocalOnly", "Offload"],
             "attach": ["Date", "Instructions", "Offload", "Recall", "Skills", "Plan", "Agents", "Mail"],
             "redact": ["LocalOnly"],
@@ -210,14 +202,12 @@ EXPECTED: dict[str, tuple[Orders, list[str]]] = {
             "carry": ["Skills", "Plan"],
             "child_opened": ["Mail"],
             "agent_changed": ["Agents", "Mail", "Teammates"],
-            "toolset_notices": ["Skills"],
             "draft": ["PreparedSummary", "Notes", "Summary"],
         },
         ["Mail", "Dream", "Agent", "Background", "Recall", "Memory", "Toolset", "SessionLog"],
     ),
     "unkept": (
         {
-            "notices": ["Toolset"],
             "filter": ["LocalOnly", "Offload"],
             "attach": ["Date", "Instructions", "Offload", "Skills", "Plan", "Agents", "Mail"],
             "redact": ["LocalOnly"],
@@ -235,14 +225,12 @@ EXPECTED: dict[str, tuple[Orders, list[str]]] = {
             "carry": ["Skills", "Plan"],
             "child_opened": ["Mail"],
             "agent_changed": ["Agents", "Mail", "Teammates"],
-            "toolset_notices": ["Skills"],
             "draft": ["PreparedSummary", "Summary"],
         },
         ["Mail", "Agent", "Background", "Toolset"],
     ),
     "embedded": (
         {
-            "notices": ["Toolset"],
             "filter": ["Offload"],
             "attach": ["Date", "Instructions", "Offload", "Recall", "Skills", "Plan", "Agents", "Mail"],
             "cache_points": ["Microcompact"],
@@ -260,7 +248,6 @@ EXPECTED: dict[str, tuple[Orders, list[str]]] = {
             "carry": ["Skills", "Plan"],
             "child_opened": ["Mail"],
             "agent_changed": ["Agents", "Mail", "Teammates"],
-            "toolset_notices": ["Skills"],
             "draft": ["Notes"],
         },
         ["Mail", "Dream", "Agent", "Background", "Recall", "Memory", "Toolset", "SessionLog", "Provider"],
@@ -359,6 +346,7 @@ async def test_the_layers_inside_a_framework_are_called_in_this_order(scene: Sce
     assert orders_of_session(session) == {
         "filter": ["Offload"],
         "attach": ["Offload", "Recall"],
+        "cache_points": ["Microcompact"],  # of a request that is prepared and not sent
         "shrink": ["Microcompact", "Compact"],
     }
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from nacre.agents.compacting import undo_compaction
-from nacre.agents.compacting_crew import Wish
+from nacre.agents.compaction import CompactionRequest
 from nacre.agents.opening import Ready, open_agent
 from nacre.layers.l4_compact.quotations import checked, is_said
 from nacre.messages.blocks import Text
@@ -91,7 +91,7 @@ async def test_a_compaction_with_a_focus_keeps_words_invents_none_and_can_be_und
                 break
             await said(ready, timetable(number))
         before = session.view
-        done = await ready.compacting.compact(Wish(focus=FOCUS))
+        done = await ready.compacting.compact(CompactionRequest(focus=FOCUS))
         told(ready, f"{done.line} ({done.kind})")
         assert done.after < done.before
         assert_honest(session.view, done.record, RULES)

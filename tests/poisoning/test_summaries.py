@@ -9,7 +9,7 @@ import pytest
 
 from bench.poisoning import settings_in
 from bench.poisoning_cases import CANARY, ORDER, attacks
-from nacre.agents.compacting_crew import Compaction, Wish
+from nacre.agents.compaction import Compaction, CompactionRequest
 from nacre.agents.opening import open_agent
 from nacre.layers.l3_notes.by_rule import by_rule
 from nacre.memory.directory import Memory
@@ -43,7 +43,7 @@ async def compacted(
                 pass
         page.unlink()  # else the file itself is shown again, as a file
         facts = Facts.of(ready.agent.session.transcript.records)
-        return await ready.compacting.compact(Wish(by_rule=by_rule)), facts
+        return await ready.compacting.compact(CompactionRequest(by_rule=by_rule)), facts
 
 
 @MOVES

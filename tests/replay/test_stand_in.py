@@ -31,7 +31,7 @@ async def compacted(
         profile=profile(FREE),
         warmth=Warmth(now=START),
     )
-    return await rung.act(view, pressure), asked
+    return await rung.shrink(view, pressure), asked
 
 
 @pytest.mark.parametrize(("base", "ratio"), [(0, 1.0), (20_000, 1.0), (20_000, 1.5)])

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from nacre.agents.carrying import FOREIGN_KINDS, carry_rules
+from nacre.agents.looking import look_back
+from nacre.errors import NacreError
+from nacre.messages.records import Noted
 from tests.stories.processes import Sim, end, pids, running_sim
 
 
@@ -20,6 +25,25 @@ def one_sim(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sim]:
 def sim(one_sim: Sim) -> Sim:
     one_sim.script()
     return one_sim
+
+
+@pytest.fixture(autouse=True)
+def only_declared_notes(tmp_path: Path) -> Iterator[None]:
+    """Every kind of note in the logs of a story belongs to a layer or to the session (C21).
+
+    Otherwise a compaction would carry it like an unknown one, whatever it is about.
+    """
+    yield
+    logs = [path for path in tmp_path.rglob("*.jsonl") if path.parent.parent.name == "projects"]
+    kinds: set[str] = set()
+    for log in logs:
+        with suppress(NacreError):  # some stories spoil a log on purpose
+            back = look_back(log)
+            kinds |= {one.kind for one in (back.records if back else ()) if isinstance(one, Noted)}
+    ours = {kind for kind in kinds if not kind.startswith(FOREIGN_KINDS)}
+    assert ours <= carry_rules().keys(), (
+        "declare these kinds in the `log_kinds` of the layer that writes them"
+    )
 
 
 @pytest.fixture

@@ -104,7 +104,7 @@ async def test_a_storm_that_does_not_end_is_one_line_and_the_session_goes_on(tmp
 
 
 async def test_a_prompt_that_is_too_long_is_said_once_and_the_session_goes_on(tmp_path: Path) -> None:
-    """C27: with no rung that helps, it is asked once and said in one line."""
+    """C27: with no layer that helps, it is asked once and said in one line."""
     async with (
         Simulator([{"fault": "prompt_too_long"}, "Shorter."]) as sim,
         patient(sim, tmp_path) as (agent, _),

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from nacre.agents.agent import Agent
-from nacre.agents.compacting_crew import Wish
+from nacre.agents.compaction import CompactionRequest
 from nacre.agents.hooks import HOOK, attend_child
 from nacre.agents.kept import LogKeeper, start
 from nacre.agents.opening import open_agent
@@ -160,7 +160,7 @@ async def test_an_agent_of_another_type_is_not_asked_about(tmp_path: Path, keepe
         child = child_of(ready.agent.session, keeper)
         attend_child(child, ready.hooks, "a1", "general")
         _ = [each async for each in Agent(child, provider).run("do it")]
-        assert (child.around_tools, child.before_stopping) == ([], [])
+        assert child.layers == []
     assert told(tmp_path) == []
 
 
@@ -306,7 +306,7 @@ async def test_what_a_compaction_has_read_again_is_told_as_such(project: Path) -
         for text in ("one", "two", "three"):
             _ = [each async for each in ready.agent.run(text)]
         assert told(project) == []
-        await ready.compacting.compact(Wish(by_rule=True))
+        await ready.compacting.compact(CompactionRequest(by_rule=True))
     assert {load[:3] for load in loads(project)} == {
         ("home/CLAUDE.md", "User", "compact"),
         ("CLAUDE.md", "Project", "compact"),

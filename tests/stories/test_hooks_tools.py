@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from nacre.agents.hooks import HOOK
+from nacre.agents.hooks_tools import ToolHookLayer
 from nacre.agents.opening import open_agent
 from nacre.errors import HookRefused
 from nacre.loop.fork import Errand
@@ -349,9 +350,9 @@ async def test_without_commands_for_tools_nothing_is_wrapped(tmp_path: Path) -> 
     configure(tmp_path, Stop="true", PreToolUse=matched("Bash", "true"))
     async with open_agent(settings_of(tmp_path), provider=ScriptedProvider()) as ready:
         agent = ready.agent
-        attended = agent.session.attended(agent.tools)
-        assert [name for name in agent.tools if attended[name] is not agent.tools[name]] == ["Bash"]
+        wrapped = agent.session.wrapped(agent.tools)
+        assert [name for name in agent.tools if wrapped[name] is not agent.tools[name]] == ["Bash"]
     configure(tmp_path, Stop="true")
     async with open_agent(settings_of(tmp_path), provider=ScriptedProvider()) as ready:
-        assert ready.agent.session.attended(ready.agent.tools) is ready.agent.tools
-        assert ready.agent.session.before_words == []
+        assert ready.agent.session.wrapped(ready.agent.tools) is ready.agent.tools
+        assert ready.agent.session.layer(ToolHookLayer) is None

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nacre.agents.compacting_crew import Wish
+from nacre.agents.compaction import CompactionRequest
 from nacre.agents.looking import look
 from nacre.agents.meter import Meter
 from nacre.agents.opening import Ready
@@ -173,7 +173,7 @@ async def test_a_fork_and_a_summary_that_are_interrupted_are_counted(tmp_path: P
         await say(ready.agent, "tell me a story")
         errand = Errand(source="session_memory", directive="Say what was done.")
         ready.forker.provider = watched = Watched(ready.forker.provider)
-        for work in (ready.forker(errand), ready.compacting.compact(Wish())):
+        for work in (ready.forker(errand), ready.compacting.compact(CompactionRequest())):
             task = asyncio.ensure_future(work)
             await watched.sent(2_700)
             task.cancel()

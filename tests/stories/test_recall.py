@@ -175,11 +175,11 @@ async def test_a_selector_adds_what_words_do_not_show_beside_the_reply(settings:
     provider = ScriptedProvider([call("Glob", pattern="*"), say("done")])
     async with open_agent(settings, provider=provider) as ready:
         session = ready.agent.session
-        session.riders = [one for one in session.riders if not isinstance(one, Recaller)]
+        session.layers = [one for one in session.layers if not isinstance(one, Recaller)]
         index = LocalIndex(memory.location.directory, memory.location.cache)
         selector = Selector(provider=small, model="small", pay=lambda usage, model: asked.set())
         recaller = Recaller([index], ready.hands.workspace, session.clock, aid=Aid(selector=selector))
-        session.riders.append(recaller)
+        session.layers.append(recaller)
         async for _ in ready.agent.run("what would be nice to serve our guest?"):
             if not asked.is_set() and len(provider.requests) == 1:
                 await asyncio.wait_for(asked.wait(), 10)
@@ -245,8 +245,7 @@ async def test_a_cancelled_turn_ends_the_question_to_the_small_model(settings: S
         session = ready.agent.session
         selector = Selector(provider=Hanging([]), model="small")
         recaller = Recaller([index], ready.hands.workspace, session.clock, aid=Aid(selector=selector))
-        session.riders = [recaller]
-        session.on_cancel.append(recaller.stop)
+        session.layers = [recaller]
         turn = ready.agent.run("which tea is it, and the orca backups?")
         await anext(turn)
         await asyncio.sleep(0.05)
@@ -285,7 +284,7 @@ async def test_an_index_that_is_not_ready_delays_nothing_and_its_picks_come_late
     async with open_agent(settings, provider=provider) as ready:
         session = ready.agent.session
         recaller = Recaller([slow], ready.hands.workspace, session.clock)
-        session.riders = [recaller]
+        session.layers = [recaller]
         await talk(ready, "when do releases go out?")
         assert RELEASES not in last(provider)
         slow.gate.set()
@@ -306,7 +305,7 @@ async def test_late_picks_are_counted_told_and_looked_at_further_like_any_others
         counting = Counting([memory], session.id, session.clock)
         aid = Aid(counting=counting, selector=Selector(provider=small, model="small"))
         recaller = Recaller([slow], ready.hands.workspace, session.clock, aid=aid)
-        session.riders = [recaller]
+        session.layers = [recaller]
         async for _ in ready.agent.run("when do releases go out?"):
             if len(provider.requests) == 1 and not slow.gate.is_set():
                 assert not read_usage(memory.location)
@@ -331,7 +330,7 @@ async def test_a_reply_that_was_given_before_a_late_pick_rode_does_not_cite_it(s
         session = ready.agent.session
         aid = Aid(counting=Counting([memory], session.id, session.clock))
         recaller = Recaller([slow], ready.hands.workspace, session.clock, aid=aid)
-        session.riders = [recaller]
+        session.layers = [recaller]
         await talk(ready, "when do releases go out?")
         slow.gate.set()
         await ended("late recall")
@@ -358,11 +357,11 @@ async def test_a_late_failure_is_told_and_stops_nothing(settings: Settings) -> N
     provider = ScriptedProvider([say("one"), call("Glob", pattern="*"), say("two")])
     async with open_agent(settings, provider=provider) as ready:
         recaller = Recaller([slow], ready.hands.workspace, ready.agent.session.clock)
-        ready.agent.session.riders = [recaller]
+        ready.agent.session.layers = [recaller]
         await talk(ready, "when do releases go out?")
         slow.gate.set()
         await ended("late recall")
-        assert not await recaller.beside(
+        assert not await recaller.attach(
             heard("user", (ToolResult("x", ()),), ready.agent.session.clock), View()
         )
         assert recaller.last is not None

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from nacre.agents.compacting_crew import Wish
+from nacre.agents.compaction import CompactionRequest
 from nacre.agents.contents import contents
 from nacre.agents.opening import NEW, UNKEPT, Ready, open_agent
-from nacre.agents.restore import SOURCE_TOKENS
+from nacre.agents.restoration import SOURCE_TOKENS
 from nacre.agents.skill_list import SKILLS
 from nacre.agents.skill_tool import SKILL
 from nacre.messages.blocks import ToolResult
@@ -23,7 +23,7 @@ from nacre.settings import Settings, load
 from nacre.store.sessions import Sessions
 from nacre.testing import ScriptedProvider, call, say
 
-BY_RULE = Wish(by_rule=True)
+BY_RULE = CompactionRequest(by_rule=True)
 DEPLOY = "---\nname: deploy\ndescription: How this project is deployed.\n---\n\nAsk for the green light.\n"
 HOUSE = "---\nname: house\ndescription: How I like things written.\n---\n\nShort sentences. See style.md.\n"
 LONG = "A long stretch of talk that fills the view. " * 400

@@ -12,14 +12,15 @@ import pytest
 
 from nacre import Base, Session
 from nacre.agents.compacting import undo_compaction
-from nacre.agents.compacting_crew import Wish
+from nacre.agents.compaction import CompactionRequest
+from nacre.agents.layer import Layer
 from nacre.agents.opening import Ready, open_agent
 from nacre.errors import ThinkingMismatch
-from nacre.layers.l4_compact.install import Span
 from nacre.loop.fork import Errand
 from nacre.messages.blocks import Json, JsonObject, Thinking
-from nacre.messages.events import StartedOver
+from nacre.messages.events import Reply, StartedOver
 from nacre.messages.records import Replaced
+from nacre.messages.summary import Span
 from nacre.providers.anthropic import AnthropicProvider
 from nacre.providers.base import complete
 from nacre.settings import load
@@ -112,7 +113,7 @@ async def test_after_a_compaction_is_undone_the_next_turn_is_accepted(tmp_path: 
     script += [SUMMARY, thought("five"), thought("six"), "seven"]
     async with Simulator(script) as sim, opened(sim, cwd) as ready:
         await say(ready.agent, "one", "two", "three", "four")
-        await ready.compacting.compact(Wish())
+        await ready.compacting.compact(CompactionRequest())
         await say(ready.agent, "five")
         assert await undo_compaction(ready.agent.session) is not None
         await say(ready.agent, "six", "seven")
@@ -140,7 +141,7 @@ async def test_a_summary_that_is_asked_for_again_without_the_oldest_rounds_has_n
     too_long: JsonObject = {"text": "never", "fault": "prompt_too_long"}
     async with Simulator([*script, too_long, SUMMARY, "on"]) as sim, opened(sim, cwd) as ready:
         await say(ready.agent, "one", "two", "three", "four", "five")
-        done = await ready.compacting.compact(Wish())
+        done = await ready.compacting.compact(CompactionRequest())
         await say(ready.agent, "go on")
     assert done.kind == "full"
     assert [one.refusal.message[:18] for one in sim.log if one.refusal] == ["prompt is too long"]
@@ -153,7 +154,7 @@ async def test_a_summary_of_the_newest_messages_leaves_the_thinking_before_them(
         await say(ready.agent, "one", "two", "three", "four", "five", "six")
         items = ready.agent.session.view.items
         pivot = next(n for n, item in enumerate(items) if "four" in str(item.parts))
-        await ready.compacting.compact(Wish(span=Span(first=pivot)))
+        await ready.compacting.compact(CompactionRequest(span=Span(first=pivot)))
         await say(ready.agent, "go on")
     assert refusals(sim) == []
     before = sim.log[3].usage
@@ -171,16 +172,18 @@ async def test_a_second_refusal_in_one_turn_is_one_line_and_the_next_turn_recove
         await say(ready.agent, "first")
         session = ready.agent.session
 
-        def replace_system() -> None:
-            words: JsonObject = {"type": "text", "text": f"Version {len(sim.log)}."}
-            session.base = replace(session.base, system=(words,))
+        class ReplaceSystem(Layer):
+            def on_reply(self, reply: Reply | None) -> None:
+                words: JsonObject = {"type": "text", "text": f"Version {len(sim.log)}."}
+                session.base = replace(session.base, system=(words,))
 
-        replace_system()
-        session.on_heard.append(replace_system)
+        moving = ReplaceSystem()
+        moving.on_reply(None)
+        session.layers.append(moving)
         with pytest.raises(ThinkingMismatch, match="refused again") as caught:
             await say(ready.agent, "second")
         assert "\n" not in str(caught.value)
-        session.on_heard.clear()
+        session.layers.remove(moving)
         await say(ready.agent, "third")
     assert [one.status for one in sim.log] == [200, 400, 200, 400, 400, 200]
 

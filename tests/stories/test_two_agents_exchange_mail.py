@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nacre.agents.compacting_crew import Wish
+from nacre.agents.compaction import CompactionRequest
 from nacre.agents.mailing import MAIL
 from nacre.agents.opening import Ready, open_agent
 from nacre.layers.l7_mail.letter import TERMINAL, Letter
@@ -334,6 +334,6 @@ async def test_a_letter_makes_no_memory_and_is_none_of_the_persons_words(tmp_pat
         await ready.background.drain()
         (memory, *_) = ready.memories
         files = "".join(path.read_text() for path in memory.location.directory.rglob("*.md"))
-        summary = str((await ready.compacting.compact(Wish())).record.summary)
+        summary = str((await ready.compacting.compact(CompactionRequest())).record.summary)
     assert ("lemons" in files) is (by == "the person")
     assert ("lemons" in summary) is (by == "the person")

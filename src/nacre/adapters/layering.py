@@ -11,6 +11,7 @@ from pathlib import Path
 
 from nacre.agents.clearing import Clearing
 from nacre.agents.compacting import Compacting
+from nacre.agents.layer import Layer
 from nacre.agents.offloading import Offloader
 from nacre.agents.recalled import RECALLED, bytes_in_view, in_view, noted
 from nacre.agents.riding import Extra
@@ -88,27 +89,25 @@ def opened(
     )
     if layers.results is not None:
         shelf = Shelf(layers.results.resolve())
-        offloader = Offloader(session.transcript, shelf, layers.offload, advice=BY_READ_ALONE)
-        session.filters.append(offloader)
-        session.riders.append(offloader)
+        session.layers.append(Offloader(shelf, layers.offload, advice=BY_READ_ALONE))
         tools = layers.microcompact.tools | CLEARABLE | layers.clearable
-        session.ladder.append(Clearing(session, shelf, replace(layers.microcompact, tools=tools)))
+        session.layers.append(Clearing(session, shelf, replace(layers.microcompact, tools=tools)))
     if layers.compacts:
-        session.ladder.append(Compacting(session, settings=layers.compact))
+        session.layers.append(Compacting(session, settings=layers.compact))
     if layers._recollection is not None:
-        session.riders.append(layers._recollection)
+        session.layers.append(layers._recollection)
     return session
 
 
-class Recollection:
-    """A rider that brings memories along with a person's words; looked up at once, by words alone."""
+class Recollection(Layer):
+    """Brings memories along with a person's words; looked up at once, by words alone."""
 
     def __init__(self, memory: Memory) -> None:
         place = memory.location
         self._index = LocalIndex(place.directory, place.cache, clock=memory.clock)
         self._clock = memory.clock
 
-    async def beside(self, said: Said, view: View) -> Sequence[Extra]:
+    async def attach(self, said: Said, view: View) -> Sequence[Extra]:
         """Memories the model does not see yet; what must not leave the machine is not among them (M27)."""
         if said.meta or any(isinstance(block, ToolResult) for block in said.blocks):
             return ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from types import AsyncGeneratorType
 from typing import cast
@@ -39,10 +39,6 @@ class Agent:
         self.provider = provider
         self.tools = {one.name: one for one in tools}
         self.limits = limits
-        self.before_turn: list[Callable[[], Awaitable[None]]] = []
-        """What must come to rest before a turn begins."""
-        self.after_turn: list[Callable[[], Awaitable[None]]] = []
-        """What is done once a turn has ended by itself, and before the next can begin."""
         self._turn: AsyncGeneratorType[Event, None] | None = None
         self._reader: asyncio.Task[object] | None = None
 
@@ -81,16 +77,16 @@ class Agent:
 
     async def _played(self, text: str | None) -> AsyncGenerator[Event, None]:
         """The turn, and what comes before and after it: nothing of this goes on beside another turn."""
-        for rest in self.before_turn:
-            await rest()
         session = self.session
+        for layer in session.layers:
+            await layer.before_turn()
         played = turn(session, self.provider, text, tools=self.tools, limits=self.limits)
         telling = session.telemetry.turn(played, self.provider.name, session.base.model)
         async with aclosing(telling) as events:
             async for event in events:
                 yield event
-        for done in self.after_turn:
-            await done()
+        for layer in session.layers:
+            await layer.after_turn()
 
     def _is_read_elsewhere(self) -> bool:
         """Whether somebody else may still want the rest: who broke off reading in this task does not."""

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from nacre.agents.riding import Extra
+from nacre.agents.layer import Layer
+from nacre.agents.riding import INSTRUCTIONS, Extra, told_in
 from nacre.agents.session import OPENING
 from nacre.memory.instructions import (
     InstructionFile,
@@ -21,17 +22,12 @@ from nacre.memory.instructions import (
 )
 from nacre.memory.opening import render_changes, render_later
 from nacre.messages.blocks import JsonObject, ToolResult
-from nacre.messages.records import Noted, Said
+from nacre.messages.records import Said
 from nacre.messages.view import View
 from nacre.tools.workspace import Workspace
 
-INSTRUCTIONS = "instructions"
-"""The kind of note that says which instructions the model was told, in which version."""
-WHOLE = "whole"
-"""The fact of such a note that says that nothing told before it is seen any more (C21)."""
 
-
-class Announcer:
+class Announcer(Layer):
     """Knows what the model was told of the instructions, and tells it what is new; owned by one session."""
 
     def __init__(self, instructions: Instructions, workspace: Workspace, view: View) -> None:
@@ -44,7 +40,7 @@ class Announcer:
         self.on_loaded: Callable[[Sequence[InstructionFile], bool], None] = _nobody
         """Told of files that have come in, and whether a compaction had them read again."""
 
-    async def beside(self, said: Said, view: View) -> Sequence[Extra]:
+    async def attach(self, said: Said, view: View) -> Sequence[Extra]:
         """What touched files bring along goes with results; what changed on disk with a person's words."""
         self._told = told_in(view.noted(INSTRUCTIONS))
         if any(isinstance(block, ToolResult) for block in said.blocks):
@@ -113,21 +109,6 @@ class Announcer:
         self._told |= told
         facts: JsonObject = {"files": {**told}}
         return Extra(kind=INSTRUCTIONS, text=text, facts=facts, notice=notice)
-
-
-def told_in(notes: Iterable[Noted], fact: str = "files") -> dict[str, str]:
-    """Digests, by path or name, of what such notes say was told."""
-    told: dict[str, str] = {}
-    for note in notes:
-        now = _as_told(note.fact(fact))
-        told = now if note.fact(WHOLE) is True else told | now
-    return told
-
-
-def _as_told(written: object) -> dict[str, str]:
-    if not isinstance(written, dict):
-        return {}
-    return {str(path): digest for path, digest in written.items() if isinstance(digest, str)}
 
 
 def _nobody(files: Sequence[InstructionFile], is_again: bool) -> None:

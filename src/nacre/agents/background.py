@@ -17,13 +17,18 @@ from types import TracebackType
 from typing import Any, Literal, TypeAlias
 
 from nacre.agents.agent import Agent
+from nacre.agents.compaction import Compaction
+from nacre.agents.layer import Layer
 from nacre.agents.session import InMemory, Session
 from nacre.agents.spending import Spending
 from nacre.errors import SpendCapReached
+from nacre.messages.foreign_notes import listed_again
 from nacre.messages.records import Record
 from nacre.settings import Settings
 
 Ending: TypeAlias = Literal["done", "failed", "cancelled"]
+AGENT_PURPOSE = "agent"
+"""The purpose under which the cost of agents is booked."""
 IN_BACKGROUND: ContextVar[bool] = ContextVar("in_background", default=False)
 """Whether this task belongs to a supervisor: the end of a turn does not end it, a spend cap does."""
 
@@ -63,51 +68,63 @@ class _Work:
 
 async def supervised(agent: Agent, settings: Settings, stack: AsyncExitStack) -> Background:
     """A supervisor for an agent's session: it records at its boundaries and is drained with the stack."""
-    session, background = agent.session, Background(agent.session)
+    session = agent.session
     is_kept = not isinstance(session.keeper, InMemory)
     spending = Spending(session, settings.spend, home=settings.home if is_kept else None)
     await spending.settle()
-
-    async def boundary() -> None:
-        await background.flush()
-        await spending.settle()
-
-    async def begin() -> None:
-        spending.begin_turn()
-
-    background.allows = spending.allows
-    agent.before_turn.append(begin)
-    agent.after_turn.append(boundary)
-    session.before_asking.append(boundary)
+    background = Background(session, spending)
+    session.layers.append(background)
     stack.push_async_callback(spending.settle)
     stack.push_async_exit(background.leave)
     return background
-
-
-def _unlimited(purpose: str) -> str | None:
-    return None
 
 
 def _silent(line: str) -> None:
     return None
 
 
-class Background:
+class Background(Layer):
     """The supervisor of one session."""
 
-    def __init__(self, session: Session) -> None:
-        self.allows: Callable[[str], str | None] = _unlimited
-        """Says why work of a purpose may not be paid for any more; nothing while it may."""
+    def __init__(
+        self, session: Session, spending: Spending | None = None, *, above: Background | None = None
+    ) -> None:
+        """`above` is the supervisor of the parent session, whose spending limits apply instead."""
         self.tell: Callable[[str], None] = _silent
         """Where the countdown at the end goes, line by line; an empty one says that it is over."""
         self.outcomes: deque[Outcome] = deque(maxlen=KEPT_OUTCOMES)
         self.held = AsyncExitStack()
         """What its work needs, such as another provider; let go once nothing is under way any more."""
         self._session = session
+        self._spending = spending
+        self._above = above
         self._working: dict[str, _Work] = {}
         self._failures: Counter[str] = Counter()
         self._records: list[Record] = []
         self._refused: set[str] = set()
+
+    def allows(self, purpose: str) -> str | None:
+        """Why work of a purpose may not be paid for any more; None while it may."""
+        limits = self._above or self._spending
+        return limits.allows(purpose) if limits else None
+
+    async def before_turn(self) -> None:
+        if self._spending is not None:
+            self._spending.begin_turn()
+
+    async def before_request(self) -> None:
+        why = self._above.allows(AGENT_PURPOSE) if self._above and IN_BACKGROUND.get() else None
+        await self.after_turn()
+        if why is not None:
+            raise SpendCapReached(why)
+
+    async def after_turn(self) -> None:
+        await self.flush()
+        if self._spending is not None:
+            await self._spending.settle()
+
+    def after_compact(self, done: Compaction) -> None:
+        self.record(*listed_again(self._session.view, self._session.clock))
 
     def start(
         self, name: str, work: Coroutine[Any, Any, object], *, grace: float = GRACE_SECONDS, told: str = ""
@@ -235,7 +252,7 @@ class Background:
     def _tell_once(self, why: str) -> None:
         if why not in self._refused:
             self._refused.add(why)
-            self._session.tell(why)
+            self._session.notify(why)
 
 
 def _left(work: _Work, deadline: float | None) -> float:

@@ -1,118 +1,59 @@
-"""Bookkeeping that outlives a compaction: who resumes behind it knows what a live session knows (C21).
+"""Which log notes a compaction keeps: a session resumed behind it must know what a live session knows (C21).
 
-Resuming reads from the first kept record on (T9), so that every note before it is gone unless the compaction
-carries it. The table says of every kind of note whether it does, and why.
+Resuming reads from the first kept record on (T9), so that every note before it is gone unless the record of
+the compaction carries it.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from nacre.agents.announcing import INSTRUCTIONS, WHOLE, told_in
-from nacre.agents.dating import DAY
-from nacre.agents.hands import TASKS
+from nacre.agents.layer import Carry, Layer
 from nacre.agents.meter import METER, SIDE_QUERY, Meter
-from nacre.agents.noting import NOTES
-from nacre.agents.offloading import GONE, MOVED
-from nacre.agents.recalled import RECALLED
-from nacre.agents.rewind import KIND as BEFORE_A_CHANGE
-from nacre.agents.riding import INSIDE, RECORD
+from nacre.agents.riding import DAY, INSIDE, INSTRUCTIONS, RECORD, WHOLE, told_in
 from nacre.agents.session import OPENING
-from nacre.agents.skill_tool import SKILL, invoked
 from nacre.cache.lifetime import LIFETIME
 from nacre.clock import Clock
-from nacre.layers.l1_offload.offload import DUPLICATE, OFFLOAD, REREAD
-from nacre.layers.l2_microcompact.declarative import DECLARED
-from nacre.layers.l2_microcompact.microcompact import CLEAR
-from nacre.layers.l2_microcompact.pins import PIN, pinned
-from nacre.layers.l2_microcompact.server_edits import EDIT
-from nacre.layers.l4_compact.collapse import STAGED
-from nacre.layers.l4_compact.policy import COMPACTION
-from nacre.layers.l4_compact.snip import NUMBERED, WAITS
 from nacre.loop.fork import FORK
 from nacre.messages.blocks import JsonObject, ToolResult
 from nacre.messages.facts import FACTS
 from nacre.messages.pairing import Item
+from nacre.messages.pins import PIN, pinned
 from nacre.messages.records import Noted, Said
 from nacre.messages.view import View
 
-
-@dataclass(frozen=True, slots=True)
-class Fate:
-    """What becomes of a kind of note at a compaction."""
-
-    is_carried: bool
-    why: str
-
-
-_ALREADY_THERE = "written behind the result it is about: where that is kept, so is the note"
-
-FATES: Mapping[str, Fate] = {
-    OPENING: Fate(True, "else the next message would begin with the opening again; it names the summary"),
-    INSTRUCTIONS: Fate(True, "else what the restored opening shows would be told again"),
-    DAY: Fate(True, "the restored opening names today's date"),
-    TASKS: Fate(True, "the task list lives in its last note alone"),
-    LIFETIME: Fate(True, "what is cached goes on with the lifetime that was chosen"),
-    DECLARED: Fate(True, "what the provider was told must be said again in every request"),
-    PIN: Fate(True, "of results that stay; of the others nobody will ask"),
-    NOTES: Fate(True, "the next update of the notes goes on from there"),
-    COMPACTION: Fate(True, "failures and refills in a row are counted over compactions (C25)"),
-    "extract_cursor": Fate(True, "else all that is kept would be looked at for memories again (E2)"),
-    NUMBERED: Fate(True, "so that no number is given twice (C29)"),
-    SKILL: Fate(True, "what was loaded is brought back by every later compaction, too"),
-    "skills": Fate(True, "where the list came back with the summary: else it is told again"),
-    "plan": Fate(True, "where the plan came back with the summary: else it is shown again"),
-    METER: Fate(True, "else the session would seem to have cost nothing before"),
-    FACTS: Fate(True, "words and deeds that the summary shows are known from it alone"),
-    "leads": Fate(True, "else a session that goes on would not lead its teams again (A6)"),
-    "extraction": Fate(False, "for people and statistics, who read the whole log"),
-    SIDE_QUERY: Fate(False, "its price is part of the carried meter"),
-    EDIT: Fate(False, "an edit holds for the bytes it was sent with, and those are gone"),
-    RECALLED: Fate(False, "what is no longer in view may be attached again (R7)"),
-    OFFLOAD: Fate(False, _ALREADY_THERE),
-    DUPLICATE: Fate(False, _ALREADY_THERE),
-    REREAD: Fate(False, _ALREADY_THERE),
-    CLEAR: Fate(False, _ALREADY_THERE),
-    GONE: Fate(False, _ALREADY_THERE),
-    WAITS: Fate(False, "written behind the messages it names: where those are kept, so is the note"),
-    "snip": Fate(False, "what it took out stays out by a record of its own"),
-    STAGED: Fate(False, "written behind its span: where that is kept, so is the note"),
-    FORK: Fate(False, "written on a fork's own records alone"),
-    "reported": Fate(True, "else a teammate would tell its lead again what it has told it"),
-    "mail": Fate(True, "else a letter whose inbox was not settled yet would be shown again (A5)"),
-    "agent": Fate(False, "the agents' own files say it as well, before anything is compacted"),
-    "agent_types": Fate(False, "the list is told again where the model no longer sees it"),
-    "hook": Fate(False, "the person's commands are asked again, and say it anew (C18)"),
-    MOVED: Fate(False, "its words are gone with it, so that it may have to be told again"),
-    "offload_refused": Fate(False, "for people; it was told when it happened"),
-    BEFORE_A_CHANGE: Fate(False, "goes with the message that led to the change, to which one can go back"),
+SESSION_KINDS: Mapping[str, Carry] = {
+    OPENING: "own",  # else the next message would begin with the opening again; it names the summary
+    METER: "own",  # else the session would seem to have cost nothing before
+    FACTS: "own",  # user quotes and actions that the summary shows are known from it alone
+    PIN: "own",  # of the results that stay
+    INSTRUCTIONS: "own",  # else what the restored opening shows would be told again
+    DAY: "own",  # the restored opening names today's date
+    LIFETIME: "last",  # what is cached continues with the TTL that was chosen
+    SIDE_QUERY: "drop",  # its price is part of the carried meter
+    FORK: "drop",  # written on a fork's own records alone
+    "tasks": "last",  # the task list is kept in its last note alone
+    "checkpoint": "drop",  # goes with the message that led to the change
 }
-"""Every kind that is written anywhere; kinds of other programs' lines begin as in `FOREIGN`."""
+"""The kinds of log notes that belong to no layer."""
+FOREIGN_KINDS = ("foreign/", "attachment/", "system/")
+"""Lines of another program, kept where they are."""
 
-FOREIGN = ("foreign/", "attachment/", "system/")
-"""Lines of another program, kept where they stand; those of `LISTED` are written again."""
-LISTED = tuple(
-    f"foreign/{name}"
-    for name in (
-        "custom-title", "ai-title", "tag", "agent-name", "agent-color", "agent-setting", "mode",
-        "worktree-state", "pr-link", "last-prompt",
-    )
-)  # fmt: skip
-"""What lists of sessions show: readers of another program look for it at the end of a log only."""
-_LAST = (
-    TASKS,
-    LIFETIME,
-    DECLARED,
-    NOTES,
-    COMPACTION,
-    NUMBERED,
-    "extract_cursor",
-    "mail",
-    "reported",
-    "leads",
-)
-"""Kinds of which the newest note says all."""
+
+def carry_rules() -> dict[str, Carry]:
+    """What a compaction does with each kind of note: of the session, and of every known class of layer.
+
+    Layers that are switched off count too, so that a session can be resumed with them switched on.
+    """
+    rules = dict(SESSION_KINDS)
+    classes = [Layer]
+    while classes:
+        one = classes.pop()
+        rules.update(one.log_kinds)
+        classes += one.__subclasses__()
+    return rules
 
 
 def carried(
@@ -138,8 +79,7 @@ def carried(
         PIN: [{"call": call, "on": True, "by": "kept"} for call in sorted(_pins(view, kept))],
         METER: [Meter.of(view.records).as_json()],
         FACTS: [facts] if facts else [],
-        SKILL: list(invoked(view).values()),
-        **{kind: [note.facts] for kind in _LAST if (note := view.last_noted(kind))},
+        **_by_rule(view),
     }
     ours = [
         Noted(id=clock.new_id(), at=clock.now(), kind=kind, facts={**one})
@@ -152,10 +92,21 @@ def carried(
     return (*ours, *others, *told)
 
 
-def listed_again(view: View, clock: Clock) -> tuple[Noted, ...]:
-    """Title, tags and the like, to be appended behind a compaction; they go into the log as they came."""
-    last = (view.last_noted(kind) for kind in LISTED)
-    return tuple(replace(note, id=clock.new_id(), at=clock.now()) for note in last if note)
+def _by_rule(view: View) -> dict[str, list[JsonObject]]:
+    """The facts that are carried as they are; a kind that no layer declares is carried like "last"."""
+    rules = carry_rules()
+    kinds = dict.fromkeys(one.kind for one in view.records if isinstance(one, Noted))
+    found: dict[str, list[JsonObject]] = {}
+    for kind in kinds:
+        rule = "drop" if kind.startswith(FOREIGN_KINDS) else rules.get(kind, "last")
+        notes = view.noted(kind)
+        if rule == "last" and notes:
+            found[kind] = [notes[-1].facts]
+        elif rule == "all":
+            # Of equal ones the newest counts: readers take the order of notes for the order of events.
+            newest = {json.dumps(note.facts, sort_keys=True): note.facts for note in reversed(notes)}
+            found[kind] = list(reversed(newest.values()))
+    return found
 
 
 def _pins(view: View, kept: Sequence[Item]) -> frozenset[str]:

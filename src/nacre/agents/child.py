@@ -14,7 +14,7 @@ from pathlib import Path
 from nacre import prompts
 from nacre.agents.agent import Agent
 from nacre.agents.agent_types import INHERIT, SMALL, AgentType
-from nacre.agents.background import IN_BACKGROUND, Background
+from nacre.agents.background import Background
 from nacre.agents.child_apart import kept_out
 from nacre.agents.child_log import open_side
 from nacre.agents.compacting_join import Staff, join_compacting
@@ -24,7 +24,8 @@ from nacre.agents.joining import join, join_layers
 from nacre.agents.kept import LogKeeper, Opened
 from nacre.agents.knowing import Known, instruct
 from nacre.agents.memory_places import memory_paths
-from nacre.agents.restore import Restorer, join_restoring
+from nacre.agents.privacy import Witness
+from nacre.agents.restore import join_restoring
 from nacre.agents.session import Base, Session
 from nacre.agents.side_log import side_log_path
 from nacre.agents.skill_list import join_skills
@@ -36,7 +37,7 @@ from nacre.agents.workplace import environment
 from nacre.agents.worktree import told
 from nacre.agents.worktree_record import Worktree
 from nacre.clock import Clock
-from nacre.errors import ConfigError, SpendCapReached, ToolError
+from nacre.errors import ConfigError, ToolError
 from nacre.layers.l7_mail.tools import NAME as SEND
 from nacre.memory.agent_memory import AgentKind, AgentMemory, agent_memory
 from nacre.messages.records import Record
@@ -52,8 +53,6 @@ from nacre.tools.workspace import Workspace
 FRAME = prompts.load(__package__, "agent_frame")
 NAMED = prompts.load(__package__, "agent_name")
 REMINDER = "<system-reminder>\n{{ text }}\n</system-reminder>"
-PURPOSE = "agent"
-"""Under this name what agents cost is booked."""
 FROM_SERVERS = "mcp__"
 MEMORY = "memory"
 """The origin of rules that open a memory to its owner."""
@@ -69,6 +68,8 @@ class Parent:
     forker: Forker
     folder: Path | None
     """Of the whole session, where logs of all its agents lie; None where it is not kept."""
+    origins: Witness
+    """Knows whose words a text of its conversation repeats."""
     leaves: bool = True
     """Whether what its model is told leaves the machine."""
     depth: int = 0
@@ -106,8 +107,8 @@ class Child:
     agent: Agent
     hands: Hands
     forker: Forker
-    restorer: Restorer
     settings: Settings
+    origins: Witness
     leaves: bool
     notices: tuple[str, ...] = ()
 
@@ -149,17 +150,18 @@ async def open_child(birth: Birth, parent: Parent, stack: AsyncExitStack) -> Chi
     agent = Agent(session, hired.provider, tools, limits=replace(parent.agent.limits, max_rounds=rounds))
     background = _supervised(agent, parent, stack)
     forker = _forker(agent, hands, settings, background)
+    session.layers.append(forker)
     stack.push_async_callback(agent.cancel)
     restorer = join_restoring(session, outfit.known, hands, settings, leaves=hired.leaves)
-    join_skills(session, hands, restorer, tools=tools)
+    join_skills(session, hands, tools=tools)
     join_compacting(session, settings, Staff(hands, forker, restorer))
     notices = (hired.notice, outfit.memory.notice if outfit.memory else "")
     return Child(
         agent=agent,
         hands=hands,
         forker=forker,
-        restorer=restorer,
         settings=settings,
+        origins=outfit.known.witness,
         leaves=hired.leaves,
         notices=tuple(line for line in notices if line),
     )
@@ -170,7 +172,7 @@ async def _outfit(birth: Birth, parent: Parent, stack: AsyncExitStack) -> _Outfi
     settings = _settings_at(birth.tree, parent.settings)
     opened = await _opened(birth, parent, settings, stack)
     known = instruct(settings, session=birth.id if opened else "")
-    known.witness.above = parent.session.witness
+    known.witness.above = parent.origins
     memory = await _memory(birth, settings, stack, known, clock=parent.session.clock)
     hands = _hands(birth, parent, settings, stack)
     tools = _tools(birth.type, hands, known, memory)
@@ -346,18 +348,8 @@ def _base(outfit: _Outfit, clock: Clock) -> Base:
 
 def _supervised(agent: Agent, parent: Parent, stack: AsyncExitStack) -> Background:
     """Owns what the child starts beside its turns; what that costs is the parent's to allow."""
-    session, background = agent.session, Background(agent.session)
-    above = parent.background
-
-    async def boundary() -> None:
-        why = above.allows(PURPOSE) if IN_BACKGROUND.get() else None
-        await background.flush()
-        if why is not None:
-            raise SpendCapReached(why)
-
-    background.allows = above.allows
-    agent.after_turn.append(background.flush)
-    session.before_asking.append(boundary)
+    background = Background(agent.session, above=parent.background)
+    agent.session.layers.append(background)
     stack.push_async_exit(background.leave)
     return background
 

@@ -1,4 +1,4 @@
-"""The clearing rung: old results go when the cache is cold or nothing fits; the person is told (C9, C12)."""
+"""Layer 2: old results go when the cache is cold or nothing fits; the person is told (C9, C12)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 
 from nacre.agents.fit import Pressure
 from nacre.agents.hands import Hands
+from nacre.agents.layer import Layer
 from nacre.agents.session import Session
 from nacre.agents.shelving import shelf_in, shelves_named
 from nacre.layers.l2_microcompact.microcompact import CLEAR, Outcome, microcompact, pointer_tokens
@@ -39,8 +40,10 @@ class _Marked:
     old: int | None
 
 
-class Clearing:
-    """The rung of layer 2."""
+class Clearing(Layer):
+    """Layer 2: clears old tool results."""
+
+    log_kinds = {CLEAR: "drop"}
 
     def __init__(self, session: Session, shelf: Shelf, settings: MicrocompactSettings = NACRE) -> None:
         self.settings = settings
@@ -50,7 +53,7 @@ class Clearing:
         self._weighed = 0
         self._marked: _Marked | None = None
 
-    def is_due(self, view: View, pressure: Pressure) -> bool:
+    def can_shrink(self, view: View, pressure: Pressure) -> bool:
         is_due = self._decision(view, pressure) is not None
         least = self.settings.batch_tokens // WEIGHED_AGAIN
         may_rewrite = pressure.starts_turn or not pressure.profile.binds_thinking
@@ -61,7 +64,7 @@ class Clearing:
             self._weighed = view.estimate
         return is_due
 
-    def mark(self, view: View, messages: Sequence[JsonObject]) -> Sequence[int]:
+    def cache_points(self, view: View, messages: Sequence[JsonObject]) -> Sequence[int]:
         """How many messages stand before the oldest result the last clear kept: for a marker there (C31c)."""
         if self._marked is None or self._marked.epoch != len(view.epochs):
             # Inside an epoch nothing that was sent moves, so that one look is enough.
@@ -72,7 +75,7 @@ class Clearing:
         places = (marked.new, marked.old) if _is_fresh(view) else (marked.new,)
         return [place for place in places if place is not None]
 
-    async def act(self, view: View, pressure: Pressure) -> Sequence[Record]:
+    async def shrink(self, view: View, pressure: Pressure) -> Sequence[Record]:
         """The records of a clear; the originals are on disk by then."""
         decision = self._decision(view, pressure)
         if decision is None:
@@ -81,7 +84,7 @@ class Clearing:
             view, decision, shelf=self._shelf, clock=self._session.clock, warmth=pressure.warmth
         )
         if done.cleared:
-            self._session.tell(_told(decision, done, pressure.warmth.idle_seconds, self._shelf.folder))
+            self._session.notify(_told(decision, done, pressure.warmth.idle_seconds, self._shelf.folder))
         return done.records
 
     def _decision(self, view: View, pressure: Pressure) -> Decision | None:
@@ -113,9 +116,7 @@ def join_clearing(
         tools=usual.tools | {one.name for one in tools if one.clearable},
     )
     shelf = shelf_in(folder)
-    rung = Clearing(session, shelf, chosen)
-    session.ladder.append(rung)
-    session.marks.append(rung.mark)
+    session.layers.append(Clearing(session, shelf, chosen))
     named = shelves_named((note.fact("folder") for note in session.view.noted(CLEAR)), settings.home)
     hands.open_to(named | ({shelf.folder} if shelf.folder else set()))
 

@@ -1,6 +1,6 @@
 """Collapse in a session: finished spans are summarised in the background and committed when it gets tight.
 
-A rung before compaction. While it is on, compaction waits until `is_exhausted` (C30, C26).
+A layer before compaction. While it is on, compaction waits until `is_exhausted` (C30, C26).
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from collections.abc import Iterator, Sequence
 
 from nacre.agents.background import Background
 from nacre.agents.fit import Pressure
+from nacre.agents.layer import Layer
 from nacre.agents.session import Session
 from nacre.errors import ProviderError, SummaryRejected
 from nacre.layers.l2_microcompact.choice import DUPLICATE, REREAD
-from nacre.layers.l2_microcompact.pins import pinned
 from nacre.layers.l4_compact.collapse import (
     STAGED,
     Staged,
@@ -34,6 +34,8 @@ from nacre.layers.l4_compact.collapse_policy import (
 )
 from nacre.loop.fork import Fork
 from nacre.messages.blocks import ToolResult
+from nacre.messages.events import Reply
+from nacre.messages.pins import pinned
 from nacre.messages.records import Record
 from nacre.messages.rounds import tail_from
 from nacre.messages.view import View
@@ -43,8 +45,10 @@ WORK = "collapse"
 """The name of the background work."""
 
 
-class Collapsing:
-    """The rung of collapse; without a fork it tells spans by rule."""
+class Collapsing(Layer):
+    """Collapses finished spans; without a fork it tells spans by rule."""
+
+    log_kinds = {STAGED: "drop"}
 
     def __init__(
         self,
@@ -65,7 +69,7 @@ class Collapsing:
             if (staged := staged_of(note)) is not None:
                 self._staged[staged.id] = staged
 
-    def begin(self) -> None:
+    def on_reply(self, reply: Reply) -> None:
         """Asked after every reply: start on what will soon have to go, if it is not ready yet."""
         session, view = self._session, self._session.view
         if not self._asks_model or session.tokens < self.settings.stage_from * session.thresholds.effective:
@@ -96,13 +100,13 @@ class Collapsing:
             return True
         return not self.staged(view) and not self._open(view, to_the_last=True)
 
-    def is_due(self, view: View, pressure: Pressure) -> bool:
+    def can_shrink(self, view: View, pressure: Pressure) -> bool:
         level = self._level(pressure)
         if level == "none" or not _may_rewrite(pressure):
             return False
         return level in {"wait", "all"} or not self._asks_model or bool(self.staged(view))
 
-    async def act(self, view: View, pressure: Pressure) -> Sequence[Record]:
+    async def shrink(self, view: View, pressure: Pressure) -> Sequence[Record]:
         """Commit summaries: enough of them, or all on a refusal; what is missing by then is told by rule."""
         level = self._level(pressure)
         if level in {"wait", "all"} and self._background.is_running(WORK):
@@ -116,7 +120,7 @@ class Collapsing:
         session = self._session
         records = commit(view, chosen, session.clock, drops_thinking=pressure.profile.binds_thinking)
         if records:
-            session.tell(_told(chosen))
+            session.notify(_told(chosen))
         return records
 
     @property
@@ -156,7 +160,7 @@ class Collapsing:
         except (SummaryRejected, ProviderError) as error:
             self._failures += 1
             if not self._asks_model:
-                session.tell(_gave_up(self._failures, error))
+                session.notify(_gave_up(self._failures, error))
             return self._told_by_rule(view, span)
         self._failures = 0
         return Staged(id=session.clock.new_id(), span=span, text=text)
@@ -227,8 +231,7 @@ def join_collapsing(
     if not settings.switches.collapse:
         return None
     collapsing = Collapsing(session, background, fork)
-    session.ladder.append(collapsing)
-    session.on_heard.append(collapsing.begin)
+    session.layers.append(collapsing)
     return collapsing
 
 

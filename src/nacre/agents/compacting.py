@@ -7,21 +7,28 @@ and always work, so that a session can always go on (C16, C25, C26).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import takewhile
 from math import inf
+from typing import TypeAlias
 
 from nacre.agents.collapsing import Collapsing
-from nacre.agents.compacting_crew import AUTOMATIC, Compaction, Crew, Wish
 from nacre.agents.compacting_disk import Desk
+from nacre.agents.compaction import AUTOMATIC, Compaction, CompactionRequest
 from nacre.agents.fit import Pressure, largest
+from nacre.agents.layer import Layer
+from nacre.agents.preparing import Preparation
+from nacre.agents.restoration import Restorer
 from nacre.agents.session import OPENING, Session
 from nacre.errors import ContextOverflow, NacreError, NothingToCompact
 from nacre.layers.l4_compact.earlier import by_rule
 from nacre.layers.l4_compact.install import Material, Shares, Terms, install, share_out
 from nacre.layers.l4_compact.policy import COMPACTION, CompactSettings, Past, past, room
+from nacre.layers.l4_compact.provider import always_with_compaction, with_compaction
 from nacre.messages.blocks import JsonObject
+from nacre.messages.events import Reply
 from nacre.messages.facts import FACTS, Facts
 from nacre.messages.pairing import Item
 from nacre.messages.records import Compacted, Noted, Record, Undone
@@ -29,6 +36,7 @@ from nacre.messages.rewrite import drop_thinking
 from nacre.messages.summary import Draft, Fragment
 from nacre.messages.tokens import estimate_text
 from nacre.messages.view import View, live_records
+from nacre.providers.base import Request
 
 SHRUNK_TAIL_SHARE = 0.25
 """Of a view that must get smaller although it seems to fit."""
@@ -44,12 +52,15 @@ ROUND_SHARE = 0.25
 """Of the room: a last round that takes more has its largest results moved to disk."""
 
 
+Summarise: TypeAlias = Callable[[View, CompactionRequest, Facts], Awaitable[Draft]]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Case:
     """One compaction while it is worked on."""
 
     view: View
-    wish: Wish
+    wish: CompactionRequest
     facts: Facts
     tokens: int
     began: float
@@ -71,22 +82,34 @@ class _Try:
 
 
 @dataclass(eq=False)
-class Compacting:
-    """The rung of layers 3 and 4; a person can ask for it, too."""
+class Compacting(Layer):
+    """Layer 4; a person can ask for it, too."""
+
+    log_kinds = {COMPACTION: "last"}  # failures and refills in a row are counted over compactions (C25)
 
     session: Session
     settings: CompactSettings = field(default_factory=CompactSettings)
-    crew: Crew = field(default_factory=Crew)
+    summarise: Summarise | None = None
+    """Asks a model; raises a `NacreError` when nothing usable came of it."""
+    preparation: Preparation | None = None
+    """Makes summaries ahead in the background."""
+    restorer: Restorer | None = None
+    """Without one, only what layers restore comes back."""
+    tasks: Callable[[], str] = str
+    """The task list as text; empty when there is none."""
     desk: Desk = field(default_factory=Desk)
     is_automatic: bool = True
     yields_to: Collapsing | None = None
     """While this works, nothing is compacted by itself, but by rule where it cannot make room (C30, C26)."""
 
-    _why_not: str = ""
+    uses_provider: bool = False
+    """The provider may be asked for its own compaction block: every request says so from the start (C31b)."""
+
+    _why_not: str = field(default="", init=False)
     _is_focused: bool = False
     """A person's own commands said what to dwell on the last time: nobody can know that ahead."""
 
-    def is_due(self, view: View, pressure: Pressure) -> bool:
+    def can_shrink(self, view: View, pressure: Pressure) -> bool:
         if not self.is_automatic or pressure.fits or not _has_past(view):
             return False
         if self.yields_to is not None and not self.yields_to.is_exhausted(view, pressure):
@@ -95,7 +118,7 @@ class Compacting:
         is_bound = pressure.profile.binds_thinking and not pressure.starts_turn
         return not (is_bound and _can_wait(pressure))
 
-    async def act(self, view: View, pressure: Pressure) -> Sequence[Record]:
+    async def shrink(self, view: View, pressure: Pressure) -> Sequence[Record]:
         """The records of a compaction; none while one is being prepared and there is room until it is."""
         if _can_wait(pressure) and self._is_better_later(view):
             return ()
@@ -108,11 +131,16 @@ class Compacting:
             return ()
         if done.after < pressure.thresholds.blocking:
             # Otherwise none of it is recorded: it is an overflow, and nothing happened.
-            self.session.tell(done.line)
-            self.crew.after(done)
+            self.session.notify(done.line)
+            self._installed(done)
         return done.records
 
-    async def compact(self, wish: Wish) -> Compaction:
+    def finish_request(self, request: Request, view: View) -> Request:
+        if self.uses_provider:
+            return always_with_compaction(request, view)
+        return with_compaction(request, view)
+
+    async def compact(self, wish: CompactionRequest) -> Compaction:
         """Do it now because a person asks; raises `NothingToCompact` where that would gain nothing."""
         session, wish, view = self.session, replace(wish, trigger="manual"), self.session.view
         done = None
@@ -127,30 +155,29 @@ class Compacting:
             why = self._why_not or "it would not make the conversation much smaller"
             raise NothingToCompact(f"nothing was compacted: {why}")
         await session.transcript.append(*done.records)
-        self.crew.after(done)
+        self._installed(done)
         return done
 
-    def prepare(self) -> None:
+    def on_reply(self, reply: Reply) -> None:
         """Asked after every reply: begin a summary where one will be needed soon (C28)."""
-        ahead, session = self.crew.preparation, self.session
+        ahead, session = self.preparation, self.session
         if ahead is None or not self.is_automatic or session.tokens < session.thresholds.warning:
             return
-        reply = session.view.last_reply
-        if session.ends_with_answer and not (reply and reply.tool_calls):
+        if session.ends_with_answer and not reply.message.tool_calls:
             return
         if self._wants_summary(session.view) and not self._is_spared(session.view):
             ahead.begin(session.view)
 
     def _is_spared(self, view: View) -> bool:
-        """Whether a cheaper rung will do once the view is full: then a summary would be paid for in vain."""
+        """Whether a cheaper layer will do once the view is full: then a summary would be paid for in vain."""
         now = self.session.pressure(view)
         full = replace(now, tokens=max(now.tokens, now.thresholds.autocompact))
-        cheaper = takewhile(lambda rung: rung is not self, self.session.ladder)
-        return any(rung.is_due(view, full) for rung in cheaper)
+        cheaper = takewhile(lambda layer: layer is not self, self.session.layers)
+        return any(layer.can_shrink(view, full) for layer in cheaper)
 
     def _is_better_later(self, view: View) -> bool:
         """Whether a summary is under way or can be begun, and none is ready: the turn goes on without it."""
-        ahead = self.crew.preparation
+        ahead = self.preparation
         if ahead is None or ahead.is_ready(view) or not self._wants_summary(view):
             return False
         ahead.begin(view)
@@ -158,20 +185,21 @@ class Compacting:
 
     def _wants_summary(self, view: View) -> bool:
         is_barred = past(view).is_barred(self.settings) or self.yields_to is not None or self._is_focused
-        return self.crew.summarise is not None and not is_barred and self.crew.notes(view) is None
+        return self.summarise is not None and not is_barred and self._layer_draft(view) is None
 
     async def _compacted(
-        self, view: View, wish: Wish, *, tokens: int, must_shrink: bool
+        self, view: View, wish: CompactionRequest, *, tokens: int, must_shrink: bool
     ) -> Compaction | None:
         began = self.session.clock.seconds()
-        focus = await self.crew.before(wish)
-        self._why_not = "a PreCompact hook does not allow it" if focus is None else ""
-        if focus is None:
+        allowed = await self._allowed(wish)
+        self._why_not = "a PreCompact hook does not allow it" if allowed is None else ""
+        if allowed is None:
             return None
-        self._is_focused = wish.trigger == "auto" and bool(focus)
+        wish = allowed
+        self._is_focused = wish.trigger == "auto" and bool(wish.focus)
         case = _Case(
             view=view,
-            wish=replace(wish, focus=focus),
+            wish=wish,
             facts=Facts.of(view.records),
             tokens=tokens,
             began=began,
@@ -180,7 +208,7 @@ class Compacting:
         done, before = None, past(view)
         then, begun = before, None
         async for one in self._drafts(case):
-            begun = await self.crew.begun() if begun is None else begun
+            begun = await self._restart_context() if begun is None else begun
             new = await self._put(replace(case, begun=begun), one.draft, one.then)
             done, then = (new, one.then) if new is not None else (done, then)
             if done is not None and (done.after < one.most or wish.span.is_partial):
@@ -190,7 +218,7 @@ class Compacting:
             note = self._note(COMPACTION, replace(before, failures=one.then.failures).as_json())
             await self.session.transcript.append(note)
         if wish.trigger == "auto" and then.refills == self.settings.thrash_turns > before.refills:
-            self.session.tell(self._thrashing(view))
+            self.session.notify(self._thrashing(view))
         return done
 
     async def _drafts(self, case: _Case) -> AsyncIterator[_Try]:
@@ -202,14 +230,14 @@ class Compacting:
         if is_plain and (at_hand := await self._at_hand(case)) is not None:
             yield _Try(at_hand, by_model, self._enough)
         is_barred = is_auto and then.is_barred(settings)
-        if self.crew.summarise is not None and not (is_barred or wish.by_rule):
+        if self.summarise is not None and not (is_barred or wish.by_rule):
             wish.on_progress("asking for a summary")
             try:
                 async with asyncio.timeout(settings.summary_seconds):
-                    draft = await self.crew.summarise(case.view, wish, case.facts)
+                    draft = await self.summarise(case.view, wish, case.facts)
             except (NacreError, TimeoutError) as error:
                 then = replace(then, failures=then.failures + 1)
-                self.session.tell(_failed(error, then, settings))
+                self.session.notify(_failed(error, then, settings))
             else:
                 yield _Try(draft, by_model, self.session.thresholds.autocompact)
         draft = by_rule(case.view, wish.span, self._terms(case).room)
@@ -223,15 +251,41 @@ class Compacting:
 
     async def _at_hand(self, case: _Case) -> Draft | None:
         """A draft that costs nothing now: made ahead, or the notes; waited for where nothing else is left."""
-        crew, is_full = self.crew, case.tokens >= self.session.thresholds.blocking
-        if crew.preparation is not None:
+        is_full = case.tokens >= self.session.thresholds.blocking
+        if self.preparation is not None:
             if is_full:
-                await crew.preparation.wait(self.settings.wait_seconds)
-            if (draft := crew.preparation.take(case.view)) is not None:
+                await self.preparation.wait(self.settings.wait_seconds)
+            if (draft := self.preparation.take(case.view)) is not None:
                 return draft
         if is_full:
-            await crew.wait_for_notes()
-        return crew.notes(case.view)
+            for layer in self.session.layers:
+                await layer.finish_draft()
+        return self._layer_draft(case.view)
+
+    def _layer_draft(self, view: View) -> Draft | None:
+        drafts = (layer.draft(view) for layer in self.session.layers)
+        return next((draft for draft in drafts if draft is not None), None)
+
+    async def _allowed(self, wish: CompactionRequest) -> CompactionRequest | None:
+        """The request as layers change it; None where one of them forbids the compaction."""
+        allowed: CompactionRequest | None = wish
+        for layer in self.session.layers:
+            if allowed is not None:
+                allowed = await layer.before_compact(allowed)
+        return allowed
+
+    async def _restart_context(self) -> str:
+        texts = [await layer.restart_context() for layer in self.session.layers]
+        return "\n\n".join(filter(None, texts))
+
+    def _installed(self, done: Compaction) -> None:
+        self._restorer.settle()
+        for layer in self.session.layers:
+            layer.after_compact(done)
+
+    @cached_property
+    def _restorer(self) -> Restorer:
+        return self.restorer or Restorer(self.session)
 
     async def _put(self, case: _Case, draft: Draft, then: Past) -> Compaction | None:
         """The draft in its place, if that makes the conversation smaller."""
@@ -250,9 +304,9 @@ class Compacting:
         own = [self._note(COMPACTION, then.as_json()), self._note(FACTS, shares.facts.as_json())]
         material = Material(
             fragments=fragments,
-            tasks=self.crew.tasks(),
+            tasks=self.tasks(),
             where=terms.where,
-            carries=self.crew.carry(view, summary_id, own),
+            carries=self._restorer.carry(view, summary_id, own),
             trigger=case.wish.trigger,
             pre_tokens=case.tokens,
             extra={**_of(view, shares, seconds), "by": draft.kind, **draft.told},
@@ -280,7 +334,7 @@ class Compacting:
             tail = int(case.view.estimate * SHRUNK_TAIL_SHARE)
             settings = replace(settings, tail_tokens=min(settings.tail_tokens, tail))
             room_left = min(room_left, self._half(case))
-        room_left = max(0, room_left - estimate_text(self.crew.tasks()) - estimate_text(case.begun))
+        room_left = max(0, room_left - estimate_text(self.tasks()) - estimate_text(case.begun))
         return Terms(room=room_left, settings=settings, span=case.wish.span, where=self.desk.where)
 
     def _half(self, case: _Case) -> int:
@@ -300,7 +354,7 @@ class Compacting:
 
     async def _restored(self, case: _Case, stays: Sequence[Item], shares: Shares) -> list[Fragment]:
         tokens = shares.left + self._opening_tokens
-        fragments = list(await self.crew.restore(stays, tokens))
+        fragments = await self._restorer.fragments(stays, tokens)
         hooks = [Fragment(kind="other", name="hooks", text=case.begun)] if case.begun else []
         return [*fragments, *hooks]
 

@@ -14,11 +14,9 @@ from nacre.cache.rules import profile
 from nacre.errors import SummaryRejected, ThinkingMismatch
 from nacre.layers.l4_compact.policy import CompactSettings
 from nacre.layers.l4_compact.provider import (
-    always_with_compaction,
     compaction_request,
     compacts,
     draft_of,
-    with_compaction,
 )
 from nacre.messages.blocks import JsonObject
 from nacre.messages.events import Reply, StartedOver
@@ -39,11 +37,6 @@ def compacts_there(session: Session, settings: Settings) -> bool:
     """Whether the provider compacts this session: switched on, and every model that may answer takes it."""
     models = [session.base.model, *([settings.fallback_model] if settings.fallback_model else [])]
     return settings.switches.compact_provider and compacts(profile(model) for model in models)
-
-
-def join_compaction_there(session: Session, settings: Settings) -> None:
-    """Let requests say that a provider's block may come, or that one is there; otherwise nothing changes."""
-    session.finishers.append(always_with_compaction if compacts_there(session, settings) else with_compaction)
 
 
 class CompactingThere:

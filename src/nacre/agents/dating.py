@@ -6,29 +6,28 @@ from collections.abc import Sequence
 from datetime import date
 
 from nacre import prompts
-from nacre.agents.riding import Extra
+from nacre.agents.layer import Layer
+from nacre.agents.riding import DAY, Extra
 from nacre.agents.session import OPENING
 from nacre.clock import Clock
 from nacre.messages.blocks import ToolResult
 from nacre.messages.records import Said
 from nacre.messages.view import View
 
-DAY = "day"
-"""The kind of note that says which date the model was told last."""
 NEW_DAY = prompts.load(__package__, "new_day")
 _WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 """By name, because what a calendar calls them depends on the machine."""
 
 
-class Calendar:
+class Calendar(Layer):
     """Knows which date the model was told, and tells it a new one; owned by one session."""
 
-    def __init__(self, clock: Clock, view: View) -> None:
+    def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._opened = clock.now().astimezone().date()
         """What the opening of a new session says."""
 
-    async def beside(self, said: Said, view: View) -> Sequence[Extra]:
+    async def attach(self, said: Said, view: View) -> Sequence[Extra]:
         """The new date, with a person's words; in the middle of the work it can wait."""
         today = self._clock.now().astimezone().date()
         before = _last_told(view) or self._opened

@@ -21,6 +21,7 @@ from nacre.agents.background import Background
 from nacre.agents.forking import Forker
 from nacre.agents.hands import Hands
 from nacre.agents.knowing import Known
+from nacre.agents.layer import Layer
 from nacre.agents.looking import look, look_back
 from nacre.agents.privacy import by_tools
 from nacre.agents.riding import INSIDE
@@ -156,7 +157,7 @@ def dreamer_of(occasion: Occasion, forker: Forker, hands: Hands) -> Dreamer | No
     )
 
 
-class Dreaming:
+class Dreaming(Layer):
     """Asks the gates after each turn of one session."""
 
     def __init__(
@@ -177,7 +178,7 @@ class Dreaming:
         self._board = Board(occasion.location.cache)
         self._scanned: datetime | None = None
 
-    async def ask(self) -> None:
+    async def after_turn(self) -> None:
         """A turn has ended: begin a dream if one is due; nobody waits for it."""
         gate = "open" if self._background.is_running(WORK) else await asyncio.to_thread(self._gate)
         if gate == "open" and not self._background.is_running(WORK):
@@ -253,8 +254,8 @@ async def join_dreaming(
         await asyncio.to_thread(recover, memory.location, clock=session.clock)
     # Somebody who asks once and goes does not wait for a model; what rules do takes a moment.
     dreamer = dreamer_of(occasion, forker, hands) if settings.is_interactive else None
-    dreaming = Dreaming(occasion, forker.background, dreamer, tell=session.tell)
-    agent.after_turn.append(dreaming.ask)
+    dreaming = Dreaming(occasion, forker.background, dreamer, tell=session.notify)
+    session.layers.append(dreaming)
     stack.callback(dreaming.keep_counts)
     return dreaming
 

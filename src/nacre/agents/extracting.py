@@ -15,6 +15,7 @@ from nacre.agents.background import EXTRACTION_GRACE_SECONDS, Background
 from nacre.agents.extracting_heard import has_news, heard_since
 from nacre.agents.extracting_keep import Hidden, Kept, kept, manifest_of, nothing_hidden
 from nacre.agents.extracting_own import Heads, heads_of, wrote_itself
+from nacre.agents.layer import Layer
 from nacre.agents.session import Session
 from nacre.errors import NacreError
 from nacre.layers.l5_extract.by_rule import Found, found
@@ -66,8 +67,10 @@ class Means:
     grounds: bool = True
 
 
-class Extracting:
+class Extracting(Layer):
     """Draws memories from one session."""
+
+    log_kinds = {CURSOR: "last", "extraction": "drop"}  # else all that is kept would be looked at again (E2)
 
     def __init__(
         self, session: Session, background: Background, means: Means, settings: ExtractSettings = NACRE
@@ -85,7 +88,7 @@ class Extracting:
         self._cursor = str(note.fact("covers")) if note else None
         self._heads: Heads = heads_of([*means.memories, *means.others], note)
 
-    async def turn_ended(self) -> None:
+    async def after_turn(self) -> None:
         """A turn has ended by itself, stop hooks included: begin a run where one is due (E1)."""
         view = self._session.view
         reply = view.last_reply
@@ -131,7 +134,7 @@ class Extracting:
         left = await kept(done.changes, mode=self.settings.mode, session=self._session.id)
         if left.files:
             self.last = left
-            self._session.tell(left.line)
+            self._session.notify(left.line)
         self._report(heard, begun, done=done, left=left)
         self._advance(heard)
 
@@ -203,4 +206,4 @@ class Extracting:
         if not self._is_resting:
             self._is_resting = True
             why = next((one.error for one in reversed(self._background.outcomes) if one.name == WORK), "")
-            self._session.tell(RESTING.format(failures=failures, why=why))
+            self._session.notify(RESTING.format(failures=failures, why=why))

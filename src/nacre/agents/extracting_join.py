@@ -42,5 +42,5 @@ def join_extracting(
         grounds=settings.switches.grounding,
     )
     extracting = Extracting(agent.session, forker.background, means, settings.extract)
-    agent.after_turn.append(extracting.turn_ended)
+    agent.session.layers.append(extracting)
     return extracting

@@ -1,4 +1,4 @@
-"""The ladder: shrink the view, cheapest rung first, until it fits; without rungs it guards the window."""
+"""Lets layers shrink the view, cheapest first, until it fits; without layers it guards the window."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from nacre.messages.view import View
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pressure:
-    """How full the window is, and what a rewrite would cost, as a rung's policy sees it."""
+    """How full the window is, and what a rewrite would cost, as a layer's policy sees it."""
 
     tokens: int
     thresholds: Thresholds
@@ -33,27 +33,23 @@ class Pressure:
         return self.overflow is None and self.tokens < self.thresholds.autocompact
 
 
-class Rung(Protocol):
-    """One way to make the view smaller."""
+class Shrinks(Protocol):
+    """The part of a `Layer` that makes a view smaller."""
 
-    def is_due(self, view: View, pressure: Pressure) -> bool:
-        """Whether it would act now."""
-        ...
+    def can_shrink(self, view: View, pressure: Pressure) -> bool: ...
 
-    async def act(self, view: View, pressure: Pressure) -> Sequence[Record]:
-        """What it did; nothing, when it could not help after all."""
-        ...
+    async def shrink(self, view: View, pressure: Pressure) -> Sequence[Record]: ...
 
 
 async def fit(
-    view: View, ladder: Sequence[Rung], pressure: Pressure, *, base: int, ratio: float = 1.0
+    view: View, layers: Sequence[Shrinks], pressure: Pressure, *, base: int, ratio: float = 1.0
 ) -> list[Record]:
-    """Climb the ladder; raises `ContextOverflow` when even its last rung leaves too much."""
+    """Let layers shrink the view in order; raises `ContextOverflow` when too much is left."""
     records: list[Record] = []
-    for rung in ladder:
-        # Cheapest first: a rung that costs a model call must never run while a free one could be enough.
-        if rung.is_due(view, pressure):
-            new = await rung.act(view, pressure)
+    for layer in layers:
+        # Cheapest first: a layer that costs a model call must never run while a free one could be enough.
+        if layer.can_shrink(view, pressure):
+            new = await layer.shrink(view, pressure)
             view = view.after(*new)
             records.extend(new)
             left = None if new else pressure.overflow

@@ -20,7 +20,7 @@ from nacre.agents.child_apart import kept_out
 from nacre.agents.forking_asking import Asking, AskingAside
 from nacre.agents.forking_line import Line
 from nacre.agents.hands import Hands, own_tools
-from nacre.agents.offloading import Offloader
+from nacre.agents.layer import Layer
 from nacre.agents.riding import Extra, with_extras
 from nacre.agents.session import Session
 from nacre.cache.rules import profile
@@ -63,14 +63,16 @@ async def join_forks(
         return [*own_tools(settings, workspace, TaskBoard(hands.board.tasks)), *shared]
 
     tools = tuple(agent.tools.values())
-    return Forker(agent.session, agent.provider, tools, hands=hands, background=background, make=make)
+    forker = Forker(agent.session, agent.provider, tools, hands=hands, background=background, make=make)
+    agent.session.layers.append(forker)
+    return forker
 
 
 def no_tools(workspace: Workspace) -> Sequence[Tool]:
     return ()
 
 
-class Forker:
+class Forker(Layer):
     """Makes forks of one session; hand it to a layer as its `Fork`."""
 
     def __init__(
@@ -92,7 +94,6 @@ class Forker:
         self._make = make
         self._line = Line()
         self._foreground: set[asyncio.Task[Forked]] = set()
-        session.on_cancel.append(self.stop)
 
     @property
     def has_model(self) -> bool:
@@ -156,7 +157,7 @@ class Forker:
         async with self._line.stand(last) as began:
             return await self._fork(view, errand, began)
 
-    def stop(self) -> None:
+    def on_cancel(self) -> None:
         """The turn was cancelled: its forks end with it; those of the background do not."""
         for task in self._foreground:
             task.cancel()
@@ -205,7 +206,7 @@ class Forker:
             done = await run_fork(
                 transcript,
                 asking.ask,
-                session.telemetry.tools(session.attended(tools, errand.source)),
+                session.telemetry.tools(session.wrapped(tools, errand.source)),
                 errand,
                 slots=_slots(session, transcript),
                 clock=session.clock,
@@ -240,12 +241,14 @@ class Forker:
 
 def _slots(session: Session, transcript: Transcript) -> Slots:
     """A fork's results pass through what the parent's pass through; nobody adds to them."""
-    filters = [one.apart(transcript) if isinstance(one, Offloader) else one for one in session.filters]
+    layers = [one for layer in session.layers if (one := layer.for_fork()) is not None]
 
     async def keep(said: Said) -> Sequence[Record]:
         extras: list[Extra] = []
-        for passed in filters:
-            said, new = await passed(said)
+        if session.redactor is not None:
+            said = await session.redactor.filter(said)
+        for layer in layers:
+            said, new = await layer.filter(said, transcript.view)
             extras += new
         return with_extras(said, extras, session.clock, inside_results=session.profile.strips_old_thinking)
 

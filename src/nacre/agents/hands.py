@@ -58,8 +58,8 @@ class Hands:
     guard: Guard
     board: TaskBoard = field(default_factory=TaskBoard)
     tools: list[Tool] = field(default_factory=list)
-    notices: Callable[[], tuple[str, ...]] = tuple
-    """What there is to tell about the tools, told once."""
+    notices: Notices = field(default_factory=lambda: Notices())
+    """Problems with tools: collected until a session takes them."""
     pins: Pinboard = field(default_factory=Pinboard)
     scissors: Scissors = field(default_factory=Scissors)
     skills: SkillDesk | None = None
@@ -98,6 +98,7 @@ class Hands:
 
     def belong_to(self, session: Session, folder: Path | None) -> Rewind:
         """Tie the task list and the files before a change to a session, whose log then holds them."""
+        self.notices.forward_to(partial(session.notify, level="warning"))
         notes = session.view.noted(TASKS)
         self.board.tasks = restored(notes[-1].fact("tasks")).tasks if notes else ()
 
@@ -124,20 +125,19 @@ async def take_up(
     workspace = Workspace(settings.cwd)
     stack.push_async_callback(workspace.close)
     learned = Learned(settings.home, settings.project_root)
-    notices = _Notices()
-    learn = notices.of_failing(learned.add) if keeps else None
+    notices = Notices()
+    learn = _learn_or_report(learned.add, notices.add) if keeps else None
     guard = Guard(policy_of(settings, learned), workspace, ask=ask, learn=learn)
-    skills = SkillDesk(skill_places(settings)) if settings.switches.skills else None
+    places = skill_places(settings)
+    skills = SkillDesk(places, on_notice=notices.add) if settings.switches.skills else None
     board, desks = TaskBoard(), Desks(skills=skills)
     tools = own_tools(settings, workspace, board, desks)
-    if skills is not None:
-        notices.others.append(skills.take_notices)
     if settings.mcp_servers:
-        servers = Servers(parse_servers(settings.mcp_servers, environ=settings.environ))
+        configured = parse_servers(settings.mcp_servers, environ=settings.environ)
+        servers = Servers(configured, on_notice=notices.add)
         await stack.enter_async_context(servers)
         tools += mcp_tools(servers)
-        notices.others.append(servers.take_notices)
-    return hands_of(workspace, guard, board, desks, guard.stand_before(tools), notices.take)
+    return hands_of(workspace, guard, board, desks, guard.stand_before(tools), notices)
 
 
 def hands_of(
@@ -146,12 +146,14 @@ def hands_of(
     board: TaskBoard,
     desks: Desks,
     tools: list[Tool],
-    notices: Callable[[], tuple[str, ...]] = tuple,
+    notices: Notices | None = None,
 ) -> Hands:
     """Tools that were built for these desks, with them."""
     pins, scissors, skills, crew = desks.pins, desks.scissors, desks.skills, desks.crew
     post, tasks = desks.post, desks.team_tasks
-    return Hands(workspace, guard, board, tools, notices, pins, scissors, skills, crew, post, tasks)
+    return Hands(
+        workspace, guard, board, tools, notices or Notices(), pins, scissors, skills, crew, post, tasks
+    )
 
 
 def own_tools(
@@ -176,27 +178,39 @@ def own_tools(
     return [*tools, web_fetch_tool()] if settings.switches.web_fetch else tools
 
 
-class _Notices:
-    """Lines for the person, gathered until somebody asks for them."""
+class Notices:
+    """Lines for the person: collected until a session takes them, then passed on at once."""
 
     def __init__(self) -> None:
         self._lines: list[str] = []
-        self.others: list[Callable[[], tuple[str, ...]]] = []
+        self._forward: Callable[[str], None] | None = None
+
+    def add(self, line: str) -> None:
+        if self._forward is not None:
+            self._forward(line)
+        elif line not in self._lines:
+            self._lines.append(line)
 
     def take(self) -> tuple[str, ...]:
-        own, self._lines = self._lines, []
-        return (*own, *(line for take in self.others for line in take()))
+        """What was collected, once."""
+        taken, self._lines = self._lines, []
+        return tuple(taken)
 
-    def of_failing(self, add: Callable[[Rule], None]) -> Callable[[Rule], None]:
-        """The same, where an answer that cannot be kept is no reason to refuse the call it was given for."""
+    def forward_to(self, notify: Callable[[str], None]) -> None:
+        """Pass later lines on; what was collected waits for `take`."""
+        self._forward = notify
 
-        def learn(rule: Rule) -> None:
-            try:
-                add(rule)
-            except ConfigError as error:
-                self._lines.append(f"{rule.text} is allowed in this session only: {error}")
 
-        return learn
+def _learn_or_report(learn: Callable[[Rule], None], report: Callable[[str], None]) -> Callable[[Rule], None]:
+    """A permission that cannot be saved holds for the session and is reported."""
+
+    def try_learn(rule: Rule) -> None:
+        try:
+            learn(rule)
+        except ConfigError as error:
+            report(f"{rule.text} is allowed in this session only: {error}")
+
+    return try_learn
 
 
 def _bash(settings: Settings) -> BashSettings:

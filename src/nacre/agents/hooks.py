@@ -2,76 +2,126 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 from nacre import prompts
+from nacre.agents.background import Background
+from nacre.agents.compaction import Compaction, CompactionRequest
 from nacre.agents.hands import Hands
 from nacre.agents.hooks_answer import REASON_CHARS, short
 from nacre.agents.hooks_points import HookPlace, Hooks
 from nacre.agents.hooks_table import LEAVE_SECONDS, NO_HOOKS, parse_hooks
 from nacre.agents.hooks_tools import CONTEXT, HOOK, watch_tools
 from nacre.agents.kept import LogKeeper
+from nacre.agents.layer import Layer
 from nacre.agents.riding import Extra
 from nacre.agents.session import Session
 from nacre.agents.shelving import shelf_in
 from nacre.errors import HookRefused
-from nacre.messages.blocks import ToolResult
+from nacre.messages.blocks import Text, ToolResult
 from nacre.messages.records import Said
 from nacre.messages.view import View
 from nacre.settings import Settings
 
+EVENTS = ("SessionStart", "UserPromptSubmit", "Stop", "PreCompact", "PostCompact")
+"""The events of `HookLayer`; those of tools are in `ToolHookLayer`."""
+HOOK_GRACE_SECONDS = 60.0
+"""How long a command may continue when the session ends: as long as it may take at all."""
 GOES_ON = prompts.load(__package__, "hook_goes_on")
 
-__all__ = ["HOOK", "Beginning", "HookPlace", "Hooks", "attend_child", "join_hooks"]
+__all__ = ["HOOK", "HookLayer", "HookPlace", "Hooks", "attend_child", "join_hooks"]
 
 
-class Beginning:
-    """A session's rider: what commands have to say when it begins goes with the first words; told once."""
+class HookLayer(Layer):
+    """Runs the person's commands in a session: as it begins, with each prompt, and before a turn stops."""
 
-    def __init__(self, hooks: Hooks) -> None:
-        self._hooks = hooks
-        self._is_told = False
+    log_kinds = {HOOK: "drop"}  # the person's commands are asked again, and say it anew (C18)
 
-    async def beside(self, said: Said, view: View) -> Sequence[Extra]:
-        """What the model should know, with a person's first words."""
-        if self._is_told or any(isinstance(block, ToolResult) for block in said.blocks):
+    def __init__(self, session: Session, hooks: Hooks) -> None:
+        self.hooks = hooks
+        self._session = session
+        self._has_started = False
+        self._prompt_context = ""
+
+    def for_fork(self) -> Layer:
+        return self
+
+    async def before_prompt(self, text: str) -> None:
+        """UserPromptSubmit, before anything is recorded."""
+        self._prompt_context = ""
+        if not self.hooks.waits_at("UserPromptSubmit"):
+            return
+        said = await self.hooks.user_prompt_submit(text)
+        if said.blocked is not None:
+            why = short(said.blocked, REASON_CHARS)
+            raise HookRefused(f"A UserPromptSubmit hook stops what you said; nothing was sent: {why}")
+        self._prompt_context = said.context
+
+    async def filter(self, message: Said, view: View) -> tuple[Said, Sequence[Extra]]:
+        """Attach what UserPromptSubmit returned to the prompt."""
+        is_prompt = not message.meta and not any(isinstance(block, ToolResult) for block in message.blocks)
+        if not (is_prompt and self._prompt_context):
+            return message, ()
+        text = prompts.render(CONTEXT, event="UserPromptSubmit", text=self._prompt_context)
+        self._prompt_context = ""
+        return message, [Extra(kind=HOOK, text=text, facts={"event": "UserPromptSubmit"})]
+
+    async def attach(self, message: Said, view: View) -> Sequence[Extra]:
+        """Attach what SessionStart returns to the first prompt."""
+        if self._has_started or any(isinstance(block, ToolResult) for block in message.blocks):
             return ()
-        self._is_told = True
-        source = self._hooks.source
-        context = await self._hooks.session_start(source)
+        self._has_started = True
+        if not self.hooks.waits_at("SessionStart"):
+            return ()
+        source = self.hooks.source
+        context = await self.hooks.session_start(source)
         if not context:
             return ()
         text = prompts.render(CONTEXT, event="SessionStart", text=context)
         return [Extra(kind=HOOK, text=text, facts={"event": "SessionStart", "source": source})]
 
-
-class Words:
-    """What commands have to say of a person's words: they may refuse them, or add to them."""
-
-    def __init__(self, hooks: Hooks) -> None:
-        self._hooks = hooks
-        self._context = ""
-
-    async def heed(self, text: str) -> None:
-        """Before anything is recorded."""
-        self._context = ""
-        said = await self._hooks.user_prompt_submit(text)
+    async def before_compact(self, request: CompactionRequest) -> CompactionRequest | None:
+        """PreCompact: a command may forbid a compaction, or say what its summary should focus on."""
+        said = await self.hooks.pre_compact(request.trigger, request.focus)
         if said.blocked is not None:
-            why = short(said.blocked, REASON_CHARS)
-            raise HookRefused(f"A UserPromptSubmit hook stops what you said; nothing was sent: {why}")
-        self._context = said.context
+            self._session.notify(f"A PreCompact hook does not allow a compaction: {said.blocked}")
+            return None
+        return replace(request, focus=said.focus)
 
-    async def sift(self, said: Said) -> tuple[Said, Sequence[Extra]]:
-        """A session's filter: what goes with the words."""
-        is_theirs = not said.meta and not any(isinstance(block, ToolResult) for block in said.blocks)
-        if not (is_theirs and self._context):
-            return said, ()
-        text, self._context = prompts.render(CONTEXT, event="UserPromptSubmit", text=self._context), ""
-        return said, [Extra(kind=HOOK, text=text, facts={"event": "UserPromptSubmit"})]
+    async def restart_context(self) -> str:
+        """SessionStart with the source `compact`."""
+        return await self.hooks.session_start("compact")
+
+    def after_compact(self, done: Compaction) -> None:
+        """PostCompact, in the background."""
+        summary = "\n\n".join(block.text for block in done.record.summary if isinstance(block, Text))
+        work = self.hooks.post_compact(done.trigger, summary)
+        background = self._session.layer(Background)
+        assert background is not None, "a session with hooks has a background layer"
+        background.start("hooks", work, grace=HOOK_GRACE_SECONDS)
+
+    async def before_stop(self, answer: str, *, continued: bool) -> Extra | None:
+        """Stop: a command may have the turn continue."""
+        if not self.hooks.waits_at("Stop"):
+            return None
+        return _continued("Stop", await self.hooks.stop(answer, is_again=continued))
+
+
+class SubagentHookLayer(Layer):
+    """Runs the person's SubagentStop commands in the session of an agent."""
+
+    def __init__(self, hooks: Hooks, agent_id: str, agent_type: str) -> None:
+        self._hooks = hooks
+        self._agent_id = agent_id
+        self._agent_type = agent_type
+
+    async def before_stop(self, answer: str, *, continued: bool) -> Extra | None:
+        reason = await self._hooks.subagent_stop(self._agent_id, self._agent_type, answer, is_again=continued)
+        return _continued("SubagentStop", reason)
 
 
 def join_hooks(session: Session, settings: Settings, hands: Hands, stack: AsyncExitStack) -> Hooks:
@@ -90,11 +140,12 @@ def join_hooks(session: Session, settings: Settings, hands: Hands, stack: AsyncE
         shelf=shelf_in(keeper.folder if keeper else None),
         mode=lambda: hands.guard.policy.mode,
     )
-    hooks = Hooks(table, place, tell=session.tell)
+    hooks = Hooks(table, place, notify=session.notify)
+    for line in table.notices:
+        session.notify(line, "warning")
     hooks.source = "resume" if session.view.items else "startup"
     if table.groups or table.notices:
         hands.open_to({place.shelf.folder} if place.shelf.folder else ())
-        session.tellers.append(hooks.notices)
         _attend(session, hooks, stack)
         watch_tools(session, hooks, lambda: hands.workspace.cwd)
     return hooks
@@ -120,18 +171,11 @@ def attend_child(
         cwd=where() if where else None,
     )
     watch_tools(session, inside, where or (lambda: inside.place.cwd))
-
-    async def asked(reply: str, is_again: bool) -> str:
-        return await inside.subagent_stop(agent_id, agent_type, reply, is_again=is_again)
-
     if hooks.waits_at("SubagentStop", agent_type):
-        session.before_stopping.append(_going_on("SubagentStop", asked))
+        session.layers.append(SubagentHookLayer(inside, agent_id, agent_type))
 
 
 def _attend(session: Session, hooks: Hooks, stack: AsyncExitStack) -> None:
-    async def asked(reply: str, is_again: bool) -> str:
-        return await hooks.stop(reply, is_again=is_again)
-
     async def leave(
         kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
@@ -139,28 +183,15 @@ def _attend(session: Session, hooks: Hooks, stack: AsyncExitStack) -> None:
         is_hurried = kind is not None and not issubclass(kind, Exception)
         await hooks.session_end(hooks.ending, at_most=LEAVE_SECONDS if is_hurried else None)
 
-    if hooks.waits_at("SessionStart"):
-        session.riders.append(Beginning(hooks))
-    if hooks.waits_at("UserPromptSubmit"):
-        words = Words(hooks)
-        session.before_words.append(words.heed)
-        session.filters.append(words.sift)
-    if hooks.waits_at("Stop"):
-        session.before_stopping.append(_going_on("Stop", asked))
+    if any(map(hooks.waits_at, EVENTS)):
+        session.layers.append(HookLayer(session, hooks))
     if hooks.waits_at("SessionEnd"):
         stack.push_async_exit(leave)
 
 
-def _going_on(
-    event: str, asked: Callable[[str, bool], Coroutine[Any, Any, str]]
-) -> Callable[[str, bool], Coroutine[Any, Any, Extra | None]]:
-    async def goes_on(reply: str, is_again: bool) -> Extra | None:
-        reason = await asked(reply, is_again)
-        if not reason:
-            return None
-        text = prompts.render(GOES_ON, reason=reason)
-        return Extra(
-            kind=HOOK, text=text, facts={"event": event}, notice=f"A {event} hook has the turn go on."
-        )
-
-    return goes_on
+def _continued(event: str, reason: str) -> Extra | None:
+    """The message that makes a turn continue; None without a reason."""
+    if not reason:
+        return None
+    text = prompts.render(GOES_ON, reason=reason)
+    return Extra(kind=HOOK, text=text, facts={"event": event}, notice=f"A {event} hook has the turn go on.")

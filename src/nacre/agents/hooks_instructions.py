@@ -29,7 +29,7 @@ AGAIN = "compact"
 
 def join_instructions(session: Session, hooks: Hooks, background: Background) -> None:
     """Have commands told of every file, in the background, once for each time it comes in."""
-    announcer = next((one for one in session.riders if isinstance(one, Announcer)), None)
+    announcer = session.layer(Announcer)
     if announcer is None or not hooks.waits_at(EVENT):
         return
     runs = count(1)

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 from nacre.agents.hooks_answer import REASON_CHARS, Answer, answer, short
 from nacre.agents.hooks_run import run_hook
@@ -20,6 +20,7 @@ from nacre.errors import StoreError
 from nacre.layers.l1_offload.pointer import pointer, preview
 from nacre.memory.neutral import neutralise
 from nacre.messages.blocks import Json, JsonObject, ToolCall
+from nacre.messages.events import NoticeLevel
 from nacre.store.results import Shelf
 from nacre.tools.guard import Wish
 
@@ -31,6 +32,12 @@ PREVIEW_BYTES = 2_000
 Source: TypeAlias = Literal["startup", "resume", "clear", "compact"]
 Trigger: TypeAlias = Literal["auto", "manual"]
 EndReason: TypeAlias = Literal["clear", "resume", "prompt_input_exit", "other"]
+
+
+class Notify(Protocol):
+    """Shows the person a line."""
+
+    def __call__(self, text: str, level: NoticeLevel = "info") -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +104,11 @@ class HookPlace:
 class Hooks:
     """The commands of one session."""
 
-    def __init__(self, table: HookTable, place: HookPlace, *, tell: Callable[[str], None]) -> None:
-        """`tell` takes what a person should hear; what went wrong is fetched by `notices`."""
+    def __init__(self, table: HookTable, place: HookPlace, *, notify: Notify) -> None:
+        """`notify` gets lines for the person, with the level `info` or `warning`."""
         self._table = table
         self.place = place
-        self.tell = tell
-        self._warnings: list[str] = list(table.notices)
+        self.notify = notify
         self._kept = 0
         self.source: Source = "startup"
         """How the session came to be, as commands are told with the first words."""
@@ -117,9 +123,7 @@ class Hooks:
         if transcript is not None:
             told["agent_transcript_path"] = str(transcript)
         place = replace(self.place, agent=told, cwd=cwd or self.place.cwd)
-        twin = Hooks(self._table, place, tell=self.tell)
-        twin._warnings = self._warnings
-        return twin
+        return Hooks(self._table, place, notify=self.notify)
 
     def waits_at(self, event: str, subject: str | None = None) -> bool:
         """Whether there are commands for an event; for one that has a matcher, with this subject."""
@@ -195,17 +199,11 @@ class Hooks:
         """A file of instructions has come in."""
         await self._run("InstructionsLoaded", told)
 
-    def notices(self) -> tuple[str, ...]:
-        """What went wrong, told once."""
-        told = tuple(self._warnings)
-        self._warnings.clear()
-        return told
-
     def _to_do(self, event: str, heard: list[Answer]) -> str:
         for one in heard:
             if one.stops is not None:
                 whose = "the agent's turn" if event == "SubagentStop" else "the turn"
-                self.tell(f"A {event} hook ends {whose}: {one.stops}")
+                self.notify(f"A {event} hook ends {whose}: {one.stops}")
                 return ""
         return _joined(part for one in heard for part in (one.blocks or "", one.context))
 
@@ -237,12 +235,13 @@ class Hooks:
 
     async def _heeded(self, event: str, said: Answer) -> Answer:
         """Tell the person; what goes on to the model is made safe and short enough."""
-        self._warnings += said.warnings
+        for line in said.warnings:
+            self.notify(line, "warning")
         if said.message:
-            self.tell(preview(said.message, PREVIEW_BYTES))
+            self.notify(preview(said.message, PREVIEW_BYTES))
         context = await self._bounded(event, said.context)
         if context and not said.is_quiet:
-            self.tell(f"A {event} hook added {len(context):,} characters for the model.")
+            self.notify(f"A {event} hook added {len(context):,} characters for the model.")
         blocks = said.blocks if said.blocks is None else await self._bounded(event, said.blocks)
         return replace(said, blocks=blocks, context=context)
 
@@ -255,7 +254,7 @@ class Hooks:
         try:
             kept = await asyncio.to_thread(self.place.shelf.keep, f"hook-{event}-{self._kept}", text)
         except StoreError as error:
-            self._warnings.append(f"what a {event} hook said was cut, because it cannot be kept: {error}")
+            self.notify(f"what a {event} hook said was cut, because it cannot be kept: {error}", "warning")
             return f"{preview(safe, PREVIEW_BYTES)}\n[… {len(text):,} characters in all]"
         return pointer(f"{event} hook", [safe], kept, preview_bytes=PREVIEW_BYTES)
 

@@ -11,12 +11,14 @@ from pathlib import Path
 
 from nacre import prompts
 from nacre.agents.hooks_points import Hooks
+from nacre.agents.layer import Layer
 from nacre.agents.riding import Extra
 from nacre.agents.session import Session
 from nacre.errors import HookRefused
 from nacre.memory.neutral import neutralise
 from nacre.messages.blocks import Json, JsonObject, Text, ToolCall, ToolResult
 from nacre.messages.records import Said
+from nacre.messages.view import View
 from nacre.messages.wire import render_blocks
 from nacre.tools.base import Tool
 from nacre.tools.guard import Wish, in_its_time, wishing
@@ -37,14 +39,10 @@ def watch_tools(session: Session, hooks: Hooks, where: Callable[[], Path]) -> No
     """Let commands stand around the tools of a session and of its forks; `where` tools work."""
     if not (hooks.waits_at("PreToolUse") or hooks.waits_at("PostToolUse")):
         return
-    watch = Watch(session, hooks, where)
-    session.around_tools.append(watch.around)
-    session.filters.append(watch.sift)
-    session.before_asking.append(watch.go_on)
-    session.on_cancel.append(watch.forget)
+    session.layers.append(ToolHookLayer(session, hooks, where))
 
 
-class Watch:
+class ToolHookLayer(Layer):
     """Keeps what commands say of a call until its result is recorded, and ends a turn for them."""
 
     def __init__(self, session: Session, hooks: Hooks, where: Callable[[], Path]) -> None:
@@ -55,23 +53,26 @@ class Watch:
         """By call."""
         self._ends = ""
 
-    def around(self, tools: Mapping[str, Tool], fork: str) -> Mapping[str, Tool]:
+    def for_fork(self) -> Layer:
+        return self
+
+    def wrap_tools(self, tools: Mapping[str, Tool], *, fork: str = "") -> Mapping[str, Tool]:
         """The tools, each of which commands wait for behind them; inside a fork they learn whose it is."""
         hooks = self._hooks.inside(self._session.clock.new_id(), fork) if fork else self._hooks
         return {name: self._watched(tool, hooks) for name, tool in tools.items()}
 
-    async def sift(self, said: Said) -> tuple[Said, Sequence[Extra]]:
+    async def filter(self, said: Said, view: View) -> tuple[Said, Sequence[Extra]]:
         """A session's filter: what was said of the calls that are answered here."""
         answered = [block.call_id for block in said.blocks if isinstance(block, ToolResult)]
         return said, [extra for each in answered for extra in self._said.pop(each, ())]
 
-    async def go_on(self) -> None:
+    async def before_request(self) -> None:
         """Before the next request: a command may have ended the turn."""
         ends, self._ends = self._ends, ""
         if ends:
             raise HookRefused(ends)
 
-    def forget(self) -> None:
+    def on_cancel(self) -> None:
         """The turn is over anyway."""
         self._ends = ""
 
@@ -89,7 +90,7 @@ class Watch:
             if said.refused is not None:
                 return _refusal(said.refused)
             if said.arguments is not None:
-                hooks.tell(f"A PreToolUse hook changed what {tool.name} is called with.")
+                hooks.notify(f"A PreToolUse hook changed what {tool.name} is called with.")
                 asked = replace(asked, input=said.arguments)
             answer = await _made(tool, asked.input, said.wish)
             if isinstance(answer, ToolResult) and answer.is_error:
@@ -109,7 +110,7 @@ class Watch:
         self._stop(hooks, "PostToolUse", said.stops)
         if said.output is None:
             return answer
-        hooks.tell(f"A PostToolUse hook replaced the result of {call.name}.")
+        hooks.notify(f"A PostToolUse hook replaced the result of {call.name}.")
         text = neutralise(text_of(said.output))
         if isinstance(answer, str):
             return text

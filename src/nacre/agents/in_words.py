@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from nacre.agents.child import PURPOSE
+from nacre.agents.background import AGENT_PURPOSE
 from nacre.agents.session import Session
 from nacre.agents.team_state import AgentState
 from nacre.errors import NacreError, ProviderError
@@ -63,7 +63,7 @@ def result_line(result: ToolResult) -> str:
 
 def working(ready: Ready) -> tuple[list[str], list[str]]:
     """What goes on in the background: pieces of work by their pills, and agents by what they do."""
-    names = [each for each in ready.background.running() if not each.startswith(f"{PURPOSE} ")]
+    names = [each for each in ready.background.running() if not each.startswith(f"{AGENT_PURPOSE} ")]
     return work_pills(names), pills(ready.team.states() if ready.team else ())
 
 

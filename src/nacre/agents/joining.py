@@ -1,4 +1,4 @@
-"""Who takes part in a session's messages: tellers, filters, and riders in the order the model reads them."""
+"""Adds the first layers of a session, in the order in which the model reads what they attach."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from nacre.agents.announcing import Announcer
 from nacre.agents.clearing import join_clearing
-from nacre.agents.clearing_there import join_clearing_there
+from nacre.agents.clearing_there import join_declared_clearing, join_server_edits
 from nacre.agents.counting import Counting
 from nacre.agents.dating import Calendar
 from nacre.agents.hands import Hands
@@ -31,16 +31,13 @@ RECALL_DRIFT_SECONDS = 0.010
 
 def join(session: Session, known: Known, hands: Hands, *, leaves: bool) -> None:
     """Tie everything that was opened for a session to it; `leaves` as in `recollect`."""
-    session.tellers.append(hands.notices)
     known.witness.attend(session.transcript)
-    session.witness = known.witness
     session.telemetry.hides_words = not leaves
     if leaves:
-        session.filters.append(known.stays)
-        session.sifters.append(known.stays.beside)
-    session.riders.append(Calendar(session.clock, session.view))
+        session.redactor = known.stays
+    session.layers.append(Calendar(session.clock))
     if known.instructions is not None:
-        session.riders.append(Announcer(known.instructions, hands.workspace, session.view))
+        session.layers.append(Announcer(known.instructions, hands.workspace, session.view))
 
 
 def join_layers(
@@ -48,9 +45,10 @@ def join_layers(
 ) -> None:
     """Let the layers that are switched on make the view smaller, cheapest first, with files in `folder`."""
     join_offloading(session, settings, hands, tools=tools, folder=folder)
+    join_declared_clearing(session, settings)
     join_snipping(session, settings, hands)
     join_clearing(session, settings, hands, tools=tools, folder=folder)
-    join_clearing_there(session, settings)
+    join_server_edits(session, settings)
 
 
 async def join_recall(
@@ -81,8 +79,7 @@ async def join_recall(
         counting=Counting(known.memories, known.session, session.clock) if keeps else None,
     )
     recaller = Recaller(rankers, hands.workspace, session.clock, aid=aid, hides_local=leaves)
-    session.riders.append(recaller)
-    session.on_cancel.append(recaller.stop)
+    session.layers.append(recaller)
     stack.push_async_callback(recaller.close)
     await recaller.warm()
     return recaller

@@ -17,7 +17,7 @@ from nacre.agents.compacting_join import Staff
 from nacre.agents.mail_post import AgentPost
 from nacre.agents.mail_teams import Enlisting, Teams
 from nacre.agents.mail_waking import Waking, is_from_person
-from nacre.agents.mailing import MAIL, Mailing, join_mailing
+from nacre.agents.mailing import MAIL, Mailing
 from nacre.agents.riding import Extra
 from nacre.agents.team import Team
 from nacre.agents.team_state import OVER, AgentState
@@ -54,14 +54,14 @@ class MailRoom:
         self._agent = agent
         self.mailing = Mailing(agent.session, self.inbox(MAIN))
         self.mailing.holds_turns = True
-        self.waking = Waking(self, team, staff.background, agent.session.tell) if team else None
+        self.waking = Waking(self, team, staff.background, agent.session.notify) if team else None
         self.post = self._new_post(teams.name)
 
     def join(self) -> None:
         """Take part in the session, and in those of all its agents."""
         self._hands.post.belong_to(self.post)
         self._attend(self._agent, self.mailing)
-        self._agent.session.before_words.append(self.heard_person)
+        self.mailing.on_prompt = self.heard_person
         self.teams.joined = self._belong
         if self.team is not None and self.waking is not None:
             self.team.house.on_open.append(self._welcome)
@@ -80,7 +80,7 @@ class MailRoom:
         await self.teams.stand_in(roster, kind)
         await self.mailing.catch_up()
 
-    async def heard_person(self, words: str = "") -> None:
+    async def heard_person(self) -> None:
         """A person has said something: letters may wake agents again, here and in processes of teammates."""
         if self.waking is not None:
             self.waking.heard_person()
@@ -96,7 +96,7 @@ class MailRoom:
 
     async def sifted(self, words: str) -> str:
         """What letters say, without what must stay on this machine (M27)."""
-        extras = await self._agent.session.sifted([Extra(kind=MAIL, text=words)])
+        extras = await self._agent.session.redacted([Extra(kind=MAIL, text=words)])
         return "\n\n".join(extra.text for extra in extras)
 
     @property
@@ -171,8 +171,7 @@ class MailRoom:
         self.waking.open(state.name, mailing, post)
 
     def _attend(self, agent: Agent, mailing: Mailing) -> None:
-        join_mailing(agent.session, mailing)
-        agent.after_turn.append(mailing.settle)
+        agent.session.layers.append(mailing)
 
     def _belong(self, team: str) -> None:
         """The session is part of a team from now on."""

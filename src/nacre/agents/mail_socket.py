@@ -39,6 +39,6 @@ async def join_socket(room: MailRoom, session: Session, settings: Settings, stac
     try:
         await stack.enter_async_context(serve(path, accept))
     except MailError as error:
-        session.tell(f"other sessions cannot write to this one: {error}")
+        session.notify(f"other sessions cannot write to this one: {error}")
         return
     room.answer_at(f"uds:{path}")

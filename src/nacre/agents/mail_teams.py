@@ -137,7 +137,7 @@ class Teams:
         self.joined(roster.team)
 
     async def _lead(self, team: str) -> None:
-        roster = Roster(self.settings.home, team, tell=self._session.tell, clock=self._session.clock)
+        roster = Roster(self.settings.home, team, tell=self._session.notify, clock=self._session.clock)
         lead = self._member(self.name, "")
         await asyncio.to_thread(roster.create, lead)
         self.rosters[roster.team] = roster

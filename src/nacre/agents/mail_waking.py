@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Protocol
 
-from nacre.agents.background import Background
-from nacre.agents.child import PURPOSE
+from nacre.agents.background import AGENT_PURPOSE, Background
 from nacre.agents.mail_post import AgentPost
 from nacre.agents.mail_teams import Teams
 from nacre.agents.mailing import NOT_WOKEN, TOO_OFTEN, Mailing, Wakes
@@ -114,7 +113,7 @@ class Waking:
             return self._team.house.roll.change(name, status="stopped", told=self._states[name].run)
         if self._states[name].is_running:
             await self._team.halt(name)
-        await self._background.wait(f"{PURPOSE} {name}")  # it may still be putting its tools down
+        await self._background.wait(f"{AGENT_PURPOSE} {name}")  # it may still be putting its tools down
         state = self._states[name]
         if state.status == "idle":
             state = self._team.house.roll.change(name, status="completed", told=state.run)
@@ -178,7 +177,7 @@ class Waking:
             await self._team.resume(name, await self._room.sifted(told(letters)) if is_fork else "")
             care.wakes.woken()
             if is_fork:
-                # No rider brings it letters: what it was told is what it received.
+                # No layer brings it letters: what it was told is what it received.
                 care.heeded |= {letter.id for letter in letters}
                 inbox = self._room.inbox(name)
                 found = await asyncio.to_thread(inbox.waiting, care.heeded)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
+from nacre.agents.layer import Layer
 from nacre.agents.riding import Extra
 from nacre.agents.session import Session
 from nacre.errors import MailError
@@ -75,14 +76,20 @@ class Wakes:
         self.held.clear()
 
 
-class Mailing:
-    """A session's last rider, so that nothing comes between its look and what is recorded."""
+class Mailing(Layer):
+    """The last layer of a session, so that nothing comes between its look and what is recorded."""
+
+    log_kinds = {  # else letters would be shown again (A5), and a team would not be led again (A6)
+        MAIL: "last", "reported": "last", "leads": "last",
+    }  # fmt: skip
 
     def __init__(self, session: Session, *inboxes: Inbox) -> None:
         self.inboxes = list(inboxes)
         """All that are read for this session: its own, and one for each team it is part of."""
         self.shows: Callable[[Letter], bool] = _always
         """Whether the model is shown a letter; one that is not is received all the same."""
+        self.on_prompt: Callable[[], Awaitable[None]] | None = None
+        """Called when a person has said something."""
         self.holds_turns = False
         """Nobody wakes this session for its letters: a turn that nothing follows goes on with them."""
         self._session = session
@@ -91,11 +98,11 @@ class Mailing:
         self._settled: dict[Inbox, Place] = {}
         self._amiss = ""
 
-    async def beside(self, said: Said, view: View) -> Sequence[Extra]:
+    async def attach(self, said: Said, view: View) -> Sequence[Extra]:
         """The letters that have come."""
         return await self.arrived(view)
 
-    async def awaited(self) -> Sequence[Extra]:
+    async def pending(self) -> Sequence[Extra]:
         """For a session that ends with its answer, for good: what came while it was given."""
         is_last = self.holds_turns and self._session.ends_with_answer
         arrived = await self.arrived(self._session.view) if is_last else ()
@@ -114,9 +121,19 @@ class Mailing:
         shown = [letter for letter in letters if self.shows(letter)]
         lines = [f"{letter.sender}: {letter.summary or letter.kind}" for letter in shown]
         for line in lines[:-1]:  # the last one is told with the addition, and so behind these
-            self._session.tell(line)
+            self._session.notify(line)
         facts: JsonObject = {"ids": [one.id for one in letters], "from": [one.sender for one in letters]}
         return [Extra(kind=MAIL, text=told(shown), facts=facts, notice=lines[-1] if lines else "")]
+
+    async def before_prompt(self, text: str) -> None:
+        if self.on_prompt is not None:
+            await self.on_prompt()
+
+    async def before_request(self) -> None:
+        await self.settle()
+
+    async def after_turn(self) -> None:
+        await self.settle()
 
     async def settle(self) -> None:
         """Move the cursors behind what stands in the transcript by now, and nothing else."""
@@ -156,21 +173,14 @@ class Mailing:
             found = await asyncio.to_thread(inbox.waiting, frozenset(known))
         except MailError as error:
             if str(error) != self._amiss:
-                self._session.tell(f"letters cannot be read: {error}")
+                self._session.notify(f"letters cannot be read: {error}")
             self._amiss = str(error)
             return Waiting((), NOWHERE)
         if found.aside:
-            self._session.tell(f"{found.aside} lines of an inbox are no letters; they were set aside")
+            self._session.notify(f"{found.aside} lines of an inbox are no letters; they were set aside")
         if found.place != self._settled.get(inbox, NOWHERE):
             self._taken[inbox] = (frozenset(letter.id for letter in found.letters), found.place)
         return found
-
-
-def join_mailing(session: Session, mailing: Mailing) -> None:
-    """Let letters reach a session; to be called behind everybody else who rides."""
-    session.riders.append(mailing)
-    session.before_asking.append(mailing.settle)
-    session.awaited.append(mailing.awaited)
 
 
 def received(view: View) -> set[str]:

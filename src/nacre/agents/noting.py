@@ -7,22 +7,25 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from nacre.agents.background import Background
 from nacre.agents.hands import TASKS
+from nacre.agents.layer import Layer
 from nacre.agents.riding import Extra
 from nacre.agents.session import Session
 from nacre.errors import StoreError
 from nacre.layers.l3_notes.by_rule import by_rule
 from nacre.layers.l3_notes.configured import Form
-from nacre.layers.l3_notes.draft import notes_draft
+from nacre.layers.l3_notes.draft import kept_from, notes_draft
 from nacre.layers.l3_notes.file import NotesFile, is_by_rule, marked
 from nacre.layers.l3_notes.notes import update
 from nacre.layers.l3_notes.policy import NACRE, Moment, NotesSettings, due, is_wanted
 from nacre.layers.l3_notes.template import is_bare
 from nacre.loop.fork import Fork
 from nacre.messages.blocks import JsonObject, ToolCall
+from nacre.messages.events import Reply
 from nacre.messages.facts import Facts
 from nacre.messages.records import Compacted, Noted, Record, Said, Undone
 from nacre.messages.summary import Draft
@@ -41,8 +44,10 @@ RESTING = (
 UNWRITABLE = "Session notes cannot be kept: {why}"
 
 
-class Noting:
+class Noting(Layer):
     """The notes of one session."""
+
+    log_kinds = {NOTES: "last"}  # the next update of the notes goes on from there
 
     def __init__(
         self,
@@ -55,6 +60,8 @@ class Noting:
         settings: NotesSettings = NACRE,
     ) -> None:
         """Without a fork there is no model to write them: rules do."""
+        self.gives_drafts = True
+        """Whether compactions use the notes."""
         self.file = file
         self.settings = settings
         self._session = session
@@ -70,10 +77,9 @@ class Noting:
         self._since_tokens = _tokens_at(last, session.view) if last else None
         self._calls = _calls_behind(session.view, self._covers) if last else 0
 
-    def heard(self) -> None:
+    def on_reply(self, reply: Reply) -> None:
         """Asked after every reply, also in mid-turn: begin an update where one is due (C14)."""
-        reply = self._session.view.last_reply
-        calls = len(reply.tool_calls) if reply else 0
+        calls = len(reply.message.tool_calls)
         self._calls, self._is_pause = self._calls + calls, not calls
         if self._fork is not None and self._is_due(is_running=self.is_under_way):
             self._background.start(WORK, self._keep_up(self._fork), told="finishing the session's notes")
@@ -98,7 +104,7 @@ class Noting:
 
         Notes by rule say no more than what every compaction adds from the log.
         """
-        if self._covers is None or not view.has_record(self._covers):
+        if not self.gives_drafts or self._covers is None or not view.has_record(self._covers):
             return None
         try:
             text = self.file.read()
@@ -107,9 +113,16 @@ class Noting:
         if is_by_rule(text):
             return None
         where = str(self.file.path)
-        return notes_draft(text, self._form.template, self._covers, self.settings, where=where)
+        draft = notes_draft(text, self._form.template, self._covers, self.settings, where=where)
+        if draft is None or draft.covers is None:
+            return draft
+        return replace(draft, place=kept_from(view, draft.covers, self.settings))
 
-    async def keep_by_rule(self, answer: str = "", again: bool = False) -> Extra | None:
+    async def finish_draft(self) -> None:
+        if self.gives_drafts:
+            await self.wait()
+
+    async def before_stop(self, answer: str, *, continued: bool) -> Extra | None:
         """At the end of a turn: bring notes up to date that no model has written yet; nothing is added."""
         if self._covers is None and not self.is_under_way:
             try:
@@ -179,7 +192,7 @@ class Noting:
     def _tell_once(self, line: str) -> None:
         if line not in self._has_told:
             self._has_told.add(line)
-            self._session.tell(line)
+            self._session.notify(line)
 
 
 def join_noting(
@@ -200,7 +213,7 @@ def join_noting(
         return None
     form = Form.of(settings.home)
     for problem in form.problems:
-        session.tell(problem)
+        session.notify(problem)
     can_edit = any(tool["name"] == "Edit" for tool in session.base.tools)
     noting = Noting(
         session,
@@ -210,8 +223,8 @@ def join_noting(
         form=form,
         settings=settings.notes,
     )
-    session.on_heard.append(noting.heard)
-    session.before_stopping.append(noting.keep_by_rule)
+    noting.gives_drafts = settings.switches.notes_compact
+    session.layers.append(noting)
     return noting
 
 

@@ -12,17 +12,17 @@ from pathlib import Path
 from nacre import prompts
 from nacre.agents.clearing_there import clears_there
 from nacre.agents.hands import Hands
+from nacre.agents.layer import Layer
 from nacre.agents.riding import Extra
 from nacre.agents.session import Session
 from nacre.agents.shelving import shelf_in, shelves_named
 from nacre.layers.l1_offload.in_view import READER, InView
-from nacre.layers.l1_offload.offload import OFFLOAD, is_large, offload
+from nacre.layers.l1_offload.offload import DUPLICATE, OFFLOAD, REREAD, is_large, offload
 from nacre.layers.l1_offload.pointer import OPENING, USUAL, Advice
 from nacre.layers.l1_offload.policy import OffloadSettings
 from nacre.layers.l2_microcompact.microcompact import CLEAR, pointed_to
 from nacre.messages.blocks import Text, ToolResult
 from nacre.messages.records import Said
-from nacre.messages.transcript import Transcript
 from nacre.messages.view import View
 from nacre.settings import Settings
 from nacre.store.results import Shelf
@@ -40,12 +40,21 @@ NAMED_FILES = 5
 """So many of the missing files are named; who needs another one finds out by reading it."""
 
 
-class Offloader:
-    """A session's filter and rider: makes results smaller, then says so; owned by one session."""
+class Offloader(Layer):
+    """Layer 1: moves large results to disk before they are recorded; owned by one session."""
+
+    log_kinds = {
+        # Each is written behind the result it is about: where that is kept, so is the note.
+        OFFLOAD: "drop",
+        DUPLICATE: "drop",
+        REREAD: "drop",
+        GONE: "drop",
+        MOVED: "drop",
+        "offload_refused": "drop",
+    }
 
     def __init__(
         self,
-        transcript: Transcript,
         shelf: Shelf,
         settings: OffloadSettings | None = None,
         *,
@@ -53,25 +62,23 @@ class Offloader:
         advice: Advice = USUAL,
     ) -> None:
         """`own` holds what tools say of themselves, by name; `advice`, how a file is looked into."""
-        self._transcript = transcript
         self._shelf = shelf
         self._settings = settings or OffloadSettings()
         self._own = own or {}
         self._advice = advice
         self._seen = InView()
         self._has_refused = False
-        self._looks_for_files = any(transcript.view.last_noted(kind) for kind in (OFFLOAD, CLEAR))
-        """Only a resumed session can have lost files without its own doing."""
+        self._has_looked_for_files = False
 
-    def apart(self, transcript: Transcript) -> Offloader:
-        """The same for a fork: it is pointed only to what it sees itself (F2)."""
-        return Offloader(transcript, self._shelf, self._settings, own=self._own, advice=self._advice)
+    def for_fork(self) -> Offloader:
+        """A fork is pointed only to what it sees itself (F2)."""
+        return Offloader(self._shelf, self._settings, own=self._own, advice=self._advice)
 
-    async def __call__(self, said: Said) -> tuple[Said, Sequence[Extra]]:
-        """The filter: the same record with results as they will stand from now on, and what was done."""
+    async def filter(self, said: Said, view: View) -> tuple[Said, Sequence[Extra]]:
+        """The same record with results as they will stand from now on, and what was done."""
         if not any(isinstance(block, ToolResult) for block in said.blocks):
             return said, ()
-        seen = self._seen.follow(self._transcript.view)
+        seen = self._seen.follow(view)
         work = partial(offload, said, seen, self._shelf, self._settings, own=self._own, advice=self._advice)
         done = await asyncio.to_thread(work) if is_large(said, self._settings, self._own) else work()
         extras = [Extra(kind=act.kind, facts=act.facts, notice=act.notice) for act in done.acts]
@@ -81,12 +88,17 @@ class Offloader:
             extras.append(Extra(kind="offload_refused", facts={"reason": done.refused}, notice=notice))
         return done.said, extras
 
-    async def beside(self, said: Said, view: View) -> Sequence[Extra]:
-        """The rider: with a person's words, which files that the model was pointed to are gone."""
-        if self._looks_for_files and not any(isinstance(block, ToolResult) for block in said.blocks):
-            self._looks_for_files = False
-            return await asyncio.to_thread(_amiss, view, self._shelf)
-        return ()
+    async def attach(self, said: Said, view: View) -> Sequence[Extra]:
+        """With a session's first prompt, which files that the model was pointed to are gone.
+
+        Only a resumed session can have lost files without its own doing.
+        """
+        if self._has_looked_for_files or any(isinstance(block, ToolResult) for block in said.blocks):
+            return ()
+        self._has_looked_for_files = True
+        if not any(view.last_noted(kind) for kind in (OFFLOAD, CLEAR)):
+            return ()
+        return await asyncio.to_thread(_amiss, view, self._shelf)
 
 
 def join_offloading(
@@ -106,9 +118,7 @@ def join_offloading(
     if clears_there(session, settings):
         # What the provider took out of its cache cannot be pointed to, and it need not say what that was.
         chosen = replace(chosen, min_duplicate_bytes=NEVER)
-    offloader = Offloader(session.transcript, shelf, chosen, own=own)
-    session.filters.append(offloader)
-    session.riders.append(offloader)
+    session.layers.append(Offloader(shelf, chosen, own=own))
     named = (str(Path(str(note.fact("path"))).parent) for note in session.view.noted(OFFLOAD))
     hands.open_to(shelves_named(named, settings.home) | ({shelf.folder} if shelf.folder else set()))
 

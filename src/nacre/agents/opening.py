@@ -169,10 +169,10 @@ async def _ready(begun: _Beginning, stack: AsyncExitStack) -> Ready:
     join_instructions(talk, hooks, forker.background)
     stack.push_async_callback(agent.cancel)
     restorer = join_restoring(talk, known, hands, settings, leaves=leaves)
-    join_skills(talk, hands, restorer, tools=tools)
-    planning = await join_planning(talk, hands, restorer, folder)
+    join_skills(talk, hands, tools=tools)
+    planning = await join_planning(talk, hands, folder)
     staff = Staff(hands, forker, restorer, hooks)
-    team = join_team(agent, settings, staff, folder=folder, leaves=leaves)
+    team = join_team(agent, settings, staff, known, folder=folder, leaves=leaves)
     compacting = join_compacting(talk, settings, staff)
     extracting = join_extracting(agent, known, settings, forker, leaves=leaves)
     about = (rewind, _told(opened, hands, known), recaller, known.memories, hooks)
@@ -205,7 +205,7 @@ async def _fit_to_go(opened: Opened | None, known: Known, leaves: bool) -> Opene
 
 def _told(opened: Opened | None, hands: Hands, known: Known) -> tuple[str, ...]:
     """What there is to say before the first turn."""
-    return (*(opened.notices if opened else ()), *hands.notices(), *known.notices)
+    return (*(opened.notices if opened else ()), *hands.notices.take(), *known.notices)
 
 
 def _leaves(choice: Choice | None, settings: Settings) -> bool:

@@ -7,12 +7,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from nacre import prompts
-from nacre.agents.announcing import INSTRUCTIONS
-from nacre.agents.dating import DAY
 from nacre.agents.mailing import MAIL
 from nacre.agents.planning import PLAN
 from nacre.agents.recalled import RECALLED
-from nacre.agents.riding import INSIDE, RECORD, digest
+from nacre.agents.riding import DAY, INSIDE, INSTRUCTIONS, RECORD, digest
 from nacre.agents.savings import kept_out
 from nacre.agents.session import OPENING
 from nacre.agents.skill_list import SKILLS

@@ -14,12 +14,14 @@ from pathlib import Path
 
 from nacre import prompts
 from nacre.agents.hands import Hands
-from nacre.agents.restore import CUT, Restorer
+from nacre.agents.layer import Layer
+from nacre.agents.restoration import CUT
 from nacre.agents.riding import RECORD, Extra, digest, standing
 from nacre.agents.session import Session
 from nacre.errors import StoreError
 from nacre.memory.neutral import neutralise, one_line
 from nacre.messages.blocks import JsonObject
+from nacre.messages.pairing import Item
 from nacre.messages.records import Noted, Said
 from nacre.messages.summary import Fragment
 from nacre.messages.view import View
@@ -39,8 +41,10 @@ GONE = prompts.load(__package__, "plan_gone")
 HEAD_ONLY = prompts.load(__package__, "plan_cut")
 
 
-class Planning:
+class Planning(Layer):
     """Keeps the plan of one session, and shows it to the model."""
+
+    log_kinds = {PLAN: "own"}
 
     def __init__(
         self, session: Session, folder: Path | None = None, workspace: Workspace | None = None
@@ -67,13 +71,13 @@ class Planning:
         else:
             await asyncio.to_thread(_write, self.path, text)
 
-    async def beside(self, said: Said, view: View) -> Sequence[Extra]:
+    async def attach(self, said: Said, view: View) -> Sequence[Extra]:
         """The plan, where it is not as the model knows it; of what it wrote itself only the log is told."""
         try:
             now = await self.read()
         except StoreError as error:
             if str(error) != self._amiss:
-                self._session.tell(f"the plan is not shown: {error}")
+                self._session.notify(f"the plan is not shown: {error}")
             self._amiss = str(error)
             return []
         version, known = _version(now), _known(view)
@@ -89,7 +93,7 @@ class Planning:
         where = prompts.render(WHERE, path=one_line(str(self.path))) if self.path else ""
         return prompts.render(SHOWN, where=where, plan=_head(text, self.path))
 
-    async def fragments(self) -> list[Fragment]:
+    async def restore(self, kept: Sequence[Item] = ()) -> list[Fragment]:
         """What a compaction gets back of it."""
         text = await self.read()
         self._brought = _version(text)
@@ -121,7 +125,7 @@ class Planning:
         return seen is not None and seen.digest == hashlib.sha256(text.encode()).hexdigest()
 
 
-async def join_planning(session: Session, hands: Hands, restorer: Restorer, folder: Path | None) -> Planning:
+async def join_planning(session: Session, hands: Hands, folder: Path | None) -> Planning:
     """Let a session have a plan, which the model may read and change without a question."""
     planning = Planning(session, folder, hands.workspace)
     if planning.path is not None:
@@ -129,10 +133,8 @@ async def join_planning(session: Session, hands: Hands, restorer: Restorer, fold
     try:
         await planning.inherit()
     except StoreError as error:
-        session.tell(f"no plan: {error}")
-    session.riders.append(planning)
-    restorer.sources.append(planning.fragments)
-    restorer.carriers.append(planning.carry)
+        session.notify(f"no plan: {error}")
+    session.layers.append(planning)
     return planning
 
 

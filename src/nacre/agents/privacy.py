@@ -96,17 +96,17 @@ class StaysHere:
     def __init__(self, *places: Location) -> None:
         self._places = {place.directory: LocalOnly(place) for place in places}
 
-    async def __call__(self, said: Said) -> tuple[Said, Sequence[Extra]]:
+    async def filter(self, said: Said) -> Said:
         """The same results without those words; a person's own words are theirs to send."""
         if not any(isinstance(block, ToolResult) for block in said.blocks):
-            return said, ()
+            return said
         staying = await self.now()
         if not staying.entries:
-            return said, ()
+            return said
         blocks = (_without(one, staying) if isinstance(one, ToolResult) else one for one in said.blocks)
-        return replace(said, blocks=tuple(blocks)), ()
+        return replace(said, blocks=tuple(blocks))
 
-    async def beside(self, extras: Sequence[Extra]) -> Sequence[Extra]:
+    async def attachments(self, extras: Sequence[Extra]) -> Sequence[Extra]:
         """The same of what other agents write and report, whose models may be told more than this one."""
         if not any(one.kind in BY_AGENTS and one.text for one in extras):
             return extras

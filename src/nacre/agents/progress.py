@@ -184,7 +184,7 @@ def _onlooker(session: Session, settings: Settings, background: Background) -> O
     try:
         choice = choose(named, settings.environ)
     except ConfigError as error:
-        session.tell(f"{error}; until then what agents do is told by rule")
+        session.notify(f"{error}; until then what agents do is told by rule")
         return None
     leaves = leaves_machine(choice, settings.environ)
     if choice.provider_name == "embedded" or (session.telemetry.hides_words and leaves):

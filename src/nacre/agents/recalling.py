@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from nacre.agents.counting import Counting
+from nacre.agents.layer import Layer
 from nacre.agents.meter import SIDE_QUERY
 from nacre.agents.recalled import RECALLED, bytes_in_view, in_view, noted
 from nacre.agents.riding import Extra
@@ -83,8 +84,10 @@ class _Late:
     """By the small model, so that it is not asked again."""
 
 
-class Recaller:
+class Recaller(Layer):
     """Adds memories to messages; owned by one session, and so is everything it starts."""
+
+    log_kinds = {RECALLED: "drop"}  # what is no longer in view may be attached again (R7)
 
     def __init__(
         self,
@@ -115,7 +118,7 @@ class Recaller:
         self._is_quick = True
         """Looking for changes takes no time worth speaking of, so that it can go before the ranking."""
 
-    async def beside(self, said: Said, view: View) -> Sequence[Extra]:
+    async def attach(self, said: Said, view: View) -> Sequence[Extra]:
         """With a person's words what the local index finds; with anything what came late (R1)."""
         is_persons = not said.meta and not any(isinstance(block, ToolResult) for block in said.blocks)
         text = "\n".join(block.text for block in said.blocks if isinstance(block, Text))
@@ -140,7 +143,7 @@ class Recaller:
         self._refreshing = asyncio.create_task(asyncio.to_thread(self._refresh), name="refresh memories")
         await asyncio.wait([self._refreshing], timeout=WARM_SECONDS)
 
-    def stop(self) -> None:
+    def on_cancel(self) -> None:
         """The turn was cancelled, and with it what was still being looked for."""
         for task in self._late:
             task.cancel()

@@ -105,7 +105,7 @@ class Rewind:
             start = 0  # what was said ahead of the first message goes with it, and comes again with the next
         undone: list[Record] = list(live[start:])
         gone = {record.id for record in undone}
-        # What the log says of words that are gone is no longer so: riders must tell it again.
+        # What the log says of words that are gone is no longer so: layers must tell it again.
         undone += [
             one
             for one in records

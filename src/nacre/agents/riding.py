@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 from nacre.clock import Clock
 from nacre.loop.round import heard
@@ -21,6 +20,14 @@ INSIDE = "inside"
 """The fact of a note that tells such words apart from the tool's own, when they ride inside its result."""
 
 
+INSTRUCTIONS = "instructions"
+"""The kind of note that says which instructions the model was told, in which version."""
+WHOLE = "whole"
+"""The fact of such a note that says that nothing told before it is seen any more (C21)."""
+DAY = "day"
+"""The kind of note that says which date the model was told last."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extra:
     """Something added to a message."""
@@ -32,14 +39,6 @@ class Extra:
     facts: JsonObject = field(default_factory=dict)
     notice: str = ""
     """For the person."""
-
-
-class Rider(Protocol):
-    """Somebody who may have something to add to what is about to be recorded."""
-
-    async def beside(self, said: Said, view: View) -> Sequence[Extra]:
-        """What goes with a person's words or with tool results, given what the model sees already."""
-        ...
 
 
 def with_extras(
@@ -81,3 +80,18 @@ def _inside(said: Said, text: str) -> Said:
     *before, last = said.blocks
     assert isinstance(last, ToolResult), "only results are written into"
     return replace(said, blocks=(*before, replace(last, content=(*last.content, Text(text)))))
+
+
+def told_in(notes: Iterable[Noted], fact: str = "files") -> dict[str, str]:
+    """Digests, by path or name, of what such notes say was told."""
+    told: dict[str, str] = {}
+    for note in notes:
+        now = _as_told(note.fact(fact))
+        told = now if note.fact(WHOLE) is True else told | now
+    return told
+
+
+def _as_told(written: object) -> dict[str, str]:
+    if not isinstance(written, dict):
+        return {}
+    return {str(path): digest for path, digest in written.items() if isinstance(digest, str)}

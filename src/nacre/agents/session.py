@@ -6,15 +6,15 @@ Usable on its own by people with a loop of their own: `prepare` gives a request,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import Literal, Protocol
+from typing import Literal, Protocol, TypeVar
 
 from nacre.agents.books import Books
-from nacre.agents.company import Company
-from nacre.agents.fit import Pressure, Rung, fit
+from nacre.agents.fit import Pressure, fit
+from nacre.agents.layer import Layer
 from nacre.agents.lifetimes import chosen, last_touched, lifetime_note, noted_lifetime
 from nacre.agents.meter import SIDE_QUERY, UNFINISHED, Meter
 from nacre.agents.riding import Extra, with_extras
@@ -30,7 +30,7 @@ from nacre.errors import ContextOverflow, InvalidRequest, PromptTooLong
 from nacre.loop.limits import Thresholds, thresholds, window
 from nacre.loop.round import heard, said
 from nacre.messages.blocks import JsonObject, Text, ToolResult
-from nacre.messages.events import Notice, Reply
+from nacre.messages.events import Notice, NoticeLevel, Reply
 from nacre.messages.records import Noted, Record, Said
 from nacre.messages.rewrite import drop_thinking
 from nacre.messages.tokens import Calibration, estimate_json, estimate_text
@@ -99,6 +99,18 @@ class Keeper(Protocol):
     async def close(self) -> None: ...
 
 
+class Redactor(Protocol):
+    """Removes text that must not be sent to the provider."""
+
+    async def filter(self, message: Said) -> Said:
+        """The message as it may be recorded."""
+        ...
+
+    async def attachments(self, attached: Sequence[Extra]) -> Sequence[Extra]:
+        """The attachments as they may be recorded."""
+        ...
+
+
 class InMemory:
     """Keeps nothing: for people with a store of their own, and for sessions that must leave no trace."""
 
@@ -129,7 +141,10 @@ class Answered:
     asked_at: datetime
 
 
-class Session(Company):
+LayerType = TypeVar("LayerType", bound=Layer)
+
+
+class Session:
     """One conversation."""
 
     warming: WarmingSettings | None = None
@@ -143,19 +158,22 @@ class Session(Company):
         base: Base,
         records: Iterable[Record] = (),
         *,
+        layers: Sequence[Layer] = (),
         keeper: Keeper | None = None,
         settings: SessionSettings = DEFAULT_SETTINGS,
-        ladder: Sequence[Rung] = (),
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        super().__init__()
         self.base = base
         self.keeper: Keeper = keeper or InMemory(clock.new_id())
         self.telemetry = Telemetry(self.keeper.session_id, clock)
         self.transcript = Transcript(records, write=self._write)
         self.settings = settings
-        self.ladder = list(ladder)
-        """The ways to make the view smaller, cheapest first."""
+        self.layers = list(layers)
+        """What takes part, in the order in which it is called."""
+        self.redactor: Redactor | None = None
+        """First on messages, last on attachments; None if nothing has to be removed."""
+        self.on_usage: Callable[[Usage, str], None] | None = None
+        """Called with the usage of every request and the model whose prices apply."""
         self.clock = clock
         self.meter = Meter.of(self.transcript.records)
         self.calibration = Calibration()
@@ -165,7 +183,7 @@ class Session(Company):
         self._asked = 0
         self._touched_at = last_touched(self.transcript.records)
         self._starts_turn = True
-        self._untold: list[str] = []
+        self._untold: list[Notice] = []
         self._unrecorded: list[Noted] = []
         """Payments that the log does not hold yet."""
         self._cached = Usage()
@@ -206,8 +224,8 @@ class Session(Company):
 
     async def add_user(self, text: str, *, is_persons: bool = True) -> None:
         """Record what the person said, or what else begins a turn, and what rides along with it."""
-        for heed in self.before_words if is_persons else ():
-            await heed(text)
+        for layer in self.layers if is_persons else ():
+            await layer.before_prompt(text)
         self._starts_turn = True
         records = await self.keep(heard("user", (Text(text),), self.clock, meta=not is_persons))
         if self.base.opening and not self.is_opened:
@@ -245,9 +263,9 @@ class Session(Company):
     async def keep(self, said: Said) -> Sequence[Record]:
         """The loop's slot: words or results as they are recorded, with what others add to them."""
         said, extras = await self._filtered(said)
-        for rider in self.riders:
-            extras += await rider.beside(said, self.view)
-        return self._with(said, await self.sifted(extras))
+        for layer in self.layers:
+            extras += await layer.attach(said, self.view)
+        return self._with(said, await self.redacted(extras))
 
     async def sift(self, said: Said) -> Sequence[Record]:
         """The loop's slot: what a round that is cut short records; nobody adds to it."""
@@ -255,13 +273,29 @@ class Session(Company):
 
     async def _filtered(self, said: Said) -> tuple[Said, list[Extra]]:
         done: list[Extra] = []
-        for passed in self.filters:
-            said, new = await passed(said)
+        if self.redactor is not None:
+            said = await self.redactor.filter(said)
+        for layer in self.layers:
+            said, new = await layer.filter(said, self.view)
             done += new
         return said, done
 
+    async def redacted(self, attached: Sequence[Extra]) -> Sequence[Extra]:
+        """Attachments without text that must not be sent."""
+        return await self.redactor.attachments(attached) if self.redactor else attached
+
+    def layer(self, kind: type[LayerType]) -> LayerType | None:
+        """The layer of this class, if there is one."""
+        return next((one for one in self.layers if isinstance(one, kind)), None)
+
+    def wrapped(self, tools: Mapping[str, Tool], fork: str = "") -> Mapping[str, Tool]:
+        """The tools with every layer around their calls; `fork` names the purpose of a fork."""
+        for layer in self.layers:
+            tools = layer.wrap_tools(tools, fork=fork)
+        return tools
+
     def _with(self, said: Said, extras: Sequence[Extra]) -> Sequence[Record]:
-        self._untold += [extra.notice for extra in extras if extra.notice]
+        self._untold += [Notice(extra.notice) for extra in extras if extra.notice]
         return with_extras(said, extras, self.clock, inside_results=self.profile.strips_old_thinking)
 
     def pressure(self, view: View, overflow: PromptTooLong | None = None) -> Pressure:
@@ -278,17 +312,17 @@ class Session(Company):
     async def fit(self, view: View, overflow: PromptTooLong | None) -> list[Record]:
         """The loop's slot: what must happen to the view before it can be sent."""
         stood = self.view
-        for rest in self.before_asking:
-            await rest()
-        # What came to rest stands in the log ahead of what the rungs do, and they must know of it.
+        for layer in self.layers:
+            await layer.before_request()
+        # What came to rest stands in the log ahead of what the layers do, and they must know of it.
         view = self.view if view is stood else view
         base, ratio, pressure = self.base.tokens, self.calibration.ratio, self.pressure(view, overflow)
         told = len(self._untold)
         try:
-            records = await fit(view, self.ladder, pressure, base=base, ratio=ratio)
+            records = await fit(view, self.layers, pressure, base=base, ratio=ratio)
         except ContextOverflow:
-            # Nothing of what the rungs did is recorded then, so that there is nothing to tell of it.
-            del self._untold[told:]
+            # Nothing of what layers did is recorded then; what went wrong meanwhile is still shown.
+            self._untold[told:] = [one for one in self._untold[told:] if one.level == "warning"]
             raise
         is_written_anyway = pressure.warmth.touched_at is None or pressure.warmth.is_cold
         if self.settings.cache_ttl == "auto" and is_written_anyway:
@@ -330,9 +364,11 @@ class Session(Company):
         """The next request has the provider delete some of its cache: that is no loss to be reported."""
         self._books.expect_fewer_reads()
 
-    def tell(self, line: str) -> None:
-        """Something for the person to hear in this turn."""
-        self._untold.append(line)
+    def notify(self, text: str, level: NoticeLevel = "info") -> None:
+        """Show the person a line with the next events of a turn."""
+        notice = Notice(text, level)
+        if notice not in self._untold:
+            self._untold.append(notice)
 
     def send(self, view: View, max_output: int | None = None) -> Request:
         """A view as a request that is about to be sent: the books are told."""
@@ -350,7 +386,7 @@ class Session(Company):
             messages = without_system(messages)
         if not messages:
             raise InvalidRequest("there is nothing to send yet: add a user's message first")
-        marked_ends = (end for mark in self.marks for end in mark(view, messages))
+        marked_ends = (end for layer in self.layers for end in layer.cache_points(view, messages))
         ends = list(marked_ends) if branch_at is None else [branch_at]
         system, tools, marked = place(
             list(self.base.system),
@@ -367,8 +403,8 @@ class Session(Company):
             messages=marked,
             max_tokens=min(max_output or self.settings.max_output, self.profile.max_output),
         )
-        for finish in self.finishers:
-            request = finish(request, view)
+        for layer in self.layers:
+            request = layer.finish_request(request, view)
         return request
 
     def heard(self, reply: Reply) -> None:
@@ -383,15 +419,15 @@ class Session(Company):
         self._books.heard(reply.usage, reply.model, may_clear=may_clear)
         if self._sent is not None and self._touched_at is not None:
             self.answered = Answered(self._sent, reply.usage, self._touched_at)
-        for begin in self.on_heard:
-            begin()
+        for layer in self.layers:
+            layer.on_reply(reply)
 
     def pay(self, usage: Usage, model: str | None = None, *, purpose: str = "") -> None:
         """Count what a request cost, whether or not its reply was of use; another model may have answered."""
         priced = self.priced_as(model)
         self.meter = self.meter.after(usage, priced, purpose=purpose)
-        for told in self.payers:
-            told(usage, priced)
+        if self.on_usage is not None:
+            self.on_usage(usage, priced)
 
     def pay_unfinished(self, usage: Usage) -> None:
         """Count what a request of the conversation cost whose reply is not recorded."""
@@ -428,11 +464,11 @@ class Session(Company):
 
     def cancelled(self) -> None:
         """A turn ended before its reply: what was started for it ends, too."""
-        for stop in self.on_cancel:
-            stop()
+        for layer in self.layers:
+            layer.on_cancel()
 
     def notices(self) -> list[Notice]:
         """What there is to tell the person: what was added to the conversation, what is amiss; told once."""
         told, self._untold = self._untold, []
-        amiss = [*self._books.warnings(), *(line for teller in self.tellers for line in teller())]
-        return [*(Notice(line) for line in told), *(Notice(line, "warning") for line in amiss)]
+        told += [Notice(line, "warning") for line in self._books.warnings()]
+        return sorted(told, key=lambda one: one.level == "warning")

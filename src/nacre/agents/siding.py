@@ -37,7 +37,9 @@ def player(named: str | None, forker: Forker, settings: Settings) -> Fork | None
     if choice.provider_name == "embedded":
         return None
     if session.telemetry.hides_words and leaves_machine(choice, settings.environ):
-        session.tell(f"{named} is not asked: the conversation is with a model on this machine and stays here")
+        session.notify(
+            f"{named} is not asked: the conversation is with a model on this machine and stays here"
+        )
         return forker if forker.has_model else None
     provider = build(choice, settings.environ)
     forker.background.held.push_async_callback(provider.close)

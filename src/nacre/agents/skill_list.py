@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 
 from nacre import prompts
-from nacre.agents.announcing import WHOLE, told_in
 from nacre.agents.hands import Hands
-from nacre.agents.restore import CUT, Restorer
-from nacre.agents.riding import RECORD, Extra, digest, standing
+from nacre.agents.layer import Layer
+from nacre.agents.restoration import CUT
+from nacre.agents.riding import RECORD, WHOLE, Extra, digest, standing, told_in
 from nacre.agents.session import Session
-from nacre.agents.skill_tool import NAME, SkillDesk, invoked, shown
+from nacre.agents.skill_tool import NAME, SKILL, SkillDesk, invoked, shown
 from nacre.agents.skills import Skill
 from nacre.errors import ToolError
 from nacre.memory.neutral import neutralise
@@ -37,8 +37,10 @@ ONE_GONE = prompts.load(__package__, "skill_gone")
 THE_LIST = "the list of skills"
 
 
-class SkillList:
+class SkillList(Layer):
     """Knows which skills the model was told of, and tells it what is new; owned by one session."""
+
+    log_kinds = {SKILL: "all", SKILLS: "own"}  # what was loaded comes back with every later compaction
 
     def __init__(self, session: Session, desk: SkillDesk, *, is_offered: bool = True) -> None:
         """`is_offered`: the model has the tool for them; without it all there were are gone."""
@@ -47,7 +49,7 @@ class SkillList:
         self._is_offered = is_offered
         self._brought: JsonObject = {}
 
-    async def beside(self, said: Said, view: View) -> Sequence[Extra]:
+    async def attach(self, said: Said, view: View) -> Sequence[Extra]:
         """The list with the first words, changes with later ones; with results only what was lost."""
         notes = standing(view, SKILLS)
         is_listed = any(note.fact(WHOLE) is True for note in notes)
@@ -66,7 +68,7 @@ class SkillList:
         notice = f"skills changed: {', '.join([*names, *(f'{name} is gone' for name in gone)])}"
         return [Extra(kind=SKILLS, text=changed(new, gone), facts=facts, notice=notice)]
 
-    async def fragments(self, kept: Sequence[Item] = ()) -> list[Fragment]:
+    async def restore(self, kept: Sequence[Item] = ()) -> list[Fragment]:
         """What a compaction gets back: the skills that were loaded, newest first, then the list."""
         view, now = self._session.view, await self._now()
         there = _loaded_in(kept, view)
@@ -96,19 +98,12 @@ class SkillList:
         return any(note.fact(WHOLE) is True and note.fact(RECORD) in there for note in notes)
 
 
-def join_skills(session: Session, hands: Hands, restorer: Restorer, *, tools: Sequence[Tool]) -> None:
+def join_skills(session: Session, hands: Hands, *, tools: Sequence[Tool]) -> None:
     """Tell a session of its skills, where it has the tool for them, or was told of some before."""
     is_offered = any(one.name == NAME for one in tools)
     if hands.skills is None or not (is_offered or session.view.noted(SKILLS)):
         return
-    riding = SkillList(session, hands.skills, is_offered=is_offered)
-    session.riders.append(riding)
-
-    async def again() -> Sequence[Fragment]:
-        return await riding.fragments(restorer.keeping)
-
-    restorer.sources.append(again)
-    restorer.carriers.append(riding.carry)
+    session.layers.append(SkillList(session, hands.skills, is_offered=is_offered))
 
 
 def listed(skills: Iterable[Skill]) -> str:

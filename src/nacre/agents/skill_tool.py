@@ -39,10 +39,13 @@ def _to_nobody(folder: Path) -> None:
 class SkillDesk:
     """The skills of one session: looked for on disk whenever somebody asks; mutable."""
 
-    def __init__(self, places: Iterable[SkillPlace]) -> None:
+    def __init__(
+        self, places: Iterable[SkillPlace], *, on_notice: Callable[[str], None] | None = None
+    ) -> None:
+        """`on_notice` is told once of each problem with a skill."""
         self._places = tuple(places)
-        self._told: dict[str, bool] = {}
-        """Notices, and whether they were taken."""
+        self._on_notice = on_notice
+        self._reported: set[str] = set()
         self._log: tuple[Transcript, Clock] | None = None
         self._open_to_tools: Callable[[Path], None] = _to_nobody
 
@@ -50,14 +53,11 @@ class SkillDesk:
         """Every skill there is now, by name."""
         found: Found = find_skills(self._places)
         for line in found.notices:
-            self._told.setdefault(line, False)
+            if line not in self._reported:
+                self._reported.add(line)
+                if self._on_notice is not None:
+                    self._on_notice(line)
         return found.skills
-
-    def take_notices(self) -> tuple[str, ...]:
-        """What is amiss with skills; each is told once."""
-        new = tuple(line for line, is_told in self._told.items() if not is_told)
-        self._told |= dict.fromkeys(new, True)
-        return new
 
     def belong_to(self, transcript: Transcript, clock: Clock, open_to_tools: Callable[[Path], None]) -> None:
         """Have loading noted there; the folders of what was loaded before are opened to tools again."""

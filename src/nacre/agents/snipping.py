@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from nacre.agents.fit import Pressure
 from nacre.agents.hands import Hands
+from nacre.agents.layer import Layer
 from nacre.agents.riding import Extra
 from nacre.agents.session import Session
 from nacre.errors import ToolError
 from nacre.layers.l2_microcompact.choice import DUPLICATE, REREAD
-from nacre.layers.l2_microcompact.pins import pinned
 from nacre.layers.l4_compact.snip import (
     NUMBERED,
     TAG,
@@ -24,6 +24,7 @@ from nacre.layers.l4_compact.snip import (
     waiting,
 )
 from nacre.messages.blocks import Json, JsonObject
+from nacre.messages.pins import pinned
 from nacre.messages.records import Noted, Record, Said, Undone
 from nacre.messages.rewrite import drop_thinking
 from nacre.messages.view import View
@@ -32,13 +33,15 @@ from nacre.settings import Settings
 ORIGINALS = "originals: nacre sessions show --full"
 
 
-class Snipping:
+class Snipping(Layer):
     """Numbers messages as they are recorded, takes out what the model names, and what waited for a turn."""
+
+    log_kinds = {NUMBERED: "last", WAITS: "drop", "snip": "drop"}
 
     def __init__(self, session: Session) -> None:
         self._session = session
 
-    async def beside(self, said: Said, view: View) -> Sequence[Extra]:
+    async def attach(self, said: Said, view: View) -> Sequence[Extra]:
         """The message's number, behind it: what was sent before keeps its bytes."""
         number = next_number(view)
         facts: JsonObject = {"number": number, "message": said.id}
@@ -54,14 +57,14 @@ class Snipping:
             return await self._wait(choice, reason)
         outcome = snip(session.view, choice, session.clock, reason=reason)
         await session.transcript.append(*outcome.records)
-        session.tell(_told(choice, outcome.tokens))
+        session.notify(_told(choice, outcome.tokens))
         return _answer(choice, f"about {outcome.tokens:,} tokens are free now", "Taken out")
 
-    def is_due(self, view: View, pressure: Pressure) -> bool:
+    def can_shrink(self, view: View, pressure: Pressure) -> bool:
         """Whether something waited and this is the moment: a turn begins."""
         return (pressure.starts_turn or not pressure.profile.binds_thinking) and bool(waiting(view))
 
-    async def act(self, view: View, pressure: Pressure) -> Sequence[Record]:
+    async def shrink(self, view: View, pressure: Pressure) -> Sequence[Record]:
         """Take out what waited, as far as it can still go."""
         notes = waiting(view)
         choice = self._choice(view, [number for note in notes for number in numbers_of(note)])
@@ -75,7 +78,7 @@ class Snipping:
             asked=[note.id for note in notes],
         )
         if choice.records:
-            self._session.tell(_told(choice, outcome.tokens))
+            self._session.notify(_told(choice, outcome.tokens))
         return outcome.records
 
     async def undo(self) -> str | None:
@@ -115,8 +118,7 @@ def join_snipping(session: Session, settings: Settings, hands: Hands) -> Snippin
     if not settings.switches.snip:
         return None
     snipping = Snipping(session)
-    session.riders.append(snipping)
-    session.ladder.append(snipping)
+    session.layers.append(snipping)
     hands.scissors.cut = snipping.cut
     return snipping
 

@@ -85,7 +85,7 @@ class Spending:
     def _tell_once(self, line: str) -> None:
         if not self._has_told:
             self._has_told = True
-            self._session.tell(line)
+            self._session.notify(line)
 
     @property
     def _paid(self) -> Sum:

@@ -6,23 +6,24 @@ Whoever has the Agent tool has a team, agents included; all teams of a session s
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import blake2b
 
 from nacre.agents.agent_types import FORK, AgentType, AgentTypes
-from nacre.agents.child import PURPOSE, Child, Parent, check_apart
+from nacre.agents.background import AGENT_PURPOSE
+from nacre.agents.child import Child, Parent, check_apart
 from nacre.agents.hooks import Hooks, attend_child
+from nacre.agents.layer import Layer
 from nacre.agents.meter import SIDE_QUERY
 from nacre.agents.people import at_work
 from nacre.agents.progress import Progress
-from nacre.agents.restore import Restorer
 from nacre.agents.riding import Extra
 from nacre.agents.team_disk import own_process
 from nacre.agents.team_forks import left_off
-from nacre.agents.team_news import Kinds, News, fragment_of
+from nacre.agents.team_news import AGENT, AGENT_TYPES, Kinds, News, fragment_of
 from nacre.agents.team_run import Member, Work
 from nacre.agents.team_state import OVER, AgentState, Pattern, Pulse, Roll
 from nacre.agents.team_tools import AGENT as TOOL
@@ -32,9 +33,11 @@ from nacre.layers.l7_mail.letter import MAIN, brief
 from nacre.loop.fork import refuse_nested
 from nacre.memory.neutral import neutralise
 from nacre.messages.blocks import JsonObject
-from nacre.messages.records import Noted
+from nacre.messages.pairing import Item
+from nacre.messages.records import Noted, Said
 from nacre.messages.summary import Fragment
 from nacre.messages.usage import Usage
+from nacre.messages.view import View
 
 STARTED = "{name} works in the background now. Its report comes by itself in a later message."
 REPORT = "{report}\n\n[{name}: {calls:,} tool calls, {tokens:,} tokens, {seconds:,.0f} s]"
@@ -67,33 +70,29 @@ class House:
     """Where there is one and the settings say so, teammates run elsewhere."""
 
 
-class Team:
+class Team(Layer):
     """The agents of one owner."""
+
+    log_kinds = {AGENT: "drop", AGENT_TYPES: "drop"}
 
     def __init__(self, parent: Parent, house: House, *, name: str = MAIN, pulse: Pulse | None = None) -> None:
         self.house = house
         self.name = name
         self.news = News(house.roll, name)
+        self._kinds = Kinds(house.types)
         self._parent = parent
         self._pulse = pulse
         self._changed = asyncio.Event()
         self._work = Work(parent=parent, roll=house.roll, opened=self._welcome, progress=house.progress)
 
-    def join(self, restorer: Restorer) -> None:
+    def join(self) -> None:
         """Take part in the owner's session."""
         session, roll = self._parent.session, self.house.roll
         self._parent.hands.crew.crew = self
-        session.riders += [self.news, Kinds(self.house.types)]
-        session.before_asking.append(self._settle)
-        session.awaited.append(self._awaited)
+        session.layers.append(self)
         roll.on_change.append(self._heed)
         # Let go once nothing of it is under way any more.
         self._parent.background.held.push_async_callback(self.close)
-
-        async def again() -> list[Fragment]:
-            return fragment_of(roll, self.name)
-
-        restorer.sources.append(again)
 
     def states(self) -> tuple[AgentState, ...]:
         """All agents of the session, in the order they were started."""
@@ -287,7 +286,7 @@ class Team:
 
     async def _begin(self, member: Member, text: str) -> None:
         """Beside the turn, whose end is not its end."""
-        name, background = f"{PURPOSE} {member.name}", self._parent.background
+        name, background = f"{AGENT_PURPOSE} {member.name}", self._parent.background
         await background.wait(name)  # what it has done last may not be put away yet
         work, told = self._work.play(member, text), f"waiting for {member.name}"
         member.cancel = partial(background.cancel, name)
@@ -299,7 +298,7 @@ class Team:
     async def _attended(self, member: Member, text: str) -> None:
         """In a task of its own, with a copy of the context: what it sets there, nobody else sees."""
         work = self._work.play(member, text)
-        task = asyncio.create_task(work, name=f"{PURPOSE} {member.name}", context=copy_context())
+        task = asyncio.create_task(work, name=f"{AGENT_PURPOSE} {member.name}", context=copy_context())
         member.cancel = partial(_cancelled, task)
         try:
             await task
@@ -312,13 +311,13 @@ class Team:
     def _welcome(self, child: Child, state: AgentState) -> None:
         """A child is about to begin: who takes part in its session, and who pays."""
         house, parent = self.house, self._parent
-        child.session.payers.append(partial(self._pay, child, state.name))
+        child.session.on_usage = partial(self._pay, child, state.name)
         if house.hooks is not None:
             attend_child(
                 child.session, house.hooks, state.id, state.type, where=lambda: child.hands.workspace.cwd
             )
         for line in child.notices:
-            parent.session.tell(line)
+            parent.session.notify(line)
         if TOOL in child.agent.tools:
             below = Parent(
                 agent=child.agent,
@@ -326,11 +325,12 @@ class Team:
                 settings=child.settings,
                 forker=child.forker,
                 folder=parent.folder,
+                origins=child.origins,
                 leaves=child.leaves,
                 depth=parent.depth + 1,
             )
             member = house.members[state.name]
-            Team(below, house, name=state.name, pulse=member.pulse).join(child.restorer)
+            Team(below, house, name=state.name, pulse=member.pulse).join()
         for told in house.on_open:
             told(child, state)
 
@@ -338,19 +338,31 @@ class Team:
         """What an agent costs, its owner pays: at once, and in the log at the next boundary."""
         session, meter = self._parent.session, child.session.meter
         self.house.roll.change(name, tokens=meter.usage.total, cost_usd=meter.cost_usd)
-        session.pay(usage, model, purpose=PURPOSE)
-        facts: JsonObject = {"purpose": PURPOSE, "model": model, "usage": usage.as_json(), "agent": name}
+        session.pay(usage, model, purpose=AGENT_PURPOSE)
+        facts: JsonObject = {
+            "purpose": AGENT_PURPOSE,
+            "model": model,
+            "usage": usage.as_json(),
+            "agent": name,
+        }
         note = Noted(id=session.clock.new_id(), at=session.clock.now(), kind=SIDE_QUERY, facts=facts)
         self._parent.background.record(note)
 
-    async def _settle(self) -> None:
+    async def attach(self, message: Said, view: View) -> Sequence[Extra]:
+        self.news.settle(view)
+        return [*self.news.extras(), *self._kinds.extras(view)]
+
+    async def restore(self, kept: Sequence[Item]) -> Sequence[Fragment]:
+        return fragment_of(self.house.roll, self.name)
+
+    async def before_request(self) -> None:
         self.news.settle(self._parent.session.view)
 
     def _heed(self, state: AgentState) -> None:
         if not state.is_running:
             self._changed.set()
 
-    async def _awaited(self) -> list[Extra]:
+    async def pending(self) -> list[Extra]:
         """For a session that ends with its answer: the next reports, as long as any are to come."""
         if not self._parent.session.ends_with_answer:
             return []

@@ -11,6 +11,7 @@ from nacre.agents.agent import Agent
 from nacre.agents.agent_types import agent_types
 from nacre.agents.child import Parent
 from nacre.agents.compacting_join import Staff
+from nacre.agents.knowing import Known
 from nacre.agents.progress import join_progress
 from nacre.agents.team import House, Team
 from nacre.agents.team_disk import own_process, read_states, write_state
@@ -23,7 +24,7 @@ UNFINISHED = "It did not finish: the program ended while it was at work. It can 
 
 
 def join_team(
-    agent: Agent, settings: Settings, staff: Staff, *, folder: Path | None, leaves: bool
+    agent: Agent, settings: Settings, staff: Staff, known: Known, *, folder: Path | None, leaves: bool
 ) -> Team | None:
     """Let a session have agents, if its model can start some; those of an earlier process stand still.
 
@@ -34,17 +35,23 @@ def join_team(
     session, forker = agent.session, staff.forker
     types = agent_types(settings)
     for line in (*types.notices, *types.unknown_tools(agent.tools)):
-        session.tell(line)
+        session.notify(line)
     roll = Roll(folder=folder)
     if folder is not None:
         roll.keep = partial(write_state, folder)
         recover(roll, read_states(folder))
     parent = Parent(
-        agent=agent, hands=staff.hands, settings=settings, forker=forker, folder=folder, leaves=leaves
+        agent=agent,
+        hands=staff.hands,
+        settings=settings,
+        forker=forker,
+        folder=folder,
+        origins=known.witness,
+        leaves=leaves,
     )
     progress = join_progress(session, settings, forker.background)
     team = Team(parent, House(roll=roll, types=types, hooks=staff.hooks, progress=progress))
-    team.join(staff.restorer)
+    team.join()
     return team
 
 

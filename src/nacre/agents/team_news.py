@@ -11,7 +11,6 @@ from nacre.agents.team_state import AgentState, Roll
 from nacre.memory.neutral import neutralise
 from nacre.memory.wording import clipped, one_line
 from nacre.messages.blocks import JsonObject
-from nacre.messages.records import Said
 from nacre.messages.summary import Fragment
 from nacre.messages.view import View
 
@@ -33,16 +32,11 @@ ENDED = {
 
 
 class News:
-    """A session's rider: with the next message, how agents ended that were started in the background."""
+    """With the next message, how agents ended that were started in the background."""
 
     def __init__(self, roll: Roll, owner: str) -> None:
         self._roll = roll
         self._owner = owner
-
-    async def beside(self, said: Said, view: View) -> Sequence[Extra]:
-        """What is new; the note beside it says that it was told."""
-        self.settle(view)
-        return self.extras()
 
     def extras(self) -> list[Extra]:
         return [news_of(state) for state in self._roll.states.values() if self._is_new(state)]
@@ -60,7 +54,7 @@ class News:
 
 
 class Kinds:
-    """A session's rider: which kinds of agents there are beside those that its tool names, once an epoch."""
+    """Which kinds of agents there are beside those that its tool names, once an epoch."""
 
     def __init__(self, types: AgentTypes) -> None:
         listed = [
@@ -71,7 +65,7 @@ class Kinds:
         self.text = prompts.render(TYPES, types="\n".join(listed)) if listed else ""
         """Empty where all kinds are built in."""
 
-    async def beside(self, said: Said, view: View) -> Sequence[Extra]:
+    def extras(self, view: View) -> Sequence[Extra]:
         """The list, where the model does not see one."""
         if not self.text or standing(view, AGENT_TYPES):
             return ()

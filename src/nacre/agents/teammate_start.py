@@ -105,7 +105,7 @@ class Elsewhere:
                         if letter.id.startswith(REPORT):
                             self._reported(letter.sender)
                         if letter.id.startswith(HELD):
-                            self._session.tell(TOO_OFTEN.format(name=letter.sender))
+                            self._session.notify(TOO_OFTEN.format(name=letter.sender))
                 await bell.rung()
 
     def _reported(self, name: str) -> None:

@@ -119,7 +119,7 @@ def _rounds(
         return metered(stream, expected, session.pay_unfinished)
 
     slots = Slots(fit=session.fit, keep=session.keep, heard=session.heard, sift=session.sift)
-    hands = session.telemetry.tools(session.attended(tools))
+    hands = session.telemetry.tools(session.wrapped(tools))
     return run(session.transcript, ask, hands, slots=slots, limits=limits, clock=session.clock)
 
 
@@ -129,17 +129,18 @@ async def _goes_on(session: Session, tally: _Tally) -> bool:
         return False
     if tally.limits_left.max_rounds > 0:
         # What the model itself sent for; whether it is done is asked once all of that is there.
-        awaited = [extra for wait in session.awaited for extra in await wait()]
+        awaited = [extra for layer in session.layers for extra in await layer.pending()]
         if awaited:
             await _add(session, awaited)
             return True
-    asked = [await ask(tally.answer, tally.go_ons > 0) for ask in session.before_stopping]
+    continued = tally.go_ons > 0
+    asked = [await layer.before_stop(tally.answer, continued=continued) for layer in session.layers]
     wanted = [extra for extra in asked if extra is not None]
     if not wanted:
         return False
     if not tally.may_go_on:
         why = f"it did {MAX_GO_ONS} times" if tally.go_ons == MAX_GO_ONS else "no round is left"
-        session.tell(NO_FURTHER.format(why=why))
+        session.notify(NO_FURTHER.format(why=why))
         return False
     tally.go_ons += 1
     await _add(session, wanted)
@@ -148,10 +149,10 @@ async def _goes_on(session: Session, tally: _Tally) -> bool:
 
 async def _add(session: Session, extras: Sequence[Extra]) -> None:
     """Each as a message of its own, with a note for the log."""
-    for extra in await session.sifted(extras):
+    for extra in await session.redacted(extras):
         said = heard("user", (Text(extra.text),), session.clock, meta=True)
         facts: JsonObject = {**extra.facts, RECORD: said.id}
         note = Noted(id=session.clock.new_id(), at=session.clock.now(), kind=extra.kind, facts=facts)
         await session.transcript.append(said, note)
         if extra.notice:
-            session.tell(extra.notice)
+            session.notify(extra.notice)

@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 from nacre.agents.agent import Agent
+from nacre.agents.layer import Layer
 from nacre.agents.lifetimes import pauses_of
 from nacre.agents.meter import KEEP_WARM, SIDE_QUERY
 from nacre.agents.session import Answered, Session
@@ -19,6 +20,7 @@ from nacre.cache.pauses import Pauses
 from nacre.cache.warming import Pause, Spent, Verdict, is_worth, refresh_in
 from nacre.cache.warming_settings import WarmingSettings
 from nacre.messages.blocks import JsonObject
+from nacre.messages.events import Reply
 from nacre.messages.records import Noted
 from nacre.messages.usage import Usage
 from nacre.messages.view import View
@@ -42,19 +44,15 @@ async def kept_warm(
     warmer = Warmer(agent.session, agent.provider, settings=settings.keep_warm, sleep=sleep)
     session = agent.session
     session.warming = warmer.settings
-    agent.before_turn.append(warmer.rest)
-    session.on_heard.append(warmer.begin)
-    session.before_asking.append(warmer.rest)
+    session.layers.append(warmer)
     try:
         yield warmer
     finally:
-        session.before_asking.remove(warmer.rest)
-        session.on_heard.remove(warmer.begin)
-        agent.before_turn.remove(warmer.rest)
+        session.layers.remove(warmer)
         await warmer.rest()
 
 
-class Warmer:
+class Warmer(Layer):
     """Owns one task at most: the refreshes of the pause that goes on."""
 
     def __init__(
@@ -73,6 +71,9 @@ class Warmer:
         self.last: Verdict | None = None
         """What was decided last."""
 
+    def on_reply(self, reply: Reply) -> None:
+        self.begin()
+
     def begin(self) -> None:
         """From now on a person is waited for, or a tool: a question may be open, a command may run long."""
         answered, model = self._session.answered, self._session.base.model
@@ -83,6 +84,12 @@ class Warmer:
         work = self._keep(answered, self._session.view)
         self._task = asyncio.create_task(work, name="keep the cache warm")
 
+    async def before_turn(self) -> None:
+        await self.rest()
+
+    async def before_request(self) -> None:
+        await self.rest()
+
     async def rest(self) -> None:
         """Stop at once; what was spent meanwhile is written down, and told with the next turn."""
         task, self._task = self._task, None
@@ -92,7 +99,7 @@ class Warmer:
             await asyncio.wait({task})
         if self._notes:
             await self._session.transcript.append(*self._notes)
-            self._session.tell(told(len(self._notes), self._spent_usd))
+            self._session.notify(told(len(self._notes), self._spent_usd))
             self._notes, self._spent_usd = [], 0.0
 
     async def _keep(self, answered: Answered, view: View) -> None:

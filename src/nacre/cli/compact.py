@@ -68,7 +68,7 @@ def compact(options: RunOptions, /, session: str, *, undo: bool, **asked: object
 
 
 async def _compacted(path: Path, settings: Settings, asked: _Asked) -> None:
-    from nacre.agents.compacting_crew import Wish
+    from nacre.agents.compaction import CompactionRequest
     from nacre.agents.opening import open_agent
     from nacre.cli.compacting import compaction_json, compaction_lines, progress, span_of
 
@@ -77,7 +77,7 @@ async def _compacted(path: Path, settings: Settings, asked: _Asked) -> None:
         try:
             async with progress() as say:
                 done = await ready.compacting.compact(
-                    Wish(focus=asked.focus, span=span, by_rule=asked.by_rule, on_progress=say)
+                    CompactionRequest(focus=asked.focus, span=span, by_rule=asked.by_rule, on_progress=say)
                 )
         finally:
             _tell(ready)

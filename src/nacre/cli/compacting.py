@@ -9,16 +9,16 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from nacre.agents.compacting_crew import counted
+from nacre.agents.compaction import counted
 from nacre.cli.output import has_colour, printable
 from nacre.errors import NothingToCompact, TranscriptError
-from nacre.layers.l4_compact.install import WHOLE, Span
 from nacre.messages.rounds import cuts
+from nacre.messages.summary import WHOLE, Span
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from nacre.agents.compacting_crew import Compaction
+    from nacre.agents.compaction import Compaction
     from nacre.messages.blocks import JsonObject
     from nacre.messages.pairing import Item
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nacre.agents.compacting import undo_compaction
-from nacre.agents.compacting_crew import Wish
+from nacre.agents.compaction import CompactionRequest
 from nacre.cli.compacting import compaction_lines, progress
 from nacre.cli.output import print_error
 
@@ -20,7 +20,7 @@ async def compact_now(ready: Ready, focus: str) -> None:
     session = ready.agent.session
     try:
         async with progress() as say:
-            done = await ready.compacting.compact(Wish(focus=focus, on_progress=say))
+            done = await ready.compacting.compact(CompactionRequest(focus=focus, on_progress=say))
     finally:
         for notice in session.notices():
             print_error(notice.text)

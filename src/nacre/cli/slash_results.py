@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nacre.cli.output import human_count, print_error, print_table, printable
-from nacre.layers.l2_microcompact.pins import pin, pinned
 from nacre.layers.l2_microcompact.tools import shown
+from nacre.messages.pins import pin, pinned
 from nacre.messages.results import Answered, answered
 from nacre.plain import shorten
 

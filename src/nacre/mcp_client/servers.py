@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -33,8 +33,15 @@ class Servers:
     """
 
     def __init__(
-        self, servers: Sequence[Server], *, limits: McpLimits | None = None, clock: Clock = SYSTEM_CLOCK
+        self,
+        servers: Sequence[Server],
+        *,
+        limits: McpLimits | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+        on_notice: Callable[[str], None] | None = None,
     ) -> None:
+        """`on_notice` gets each notice at once; without it they are collected for `take_notices`."""
+        self._on_notice = on_notice
         self._servers = sorted(servers, key=lambda server: server.name)
         self._limits = limits or McpLimits()
         self._clock = clock
@@ -98,7 +105,9 @@ class Servers:
         return taken
 
     def _notice(self, line: str) -> None:
-        if line not in self._notices:
+        if self._on_notice is not None:
+            self._on_notice(line)
+        elif line not in self._notices:
             self._notices.append(line)
 
     def _named(self) -> dict[str, McpTool]:

@@ -75,12 +75,15 @@ class StartedOver:
     """What the void attempt cost, as far as it is known."""
 
 
+NoticeLevel = Literal["info", "warning"]
+
+
 @dataclass(frozen=True, slots=True)
 class Notice:
     """One line for the person: something was removed, saved, recalled, or went wrong."""
 
     text: str
-    level: Literal["info", "warning"] = "info"
+    level: NoticeLevel = "info"
 
 
 Outcome: TypeAlias = Literal["answered", "refused", "turn_limit"]

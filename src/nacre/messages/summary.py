@@ -35,3 +35,21 @@ class Fragment:
     kind: Literal["opening", "rules", "file", "skill", "plan", "agents", "other"]
     name: str
     text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """Which items a summary shall stand for, as places among the items of the view."""
+
+    first: int = 0
+    """Where it begins; what stands before stays, and so does the cache of it."""
+    keeps_from: int | None = None
+    """Where the kept tail begins; none: wherever the room ends."""
+
+    @property
+    def is_partial(self) -> bool:
+        return self.first > 0 or self.keeps_from is not None
+
+
+WHOLE = Span()
+"""All items of a view."""

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nacre.agents.compacting import Compacting
-from nacre.agents.compacting_crew import Crew, Wish
 from nacre.agents.compacting_disk import Desk
+from nacre.agents.compaction import CompactionRequest
 from nacre.agents.session import Session
 from nacre.layers.l4_compact.policy import CompactSettings
 from nacre.layers.l4_compact.summarise import directive
@@ -36,12 +36,16 @@ class ByLayers:
     """What a model's summary takes; 0: no model is asked, it is done by rule."""
 
     def rung(self, session: Session, shelf: Shelf, folder: Path, asked: Ask) -> Compacting:
-        """The rung for one session, with its files in a folder."""
+        """The layer for one session, with its files in a folder."""
         tokens = self.summary_tokens
 
-        async def summarise(view: View, wish: Wish, facts: Facts) -> Draft:
+        async def summarise(view: View, wish: CompactionRequest, facts: Facts) -> Draft:
             asked(view, directive())
             return Draft(kind="full", text=filler(tokens, ratio=session.calibration.ratio))
 
-        crew = Crew(summarise=summarise if tokens else None)
-        return Compacting(session, self.settings, crew, Desk(folder=folder, shelf=shelf))
+        return Compacting(
+            session,
+            self.settings,
+            summarise=summarise if tokens else None,
+            desk=Desk(folder=folder, shelf=shelf),
+        )

@@ -1,4 +1,4 @@
-"""A real session driven by a recording: its own ladder, filters and markers, with the recording's clock.
+"""A real session driven by a recording: its own layers and markers, with the recording's clock.
 
 Nothing is asked of any model; what the recorded one answered is taken as the reply.
 """

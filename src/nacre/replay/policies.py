@@ -59,18 +59,14 @@ class Ladder:
         session = driven.session
         shelf = Shelf(driven.folder / FOLDER, sync=False)
         if self.offload is not None:
-            offloader = Offloader(session.transcript, shelf, self.offload)
-            session.filters.append(offloader)
-            session.riders.append(offloader)
+            session.layers.append(Offloader(shelf, self.offload))
         if self.clearing is not None:
-            clearing = Clearing(session, shelf, self.clearing)
-            session.ladder.append(clearing)
-            session.marks.append(clearing.mark)
+            session.layers.append(Clearing(session, shelf, self.clearing))
         match self.compaction:
             case ByLayers() as layers:
-                session.ladder.append(layers.rung(session, shelf, driven.folder, driven.summary_of))
+                session.layers.append(layers.rung(session, shelf, driven.folder, driven.summary_of))
             case CompactionSettings() as settings:
-                session.ladder.append(_stand_in(settings, driven))
+                session.layers.append(_stand_in(settings, driven))
             case None:
                 pass
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from nacre.agents.fit import Pressure
+from nacre.agents.layer import Layer
 from nacre.clock import Clock
 from nacre.messages.blocks import Text
 from nacre.messages.records import Compacted, Record
@@ -42,8 +43,8 @@ class CompactionSettings:
     """Of the room, so much may be filled after it (C21)."""
 
 
-class StandIn:
-    """The rung that compacts: the newest rounds stay, a text of fixed size stands for the rest."""
+class StandIn(Layer):
+    """Compacts: the newest rounds stay, a text of fixed size stands for the rest."""
 
     def __init__(
         self,
@@ -66,10 +67,10 @@ class StandIn:
         """How the record of it says that it came about."""
         return "auto" if self._settings.summary_tokens else TRUNCATE
 
-    def is_due(self, view: View, pressure: Pressure) -> bool:
+    def can_shrink(self, view: View, pressure: Pressure) -> bool:
         return not pressure.fits and len(view.items) > 1
 
-    async def act(self, view: View, pressure: Pressure) -> Sequence[Record]:
+    async def shrink(self, view: View, pressure: Pressure) -> Sequence[Record]:
         settings = self._settings
         place = tail_from(view.items, self._tail(pressure))
         kept = view.items[place:]

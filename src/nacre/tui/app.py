@@ -59,7 +59,7 @@ class ChatApp(App[int]):
     CSS_PATH = "style.tcss"
     ENABLE_COMMAND_PALETTE = False
     TITLE = "nacre"
-    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (DIALOG_COLUMNS, "-wide")]  # noqa: RUF012  as it is declared
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (DIALOG_COLUMNS, "-wide")]
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+c", "stop", "stop", show=False, priority=True),
         Binding("ctrl+d", "leave_or_delete", "leave", show=False, priority=True),

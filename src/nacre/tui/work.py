@@ -14,7 +14,7 @@ from textual.screen import ModalScreen
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
-from nacre.agents.child import PURPOSE
+from nacre.agents.background import AGENT_PURPOSE
 from nacre.agents.ending import end_agent
 from nacre.agents.in_words import ENDED, PILLS
 from nacre.agents.opening import Ready
@@ -47,7 +47,7 @@ class Row:
 
 def rows_of(ready: Ready, clock: Clock = SYSTEM_CLOCK) -> list[Row]:
     """Work and agents under way first, then how others ended, the newest first."""
-    work = [each for each in ready.background.running() if not each.startswith(f"{PURPOSE} ")]
+    work = [each for each in ready.background.running() if not each.startswith(f"{AGENT_PURPOSE} ")]
     found = [
         Row("work", name, f"{PILLS.get(name.partition(' ')[0], name)}…", "at work", True) for name in work
     ]
@@ -62,7 +62,7 @@ def rows_of(ready: Ready, clock: Clock = SYSTEM_CLOCK) -> list[Row]:
     ended = [
         Row("work", one.name, printable(f"{one.name} {one.ending} ({one.seconds:.0f} s)"), one.error, False)
         for one in reversed(ready.background.outcomes)
-        if not one.name.startswith(f"{PURPOSE} ")
+        if not one.name.startswith(f"{AGENT_PURPOSE} ")
     ]
     return sorted([*found, *ended], key=lambda row: not row.is_running)
 

@@ -211,7 +211,7 @@ async def test_nothing_is_cleared_that_costs_more_by_the_providers_own_rules(
     """C12: over the requests it was decided for, under the simulator's rules."""
     records: list[Record] = [Said(id="u", at=START, role="user", blocks=(Text("go"),))]
     session = Session(Base.of(model, words(0, 4 * system + 4), []), clock=FrozenClock())
-    session.marks.append(Clearing(session, Shelf(None), replace(ECONOMIC, keep=keep)).mark)
+    session.layers.append(Clearing(session, Shelf(None), replace(ECONOMIC, keep=keep)))
     course = Course(session, Cache())
     for n, size in enumerate(sizes):
         course.request(View.of(records))
@@ -243,7 +243,7 @@ async def second_clear(*, is_marked: bool) -> float:
     """What the request after a second clear costs, longer after the first than an unused entry lives."""
     session = Session(Base.of("claude-opus-5", words(0, 16_000), []), clock=FrozenClock())
     if is_marked:
-        session.marks.append(Clearing(session, Shelf(None), NACRE).mark)
+        session.layers.append(Clearing(session, Shelf(None), NACRE))
     course, view = Course(session, Cache()), View.of([TASK, *rounds(30, chars=16_000)[1:-1]])
     cost = 0.0
     for n in range(36):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from nacre.errors import ToolError
-from nacre.layers.l2_microcompact.pins import pin, pinned
 from nacre.layers.l2_microcompact.tools import Pinboard, pin_tool
+from nacre.messages.pins import pin, pinned
 from nacre.messages.transcript import Transcript
 from nacre.testing import FrozenClock
 from tests.layers.l2_microcompact.scenes import rounds, view_of

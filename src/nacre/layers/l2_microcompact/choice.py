@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from nacre.layers.l2_microcompact.pins import pinned
+from nacre.messages.pins import pinned
 from nacre.messages.results import Answered, answered
 from nacre.messages.view import View
 

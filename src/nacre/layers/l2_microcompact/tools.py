@@ -7,7 +7,7 @@ from typing import Annotated
 from nacre import prompts
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import ToolError
-from nacre.layers.l2_microcompact.pins import pin
+from nacre.messages.pins import pin
 from nacre.messages.results import Answered, answered
 from nacre.messages.transcript import Transcript
 from nacre.messages.view import View

@@ -5,11 +5,11 @@ from __future__ import annotations
 from itertools import accumulate
 
 from nacre import prompts
-from nacre.layers.l4_compact.install import STANDING, Span
+from nacre.layers.l4_compact.install import STANDING
 from nacre.messages.blocks import Opaque, Text
 from nacre.messages.facts import carried
 from nacre.messages.records import Compacted
-from nacre.messages.summary import Draft
+from nacre.messages.summary import Draft, Span
 from nacre.messages.tokens import BYTES_PER_TOKEN, estimate_text
 from nacre.messages.view import View
 

@@ -21,7 +21,7 @@ from nacre.messages.records import Compacted, Noted, Record
 from nacre.messages.rewrite import drop_thinking
 from nacre.messages.rounds import cuts, tail_from
 from nacre.messages.skeleton import show_deeds, show_words, together
-from nacre.messages.summary import Draft, Fragment
+from nacre.messages.summary import WHOLE, Draft, Fragment, Span
 from nacre.messages.tokens import estimate_block, estimate_text
 from nacre.messages.view import View
 
@@ -36,23 +36,6 @@ LEAST_WORDS_SHARE, LEAST_WORDS_TOKENS = 0.15, 600
 """Of what opening and summary leave, and in all, however tight it is: a person's short rules are not lost."""
 AHEAD = frozenset({"opening", "rules"})
 """Fragments that stand before the summary, as they stood before the conversation."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Span:
-    """Which items a summary shall stand for, as places among the items of the view."""
-
-    first: int = 0
-    """Where it begins; what stands before stays, and so does the cache of it."""
-    keeps_from: int | None = None
-    """Where the kept tail begins; none: wherever the room ends."""
-
-    @property
-    def is_partial(self) -> bool:
-        return self.first > 0 or self.keeps_from is not None
-
-
-WHOLE = Span()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
