@@ -32,7 +32,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-PACKAGES = {"nacre": "nacre", "mem0": "mem0ai", "agent_framework": "agent-framework-core"}
+PACKAGES = {"nacre": "nacre-memory", "mem0": "mem0ai", "agent_framework": "agent-framework-core"}
 DIMENSIONS = 384
 """As many as the small embedders that run without a service have."""
 TRACED_AT = 50

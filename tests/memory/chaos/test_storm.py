@@ -91,7 +91,7 @@ def check(base: Path, said: list[str]) -> int:
     assert asyncio.run(pending_edits(where)) == ()
     assert Journal(where.cache / "journal").is_settled()
     assert not list((where.cache / "aside").iterdir())
-    assert {path.name for path in where.cache.iterdir()} <= {"lock", "journal", "aside", "seen", "live"}
+    assert {path.name for path in where.cache.iterdir()} <= {"lock", "journal", "aside", "seen", "live", "times"}
     if shutil.which("git"):
         fsck = ["git", "-C", str(where.history), "fsck", "--strict", "--no-dangling"]
         assert subprocess.run(fsck, capture_output=True, check=False).returncode == 0
