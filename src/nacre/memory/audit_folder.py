@@ -10,8 +10,9 @@ from nacre.memory.audit_findings import AuditFinding, AuditKind, Level
 from nacre.memory.audit_items import Item
 from nacre.memory.audit_text import unsafe_in
 from nacre.memory.entry import Entry
-from nacre.memory.index import INDEX_FILE, MAX_BYTES, MAX_LINES, Index
+from nacre.memory.index import MAX_BYTES, MAX_LINES, Index
 from nacre.memory.lint import LintProblem, ProblemKind, lint
+from nacre.memory.pointers import INDEX_FILE
 
 FIX = "`nacre memory lint --fix` does it"
 _KINDS: Mapping[ProblemKind, tuple[AuditKind, Level, str]] = {
