@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.machine import bar
-from nacre.agents.opening import Ready, open_agent
+from nacre.agents.team_roster import Roster, member_here
+from nacre.app.open_agent import OpenedAgent, open_agent
 from nacre.layers.l7_mail.mailbox import Mailbox, box_path
-from nacre.layers.l7_mail.roster import Roster, member_here
 from nacre.messages.blocks import JsonObject
 from nacre.settings import Settings, load
 from nacre.testing import Cast, ScriptedProvider, call, say, together
@@ -84,7 +84,7 @@ async def _teammates(cwd: Path, sizes: Sizes) -> float:
         return await _share(sizes.seconds)
 
 
-async def _until_idle(ready: Ready, count: int) -> None:
+async def _until_idle(ready: OpenedAgent, count: int) -> None:
     assert ready.team is not None
     async with asyncio.timeout(START_SECONDS):
         while sum(state.status == "idle" for state in ready.team.states()) < count:  # once

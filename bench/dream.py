@@ -19,10 +19,10 @@ from pathlib import Path
 
 from bench.machine import bar
 from nacre.layers.l6_dream.by_rule import Rules
-from nacre.layers.l6_dream.dream import Dreamt, Night, Wish, dream
-from nacre.memory.audit import audit
-from nacre.memory.location import Location
-from nacre.memory.when import resolved
+from nacre.layers.l6_dream.dream import DreamConfig, DreamOptions, DreamResult, dream
+from nacre.memory.checks.audit import audit
+from nacre.memory.dates.relative import resolved
+from nacre.memory.files.location import Location
 from nacre.messages.blocks import Json, JsonObject
 
 LIMITS_SECONDS = {1_000: 5.0, 10_000: 60.0}
@@ -88,7 +88,7 @@ def real_folders() -> JsonObject:
             _unpack(archive, location.directory)
             then = audit(location.directory)
             done = asyncio.run(
-                dream(Night(location=location, rules=Rules(now=NOW, resolve=resolved)), Wish())
+                dream(DreamConfig(location=location, rules=Rules(now=NOW, resolve=resolved)), DreamOptions())
             )
             now = audit(location.directory)
         before, after, memories = (
@@ -127,15 +127,15 @@ def _row(count: int) -> JsonObject:
         location = _place(Path(folder))
         for file, data in made.files.items():
             (location.directory / file).write_bytes(data)
-        night = Night(location=location, rules=Rules(now=NOW, resolve=resolved))
+        night = DreamConfig(location=location, rules=Rules(now=NOW, resolve=resolved))
         wall, processor = time.perf_counter(), time.process_time()
-        done = asyncio.run(dream(night, Wish(is_unbraked=True)))
+        done = asyncio.run(dream(night, DreamOptions(is_unbraked=True)))
         wall, processor = time.perf_counter() - wall, time.process_time() - processor
     assert done.state.status == "completed", done.state.error
     return _figures(count, made, done, wall=wall, processor=processor)
 
 
-def _figures(count: int, made: Made, done: Dreamt, *, wall: float, processor: float) -> JsonObject:
+def _figures(count: int, made: Made, done: DreamResult, *, wall: float, processor: float) -> JsonObject:
     assert done.copy is not None
     into = {step.file: step.into for step in done.copy.steps if step.action == "removed"}
     right = sum(made.facts[file] == made.facts[heir] for file, heir in into.items())

@@ -15,11 +15,11 @@ from pathlib import Path
 from bench.machine import bar, middle_us, spread
 from bench.made_up import PERIOD, record, records
 from bench.plot import chart
-from nacre.agents.kept import LogKeeper, start
 from nacre.messages.blocks import Json, JsonObject
 from nacre.messages.records import Record
 from nacre.messages.transcript import Transcript
 from nacre.messages.view import View
+from nacre.session.session_log import SessionLogWriter, start
 
 LIMIT_RATIO = 2.0
 """How much dearer a record may be after the longest history than after the shortest."""
@@ -105,7 +105,7 @@ async def _append(sizes: Sizes, home: Path) -> dict[int, list[int]]:
     return times
 
 
-async def _log_of(ahead: _Coming, home: Path) -> LogKeeper:
+async def _log_of(ahead: _Coming, home: Path) -> SessionLogWriter:
     """A log that holds the history already."""
     keeper = start(home, Path("/work/project")).keeper
     await keeper.write(ahead.history)

@@ -16,12 +16,12 @@ from bench.machine import bar
 from bench.made_up import words
 from bench.plot import chart
 from nacre import Agent, open_agent
-from nacre.cache.rules import cost, profile
+from nacre.cache.models import cost, profile
+from nacre.devtools.sim import Exchange, Simulator
 from nacre.messages.blocks import Json, JsonObject
 from nacre.messages.usage import Usage
 from nacre.providers.anthropic import AnthropicProvider
 from nacre.settings import load
-from nacre.sim import Exchange, Simulator
 
 FORKS = 5
 QUESTIONS = [f"Which of the pages speaks of cause {letter}?" for letter in "ABCDE"]

@@ -15,14 +15,14 @@ from pathlib import Path
 
 from bench.machine import bar, middle_us, spread
 from bench.plot import chart
-from nacre.agents.clearing import Clearing
-from nacre.agents.offloading import Offloader
-from nacre.agents.session import Base, Session, SessionSettings
-from nacre.layers.l2_microcompact.tuning import MicrocompactSettings
+from nacre.layers.l1_offload.layer import Offload
+from nacre.layers.l2_microcompact.layer import Microcompact
+from nacre.layers.l2_microcompact.settings import MicrocompactSettings
 from nacre.messages.blocks import Json, JsonObject, Message, Text, ToolCall, ToolResult
 from nacre.messages.events import Reply
 from nacre.messages.usage import Usage
-from nacre.store.results import Shelf
+from nacre.session.session import Base, Session, SessionSettings
+from nacre.store.tool_results import ToolResultStore
 from nacre.testing import FrozenClock
 
 MODEL = "claude-opus-5-5[1m]"
@@ -87,9 +87,9 @@ async def _rounds(count: int, rounds: int) -> list[int]:
 def _session(folder: Path, clock: FrozenClock) -> Session:
     base = Base(model=MODEL, system=({"type": "text", "text": "You are careful. " * 200},))
     session = Session(base, settings=SessionSettings(cache_ttl="auto"), clock=clock)
-    shelf = Shelf(folder, sync=False)
-    clearing = Clearing(session, shelf, replace(MicrocompactSettings(), economic=True))
-    session.layers += [Offloader(shelf), clearing]
+    shelf = ToolResultStore(folder, sync=False)
+    clearing = Microcompact(session, shelf, replace(MicrocompactSettings(), economic=True))
+    session.layers += [Offload(shelf), clearing]
     return session
 
 

@@ -9,10 +9,10 @@ import time
 from dataclasses import dataclass
 
 from bench.machine import bar
-from nacre.cache.anthropic_rules import Cache, Call, simulate
 from nacre.cache.breakpoints import place
 from nacre.cache.ledger import Ledger, message_blocks, sent
-from nacre.cache.rules import profile
+from nacre.cache.models import profile
+from nacre.devtools.cache_models.anthropic_rules import Cache, Call, simulate
 from nacre.messages.blocks import JsonObject
 
 MODEL = "claude-opus-5-5"

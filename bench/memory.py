@@ -25,11 +25,11 @@ from pathlib import Path
 from bench import memory_list, memory_peers
 from bench.machine import bar, middle_us
 from bench.plot import chart
-from nacre.memory.directory import Memory
-from nacre.memory.entry import Change, Draft
-from nacre.memory.location import Location
-from nacre.memory.transaction import pick_up
-from nacre.memory.watch import Watch
+from nacre.memory.files.location import Location
+from nacre.memory.files.transaction import pick_up
+from nacre.memory.files.watch import Watch
+from nacre.memory.format.entry import Change, Draft
+from nacre.memory.memory import Memory
 from nacre.messages.blocks import Json, JsonObject
 
 LIMITS_MS = {200: 5.0, 10_000: 25.0}

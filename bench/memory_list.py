@@ -15,11 +15,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bench.machine import bar, middle_us
-from nacre.cli.memory_opening import run
-from nacre.memory.directory import Memory
-from nacre.memory.location import Location
-from nacre.memory.scan import scan
-from nacre.memory.scan_cache import FILE
+from nacre.cli.memory.open import run
+from nacre.memory.files.location import Location
+from nacre.memory.files.scan import scan
+from nacre.memory.files.scan_cache import FILE
+from nacre.memory.memory import Memory
 from nacre.messages.blocks import JsonObject
 
 MOST_TIMES = 3.0

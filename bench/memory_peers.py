@@ -101,11 +101,11 @@ def main(order: str) -> None:
 
 
 def _nacre(folder: Path, count: int, body_bytes: int) -> Save:
-    from nacre.memory.directory import Memory
-    from nacre.memory.entry import Change, Draft
-    from nacre.memory.location import Location
-    from nacre.memory.transaction import pick_up
-    from nacre.memory.watch import Watch
+    from nacre.memory.files.location import Location
+    from nacre.memory.files.transaction import pick_up
+    from nacre.memory.files.watch import Watch
+    from nacre.memory.format.entry import Change, Draft
+    from nacre.memory.memory import Memory
 
     where = Location(
         directory=folder / "memory", source="user", history=folder / "history.git", cache=folder / "cache"

@@ -28,11 +28,10 @@ from bench.compaction.lossy import lossy
 from bench.compaction.ours import environment, is_for_summary
 from bench.machine import bar
 from nacre import prompts
-from nacre.agents.kept import LogKeeper
-from nacre.agents.opening import Ready, open_agent
-from nacre.cache.anthropic_rules import Cache, Call, estimate, simulate
-from nacre.cache.rules import profile
-from nacre.layers.l3_notes.configured import UPDATE
+from nacre.app.open_agent import OpenedAgent, open_agent
+from nacre.cache.models import profile
+from nacre.devtools.cache_models.anthropic_rules import Cache, Call, estimate, simulate
+from nacre.layers.l3_notes.config import UPDATE
 from nacre.layers.l3_notes.file import NotesFile
 from nacre.layers.l3_notes.template import TEMPLATE, sections
 from nacre.messages.blocks import Block, Json, JsonObject, Message, Text, ToolCall
@@ -42,6 +41,7 @@ from nacre.messages.tokens import estimate_text
 from nacre.messages.usage import Usage
 from nacre.messages.wire import render_block
 from nacre.providers.base import Request
+from nacre.session.session_log import SessionLogWriter
 from nacre.settings import load
 
 MODEL = "claude-opus-5-5"
@@ -228,7 +228,7 @@ async def _run(sizes: Sizes, window: int, way: str) -> JsonObject:
             clock=clock,
         ) as ready:
             keeper = ready.agent.session.keeper
-            assert isinstance(keeper, LogKeeper)
+            assert isinstance(keeper, SessionLogWriter)
             noter.file = NotesFile.of(keeper.folder)
             playing = asyncio.create_task(_play(ready, clock, sizes.turns))
             await watched(playing, noter, waits, still_ticks=PATIENCE)
@@ -237,7 +237,7 @@ async def _run(sizes: Sizes, window: int, way: str) -> JsonObject:
     return {"window": window, "way": way, **_told(noter, sizes.turns, made, waits)}
 
 
-async def _play(ready: Ready, clock: SlowClock, turns: int) -> None:
+async def _play(ready: OpenedAgent, clock: SlowClock, turns: int) -> None:
     for turn in range(1, turns + 1):
         async for _ in ready.agent.run(f"Turn {turn}: go on, but leave src/part_{turn}.py alone."):
             pass

@@ -18,10 +18,10 @@ from unittest import mock
 
 from bench.machine import bar
 from bench.poisoning_cases import ASKED, CANARY, PROBE, TOLD, Attack, Honest, Scene, attacks, honest
-from nacre.agents.opening import open_agent
-from nacre.agents.privacy import Witness
-from nacre.memory.directory import Memory
-from nacre.memory.entry import Change, Draft
+from nacre.app.open_agent import open_agent
+from nacre.context.privacy import OriginTracker
+from nacre.memory.format.entry import Change, Draft
+from nacre.memory.memory import Memory
 from nacre.messages.blocks import JsonObject
 from nacre.providers.scripted import Scripted
 from nacre.settings import Settings, load
@@ -123,13 +123,16 @@ def sent_by(provider: ScriptedProvider) -> str:
 def undefended() -> Iterator[None]:
     """As if nobody asked where words come from, nor what they could pass for."""
 
-    def anybody(self: Witness, *_: object) -> str:
+    def anybody(self: OriginTracker, *_: object) -> str:
         return "agent"
 
-    def unmarked(self: Witness, memory: Memory, file: str, content: bytes) -> bytes:
+    def unmarked(self: OriginTracker, memory: Memory, file: str, content: bytes) -> bytes:
         return content
 
-    with mock.patch.object(Witness, "origin_of", anybody), mock.patch.object(Witness, "marked", unmarked):
+    with (
+        mock.patch.object(OriginTracker, "origin_of", anybody),
+        mock.patch.object(OriginTracker, "marked", unmarked),
+    ):
         yield
 
 

@@ -26,13 +26,13 @@ from openai import AsyncStream as OpenAIStream
 
 from bench.machine import bar, middle_us, spread
 from bench.made_up import MODEL, PERIOD, records, words
-from nacre.agents.session import Base, Session
 from nacre.errors import InvalidRequest, ProviderError
 from nacre.messages.blocks import JsonObject
 from nacre.messages.records import Record
 from nacre.providers.anthropic import AnthropicProvider
 from nacre.providers.base import Provider, Request, complete
-from nacre.providers.openai_compatible import OpenAICompatibleProvider
+from nacre.providers.openai import OpenAICompatibleProvider
+from nacre.session.session import Base, Session
 from nacre.tools import default_tools
 from nacre.tools.workspace import Workspace
 

@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from nacre.agents.importing import Place, import_file
+from nacre.inspect.import_sessions import Place, import_file
 from nacre.messages.blocks import JsonObject
 from nacre.messages.jsonl import decode
 from nacre.messages.view import View

@@ -23,10 +23,10 @@ from pathlib import Path
 from bench.machine import bar
 from bench.plot import chart
 from bench.staleness_trees import MadeUp, check_out, commits, git, own_history
-from nacre.memory.recall.drift import BUDGET_SECONDS, check, check_each
-from nacre.memory.recall.tracked import tree_of
-from nacre.memory.recall.word_cache import WordCache
-from nacre.memory.recall.words import Sought, search
+from nacre.memory.recall.drift.check import BUDGET_SECONDS, check, check_each
+from nacre.memory.recall.drift.tree_files import tree_of
+from nacre.memory.recall.drift.word_cache import WordCache
+from nacre.memory.recall.drift.words import Sought, search
 from nacre.messages.blocks import Json, JsonObject
 
 PAGES = (".adoc", ".changelog", ".markdown", ".md", ".mdx", ".po", ".rst", ".txt")

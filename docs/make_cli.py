@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
+from nacre.cli.chat.slash import COMMANDS as SLASH_COMMANDS
 from nacre.cli.main import nacre
-from nacre.cli.slash import COMMANDS as SLASH_COMMANDS
 
 PAGE = Path(__file__).parent / "reference" / "cli.md"
 WIDTH = 88

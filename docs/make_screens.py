@@ -19,7 +19,7 @@ import anyio  # noqa: E402
 from rich.console import Console  # noqa: E402
 from rich.terminal_theme import DEFAULT_TERMINAL_THEME, SVG_EXPORT_THEME  # noqa: E402
 
-from nacre.memory.entry import Change, Draft  # noqa: E402
+from nacre.memory.format.entry import Change, Draft  # noqa: E402
 from nacre.messages.blocks import Text  # noqa: E402
 from nacre.providers.scripted import Scripted  # noqa: E402
 from nacre.testing import Cast, FrozenClock, ScriptedProvider, call, say, together  # noqa: E402

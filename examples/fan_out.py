@@ -12,12 +12,12 @@ import tempfile
 from pathlib import Path
 
 from nacre import Agent, open_agent
-from nacre.cache.rules import cost, profile
+from nacre.cache.models import cost, profile
+from nacre.devtools.sim import Exchange, Simulator
 from nacre.messages.blocks import Json
 from nacre.messages.usage import Usage
 from nacre.providers.anthropic import AnthropicProvider
 from nacre.settings import load
-from nacre.sim import Exchange, Simulator
 
 MODEL = "claude-sonnet-5-5"
 PAGES = 6

@@ -10,11 +10,11 @@ from __future__ import annotations
 import asyncio
 
 from nacre import Base, Request, Session, tool
-from nacre.agents.compacting import Compacting
-from nacre.agents.session import SessionSettings
+from nacre.layers.l4_compact.layer import Compact
 from nacre.messages.blocks import Message, Text, ToolCall
 from nacre.messages.events import Reply
 from nacre.messages.usage import Usage
+from nacre.session.session import SessionSettings
 from nacre.tools.run import run_all
 
 WINDOW = 20_000
@@ -42,7 +42,7 @@ def shows(request: Request, words: str) -> bool:
 async def main() -> None:
     base = Base.of("claude-sonnet-5-5", "You work on a project.", [read])
     session = Session(base, settings=SessionSettings(window_ceiling=WINDOW))
-    session.layers.append(Compacting(session))
+    session.layers.append(Compact(session))
     await session.add_user(f"Look at every part, but {RULE}.")
     for n in range(40):
         request = await session.prepare()

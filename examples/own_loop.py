@@ -12,11 +12,11 @@ from typing import Any
 from anthropic import AsyncAnthropic
 
 from nacre import Base, Request, Session, tool
+from nacre.devtools.sim import Simulator
 from nacre.messages.blocks import Json, Message
 from nacre.messages.events import Reply
 from nacre.messages.wire import parse_content
-from nacre.providers.anthropic_events import parse_usage
-from nacre.sim import Simulator
+from nacre.providers.anthropic import parse_usage
 from nacre.tools.run import run_all
 
 MODEL = "claude-sonnet-5-5"

@@ -12,9 +12,9 @@ from collections import Counter
 from pathlib import Path
 
 from nacre import View
-from nacre.agents.meter import Meter
-from nacre.agents.parts import parts
+from nacre.inspect.context_usage import parts
 from nacre.messages.foreign import ForeignSession, read_foreign
+from nacre.session.meter import Meter
 
 
 def main(arguments: list[str]) -> int:

@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 from nacre import Request, open_agent
-from nacre.layers.l7_mail.peeking import peek
+from nacre.layers.l7_mail.peek import peek
 from nacre.providers.scripted import Scripted
 from nacre.settings import load
 from nacre.testing import Cast, ScriptedProvider, call, say, together

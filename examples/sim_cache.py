@@ -11,10 +11,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from nacre import Base, Request, Session
+from nacre.devtools.sim import Simulator
 from nacre.messages.blocks import JsonObject
 from nacre.providers import complete
 from nacre.providers.anthropic import AnthropicProvider
-from nacre.sim import Simulator
 
 MODEL = "claude-sonnet-5-5"
 SYSTEM = "You are a careful engineer. Read before you write, and say what you do not know. " * 100

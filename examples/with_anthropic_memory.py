@@ -14,9 +14,9 @@ from typing import Any
 
 from anthropic import AsyncAnthropic
 
-from nacre.adapters.anthropic_memory import MemoryTool
-from nacre.memory.directory import Memory
-from nacre.sim import Simulator
+from nacre.devtools.sim import Simulator
+from nacre.integrations.anthropic_memory import MemoryTool
+from nacre.memory.memory import Memory
 
 TEA = "/memories/tea.md"
 

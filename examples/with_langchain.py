@@ -17,11 +17,11 @@ from langchain_anthropic import ChatAnthropic
 from langchain_core.messages import HumanMessage
 from langchain_core.tools import tool
 
-from nacre.adapters.langchain import NacreMiddleware
-from nacre.adapters.layering import Layers
-from nacre.memory.directory import Memory
-from nacre.memory.entry import Change, Draft
-from nacre.sim import Simulator
+from nacre.devtools.sim import Simulator
+from nacre.integrations.framework_session import Layers
+from nacre.integrations.langchain import NacreMiddleware
+from nacre.memory.format.entry import Change, Draft
+from nacre.memory.memory import Memory
 
 WINDOW = 20_000
 """Tokens: small, so that a few calls fill it."""

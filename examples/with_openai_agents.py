@@ -16,11 +16,11 @@ from typing import Any
 from agents import Agent, OpenAIChatCompletionsModel, RunConfig, Runner, function_tool
 from openai import AsyncOpenAI
 
-from nacre.adapters.layering import Layers
-from nacre.adapters.openai_agents import NacreFilter, NacreSession, reader
-from nacre.memory.directory import Memory
-from nacre.memory.entry import Change, Draft
-from nacre.sim import Simulator
+from nacre.devtools.sim import Simulator
+from nacre.integrations.framework_session import Layers
+from nacre.integrations.openai_agents import NacreFilter, NacreSession, reader
+from nacre.memory.format.entry import Change, Draft
+from nacre.memory.memory import Memory
 
 SCRIPT: list[Any] = [
     {"tool_calls": [{"name": "read_log", "input": {"name": "deploy"}}]},

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 
-from nacre.agents.session import Session
 from nacre.messages.view import View
+from nacre.session.session import Session
 from nacre.testing import FrozenClock, ScriptedProvider, first_moved_block
 
 # How fast examples are made says something about the machine, and nothing about nacre. At home each run tries

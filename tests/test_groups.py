@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from nacre.groups import is_alive, started
+from nacre.process import is_alive, started
 
 
 def test_a_process_is_told_from_a_later_one_of_its_number() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from nacre.plain import clean, how_to_install
+from nacre.formatting import clean, how_to_install
 
 
 def test_what_is_missing_is_installed_from_where_nacre_came(tmp_path: Path) -> None:

@@ -16,13 +16,12 @@ from pathlib import Path
 from bench.compaction.lossy import lossy
 from bench.compaction.ours import SCHEMA, environment, is_for_summary, tokens_of
 from bench.machine import bar
-from nacre.agents.opening import open_agent
+from nacre.app.open_agent import open_agent
 from nacre.messages.blocks import Block, Json, JsonObject, Message, Text, ToolCall
 from nacre.messages.events import CallReady, ProviderEvent, Reply
 from nacre.messages.records import Compacted
 from nacre.messages.usage import Usage
-from nacre.providers.base import Capabilities, Request
-from nacre.providers.capabilities import capabilities_of
+from nacre.providers.base import Capabilities, Request, capabilities_of
 from nacre.settings import load
 from nacre.testing import FrozenClock
 from nacre.tools.base import Tool

@@ -24,7 +24,7 @@ from pathlib import Path
 import anyio
 
 from bench.machine import bar
-from nacre.agents.opening import NEW, open_agent
+from nacre.app.open_agent import NEW, open_agent
 from nacre.errors import ContextOverflow, Overloaded, PromptTooLong, ProviderError
 from nacre.layers.l4_compact.sections import TITLES
 from nacre.messages.blocks import Json, JsonObject

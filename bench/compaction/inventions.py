@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.machine import bar
-from nacre.layers.l4_compact.quotations import checked, is_said
+from nacre.layers.l4_compact.quotes import checked, is_said
 from nacre.layers.l4_compact.sections import USER_MESSAGES, Section, parse
 from nacre.messages.blocks import JsonObject, Text, ToolResult
 from nacre.messages.foreign import read_foreign

@@ -15,8 +15,7 @@ from pathlib import Path
 from bench.compaction.lossy import lossy
 from bench.compaction.sessions import Known, Scripted, Turn
 from bench.compaction.steps import MODEL, PACE, Seen, Watch
-from nacre.agents.opening import open_agent
-from nacre.agents.session import Session
+from nacre.app.open_agent import open_agent
 from nacre.errors import Overloaded
 from nacre.layers.l4_compact.summarise import directive
 from nacre.messages.blocks import Block, JsonObject, Message, Text, ToolCall
@@ -24,8 +23,8 @@ from nacre.messages.events import CallReady, ProviderEvent, Reply
 from nacre.messages.records import Compacted
 from nacre.messages.tokens import estimate_blocks, estimate_json, estimate_text
 from nacre.messages.usage import Usage
-from nacre.providers.base import Capabilities, Request
-from nacre.providers.capabilities import capabilities_of
+from nacre.providers.base import Capabilities, Request, capabilities_of
+from nacre.session.session import Session
 from nacre.settings import load
 from nacre.testing import FrozenClock
 from nacre.tools.base import Tool

@@ -18,19 +18,19 @@ from pathlib import Path
 from statistics import median
 
 from bench.machine import RESULTS, bar, bars, keep
-from nacre.agents.sources import files_in, open_source
+from nacre.devtools.replay.needs import Pair, facts_of
+from nacre.devtools.replay.recorded import read_recorded
+from nacre.inspect.sources import files_in, open_source
 from nacre.messages.blocks import Json, JsonObject, Text
+from nacre.messages.digest import show_deeds, show_words
 from nacre.messages.facts import Facts
 from nacre.messages.foreign import read_foreign
 from nacre.messages.pairing import Item
 from nacre.messages.records import Compacted, Said
 from nacre.messages.rounds import tail_from
-from nacre.messages.skeleton import show_deeds, show_words
 from nacre.messages.tokens import estimate_blocks, estimate_text
 from nacre.messages.view import View
 from nacre.messages.wire import render_block
-from nacre.replay.needs import Pair, facts_of
-from nacre.replay.recorded import read_recorded
 
 NAME = "compaction_skeleton"
 DATA = Path(__file__).parents[3] / "shared" / "data" / "claude_code_sessions" / "sessions"

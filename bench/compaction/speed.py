@@ -17,13 +17,13 @@ from pathlib import Path
 from bench.compaction.sessions import session as made_up
 from bench.compaction.steps import MODEL, SYSTEM, replies
 from bench.machine import bar, spread
-from nacre.agents.compacting import Compacting
-from nacre.agents.compacting_disk import Desk
-from nacre.agents.session import Base, Session, SessionSettings
+from nacre.layers.l4_compact.layer import Compact
+from nacre.layers.l4_compact.overflow_files import OverflowFiles
 from nacre.messages.blocks import Block, Json, JsonObject, Text, ToolCall, ToolResult
 from nacre.messages.records import Record, ReplyFacts, Said
 from nacre.messages.tokens import estimate_block
-from nacre.store.results import Shelf
+from nacre.session.session import Base, Session, SessionSettings
+from nacre.store.tool_results import ToolResultStore
 from nacre.testing import FrozenClock
 
 LIMIT_MS = 200.0
@@ -62,8 +62,10 @@ async def _timed(blocks: Iterator[tuple[str, Block]], sizes: Sizes) -> tuple[lis
         base = Base(model=MODEL, system=({"type": "text", "text": SYSTEM},))
         session = Session(base, settings=settings, clock=clock)
         await session.transcript.append(*_records(blocks, sizes.tokens, clock))
-        desk = Desk(folder=Path(folder), shelf=Shelf(Path(folder) / "tool-results", sync=False))
-        session.layers.append(Compacting(session, desk=desk))
+        desk = OverflowFiles(
+            folder=Path(folder), shelf=ToolResultStore(Path(folder) / "tool-results", sync=False)
+        )
+        session.layers.append(Compact(session, desk=desk))
         view = session.view
         after = 0
         for _ in range(sizes.rounds):

@@ -10,13 +10,13 @@ from typing import Literal
 from bench.compaction.lossy import lossy
 from bench.compaction.sessions import Known, Scripted, Turn
 from bench.replay.peer import Library, Peer, Room
-from nacre.cache.rules import profile
+from nacre.cache.models import profile
+from nacre.devtools.replay.schema import Setting, Step
 from nacre.loop.limits import thresholds
 from nacre.messages.blocks import Block, JsonObject, Text, ToolCall, ToolResult
 from nacre.messages.records import ReplyFacts, Said
 from nacre.messages.tokens import estimate_blocks
 from nacre.messages.usage import Usage
-from nacre.replay.schema import Setting, Step
 
 MODEL = "claude-opus-5-5"
 START = datetime(2026, 2, 2, 9, 0, tzinfo=UTC)

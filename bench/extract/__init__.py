@@ -22,7 +22,7 @@ from bench.machine import bar, spread
 from bench.recall.raw import read_lines
 from nacre.layers.l5_extract.by_rule import found
 from nacre.messages.blocks import JsonObject
-from nacre.messages.facts import Words
+from nacre.messages.facts import UserQuote
 
 MADE_UP = Path(__file__).parent / "made_up.jsonl"
 AT = datetime(2024, 5, 2, 9, tzinfo=UTC)
@@ -125,7 +125,7 @@ def _letta(folder: Path) -> dict[str, Any]:
 
 
 def _texts(text: str) -> list[str]:
-    return [one.text for one in found([Words("r", AT, text)], zone=UTC)]
+    return [one.text for one in found([UserQuote("r", AT, text)], zone=UTC)]
 
 
 def _said(read: Chats) -> list[str]:

@@ -18,7 +18,7 @@ from pathlib import Path
 from bench.extract.chats import Chats, Half
 from nacre.layers.l5_extract.by_rule import Found, found
 from nacre.messages.blocks import JsonObject
-from nacre.messages.facts import Words
+from nacre.messages.facts import UserQuote
 
 FILE = Path(__file__).parent / "judged.jsonl"
 SEED = "nacre-extract-4"
@@ -69,7 +69,7 @@ def outputs(chats: Chats, half: Half = "judge") -> Iterator[Output]:
         at = chats.dates[session]
         for turn, (role, text) in enumerate(chats.sessions[session]):
             if role == "user" and at.tzinfo:
-                for fact in found([Words(f"{session}:{turn}", at, text)], zone=at.tzinfo):
+                for fact in found([UserQuote(f"{session}:{turn}", at, text)], zone=at.tzinfo):
                     yield Output(session, turn, fact)
 
 

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 
 from bench.extract.chats import Chats, Evidence, Half
 from nacre.layers.l5_extract.by_rule import found
-from nacre.memory.recall.local.terms import content
+from nacre.memory.recall.ranking.terms import content
 from nacre.messages.blocks import JsonObject
-from nacre.messages.facts import Words
+from nacre.messages.facts import UserQuote
 
 HALF = 0.5
 NUMBERS = {
@@ -54,7 +54,7 @@ def recalled(chats: Chats, half: Half) -> JsonObject:
 def judge(chats: Chats, one: Evidence) -> tuple[bool, bool, bool]:
     """Whether the message bears answer terms, whether they were extracted, and whether anything was."""
     text = chats.sessions[one.session][one.turn][1]
-    said = Words(f"{one.session}:{one.turn}", chats.dates[one.session], text)
+    said = UserQuote(f"{one.session}:{one.turn}", chats.dates[one.session], text)
     texts = [fact.text for fact in found([said], zone=said.at.tzinfo)] if said.at.tzinfo else []
     here = terms(text)
     answers = terms(one.answer) & here

@@ -14,7 +14,7 @@ from typing import Any
 
 from bench.recall.raw import read_json, read_lines
 from bench.recall.schema import Half, Question, Store
-from nacre.memory.recall.local.schema import Doc
+from nacre.memory.recall.ranking.analysis import Doc
 
 BEAM_TUNE = (
     "100K-1", "100K-5", "100K-9", "100K-13", "100K-17",

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, time, timedelta
 from pathlib import Path
 
 from bench.recall.schema import Store
-from nacre.memory.recall.local.schema import Doc
+from nacre.memory.recall.ranking.analysis import Doc
 
 NO_DATE = datetime(2024, 1, 1, tzinfo=UTC)
 """For the one set whose documents have no date."""

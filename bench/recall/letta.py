@@ -10,7 +10,7 @@ from pathlib import Path
 
 from bench.recall.raw import read_lines, read_text
 from bench.recall.schema import Half, Question, Store
-from nacre.memory.recall.local.schema import Doc
+from nacre.memory.recall.ranking.analysis import Doc
 
 _QUESTION = "Question: "
 """What stands before it tells an agent where the files are."""

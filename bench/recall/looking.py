@@ -11,8 +11,8 @@ from pathlib import Path
 
 from bench.machine import bar
 from bench.recall import speed_files
+from nacre.memory.files.scan import scan
 from nacre.memory.recall.local_index import LocalIndex
-from nacre.memory.scan import scan
 from nacre.messages.blocks import JsonObject
 
 MOST_TIMES_STAT = 2.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import date
 
 from bench.recall.schema import HALVES, Half, Question, Store
-from nacre.memory.recall.local.schema import Doc
+from nacre.memory.recall.ranking.analysis import Doc
 
 _GARDEN = (
     ("Ada", "I planted six tomato seedlings along the south fence."),

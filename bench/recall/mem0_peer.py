@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.recall.schema import Question, Store, full_text
-from nacre.memory.recall.local.schema import Doc
+from nacre.memory.recall.ranking.analysis import Doc
 
 DIMENSIONS = 384
 SETS = ("locomo_turns", "locomo_sessions", "made_up")

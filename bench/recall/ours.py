@@ -11,13 +11,12 @@ from typing import Any
 from bench.recall.dense import Vectors
 from bench.recall.files import write
 from bench.recall.schema import Question, Store, full_text
-from nacre.memory.entry import Entry
+from nacre.memory.format.entry import Entry
 from nacre.memory.recall.attach import pick
 from nacre.memory.recall.base import MAX_PICKS, Query, Ranked
-from nacre.memory.recall.local.confidence import Confidence
-from nacre.memory.recall.local.ranker import Ranker
-from nacre.memory.recall.local.worth import worth
-from nacre.memory.recall.local_index import LocalIndex
+from nacre.memory.recall.local_index import LocalIndex, worth
+from nacre.memory.recall.ranking.confidence import Confidence
+from nacre.memory.recall.ranking.ranker import Ranker
 from nacre.memory.recall.recall import CUT_OFF, recall
 from nacre.memory.recall.semantic.encoder import packaged
 from nacre.memory.recall.semantic.meaning import Meaning, text_of

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Literal, TypeAlias
 
-from nacre.memory.recall.local.schema import Doc
+from nacre.memory.recall.ranking.analysis import Doc
 
 Half: TypeAlias = Literal["tune", "score"]
 """`tune` is what weights and cuts were chosen on; `score` is what they were then measured on."""

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from bench.recall import chats, made_up
 from bench.recall.schema import Store
-from nacre.memory.recall.local.analysis import pieces
-from nacre.memory.recall.local.schema import Doc
+from nacre.memory.recall.ranking.analysis import Doc, pieces
 
 FOLDERS = 500
 """Files in one folder, so that none grows without bound."""

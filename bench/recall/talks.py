@@ -13,7 +13,7 @@ from typing import Any
 
 from bench.recall.raw import read_json
 from bench.recall.schema import Half, Question, Store
-from nacre.memory.recall.local.schema import Doc
+from nacre.memory.recall.ranking.analysis import Doc
 
 TUNE = ("conv-26", "conv-30", "conv-42")
 ADVERSARIAL = 5

@@ -21,10 +21,10 @@ from bench.replay.made_up import made_up
 from bench.replay.pages import page
 from bench.replay.picture import draw
 from bench.replay.settings import OURS, PEERS
-from nacre.agents.sources import files_in
+from nacre.devtools.replay.recorded import read_recorded
+from nacre.devtools.replay.schema import Recorded
+from nacre.inspect.sources import files_in
 from nacre.messages.blocks import Json, JsonObject
-from nacre.replay.recorded import read_recorded
-from nacre.replay.schema import Recorded
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 MIN_TOKENS = 60_000

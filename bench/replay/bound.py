@@ -18,12 +18,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
-from nacre.cache.anthropic_render import estimate
-from nacre.cache.rules import PER_MILLION, PriceTier, profile
+from nacre.cache.models import PER_MILLION, PriceTier, profile
+from nacre.devtools.cache_models.anthropic_render import estimate
+from nacre.devtools.replay.needs import Need, Pair, facts_of, needs
+from nacre.devtools.replay.schema import Recorded
 from nacre.messages.blocks import JsonObject
 from nacre.messages.wire import render_block
-from nacre.replay.needs import Need, Pair, facts_of, needs
-from nacre.replay.schema import Recorded
 
 LIFETIME = 300.0
 """Seconds an entry lives; a bound refreshes it at its very end."""

@@ -14,9 +14,9 @@ from functools import cache
 from pathlib import Path
 
 from bench.replay.settings import OURS, PEERS, REFERENCES
+from nacre.devtools.replay.run import Replayed, Study, Terms, replay_one
+from nacre.devtools.replay.schema import Maker, Recorded, Tally
 from nacre.messages.blocks import JsonObject
-from nacre.replay.run import Replayed, Study, Terms, replay_one
-from nacre.replay.schema import Maker, Recorded, Tally
 
 PROCESSES = min(2, os.cpu_count() or 1)
 

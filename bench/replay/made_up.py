@@ -6,9 +6,9 @@ import random
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
+from nacre.devtools.replay.schema import Recorded, Step
 from nacre.messages.blocks import Text, ToolCall, ToolResult
 from nacre.messages.records import ReplyFacts, Said
-from nacre.replay.schema import Recorded, Step
 
 SESSIONS, TURNS, ROUNDS = 12, 8, 6
 SIZES = (600, 2_000, 9_000, 30_000, 120_000)

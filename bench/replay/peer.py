@@ -14,16 +14,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from nacre.cache.anthropic_render import estimate
 from nacre.cache.breakpoints import place
-from nacre.cache.rules import profile
+from nacre.cache.models import profile
+from nacre.devtools.cache_models.anthropic_render import estimate
+from nacre.devtools.replay.other_policies import filler
+from nacre.devtools.replay.schema import Asked, LayerAction, Policy, Sent, Setting, Side, Step
 from nacre.loop.limits import thresholds
 from nacre.messages.blocks import JsonObject
 from nacre.messages.tokens import estimate_text
 from nacre.messages.usage import Usage
 from nacre.messages.view import View
-from nacre.replay.schema import Action, Asked, Policy, Sent, Setting, Side, Step
-from nacre.replay.stand_in import filler
 
 SUMMARY_TOKENS = 2_000
 """What a summary takes, for every library as for nacre."""
@@ -124,7 +124,7 @@ class PeerPolicy:
         return Asked(
             sent=sent,
             sides=sides,
-            actions=tuple(Action("compact") for _ in range(self._library.compactions - before)),
+            actions=tuple(LayerAction("compact") for _ in range(self._library.compactions - before)),
             # What a library rewrites it announces to nobody; it is counted as a break, not as a defect.
             rewrites=("peer",),
             cpu_seconds=seconds,

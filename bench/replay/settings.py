@@ -14,9 +14,8 @@ from bench.replay.langchain_peer import ClearToolUses, Summarization, Summarizat
 from bench.replay.openai_agents_peer import Trimmer
 from bench.replay.peer import Library, Peer, Room
 from bench.replay.pydantic_peer import Tiered
+from nacre.devtools.replay.policies import CLAUDE_CODE, NACRE, NACRE_MODEL, NONE, TRUNCATE, ByLayers, Ladder
 from nacre.layers.l4_compact.policy import CompactSettings
-from nacre.replay.by_layers import ByLayers
-from nacre.replay.policies import CLAUDE_CODE, NACRE, NACRE_MODEL, NONE, TRUNCATE, Ladder
 
 
 def _layers(*, past_tokens: int = 16_000, tail_tokens: int = 20_000, room_share: float = 0.5) -> ByLayers:

@@ -9,14 +9,14 @@ TYPE_CHECKING = False
 """Type checkers take this name as true; importing it from `typing` doubles the time `--version` takes."""
 
 if TYPE_CHECKING:
-    from nacre.agents.agent import Agent
-    from nacre.agents.opening import open_agent
-    from nacre.agents.remembering import open_memory
-    from nacre.agents.session import Base, Session
-    from nacre.memory.directory import Memory
+    from nacre.app.open_agent import open_agent
+    from nacre.app.open_memory import open_memory
+    from nacre.memory.memory import Memory
     from nacre.messages.transcript import Transcript
     from nacre.messages.view import View
     from nacre.providers.base import Provider, Request
+    from nacre.session.agent import Agent
+    from nacre.session.session import Base, Session
     from nacre.tools.base import Tool, tool
 
 __version__ = VERSION
@@ -37,17 +37,17 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Agent": "nacre.agents.agent",
-    "Base": "nacre.agents.session",
-    "Memory": "nacre.memory.directory",
+    "Agent": "nacre.session.agent",
+    "Base": "nacre.session.session",
+    "Memory": "nacre.memory.memory",
     "Provider": "nacre.providers.base",
     "Request": "nacre.providers.base",
-    "Session": "nacre.agents.session",
+    "Session": "nacre.session.session",
     "Tool": "nacre.tools.base",
     "Transcript": "nacre.messages.transcript",
     "View": "nacre.messages.view",
-    "open_agent": "nacre.agents.opening",
-    "open_memory": "nacre.agents.remembering",
+    "open_agent": "nacre.app.open_agent",
+    "open_memory": "nacre.app.open_memory",
     "tool": "nacre.tools.base",
 }
 

@@ -12,7 +12,7 @@ def main() -> int:
     try:
         if sys.argv[1:2] == ["hook"] and len(sys.argv) == 3 and not sys.argv[2].startswith("-"):
             # Somebody waits for each of these: they go by a door that imports next to nothing.
-            from nacre.cli.hooking import run_hook
+            from nacre.cli.install.run_hook import run_hook
 
             return run_hook(sys.argv[2])
         from nacre.cli.main import main as run

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nacre.agents.agent_types import AgentType, AgentTypes, agent_types, parse_type
+from nacre.agents.types import AgentType, AgentTypes, agent_types, parse_type
 from nacre.errors import StoreError
 from nacre.settings import Settings, load, trust
 

@@ -8,14 +8,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
-from nacre.agents.opening import UNKEPT, open_agent
-from nacre.agents.session import Session
-from nacre.agents.warming import kept_warm
+from nacre.app.layers import kept_warm
+from nacre.app.open_agent import UNKEPT, open_agent
 from nacre.loop.round import heard, said
 from nacre.messages.blocks import Message, Text, ToolCall, ToolResult
 from nacre.messages.events import Reply
 from nacre.messages.records import Noted, Record, ReplyFacts, Said
 from nacre.messages.usage import Usage
+from nacre.session.session import Session
 from nacre.settings import load
 from nacre.testing import FrozenClock, ScriptedProvider
 from tests.stories.scenes import environment

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nacre.agents.doing import MAX_CHARS, REPLYING, THINKING, doing, words_for
+from nacre.agents.activity import MAX_CHARS, REPLYING, THINKING, doing, words_for
 from nacre.messages.blocks import Block, Json, Role, Text, Thinking, ToolCall, ToolResult
 from nacre.messages.records import Said
 from nacre.messages.view import View

@@ -10,19 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from nacre.agents.hands import TASKS
-from nacre.agents.opening import NEW, UNKEPT, Ready, open_agent
-from nacre.agents.permissions import FILE
+from nacre.app.open_agent import NEW, UNKEPT, OpenedAgent, open_agent
+from nacre.app.permissions import FILE
 from nacre.messages.blocks import JsonObject, ToolCall, ToolResult
 from nacre.messages.events import Event, Notice, ResultReady
 from nacre.settings import load
 from nacre.testing import ScriptedProvider, call, say
 from nacre.tools.base import Tool
-from nacre.tools.guard import Answer, Ask, Guard, Question
+from nacre.tools.guard import Answer, Ask, Guard, Question, preview
 from nacre.tools.policy import Policy
-from nacre.tools.preview import preview
 from nacre.tools.run import run_all
-from nacre.tools.tasks import Task
+from nacre.tools.tasks import TASKS, Task
 from nacre.tools.workspace import Workspace
 
 
@@ -41,13 +39,13 @@ async def at_work(
     session: str = NEW,
     ask: Ask | None = None,
     environ: Mapping[str, str] | None = None,
-) -> AsyncIterator[Ready]:
+) -> AsyncIterator[OpenedAgent]:
     settings = load(project, {"NACRE_HOME": str(home), **(environ or {})}, policy_path=home / "none")
     async with open_agent(settings, provider=provider, session=session, ask=ask) as ready:
         yield ready
 
 
-async def played(ready: Ready, text: str) -> list[Event]:
+async def played(ready: OpenedAgent, text: str) -> list[Event]:
     return [event async for event in ready.agent.run(text)]
 
 

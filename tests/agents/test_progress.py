@@ -12,11 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nacre.agents.meter import SIDE_QUERY
-from nacre.agents.opening import UNKEPT, Ready, open_agent
-from nacre.agents.progress import PURPOSE, Onlooker, Progress, join_progress, said, summary_request
-from nacre.agents.session import Session
-from nacre.agents.team_state import AgentState
+from nacre.agents.activity_summary import PURPOSE, Onlooker, Progress, said, summary_request
+from nacre.agents.registry import AgentState
+from nacre.app.agents import join_progress
+from nacre.app.open_agent import UNKEPT, OpenedAgent, open_agent
 from nacre.errors import Overloaded
 from nacre.messages.blocks import Message, Text, ToolCall
 from nacre.messages.events import Reply
@@ -24,6 +23,8 @@ from nacre.messages.records import Record, Said
 from nacre.messages.tokens import estimate_text
 from nacre.messages.usage import Usage
 from nacre.messages.view import View
+from nacre.session.meter import SIDE_QUERY
+from nacre.session.session import Session
 from nacre.settings import Settings, load
 from nacre.testing import Cast, FrozenClock, ScriptedProvider, call, say, together
 from tests.stories.scenes import environment
@@ -254,7 +255,7 @@ def settings_in(folder: Path, **more: str) -> Settings:
 
 
 @asynccontextmanager
-async def opened(settings: Settings) -> AsyncIterator[Ready]:
+async def opened(settings: Settings) -> AsyncIterator[OpenedAgent]:
     provider = ScriptedProvider([say("It is green.")])
     async with open_agent(settings, provider=provider, session=UNKEPT) as ready:
         _ = [event async for event in ready.agent.run("What colour is it?")]

@@ -12,16 +12,16 @@ from pathlib import Path
 import anyio
 import pytest
 
-from nacre.agents.compaction import CompactionRequest
-from nacre.agents.meter import SIDE_QUERY
-from nacre.agents.opening import UNKEPT, Ready, open_agent
+from nacre.agents.registry import read_states
 from nacre.agents.team import Team
-from nacre.agents.team_disk import read_states
-from nacre.agents.team_tools import Order
+from nacre.agents.tools import Order
+from nacre.app.open_agent import UNKEPT, OpenedAgent, open_agent
 from nacre.errors import ProviderError, ToolError
 from nacre.messages.events import Event, ResultReady, TurnDone
 from nacre.messages.jsonl import decode
 from nacre.messages.view import View
+from nacre.session.compaction import CompactionRequest
+from nacre.session.meter import SIDE_QUERY
 from nacre.settings import load
 from nacre.testing import Cast, FrozenClock, ScriptedProvider, call, first_moved_block, say, together
 from nacre.tools.guard import Answer, Question
@@ -39,7 +39,7 @@ def order(prompt: str, **more: object) -> object:
 @asynccontextmanager
 async def opened(
     tmp_path: Path, provider: Cast, *, session: str = "new", **environ: str
-) -> AsyncIterator[Ready]:
+) -> AsyncIterator[OpenedAgent]:
     cwd = tmp_path / "work"
     cwd.mkdir(exist_ok=True)
     settings = load(cwd, {**environment(cwd), **OFF, **environ}, cli={"model": MODEL})
@@ -47,11 +47,11 @@ async def opened(
         yield ready
 
 
-async def played(ready: Ready, text: str) -> list[Event]:
+async def played(ready: OpenedAgent, text: str) -> list[Event]:
     return [event async for event in ready.agent.run(text)]
 
 
-def team_of(ready: Ready) -> Team:
+def team_of(ready: OpenedAgent) -> Team:
     assert ready.team is not None
     return ready.team
 
@@ -60,7 +60,7 @@ def results(events: list[Event]) -> list[str]:
     return [event.result.text for event in events if isinstance(event, ResultReady)]
 
 
-def folder_of(ready: Ready) -> Path:
+def folder_of(ready: OpenedAgent) -> Path:
     return ready.agent.session.keeper.folder  # type: ignore[attr-defined,no-any-return]
 
 

@@ -13,9 +13,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nacre.agents.team_disk import meta_path, own_process, read_states, seen_from_outside, write_state
-from nacre.agents.team_join import UNFINISHED, recover
-from nacre.agents.team_state import AgentState, Pulse, Roll
+from nacre.agents.registry import (
+    AgentRegistry,
+    AgentState,
+    Pulse,
+    meta_path,
+    own_process,
+    read_states,
+    seen_from_outside,
+    write_state,
+)
+from nacre.app.agents import UNFINISHED, recover
 from nacre.errors import StoreError, ToolError
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -59,7 +67,7 @@ def test_a_disk_that_refuses_is_told_and_stops_no_work(tmp_path: Path) -> None:
     (tmp_path / "subagents").write_text("a file in the way")
     with pytest.raises(StoreError, match="subagents"):
         write_state(tmp_path, ONE)
-    roll = Roll(keep=lambda state: write_state(tmp_path, state))
+    roll = AgentRegistry(keep=lambda state: write_state(tmp_path, state))
     assert roll.put(ONE) is roll.states["one"]
 
 
@@ -73,7 +81,7 @@ def test_from_outside_the_dead_are_not_at_work() -> None:
 
 def test_who_was_at_work_in_a_dead_process_did_not_finish() -> None:
     """Resume: waited for or not, it is told once; who was idle or done stays as it was told."""
-    roll = Roll()
+    roll = AgentRegistry()
     others = [
         replace(ONE, name="done", status="completed", background=True, told=1),
         replace(ONE, name="idle", status="idle", background=True, told=1, pattern="teammate"),
@@ -89,7 +97,7 @@ def test_who_was_at_work_in_a_dead_process_did_not_finish() -> None:
 
 
 def test_names_are_made_up_and_never_given_twice() -> None:
-    roll = Roll()
+    roll = AgentRegistry()
     roll.put(replace(ONE, name="general-1"))
     assert roll.named("", "general") == "general-2"
     assert roll.named("", "plugin:code review") == "plugin-code-review-1"

@@ -10,13 +10,13 @@ from pathlib import Path
 import anyio
 import pytest
 
-from nacre.agents.opening import open_agent
-from nacre.agents.people import at_work
-from nacre.agents.team_tools import Order
+from nacre.agents.directory import at_work
+from nacre.agents.team_roster import Roster, member_here
+from nacre.agents.tools import Order
+from nacre.app.open_agent import open_agent
 from nacre.errors import ToolError
 from nacre.layers.l7_mail.letter import Letter
 from nacre.layers.l7_mail.mailbox import Mailbox
-from nacre.layers.l7_mail.roster import Roster, member_here
 from nacre.settings import Settings, load
 from nacre.settings.values import AgentSettings
 from nacre.testing import ScriptedProvider, say

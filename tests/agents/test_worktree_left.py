@@ -21,7 +21,7 @@ from tests.agents.repositories import AGENT, NAME, assert_no_trace, begun, git, 
 DIES = """
 import asyncio, os, shutil, signal, sys
 from pathlib import Path
-from nacre.agents import worktree, worktree_git
+from nacre.agents import worktree, worktree
 repository, home, what, steps = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], int(sys.argv[4])
 left = [steps if what == "make" else 10**6]
 
@@ -36,7 +36,7 @@ def counted(real):
         return real(*given, **named)
     return call
 
-worktree_git.run_git = counted(worktree_git.run_git)
+worktree.run_git = counted(worktree.run_git)
 worktree.write_record = counted(worktree.write_record)
 worktree.shutil.rmtree = counted(shutil.rmtree)
 Path.rename = counted(Path.rename)

@@ -19,12 +19,12 @@ import click
 import pytest
 
 from nacre import errors
-from nacre.cache import anthropic_state, openai_rules
 from nacre.cli.main import nacre
+from nacre.devtools.cache_models import anthropic_state, openai_rules
+from nacre.devtools.sim import script
+from nacre.devtools.sim.faults import FAULT_KINDS
 from nacre.mcp_client import McpLimits
 from nacre.messages.blocks import JsonObject
-from nacre.sim import script
-from nacre.sim.faults import FAULT_KINDS
 from nacre.tools.base import Tool
 from nacre.tools.policy import SUBCOMMANDS, Mode, Policy
 from nacre.tools.rules import parse_rule
@@ -328,7 +328,7 @@ def test_the_python_page_has_every_public_name_and_all_that_people_are_told_to_i
     made = runpy.run_path(str(ROOT / "docs" / "make_python.py"))
     promised = {
         (module, name)
-        for module in ("nacre", "nacre.testing", "nacre.providers", "nacre.sim")
+        for module in ("nacre", "nacre.testing", "nacre.providers", "nacre.devtools.sim")
         for name in made["public"](module)
     }
     told = [read("README.md"), *(page.read_text("utf-8") for page in (ROOT / "docs" / "how-to").glob("*.md"))]

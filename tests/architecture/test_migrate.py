@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from nacre.store.slug import slug
+from nacre.store.home import slug
 from tests.architecture.pages import fences
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "migrate.md"

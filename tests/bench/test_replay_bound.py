@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from bench.replay.bound import gap_price, least_usd, result_price
 from bench.replay.made_up import made_up
-from nacre.cache.rules import profile
+from nacre.cache.models import profile
+from nacre.devtools.replay.policies import NONE, Ladder
+from nacre.devtools.replay.run import Study, Terms, replay_one
 from nacre.layers.l2_microcompact.policy import MicrocompactSettings
-from nacre.replay.policies import NONE, Ladder
-from nacre.replay.run import Study, Terms, replay_one
 
 MODEL = "claude-opus-5-5"
 TIER = profile(MODEL).prices[0]

@@ -7,14 +7,14 @@ from datetime import UTC, datetime
 
 from bench.replay.agent_framework_peer import Tokens
 from bench.replay.peer import Peer, Room
-from nacre.cache.rules import profile
+from nacre.cache.models import profile
+from nacre.devtools.replay.costs import accounts
+from nacre.devtools.replay.other_policies import filler
+from nacre.devtools.replay.schema import Sent, Setting, Step
 from nacre.loop.limits import thresholds
 from nacre.messages.blocks import JsonObject, Text
 from nacre.messages.records import ReplyFacts, Said
 from nacre.messages.usage import Usage
-from nacre.replay.accounts import accounts
-from nacre.replay.schema import Sent, Setting, Step
-from nacre.replay.stand_in import filler
 
 MODEL, WINDOW, BASE, RATIO = "claude-opus-5-5", 100_000, 30_000, 1.3
 START = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nacre.cache.anthropic_rules import DEFAULT_SWITCHES, Cache, Call, Outcome, Switches, simulate
-from nacre.cache.rules import ModelProfile, profile
+from nacre.cache.models import ModelProfile, profile
+from nacre.devtools.cache_models.anthropic_rules import (
+    DEFAULT_SWITCHES,
+    Cache,
+    Call,
+    Outcome,
+    Switches,
+    simulate,
+)
 from nacre.messages.blocks import Json, JsonObject
 
 OPUS = profile("claude-opus-5")

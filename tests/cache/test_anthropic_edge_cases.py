@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from nacre.cache.anthropic_rules import Cache, Call, Switches, simulate
-from nacre.cache.rules import profile
+from nacre.cache.models import profile
+from nacre.devtools.cache_models.anthropic_rules import Cache, Call, Switches, simulate
 from nacre.messages.blocks import Json, JsonObject
 from nacre.messages.usage import Usage
 from tests.cache.calls import HOUR, MARK, OPUS, assistant, body, figures, result, send, text, use, user

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nacre.cache.anthropic_rules import Cache, Call, simulate
 from nacre.cache.breakpoints import place
-from nacre.cache.rules import profile
+from nacre.cache.models import profile
+from nacre.devtools.cache_models.anthropic_rules import Cache, Call, simulate
 from nacre.messages.blocks import Json, JsonObject
 
 OPUS = profile("claude-opus-5")

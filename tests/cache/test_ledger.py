@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from nacre.cache.breakpoints import place
 from nacre.cache.ledger import Divergence, Ledger, Place, ReadDrop, chain, check_usage, message_blocks, sent
-from nacre.cache.rules import profile
+from nacre.cache.models import profile
 from nacre.messages.blocks import JsonObject
 from nacre.messages.usage import Usage
 

@@ -4,10 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nacre.cache.lifetime import Ahead, choose_lifetime, lifetime_seconds
-from nacre.cache.pauses import Pauses
-from nacre.cache.rules import profile
-from nacre.cache.warming import Prefix
+from nacre.cache.keep_warm import Pauses, Prefix
+from nacre.cache.models import profile
+from nacre.cache.ttl import Ahead, choose_lifetime, lifetime_seconds
 
 SONNET = profile("claude-sonnet-5-5")
 COLD = Ahead(warming=None)

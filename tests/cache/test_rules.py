@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nacre.cache.rules import SHIPPED, cost, profile, with_overrides
+from nacre.cache.models import SHIPPED, cost, profile, with_overrides
 from nacre.errors import ConfigError
 from nacre.messages.usage import Usage
 

@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nacre.cache.pauses import USUAL, Pauses
-from nacre.cache.rules import PriceTier, profile
-from nacre.cache.warming import Pause, Prefix, Spent, is_worth, refresh_in
-from nacre.cache.warming_settings import WarmingSettings
+from nacre.cache.keep_warm import USUAL, Pause, Pauses, Prefix, Spent, is_worth, refresh_in
+from nacre.cache.keep_warm_settings import WarmingSettings
+from nacre.cache.models import PriceTier, profile
 
 SONNET = profile("claude-sonnet-5-5")
 OPUS_5 = profile("claude-opus-5")

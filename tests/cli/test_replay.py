@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from nacre.cli.main import main
-from nacre.store.slug import slug
+from nacre.store.home import slug
 from tests.cli.recorded import SESSION, conversation, user, written
 
 Capture = pytest.CaptureFixture[str]

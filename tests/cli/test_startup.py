@@ -71,5 +71,5 @@ def test_settings_load_without_the_command_line_or_a_vendor(tmp_path: Path) -> N
 def test_a_prompt_imports_no_telemetry_until_somebody_sets_it_up(tmp_path: Path) -> None:
     """An SDK that listens has imported the API; without one nothing of it is needed."""
     loaded = imported(tmp_path, "-p", "hello")
-    assert "nacre.agents.telemetry" in loaded
+    assert "nacre.session.telemetry" in loaded
     assert {name for name in loaded if name.startswith("opentelemetry")} == set()

@@ -28,9 +28,9 @@ from pathlib import Path
 from typing import Any, cast
 
 APART = (
-    "nacre.adapters",
+    "nacre.integrations",
     "nacre.mcp_client",
-    "nacre.mcp_server",
+    "nacre.integrations.mcp_server",
     "nacre.testing",
     "nacre.tui",
     "nacre.__main__",

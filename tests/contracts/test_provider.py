@@ -8,15 +8,15 @@ from contextlib import aclosing
 
 import pytest
 
+from nacre.devtools.sim import ScriptedReply, Simulator
 from nacre.messages.blocks import Message, Text
 from nacre.messages.events import CallReady, Reply, TextDelta
 from nacre.providers.anthropic import AnthropicProvider
 from nacre.providers.base import Capabilities, Provider, Request, complete
-from nacre.providers.embedded import EmbeddedProvider
-from nacre.providers.openai_compatible import OpenAICompatibleProvider
+from nacre.providers.embedded.provider import EmbeddedProvider
+from nacre.providers.openai import OpenAICompatibleProvider
 from nacre.providers.retry import with_retry
 from nacre.providers.scripted import ScriptedProvider, say
-from nacre.sim import ScriptedReply, Simulator
 
 SAID = "A sentence that is long enough to arrive in several pieces, with an é and a 漢字 in it."
 REQUEST = Request(model="claude-sonnet-5-5", messages=[{"role": "user", "content": "hello there"}])

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from nacre.adapters.layering import Layers
-from nacre.layers.l2_microcompact.tuning import MicrocompactSettings
-from nacre.memory.directory import Memory
+from nacre.devtools.sim import SimClock, Simulator
+from nacre.integrations.framework_session import Layers
+from nacre.layers.l2_microcompact.settings import MicrocompactSettings
+from nacre.memory.memory import Memory
 from nacre.messages.wire import canonical
 from nacre.providers.anthropic import AnthropicProvider
-from nacre.providers.openai_compatible import OpenAICompatibleProvider
-from nacre.sim import SimClock, Simulator
+from nacre.providers.openai import OpenAICompatibleProvider
 from tests.frozen.scenes import MODEL, QUIET, Scene, remember
 
 Told = Callable[[Scene], Awaitable[Mapping[str, list[bytes]]]]
@@ -93,7 +93,7 @@ async def langchain(scene: Scene) -> Mapping[str, list[bytes]]:
     from langchain_core.messages import HumanMessage
     from langchain_core.tools import tool
 
-    from nacre.adapters.langchain import NacreMiddleware
+    from nacre.integrations.langchain import NacreMiddleware
 
     @tool
     async def look(topic: str, lines: int = 10) -> str:
@@ -122,7 +122,7 @@ async def openai_agents(scene: Scene) -> Mapping[str, list[bytes]]:
     from agents import Agent, OpenAIChatCompletionsModel, RunConfig, Runner, function_tool
     from openai import AsyncOpenAI
 
-    from nacre.adapters.openai_agents import NacreFilter, NacreSession, reader
+    from nacre.integrations.openai_agents import NacreFilter, NacreSession, reader
 
     @function_tool
     async def look(topic: str, lines: int = 10) -> str:
@@ -153,7 +153,7 @@ async def pydantic_ai(scene: Scene) -> Mapping[str, list[bytes]]:
     from pydantic_ai.models.anthropic import AnthropicModel
     from pydantic_ai.providers.anthropic import AnthropicProvider as TheirProvider
 
-    from nacre.adapters.pydantic_ai import NacreCapability
+    from nacre.integrations.pydantic_ai import NacreCapability
 
     async def look(topic: str, lines: int = 10) -> str:
         """Look something up."""

@@ -15,56 +15,56 @@ from typing import Any, ClassVar
 
 import pytest
 
-from nacre.agents import opening
-from nacre.agents.background import Background
-from nacre.agents.compacting import Compacting
-from nacre.agents.hooks import HookLayer
-from nacre.agents.layer import Layer
-from nacre.agents.mailing import Mailing
-from nacre.agents.noting import Noting
-from nacre.agents.opening import Ready
-from nacre.agents.session import Session
+from nacre.app import open_agent as opening
+from nacre.app.open_agent import OpenedAgent
+from nacre.hooks.layer import HookLayer
+from nacre.layers.l3_notes.layer import Notes
+from nacre.layers.l4_compact.layer import Compact
+from nacre.layers.l7_mail.layer import Mail
+from nacre.session.background import Background
+from nacre.session.layer import Layer
+from nacre.session.session import Session
 
 Orders = Mapping[str, list[str]]
 """Labels by point; a point at which nobody is called is left out."""
 
 OWNERS = {
     "Agent": "Agent",
-    "Announcer": "Instructions",
+    "InstructionUpdates": "Instructions",
     "Background": "Background",
-    "Calendar": "Date",
-    "Clearing": "Microcompact",
-    "Collapsing": "Collapse",
-    "Compacting": "Compact",
-    "Declaring": "DeclaredClearing",
-    "Dreaming": "Dream",
-    "Editing": "ServerEdits",
+    "CurrentDate": "Date",
+    "Microcompact": "Microcompact",
+    "Collapse": "Collapse",
+    "Compact": "Compact",
+    "DeclaredClearing": "DeclaredClearing",
+    "Dream": "Dream",
+    "ServerEdits": "ServerEdits",
     "EmbeddedProvider": "Provider",
     "Elsewhere": "Teammates",
-    "Extracting": "Extract",
-    "Forker": "Forks",
+    "Extract": "Extract",
+    "ForkRunner": "Forks",
     "HookLayer": "Hooks",
     "Hooks": "Hooks",
     "LocalIndex": "Recall",
-    "LogKeeper": "SessionLog",
+    "SessionLogWriter": "SessionLog",
     "MailRoom": "Mail",
-    "Mailing": "Mail",
-    "Noting": "Notes",
-    "Offloader": "Offload",
-    "Planning": "Plan",
-    "Recaller": "Recall",
+    "Mail": "Mail",
+    "Notes": "Notes",
+    "Offload": "Offload",
+    "Plan": "Plan",
+    "Recall": "Recall",
     "Recollection": "Recall",
     "Servers": "McpServers",
-    "SkillList": "Skills",
-    "Snipping": "Snip",
+    "Skills": "Skills",
+    "Snip": "Snip",
     "Spending": "Background",
     "StandIn": "StandIn",
-    "StaysHere": "LocalOnly",
+    "LocalOnlyFilter": "LocalOnly",
     "SubagentHookLayer": "Hooks",
     "Team": "Agents",
     "ToolHookLayer": "Hooks",
     "Waking": "Mail",
-    "Warmer": "KeepWarm",
+    "KeepWarm": "KeepWarm",
     "Workspace": "Toolset",
     "AsyncExitStack": "Memory",
 }
@@ -126,7 +126,7 @@ def labels(participants: Iterable[object]) -> list[str]:
     return [one for one, _ in groupby(map(label, participants))]
 
 
-def orders(ready: Ready) -> Orders:
+def orders(ready: OpenedAgent) -> Orders:
     """Every point of an opened agent."""
     team = ready.team
     shared = (
@@ -140,7 +140,7 @@ def orders(ready: Ready) -> Orders:
     return _known({**orders_of_session(ready.agent.session), **shared, "draft": _drafts(ready)})
 
 
-def orders_of_child(ready: Ready, name: str) -> Orders:
+def orders_of_child(ready: OpenedAgent, name: str) -> Orders:
     """The points of the session of a child agent."""
     assert ready.team is not None
     child = ready.team.house.members[name].child
@@ -219,23 +219,23 @@ def _layers_at(point: str, session: Session) -> list[str]:
 def _takes_part(layer: Layer, point: str) -> bool:
     """Whether a layer that has the method of a point can do anything there, as it was opened."""
     match layer:
-        case Mailing() if point == "before_prompt":
+        case Mail() if point == "before_prompt":
             return layer.on_prompt is not None
         case HookLayer():
             return layer.hooks.waits_at(EVENTS[point])
         case Background() if point == "before_turn":
             # The limits of a child agent are its parent's: it has no turns of its own to count.
             return layer._spending is not None
-        case Compacting() if point in {"on_reply", "finish_request"}:
+        case Compact() if point in {"on_reply", "finish_request"}:
             # Outside an agent it neither makes summaries ahead nor asks the provider for one.
             return layer.restorer is not None
         case _:
             return True
 
 
-def _drafts(ready: Ready) -> list[str]:
+def _drafts(ready: OpenedAgent) -> list[str]:
     """What may give a compaction its text."""
-    compacting, noting = ready.compacting, ready.agent.session.layer(Noting)
+    compacting, noting = ready.compacting, ready.agent.session.layer(Notes)
     drafts = {
         "PreparedSummary": compacting.preparation is not None,
         "Notes": noting is not None and noting.gives_drafts,

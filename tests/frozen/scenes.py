@@ -22,11 +22,12 @@ import anyio
 import pytest
 
 from nacre import open_memory
-from nacre.agents import joining, recalling
-from nacre.agents.compaction import CompactionRequest
-from nacre.agents.opening import Ready, open_agent
-from nacre.memory.entry import Change, Draft
+from nacre.app import layers as joining
+from nacre.app.open_agent import OpenedAgent, open_agent
+from nacre.context import recall as recalling
+from nacre.memory.format.entry import Change, Draft
 from nacre.messages.events import Event
+from nacre.session.compaction import CompactionRequest
 from nacre.settings import Settings, load
 from nacre.testing import FrozenClock
 
@@ -85,7 +86,7 @@ class Scene:
         return replace(load(self.work, self.environ(given), cli=cli), is_interactive=interactive)
 
     @asynccontextmanager
-    async def opened(self, settings: Settings, **given: Any) -> AsyncIterator[Ready]:
+    async def opened(self, settings: Settings, **given: Any) -> AsyncIterator[OpenedAgent]:
         """An agent with the real loop, session and layers; only the provider and the clock are not real."""
         given.setdefault("clock", self.clock)
         with anyio.fail_after(SAFETY_SECONDS):
@@ -102,7 +103,7 @@ class Scene:
         at = self.clock.now().timestamp()
         os.utime(path, (at, at))
 
-    async def said(self, ready: Ready, *texts: str, gate: anyio.Event | None = None) -> list[Event]:
+    async def said(self, ready: OpenedAgent, *texts: str, gate: anyio.Event | None = None) -> list[Event]:
         """One turn for each text; background work ends before the next one begins.
 
         A gate is opened once the turn is over: what it holds up must not end within it.
@@ -126,7 +127,7 @@ def slug(path: Path) -> str:
     return "".join(one if one.isascii() and one.isalnum() else "-" for one in str(path))
 
 
-async def at_rest(ready: Ready) -> None:
+async def at_rest(ready: OpenedAgent) -> None:
     """Come back when nothing runs in the background any more."""
     while running := ready.background.running():
         for name in running:
@@ -134,12 +135,12 @@ async def at_rest(ready: Ready) -> None:
         await asyncio.sleep(0)
 
 
-async def compact(ready: Ready, *, by_rule: bool = False, focus: str = "") -> None:
+async def compact(ready: OpenedAgent, *, by_rule: bool = False, focus: str = "") -> None:
     """As if a person had asked for it."""
     await ready.compacting.compact(CompactionRequest(by_rule=by_rule, focus=focus))
 
 
-async def write_plan(ready: Ready, text: str) -> None:
+async def write_plan(ready: OpenedAgent, text: str) -> None:
     await ready.planning.write(text)
 
 

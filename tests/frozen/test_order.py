@@ -6,14 +6,14 @@ import json
 
 import pytest
 
-from nacre.adapters.layering import Layers
-from nacre.adapters.layering import opened as session_in_framework
-from nacre.agents.session import Base
-from nacre.agents.warming import kept_warm
-from nacre.memory.directory import Memory
-from nacre.replay.driven import Driven
-from nacre.replay.policies import POLICIES
-from nacre.replay.schema import Setting
+from nacre.app.layers import kept_warm
+from nacre.devtools.replay.driver import Driven
+from nacre.devtools.replay.policies import POLICIES
+from nacre.devtools.replay.schema import Setting
+from nacre.integrations.framework_session import Layers
+from nacre.integrations.framework_session import opened as session_in_framework
+from nacre.memory.memory import Memory
+from nacre.session.session import Base
 from nacre.testing import Cast, ScriptedProvider, call, say
 from tests.frozen.participants import (
     Orders,

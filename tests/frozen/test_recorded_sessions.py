@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from nacre.agents.sources import files_in
+from nacre.devtools.replay.driver import Driven
+from nacre.devtools.replay.policies import NACRE, NACRE_MODEL, Ladder
+from nacre.devtools.replay.recorded import read_recorded
+from nacre.devtools.replay.run import Study, Terms, replay_one
+from nacre.devtools.replay.schema import Asked, Recorded, Sent, Setting, Side, Step
+from nacre.inspect.sources import files_in
 from nacre.messages.blocks import JsonObject
 from nacre.messages.usage import Usage
 from nacre.messages.wire import canonical
-from nacre.replay.driven import Driven
-from nacre.replay.policies import NACRE, NACRE_MODEL, Ladder
-from nacre.replay.recorded import read_recorded
-from nacre.replay.run import Study, Terms, replay_one
-from nacre.replay.schema import Asked, Recorded, Sent, Setting, Side, Step
 from tests.frozen.golden import check
 
 DATA = Path(__file__).parents[3] / "shared" / "data"

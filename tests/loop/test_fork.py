@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 
 from nacre.errors import PromptTooLong, ToolError
-from nacre.loop.fork import FORK, NO_TOOLS, PENDING, SOURCE, Errand, Forked, branch, run_fork
+from nacre.loop.fork import FORK, NO_TOOLS, PENDING, SOURCE, ForkResult, ForkTask, branch, run_fork
 from nacre.loop.recover import Ask
 from nacre.messages.blocks import JsonObject, Text, ToolCall, ToolResult
 from nacre.messages.events import ProviderEvent
@@ -25,7 +25,7 @@ from nacre.tools.base import Tool
 from nacre.tools.policy import Narrowing
 from tests.messages.strategies import logs, moment
 
-ERRAND = Errand(source="session_memory", directive="Sum it up.")
+ERRAND = ForkTask(source="session_memory", directive="Sum it up.")
 ALL = Narrowing(tools=frozenset({"read"}))
 
 
@@ -51,10 +51,10 @@ def answering(provider: ScriptedProvider) -> Ask:
 async def sent(
     view: View,
     provider: ScriptedProvider,
-    errand: Errand = ERRAND,
+    errand: ForkTask = ERRAND,
     *,
     tools: Mapping[str, Tool] | None = None,
-) -> Forked:
+) -> ForkResult:
     clock = FrozenClock()
     transcript = await branch(view, errand, clock=clock)
     return await run_fork(transcript, answering(provider), tools or {}, errand, clock=clock)
@@ -127,7 +127,7 @@ async def test_a_fork_says_what_it_said_what_that_cost_and_how_much_the_first_re
     provider = ScriptedProvider([together(call("read"), usage=first), together("It was read.", usage=second)])
     errand = replace(ERRAND, may=ALL, max_rounds=3)
     forked = await sent(parent().view, provider, errand, tools=reading(log))
-    assert forked == Forked(
+    assert forked == ForkResult(
         source="session_memory",
         replies=forked.replies,
         usage=first + second,

@@ -13,7 +13,7 @@ from dataclasses import replace
 import pytest
 
 from nacre.mcp_client import CallOutcome, Server, Servers, parse_servers
-from nacre.mcp_client.http import CONNECT_SECONDS
+from nacre.mcp_client.transports import CONNECT_SECONDS
 from nacre.messages.blocks import Text
 from tests.mcp_client.places import HERE, QUICK, until
 

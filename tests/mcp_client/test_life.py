@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from nacre.formatting import how_to_install
 from nacre.mcp_client import Fragment, McpTool, Servers, parse_servers
 from nacre.mcp_client.connection import FIRST_WAIT_SECONDS
 from nacre.messages.blocks import Text
 from nacre.messages.wire import canonical
-from nacre.plain import how_to_install
 from nacre.testing import FrozenClock
 from tests.mcp_client.places import QUICK, children, forget_others, is_running, raw, until
 

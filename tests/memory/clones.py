@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nacre.clock import Clock
-from nacre.memory.directory import Memory
-from nacre.memory.entry import Change, Draft, Kind
-from nacre.memory.location import Location, MemoryPaths, locate, team_location
-from nacre.memory.team_choice import remote_of
-from nacre.memory.team_sync import SyncReport, sync
+from nacre.memory.files.location import Location, MemoryPaths, locate, team_location
+from nacre.memory.format.entry import Change, Draft, Kind
+from nacre.memory.memory import Memory
+from nacre.memory.team.choice import remote_of
+from nacre.memory.team.sync import SyncReport, sync
 
 BY_HAND = Change(author="user", reason="by hand")
 BRANCH = "nacre-team-memory"

@@ -11,8 +11,8 @@ import pytest
 
 from nacre.errors import ConfigError
 from nacre.memory.agent_memory import AgentKind, AgentMemory, agent_memory
-from nacre.memory.entry import Change, Draft
-from nacre.memory.location import MemoryPaths
+from nacre.memory.files.location import MemoryPaths
+from nacre.memory.format.entry import Change, Draft
 from nacre.memory.manual import AgentScope, ManualMode, manual
 from nacre.messages.blocks import ToolCall
 from nacre.testing import FrozenClock

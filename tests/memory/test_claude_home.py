@@ -18,12 +18,12 @@ from pathlib import Path
 
 import pytest
 
-from nacre.memory.directory import Memory
-from nacre.memory.entry import Change, Draft, read_entry
+from nacre.devtools.sim.simulator import Simulator
+from nacre.memory.format.entry import Change, Draft, read_entry
+from nacre.memory.memory import Memory
 from nacre.messages.blocks import Json
-from nacre.sim.simulator import Simulator
+from nacre.store.home import slug
 from nacre.store.sessions import Sessions
-from nacre.store.slug import slug
 
 CLIENT = os.environ.get("NACRE_TEST_CLAUDE", "")
 """Read before the tests' own clean environment takes it away."""

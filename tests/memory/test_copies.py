@@ -10,8 +10,8 @@ import pytest
 
 from nacre.errors import ToolError
 from nacre.memory.copies import Changed, MemoryCopies
-from nacre.memory.directory import Memory
-from nacre.memory.location import MemoryPaths, locate
+from nacre.memory.files.location import MemoryPaths, locate
+from nacre.memory.memory import Memory
 from nacre.tools import default_tools
 from nacre.tools.guard import Guard
 from nacre.tools.policy import Narrowing, Policy

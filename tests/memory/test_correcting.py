@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nacre.memory.correcting import correction_of
-from nacre.memory.directory import INDEX_FILE, Memory
-from nacre.memory.entry import Draft
+from nacre.memory.corrections import correction_of
+from nacre.memory.format.entry import Draft
+from nacre.memory.memory import INDEX_FILE, Memory
 from nacre.testing import FrozenClock
 
 

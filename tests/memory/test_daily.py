@@ -13,15 +13,15 @@ from pathlib import Path
 import pytest
 
 from nacre.errors import StoreError
+from nacre.memory.checks.lint import lint
+from nacre.memory.checks.lint_fix import mend
 from nacre.memory.daily import append, daily_tools, entries_of_day, logged
-from nacre.memory.directory import INDEX_FILE, Memory
-from nacre.memory.entry import Change, Draft
-from nacre.memory.folder import Folder
-from nacre.memory.import_sources import Batch, Source
-from nacre.memory.importing import Terms, take_in
-from nacre.memory.lint import lint
-from nacre.memory.mending import mend
-from nacre.memory.scan import scan
+from nacre.memory.files.folder import Folder
+from nacre.memory.files.scan import scan
+from nacre.memory.format.entry import Change, Draft
+from nacre.memory.memory import INDEX_FILE, Memory
+from nacre.memory.transfer.import_memories import Terms, take_in
+from nacre.memory.transfer.import_sources import Batch, Source
 from nacre.memory.undo import undo
 from nacre.messages.blocks import Json, ToolCall, ToolResult
 from nacre.testing import FrozenClock

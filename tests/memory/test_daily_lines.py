@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nacre.memory.daily_lines import (
+from nacre.memory.daily_format import (
     appended,
     bullet,
     day_of,
@@ -18,7 +18,7 @@ from nacre.memory.daily_lines import (
     with_marks,
     without,
 )
-from nacre.memory.entry import KINDS
+from nacre.memory.format.entry import KINDS
 
 FILE = "logs/2026/03/2026-03-09.md"
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from nacre.errors import StoreError
-from nacre.memory.directory import INDEX_FILE, Memory
-from nacre.memory.entry import Change, Draft
+from nacre.memory.format.entry import Change, Draft
+from nacre.memory.memory import INDEX_FILE, Memory
 from nacre.testing import FrozenClock
 
 BY_HAND = Change(author="user", reason="by hand")

@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from nacre.memory.directory import Memory
-from nacre.memory.entry import Draft, Kind
-from nacre.memory.kinds import kind_of
-from nacre.memory.lint import lint
-from nacre.memory.location import team_location
+from nacre.memory.checks.lint import lint
+from nacre.memory.files.location import team_location
+from nacre.memory.format.entry import Draft, Kind
+from nacre.memory.memory import Memory, kind_of
 
 
 @pytest.mark.parametrize(

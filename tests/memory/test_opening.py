@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nacre.memory.instruction_files import InstructionFile, Kind
-from nacre.memory.instructions import (
+from nacre.memory.instructions.files import InstructionFile, Kind
+from nacre.memory.instructions.load import (
     Changes,
     InstructionPaths,
     Instructions,
     changed_since,
     load_instructions,
 )
-from nacre.memory.opening import (
+from nacre.memory.startup_text import (
     MAX_CHARS,
     MemoryFacts,
     render_changes,

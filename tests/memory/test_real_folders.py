@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from nacre.memory.frontmatter import Document
-from nacre.memory.heads import head_fields
-from nacre.memory.index import Index, loaded
-from nacre.memory.lint import fixes, lint
-from nacre.memory.scan import manifest_line, scan
+from nacre.memory.checks.lint import fixes, lint
+from nacre.memory.files.scan import head_fields, manifest_line, scan
+from nacre.memory.format.frontmatter import Document
+from nacre.memory.format.index import Index, loaded
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data" / "claude_memory"
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from nacre.errors import StoreError, VersionConflict
-from nacre.memory.directory import Memory
-from nacre.memory.entry import Change, Draft
-from nacre.memory.folder import Folder
+from nacre.memory.files.folder import Folder
+from nacre.memory.format.entry import Change, Draft
+from nacre.memory.memory import Memory
 from nacre.memory.review import FOLDER, Proposal, accept, find, propose, reject, waiting
 from nacre.store import disk
 from nacre.testing import FrozenClock

@@ -13,8 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nacre.memory.secret_checks import CHECKS
-from nacre.memory.secrets import Finding, find_secrets, redact, refusal, rules
+from nacre.memory.secrets import CHECKS, Finding, find_secrets, redact, refusal, rules
 
 TABLE = json.loads(resources.files("nacre.memory").joinpath("data/secrets.json").read_text(encoding="utf-8"))[
     "rules"

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from nacre.memory.directory import Memory
-from nacre.memory.entry import Change, Draft
+from nacre.memory.format.entry import Change, Draft
+from nacre.memory.memory import Memory
 
 HAND = Change(author="user", reason="by hand")
 

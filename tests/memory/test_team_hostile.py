@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from nacre.errors import ConfigError, StoreError
-from nacre.memory.team_choice import remote_of
-from nacre.memory.team_folder import FolderRemote
-from nacre.memory.team_git import GitRemote
-from nacre.memory.team_git_run import run_git
-from nacre.memory.team_remote import KNOWN_FILE
-from nacre.memory.team_sync import sync
+from nacre.memory.team.choice import remote_of
+from nacre.memory.team.folder import FolderRemote
+from nacre.memory.team.git import GitRemote
+from nacre.memory.team.git_run import run_git
+from nacre.memory.team.remote import KNOWN_FILE
+from nacre.memory.team.sync import sync
 from nacre.testing import FrozenClock
 from tests.memory.clones import BRANCH, Clone, bare_repository, clone, git
 

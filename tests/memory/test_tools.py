@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from nacre.memory.directory import Memory
-from nacre.memory.location import team_location
+from nacre.memory.files.location import team_location
+from nacre.memory.memory import Memory
 from nacre.memory.tools import memory_tools
 from nacre.messages.blocks import Json, ToolCall, ToolResult
 from nacre.testing import FrozenClock

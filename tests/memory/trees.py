@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from nacre.memory.instructions import InstructionPaths, Instructions
+from nacre.memory.instructions.load import InstructionPaths, Instructions
 
 
 def plant(top: Path, files: Mapping[str, str | bytes]) -> None:

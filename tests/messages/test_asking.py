@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from nacre.messages.asking import asked_at
 from nacre.messages.blocks import Text
 from nacre.messages.records import ReplyFacts, Said
+from nacre.messages.rounds import asked_at
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 

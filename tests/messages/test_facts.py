@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nacre.messages.actions import line_of, report_of
 from nacre.messages.blocks import Block, JsonObject, Role, Text, Thinking, ToolCall, ToolResult
-from nacre.messages.facts import FACTS, Deed, Facts, Words
-from nacre.messages.facts_lines import line_of, report_of
+from nacre.messages.digest import show_deeds, show_words, together
+from nacre.messages.facts import FACTS, Action, Facts, UserQuote
 from nacre.messages.records import Compacted, Noted, Record, ReplyFacts, Said, Undone
 from nacre.messages.rounds import cuts
-from nacre.messages.skeleton import show_deeds, show_words, together
 from nacre.messages.view import View
 from tests.messages.strategies import logs, moment
 
@@ -23,10 +23,10 @@ json_values = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=8,
 )
-words = st.builds(Words, st.text(max_size=4), st.integers(0, 9).map(moment), st.text(max_size=20))
+words = st.builds(UserQuote, st.text(max_size=4), st.integers(0, 9).map(moment), st.text(max_size=20))
 kinds = st.sampled_from(["read", "edit", "command", "search", "web", "other", "reply", "remark"])
 deeds = st.builds(
-    Deed,
+    Action,
     st.text(max_size=4),
     st.text(max_size=4),
     st.text(max_size=20),

@@ -6,8 +6,8 @@ import pytest
 
 from nacre.layers.l4_compact.policy import CompactSettings
 from nacre.messages.blocks import Document, Image, Opaque, Text, Thinking, ToolCall, ToolResult
-from nacre.messages.plain import LEFT_OUT, SUMMARY, as_text
 from nacre.messages.records import Compacted
+from nacre.messages.text import LEFT_OUT, SUMMARY, as_text
 from nacre.messages.tokens import estimate_text
 from nacre.messages.view import View
 from nacre.testing import FrozenClock

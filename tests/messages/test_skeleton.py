@@ -8,8 +8,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nacre.messages.facts import Deed, Facts, Words
-from nacre.messages.skeleton import show_deeds, show_words, together
+from nacre.messages.digest import show_deeds, show_words, together
+from nacre.messages.facts import Action, Facts, UserQuote
 from nacre.messages.tokens import estimate_text
 from tests.messages.strategies import moment
 
@@ -20,8 +20,8 @@ texts = st.one_of(
 )
 known = st.builds(
     lambda words, deeds, left: Facts(
-        words=tuple(Words(f"u{n}", moment(n), text) for n, text in enumerate(words)),
-        deeds=tuple(Deed(f"c{n}", *deed) for n, deed in enumerate(deeds)),
+        words=tuple(UserQuote(f"u{n}", moment(n), text) for n, text in enumerate(words)),
+        deeds=tuple(Action(f"c{n}", *deed) for n, deed in enumerate(deeds)),
         left_words=left,
         left_deeds=left,
     ),
@@ -43,10 +43,10 @@ budgets = st.integers(0, 400)
 
 
 def said(*messages: str) -> Facts:
-    return Facts(words=tuple(Words(f"u{n}", moment(n), text) for n, text in enumerate(messages)))
+    return Facts(words=tuple(UserQuote(f"u{n}", moment(n), text) for n, text in enumerate(messages)))
 
 
-def done(*deeds: Deed) -> Facts:
+def done(*deeds: Action) -> Facts:
     return Facts(deeds=deeds)
 
 
@@ -111,8 +111,8 @@ def test_a_deed_is_one_line_whatever_it_holds(facts: Facts) -> None:
 
 def test_details_come_after_all_lines_and_are_known_only_if_shown() -> None:
     """C17b: what is in no file goes before what is."""
-    said_it = Deed("a", "", "It is so …", kind="reply", detail="It is so because\n- this\nholds")
-    read = Deed("r", "Read", "Read a.py", kind="read", detail="def f():\n" * 100)
+    said_it = Action("a", "", "It is so …", kind="reply", detail="It is so because\n- this\nholds")
+    read = Action("r", "Read", "Read a.py", kind="read", detail="def f():\n" * 100)
     shown = show_deeds(done(said_it, read), 150)
     assert "\n    - this\n    holds\n- Read a.py" in shown.text
     assert shown.facts.deeds == (said_it, replace(read, detail=""))
@@ -148,9 +148,9 @@ def test_without_anything_to_show_nothing_is_said() -> None:
 
 def test_changes_and_failures_outlive_older_and_newer_looks() -> None:
     """C17b."""
-    looks = [Deed(f"r{n}", "Read", f"Read some/long/path/to/file{n}.py", kind="read") for n in range(40)]
-    edit = Deed("e", "Edit", 'Edit a.py: "x" -> "y"', kind="edit")
-    failed = Deed("f", "Bash", "Bash: make", "exit 2: no rule", kind="command")
+    looks = [Action(f"r{n}", "Read", f"Read some/long/path/to/file{n}.py", kind="read") for n in range(40)]
+    edit = Action("e", "Edit", 'Edit a.py: "x" -> "y"', kind="edit")
+    failed = Action("f", "Bash", "Bash: make", "exit 2: no rule", kind="command")
     shown = show_deeds(done(edit, failed, *looks), 200)
     kept = [one.id for one in shown.facts.deeds]
     assert kept[:2] == ["e", "f"]
@@ -159,8 +159,8 @@ def test_changes_and_failures_outlive_older_and_newer_looks() -> None:
 
 
 def test_the_same_look_twice_is_shown_once_before_anything_else_goes() -> None:
-    again = [Deed(f"r{n}", "Read", "Read a.py", kind="read") for n in range(30)]
-    other = Deed("x", "Read", "Read b.py", kind="read")
+    again = [Action(f"r{n}", "Read", "Read a.py", kind="read") for n in range(30)]
+    other = Action("x", "Read", "Read b.py", kind="read")
     kept = show_deeds(done(other, *again), 100).facts.deeds
     assert kept[0].id == "x"
     assert kept[-1].id == "r29"
@@ -169,7 +169,7 @@ def test_the_same_look_twice_is_shown_once_before_anything_else_goes() -> None:
 def test_what_was_said_in_full_is_not_said_twice() -> None:
     """C17b: where there is room for all of a reply, its line would only repeat how it begins."""
     said = "All green. " + "The parser reads every file. " * 20 + "\nNext: the docs."
-    facts = Facts(deeds=(Deed("a", "", "All green. The parser…", kind="reply", detail=said),))
+    facts = Facts(deeds=(Action("a", "", "All green. The parser…", kind="reply", detail=said),))
     text = show_deeds(facts, 10_000).text
     assert text.count("All green.") == 1
     assert text.endswith("\n    Next: the docs.")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nacre.messages.stretch import Joined, Stretch
+from nacre.messages.append_only import Joined, Stretch
 
 places = st.none() | st.integers(-12, 12)
 

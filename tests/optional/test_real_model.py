@@ -14,15 +14,15 @@ from pathlib import Path
 
 import pytest
 
-from nacre.agents.compacting import undo_compaction
-from nacre.agents.compaction import CompactionRequest
-from nacre.agents.opening import Ready, open_agent
-from nacre.layers.l4_compact.quotations import checked, is_said
+from nacre.app.open_agent import OpenedAgent, open_agent
+from nacre.layers.l4_compact.layer import undo_compaction
+from nacre.layers.l4_compact.quotes import checked, is_said
 from nacre.messages.blocks import Text
 from nacre.messages.events import Notice, TurnDone
 from nacre.messages.facts import Facts
 from nacre.messages.records import Compacted
 from nacre.messages.view import View
+from nacre.session.compaction import CompactionRequest
 from nacre.settings import Settings, load
 from nacre.tools.base import Tool
 
@@ -124,7 +124,7 @@ async def test_a_conversation_that_fills_its_window_goes_on_by_itself(settings: 
 
 
 @asynccontextmanager
-async def talking(settings: Settings) -> AsyncIterator[Ready]:
+async def talking(settings: Settings) -> AsyncIterator[OpenedAgent]:
     async with open_agent(settings, tools=what_notes_need) as ready:
         assert ready.choice is not None and ready.choice.provider_name == "openai"
         yield ready
@@ -135,7 +135,7 @@ def what_notes_need(usual: Sequence[Tool]) -> list[Tool]:
     return [tool for tool in usual if tool.name in {"Edit", "Read"}]
 
 
-async def said(ready: Ready, text: str) -> None:
+async def said(ready: OpenedAgent, text: str) -> None:
     """One turn; whatever a model does with it, it ends as turns end."""
     outcome = None
     async for event in ready.agent.run(text):
@@ -149,7 +149,7 @@ async def said(ready: Ready, text: str) -> None:
     assert outcome in {"answered", "turn_limit"}
 
 
-def told(ready: Ready, line: str) -> None:
+def told(ready: OpenedAgent, line: str) -> None:
     """Shown with `pytest -s`: which way it went is worth knowing, and no reason to fail."""
     print(line, *(notice.text for notice in ready.agent.session.notices()), sep="\n")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nacre.agents import recalling
+from nacre.context import recall as recalling
 
 PATIENCE_SECONDS = 30.0
 

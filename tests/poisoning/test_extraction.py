@@ -13,16 +13,16 @@ import pytest
 
 from bench.poisoning import sent_by, settings_in
 from bench.poisoning_cases import ASKED, CANARY, ORDER, PROBE, TOLD
-from nacre.agents.opening import open_agent
+from nacre.app.open_agent import open_agent
 from nacre.cli.main import COMMANDS
-from nacre.memory.directory import Memory
-from nacre.memory.entry import Change, Draft
+from nacre.memory.format.entry import Change, Draft
+from nacre.memory.memory import Memory
 from nacre.messages.facts import Facts
 from nacre.providers.scripted import Scripted
 from nacre.testing import ScriptedProvider, call, say
 from nacre.tools.guard import Answer
 
-HAS_EXTRACTION = importlib.util.find_spec("nacre.agents.extracting") is not None
+HAS_EXTRACTION = importlib.util.find_spec("nacre.layers.l5_extract.layer") is not None
 HEAD = "---\nname: Publishing\ndescription: how packages are published\ntype: feedback\n---\n"
 
 

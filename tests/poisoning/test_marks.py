@@ -8,12 +8,12 @@ import pytest
 
 from bench.poisoning import settings_in
 from bench.poisoning_cases import ORDER, TOLD
-from nacre.agents.opening import open_agent
-from nacre.memory.directory import Memory
-from nacre.memory.entry import Change, Draft, Origin
-from nacre.memory.neutral import neutralise
+from nacre.app.open_agent import open_agent
+from nacre.memory.format.entry import Change, Draft, Origin
+from nacre.memory.memory import Memory
 from nacre.memory.origins import origin_of
 from nacre.messages.events import ResultReady
+from nacre.messages.untrusted_text import neutralise
 from nacre.providers.scripted import Scripted
 from nacre.settings import Settings
 from nacre.testing import ScriptedProvider, call, say

@@ -9,13 +9,13 @@ import pytest
 
 from bench.poisoning import settings_in
 from bench.poisoning_cases import CANARY, ORDER, attacks
-from nacre.agents.compaction import Compaction, CompactionRequest
-from nacre.agents.opening import open_agent
+from nacre.app.open_agent import open_agent
 from nacre.layers.l3_notes.by_rule import by_rule
-from nacre.memory.directory import Memory
-from nacre.memory.entry import Change, Draft
+from nacre.memory.format.entry import Change, Draft
+from nacre.memory.memory import Memory
 from nacre.messages.facts import Facts
 from nacre.providers.scripted import Scripted
+from nacre.session.compaction import Compaction, CompactionRequest
 from nacre.settings import load
 from nacre.testing import ScriptedProvider, call, say
 from nacre.tools.guard import Answer

@@ -6,18 +6,17 @@ from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 
-from nacre.agents import skill_list
-from nacre.agents.agent_types import AgentType, AgentTypes
-from nacre.agents.planning import Planning
-from nacre.agents.progress import summary_request
-from nacre.agents.session import Base, Session
-from nacre.agents.skills import Skill
-from nacre.agents.team_news import Kinds, fragment_of, news_of
-from nacre.agents.team_state import AgentState, Roll
+from nacre.agents.activity_summary import summary_request
+from nacre.agents.news import Kinds, fragment_of, news_of
+from nacre.agents.registry import AgentRegistry, AgentState
+from nacre.agents.types import AgentType, AgentTypes
 from nacre.agents.worktree import told as told_worktree
 from nacre.agents.worktree_record import Worktree
+from nacre.context import skill_list
+from nacre.context.plan import Plan
+from nacre.context.skills import Skill
 from nacre.layers.l3_notes import notes
-from nacre.layers.l3_notes.configured import Form
+from nacre.layers.l3_notes.config import Form
 from nacre.layers.l3_notes.file import NotesFile
 from nacre.layers.l3_notes.template import TEMPLATE
 from nacre.layers.l4_compact.summarise import directive
@@ -25,12 +24,16 @@ from nacre.layers.l5_extract import extract
 from nacre.layers.l6_dream.copy import Copy
 from nacre.layers.l6_dream.with_model import Order
 from nacre.layers.l6_dream.with_model import directive as dream_directive
+from nacre.layers.l7_mail.layer import told
 from nacre.layers.l7_mail.letter import Letter
-from nacre.layers.l7_mail.rendering import told
-from nacre.memory.entry import Entry
-from nacre.memory.instructions import Changes, InstructionFile, InstructionPaths, Instructions
+from nacre.memory.format.entry import Entry
+from nacre.memory.instructions.load import Changes, InstructionFile, InstructionPaths, Instructions
 from nacre.memory.manual import ManualMode, manual
-from nacre.memory.opening import (
+from nacre.memory.recall.attach import attachment, worded
+from nacre.memory.recall.base import Drift, Pick, Query, Ranked, Reference
+from nacre.memory.recall.manifest import manifest
+from nacre.memory.recall.select import ask
+from nacre.memory.startup_text import (
     MemoryFacts,
     render_again,
     render_changes,
@@ -38,15 +41,12 @@ from nacre.memory.opening import (
     render_later,
     render_memory,
 )
-from nacre.memory.recall.attach import attachment, worded
-from nacre.memory.recall.base import Drift, Pick, Query, Ranked, Reference
-from nacre.memory.recall.manifest import manifest
-from nacre.memory.recall.select import ask
 from nacre.messages.blocks import Text, ToolCall
-from nacre.messages.facts import Deed, Facts
+from nacre.messages.facts import Action, Facts
 from nacre.messages.records import Said
 from nacre.messages.view import View
 from nacre.providers.base import Request
+from nacre.session.session import Base, Session
 
 FOLDER = Path(__file__).parent / "goldens"
 HOME = Path("/home/ada/.nacre")
@@ -106,7 +106,7 @@ def _agents() -> dict[str, str]:
     )
     kind = AgentType(name="reviewer", description="Looks at\nchanges.", prompt="-", origin=HOME)
     works = replace(done, name="explore-1", type="explore", status="running", doing="Reading loop.py")
-    (fragment,) = fragment_of(Roll(states={"reviewer-1": done, "explore-1": works}), "main")
+    (fragment,) = fragment_of(AgentRegistry(states={"reviewer-1": done, "explore-1": works}), "main")
     return {
         "agent_done": news_of(done).text,
         "agent_kinds": Kinds(AgentTypes(types={"reviewer": kind})).text,
@@ -201,7 +201,7 @@ def _summaries() -> dict[str, str]:
 
 def _notes() -> dict[str, str]:
     file = NotesFile(HOME / "projects" / "-home-ada-loom" / "0001" / "session-memory" / "summary.md")
-    done = Facts(deeds=(Deed("1", "Bash", "Bash: just check", "exit 1", "command", "just check"),))
+    done = Facts(deeds=(Action("1", "Bash", "Bash: just check", "exit 1", "command", "just check"),))
     long = TEMPLATE.text + "- one more line of the worklog\n" * 300
     return {
         "notes_first": notes.directive(file, TEMPLATE.text, form=Form(), since=done),
@@ -244,7 +244,7 @@ def _worktree() -> dict[str, str]:
 def _skills() -> dict[str, str]:
     """As a model is told of skills and of a plan."""
     deploy = Skill(name="deploy", description="How this project goes live.", folder=ROOT / ".claude/skills/x")
-    plan = Planning(Session(Base(model="m")), HOME / "projects" / "-home-ada-loom" / "0001")
+    plan = Plan(Session(Base(model="m")), HOME / "projects" / "-home-ada-loom" / "0001")
     return {
         "skills_listed": skill_list.listed([deploy, replace(deploy, name="tags", description="<system>")]),
         "skills_changed": skill_list.changed([deploy], ["old"]),

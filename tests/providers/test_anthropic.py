@@ -11,8 +11,7 @@ from nacre.errors import AuthError, InvalidRequest, Overloaded, PromptTooLong, P
 from nacre.messages.blocks import Message, Opaque, Text, Thinking, ToolCall
 from nacre.messages.events import CallReady, ProviderEvent, Reply, ReplyStarted, TextDelta, ThinkingDelta
 from nacre.messages.usage import Usage
-from nacre.providers.anthropic import AnthropicProvider
-from nacre.providers.anthropic_events import Assembly
+from nacre.providers.anthropic import AnthropicProvider, Assembly
 from nacre.providers.base import Request, complete
 
 HELLO = Request(model="claude-sonnet-5-5", messages=[{"role": "user", "content": "hello"}])

@@ -8,10 +8,9 @@ import sys
 import pytest
 
 from nacre.errors import ConfigError
-from nacre.providers.base import Request, complete
-from nacre.providers.capabilities import capabilities_of
+from nacre.providers.base import Request, capabilities_of, complete
 from nacre.providers.choose import Choice, RoleModel, RoleName, Roles, build, choose, preload, small_model
-from nacre.providers.embedded import EmbeddedProvider
+from nacre.providers.embedded.provider import EmbeddedProvider
 from nacre.providers.retry import RetryingProvider
 
 A = {"ANTHROPIC_API_KEY": "a"}

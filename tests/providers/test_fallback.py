@@ -8,10 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from nacre.agents.agent import Agent
-from nacre.agents.opening import hire
-from nacre.agents.session import Base, Session
-from nacre.cache.rules import cost, profile
+from nacre.app.open_agent import hire
+from nacre.cache.models import cost, profile
 from nacre.errors import AuthError, ConfigError, InvalidRequest, Overloaded, ProviderError, StreamBroken
 from nacre.messages.events import Event, Notice, ProviderEvent, Reply, StartedOver, TextDelta, TurnDone
 from nacre.messages.usage import Usage
@@ -19,6 +17,8 @@ from nacre.providers.base import Provider, Request
 from nacre.providers.choose import choose
 from nacre.providers.fallback import REST_SECONDS, with_fallback
 from nacre.providers.retry import with_retry
+from nacre.session.agent import Agent
+from nacre.session.session import Base, Session
 from nacre.settings import load
 from nacre.testing import FrozenClock, ScriptedProvider, say, together
 

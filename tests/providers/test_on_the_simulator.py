@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from nacre.devtools.sim import Simulator
 from nacre.errors import AuthError, Overloaded, PromptTooLong, ProviderError, StreamBroken
 from nacre.messages.blocks import JsonObject
 from nacre.messages.events import Reply, StartedOver, TextDelta, Waiting
@@ -15,9 +16,8 @@ from nacre.messages.usage import Usage
 from nacre.messages.wire import render_blocks
 from nacre.providers.anthropic import AnthropicProvider
 from nacre.providers.base import Provider, Request, complete
-from nacre.providers.openai_compatible import OpenAICompatibleProvider
+from nacre.providers.openai import OpenAICompatibleProvider
 from nacre.providers.retry import RetrySettings, with_retry
-from nacre.sim import Simulator
 
 SYSTEM: list[JsonObject] = [{"type": "text", "text": "You are thorough. " * 1500}]
 TOOLS: list[JsonObject] = [

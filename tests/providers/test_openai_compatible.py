@@ -12,8 +12,7 @@ from nacre.messages.blocks import Message, Text, ToolCall
 from nacre.messages.events import CallReady, ProviderEvent, Reply, ReplyStarted, TextDelta, ThinkingDelta
 from nacre.messages.usage import Usage
 from nacre.providers.base import Request, complete
-from nacre.providers.openai_chunks import Assembly
-from nacre.providers.openai_compatible import OpenAICompatibleProvider
+from nacre.providers.openai import Assembly, OpenAICompatibleProvider
 
 HELLO = Request(model="gpt-6.1-terra", messages=[{"role": "user", "content": "hello"}])
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nacre.errors import ConfigError
-from nacre.memory.instructions import InstructionPaths, load_instructions
+from nacre.memory.instructions.load import InstructionPaths, load_instructions
 from nacre.settings.consent import FILE, consent, consented, withdraw
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from nacre.errors import ForeignTranscript, SessionBusy, SessionNotFound, TranscriptError
 from nacre.store.boundaries import ResumeFrom
-from nacre.store.log import SessionLog, branch, log_path
+from nacre.store.session_log import SessionLog, branch, log_path
 
 
 @pytest.fixture

@@ -15,12 +15,12 @@ from random import Random
 import pytest
 
 from nacre.errors import SessionBusy, TranscriptError
-from nacre.store.log import SessionLog, log_path
+from nacre.store.session_log import SessionLog, log_path
 
 APPENDER = """
     import json, sys
     from pathlib import Path
-    from nacre.store.log import SessionLog
+    from nacre.store.session_log import SessionLog
 
     home, first = Path(sys.argv[1]), int(sys.argv[2])
     path = home / "projects" / "-w" / "s.jsonl"
@@ -37,7 +37,7 @@ APPENDER = """
 HOLDER = """
     import sys, time
     from pathlib import Path
-    from nacre.store.log import SessionLog
+    from nacre.store.session_log import SessionLog
 
     log = SessionLog.open(Path(sys.argv[1]), home=Path(sys.argv[2]))
     print("open", flush=True)
@@ -49,7 +49,7 @@ FULL = """
     sys.dont_write_bytecode = True  # half a compiled file would break every later process
     from pathlib import Path
     from nacre.errors import TranscriptError
-    from nacre.store.log import SessionLog
+    from nacre.store.session_log import SessionLog
 
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     log = SessionLog.create(Path(sys.argv[1]), "/w", session="s")

@@ -14,15 +14,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nacre.errors import StoreError
-from nacre.store.results import PIECE_CHARS, TEMP_PREFIX, Shelf
+from nacre.store.tool_results import PIECE_CHARS, TEMP_PREFIX, ToolResultStore
 
 
 @pytest.fixture
-def shelf(tmp_path: Path) -> Shelf:
-    return Shelf(tmp_path / "session" / "tool-results", sync=False)
+def shelf(tmp_path: Path) -> ToolResultStore:
+    return ToolResultStore(tmp_path / "session" / "tool-results", sync=False)
 
 
-def test_a_plain_id_is_its_own_file_name_and_only_the_owner_may_look(shelf: Shelf) -> None:
+def test_a_plain_id_is_its_own_file_name_and_only_the_owner_may_look(shelf: ToolResultStore) -> None:
     path = shelf.keep("toolu_01AbC-x", "out").path
     assert path.name == "toolu_01AbC-x.txt" and path.read_text() == "out"
     assert shelf.keep("toolu_2", "[]", structured=True).path.name == "toolu_2.json"
@@ -31,9 +31,9 @@ def test_a_plain_id_is_its_own_file_name_and_only_the_owner_may_look(shelf: Shel
     assert stat.S_IMODE(path.parent.parent.stat().st_mode) == 0o700
 
 
-def test_an_id_that_comes_again_with_another_text_gets_a_file_of_its_own(shelf: Shelf) -> None:
+def test_an_id_that_comes_again_with_another_text_gets_a_file_of_its_own(shelf: ToolResultStore) -> None:
     """C6: a pointer always leads to the very text it was made for."""
-    first, again = shelf.keep("call_1", "one"), Shelf(shelf.folder).keep("call_1", "one")
+    first, again = shelf.keep("call_1", "one"), ToolResultStore(shelf.folder).keep("call_1", "one")
     other, other_again = shelf.keep("call_1", "two!"), shelf.keep("call_1", "two!")
     longer = shelf.keep("call_1", "one more")
     assert first == again and other == other_again
@@ -47,7 +47,7 @@ def test_an_id_that_comes_again_with_another_text_gets_a_file_of_its_own(shelf: 
     ["../../etc/passwd", "/etc/passwd", "", ".", "..", ".hidden", "a\0b", "x" * 5_000, "a/b", "é", "\ud800",
      "a b", "id=0", "toolu_1\n", "~", "C:\\x", ".writing-x"],
 )  # fmt: skip
-def test_an_id_that_is_no_file_name_gets_a_safe_one(shelf: Shelf, hostile: str) -> None:
+def test_an_id_that_is_no_file_name_gets_a_safe_one(shelf: ToolResultStore, hostile: str) -> None:
     path = shelf.keep(hostile, "out").path
     assert path.parent == shelf.folder
     assert list(path.parent.iterdir()) == [path] == [shelf.path(hostile)]
@@ -60,10 +60,10 @@ def test_no_two_ids_share_a_file_even_where_case_is_ignored(ids: list[str]) -> N
     import tempfile
 
     with tempfile.TemporaryDirectory() as folder:
-        shelf = Shelf(Path(folder), sync=False)
+        shelf = ToolResultStore(Path(folder), sync=False)
         for one in ids:
             shelf.keep(one, f"text of {one!r}")
-        again = Shelf(Path(folder))
+        again = ToolResultStore(Path(folder))
         assert [again.read(one) for one in ids] == [f"text of {one!r}" for one in ids]
         names = [path.name.casefold() for path in Path(folder).iterdir()]
         assert len(set(names)) == len(ids)
@@ -75,12 +75,12 @@ def test_every_text_is_read_back_as_it_was_put(text: str) -> None:
     import tempfile
 
     with tempfile.TemporaryDirectory() as folder:
-        shelf = Shelf(Path(folder), sync=False)
+        shelf = ToolResultStore(Path(folder), sync=False)
         shelf.keep("a", text + "\r\n\0\ud800")
         assert shelf.read("a") == text + "\r\n\0\ud800"
 
 
-def test_a_text_is_cut_into_pieces_for_writing_and_comes_out_in_one(shelf: Shelf) -> None:
+def test_a_text_is_cut_into_pieces_for_writing_and_comes_out_in_one(shelf: ToolResultStore) -> None:
     text = "aé漢\U0001f600" * (PIECE_CHARS // 4) + "the end"
     kept = shelf.keep("long", text)
     assert kept.bytes == len(text.encode()) and shelf.read("long") == text
@@ -88,23 +88,23 @@ def test_a_text_is_cut_into_pieces_for_writing_and_comes_out_in_one(shelf: Shelf
     assert shelf.keep("long", text + "!").path != kept.path
 
 
-def test_many_who_keep_one_id_at_once_are_each_pointed_to_their_own_text(shelf: Shelf) -> None:
+def test_many_who_keep_one_id_at_once_are_each_pointed_to_their_own_text(shelf: ToolResultStore) -> None:
     """C6: whoever comes second gets a file of its own, also when nobody was first a moment ago."""
     texts = [str(n) * 300_000 for n in range(8)]
     with ThreadPoolExecutor(len(texts)) as pool:
-        kept = list(pool.map(lambda text: Shelf(shelf.folder, sync=False).keep("one", text), texts))
+        kept = list(pool.map(lambda text: ToolResultStore(shelf.folder, sync=False).keep("one", text), texts))
     assert [one.path.read_text() for one in kept] == texts
     assert len(shelf.held()) == len(texts) and not shelf.leavings()
 
 
 def test_a_session_that_leaves_nothing_on_disk_keeps_no_result() -> None:
-    shelf = Shelf(None)
+    shelf = ToolResultStore(None)
     assert shelf.path("a") is None and shelf.held() == [] and shelf.read("a") is None
     with pytest.raises(StoreError, match="leaves nothing on disk"):
         shelf.keep("a", "text")
 
 
-def test_a_folder_that_cannot_be_written_is_said_in_one_line(shelf: Shelf) -> None:
+def test_a_folder_that_cannot_be_written_is_said_in_one_line(shelf: ToolResultStore) -> None:
     assert shelf.folder is not None
     shelf.folder.parent.mkdir(parents=True)
     shelf.folder.write_text("a file where the folder should be")
@@ -114,7 +114,7 @@ def test_a_folder_that_cannot_be_written_is_said_in_one_line(shelf: Shelf) -> No
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_read_only_folder_refuses_and_stays_empty(shelf: Shelf) -> None:
+def test_a_read_only_folder_refuses_and_stays_empty(shelf: ToolResultStore) -> None:
     assert shelf.folder is not None
     shelf.folder.mkdir(parents=True)
     shelf.folder.chmod(0o500)
@@ -128,7 +128,7 @@ FULL = """
 import resource, signal, sys
 from pathlib import Path
 from nacre.errors import StoreError
-from nacre.store.results import Shelf
+from nacre.store.tool_results import Shelf
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 shelf = Shelf(Path(sys.argv[1]))
@@ -152,7 +152,7 @@ def test_a_full_disk_refuses_and_leaves_no_half_file(tmp_path: Path) -> None:
     assert said.startswith("disk full") and names == "['small.txt']"
 
 
-def test_what_a_killed_process_left_half_written_is_told_apart(shelf: Shelf) -> None:
+def test_what_a_killed_process_left_half_written_is_told_apart(shelf: ToolResultStore) -> None:
     path = shelf.keep("a", "text").path
     half = path.with_name(f"{TEMP_PREFIX}abc")
     half.write_text("ha")
@@ -163,7 +163,7 @@ def test_what_a_killed_process_left_half_written_is_told_apart(shelf: Shelf) -> 
     assert shelf.held()[0].bytes == 4
 
 
-def test_a_file_somebody_removed_is_simply_not_there(shelf: Shelf) -> None:
+def test_a_file_somebody_removed_is_simply_not_there(shelf: ToolResultStore) -> None:
     shelf.keep("a", "text").path.unlink()
     assert shelf.read("a") is None
     assert shelf.keep("a", "text again").path.read_text() == "text again"
@@ -172,7 +172,7 @@ def test_a_file_somebody_removed_is_simply_not_there(shelf: Shelf) -> None:
 TWO_HUNDRED = """
 import resource, sys
 from pathlib import Path
-from nacre.store.results import Shelf
+from nacre.store.tool_results import Shelf
 text = "0123456789" * 20_000_000
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 kept = Shelf(Path(sys.argv[1]), sync=False).keep("large", text)

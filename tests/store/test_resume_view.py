@@ -13,7 +13,7 @@ from nacre.messages.blocks import Text
 from nacre.messages.jsonl import Envelope, chained_id, decode, encode
 from nacre.messages.records import Compacted, Record, Said, Undone
 from nacre.messages.view import View
-from nacre.store.log import SessionLog
+from nacre.store.session_log import SessionLog
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 ENVELOPE = Envelope(session_id="s", cwd="/w")

@@ -15,10 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nacre.errors import SessionNotFound, TranscriptError
-from nacre.store.log import SessionLog, log_path
+from nacre.store.home import slug
 from nacre.store.search import Query, query
+from nacre.store.session_log import SessionLog, log_path
 from nacre.store.sessions import Sessions
-from nacre.store.slug import slug
 from nacre.store.summaries import SessionSummary
 
 DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "claude_code_sessions" / "raw"

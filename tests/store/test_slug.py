@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nacre.errors import ConfigError
-from nacre.store.slug import home, same_folder, slug
+from nacre.store.home import home, same_folder, slug
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nacre.store.typed import FILE, MAX_LINES, read_typed, write_typed
+from nacre.store.input_history import FILE, MAX_LINES, read_typed, write_typed
 
 LINES = st.text(st.characters(exclude_categories=("Cs", "Cc", "Zl", "Zp")), min_size=1).filter(
     lambda line: not line.endswith("\\") and line.splitlines() == [line]
@@ -35,7 +35,8 @@ def test_what_was_there_stays_where_no_more_can_be_written(tmp_path: Path) -> No
     """A full disk, as a limit of the process: what earlier sessions left is not cut off."""
     write_typed(tmp_path, ["before"])
     writing = (
-        "import resource, signal, sys; from pathlib import Path; from nacre.store.typed import write_typed\n"
+        "import resource, signal, sys; from pathlib import Path\n"
+        "from nacre.store.input_history import write_typed\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); resource.setrlimit(resource.RLIMIT_FSIZE, (10, 10))\n"
         "write_typed(Path(sys.argv[1]), ['before', 'x' * 100])"
     )

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from nacre.agents.carrying import FOREIGN_KINDS, carry_rules
-from nacre.agents.looking import look_back
 from nacre.errors import NacreError
 from nacre.messages.records import Noted
+from nacre.session.read_session import look_back
+from nacre.session.restoration import FOREIGN_KINDS, carry_rules
 from tests.stories.processes import Sim, end, pids, running_sim
 
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from nacre.agents.agent import Agent
-from nacre.agents.opening import Chooser, open_agent
+from nacre.app.open_agent import Chooser, open_agent
 from nacre.messages.blocks import Json, JsonObject
 from nacre.messages.events import Notice
+from nacre.session.agent import Agent
 from nacre.settings import Settings, load
 from nacre.testing import ScriptedProvider
 from nacre.tools.base import Tool

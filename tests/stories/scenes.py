@@ -9,17 +9,17 @@ from hashlib import blake2b
 from itertools import pairwise
 from pathlib import Path
 
-from nacre.agents.agent import Agent
-from nacre.agents.opening import Ready, open_agent
+from nacre.app.open_agent import OpenedAgent, open_agent
+from nacre.devtools.sim import Exchange, Simulator
 from nacre.messages.blocks import Json, JsonObject, ToolResult
 from nacre.messages.events import Event, ResultReady
 from nacre.messages.pairing import DIGEST_BYTES
 from nacre.messages.wire import canonical
 from nacre.providers.anthropic import AnthropicProvider
 from nacre.providers.base import Provider
-from nacre.providers.openai_compatible import OpenAICompatibleProvider
+from nacre.providers.openai import OpenAICompatibleProvider
+from nacre.session.agent import Agent
 from nacre.settings import load
-from nacre.sim import Exchange, Simulator
 
 CLAUDE, OLDER_CLAUDE, GPT = "claude-opus-5-5", "claude-sonnet-4-6", "gpt-6.1-terra"
 BAR = 0.99
@@ -58,7 +58,7 @@ def quiet(folder: Path) -> Path:
 @asynccontextmanager
 async def talking_to(
     sim: Simulator, model: str, cwd: Path, *, notes: bool = False, **given: object
-) -> AsyncIterator[Ready]:
+) -> AsyncIterator[OpenedAgent]:
     """An agent with the default tools in a directory, whose provider is the official SDK on the simulator."""
     provider: Provider = (
         OpenAICompatibleProvider(api_key="k", base_url=f"{sim.url}/v1")

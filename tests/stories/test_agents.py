@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from nacre.agents.opening import open_agent
-from nacre.agents.team_disk import read_states, seen_from_outside
+from nacre.agents.registry import read_states, seen_from_outside
+from nacre.app.open_agent import open_agent
 from nacre.messages.jsonl import decode
 from nacre.messages.view import View
 from nacre.settings import load
@@ -24,7 +24,7 @@ MODEL = "claude-sonnet-5-5"
 DYING = """
 import asyncio, sys
 from pathlib import Path
-from nacre.agents.opening import open_agent
+from nacre.app.open_agent import open_agent
 from nacre.settings import load
 from nacre.testing import Cast, ScriptedProvider, call, say, together
 from tests.stories.scenes import environment

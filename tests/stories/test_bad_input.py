@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from nacre.agents.agent import Agent
-from nacre.agents.opening import open_agent
+from nacre.app.open_agent import open_agent
+from nacre.devtools.sim import Simulator
 from nacre.errors import NacreError, Overloaded, PromptTooLong, StreamBroken
 from nacre.messages.blocks import Json
 from nacre.messages.events import Event, Reply, StartedOver, TextDelta, Waiting
 from nacre.providers.anthropic import AnthropicProvider
 from nacre.providers.retry import RetrySettings, with_retry
+from nacre.session.agent import Agent
 from nacre.settings import load
-from nacre.sim import Simulator
 from nacre.testing import ScriptedProvider
 from nacre.tools.base import Tool, tool
 from tests.cli.program import nacre, started

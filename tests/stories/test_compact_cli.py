@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from nacre.agents.opening import open_agent
+from nacre.app.open_agent import open_agent
 from nacre.settings import load
 from nacre.testing import ScriptedProvider, call, say
 from tests.cli.program import ended, nacre, world

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from nacre.agents.extracting import EXTRACTION, WORK
-from nacre.agents.opening import open_agent
+from nacre.app.open_agent import open_agent
+from nacre.devtools.sim import Simulator
+from nacre.layers.l5_extract.layer import EXTRACTION, WORK
 from nacre.messages.blocks import Json
 from nacre.messages.events import Notice, Reply
 from nacre.providers.anthropic import AnthropicProvider
 from nacre.providers.base import Provider
-from nacre.providers.openai_compatible import OpenAICompatibleProvider
+from nacre.providers.openai import OpenAICompatibleProvider
 from nacre.settings import Settings, load
-from nacre.sim import Simulator
 from tests.cli.program import nacre
 from tests.stories.processes import Sim, begun, eventually
 from tests.stories.scenes import BAR, CLAUDE, GPT, OLDER_CLAUDE, call, calls, chain_of, project, say

@@ -9,18 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from nacre.agents.kept import LogKeeper
-from nacre.agents.meter import SIDE_QUERY, Meter
-from nacre.agents.opening import Ready
-from nacre.agents.side_log import side_log, side_log_path
-from nacre.cache.rules import cost, profile
+from nacre.app.open_agent import OpenedAgent
+from nacre.cache.models import cost, profile
+from nacre.devtools.sim import Exchange, Simulator
 from nacre.loop.fork import PENDING
 from nacre.messages.blocks import Json
 from nacre.messages.jsonl import decode
 from nacre.messages.usage import Usage
 from nacre.messages.view import View
 from nacre.messages.wire import canonical
-from nacre.sim import Exchange, Simulator
+from nacre.session.meter import SIDE_QUERY, Meter
+from nacre.session.session_log import SessionLogWriter, side_log, side_log_path
 from nacre.store.lines import read_lines
 from nacre.tools.base import Tool, tool
 from tests.stories.scenes import (
@@ -88,7 +87,7 @@ async def test_each_fork_of_a_reply_leaves_a_log_that_reads_as_a_conversation(tm
         for name in ready.background.running():
             await ready.background.wait(name)
         keeper = ready.agent.session.keeper
-        assert isinstance(keeper, LogKeeper)
+        assert isinstance(keeper, SessionLogWriter)
     for number, part in enumerate(PARTS):
         loaded = decode(read_lines(side_log_path(keeper.folder, str(number))), subagent=True)
         view = View.of(loaded.records)
@@ -101,9 +100,9 @@ async def test_each_fork_of_a_reply_leaves_a_log_that_reads_as_a_conversation(tm
 
 
 @asynccontextmanager
-async def sending(sim: Simulator, model: str, cwd: Path) -> AsyncIterator[Ready]:
+async def sending(sim: Simulator, model: str, cwd: Path) -> AsyncIterator[OpenedAgent]:
     """An agent whose tool Send sends forks to the background, each with a log of its own."""
-    held: list[Ready] = []
+    held: list[OpenedAgent] = []
 
     @tool(name="Send")
     async def send(prompt: str) -> str:

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from nacre.agents.forking import Forker
-from nacre.agents.kept import LogKeeper
-from nacre.agents.meter import SIDE_QUERY, Meter
-from nacre.agents.opening import Ready
-from nacre.agents.session import Session
-from nacre.loop.fork import PENDING, Errand, Forked
+from nacre.app.open_agent import OpenedAgent
+from nacre.devtools.sim import Exchange, Simulator
+from nacre.loop.fork import PENDING, ForkResult, ForkTask
 from nacre.messages.blocks import Json, JsonObject
 from nacre.messages.wire import canonical
-from nacre.sim import Exchange, Simulator
+from nacre.session.forks import ForkRunner
+from nacre.session.meter import SIDE_QUERY, Meter
+from nacre.session.session import Session
+from nacre.session.session_log import SessionLogWriter
 from nacre.tools.base import tool
 from nacre.tools.policy import Narrowing
 from tests.stories.scenes import (
@@ -36,7 +36,7 @@ from tests.stories.scenes import (
 
 MODELS = [CLAUDE, OLDER_CLAUDE, GPT]
 READS: list[Json] = [calls(call("Read", file_path=f"module_{n}.py"), text=f"Number {n}.") for n in range(4)]
-NOTES = Errand(source="session_memory", directive="Say in one line what has been done so far.")
+NOTES = ForkTask(source="session_memory", directive="Say in one line what has been done so far.")
 WORDS: JsonObject = {"type": "text", "text": NOTES.directive}
 FORGETFUL = "claude-sonnet-4-5"
 """Loses its thinking, and its cache with it, at words between two tool rounds."""
@@ -48,10 +48,10 @@ def share(now: Exchange, before: Exchange) -> float:
     return now.usage.cache_read / before.usage.prompt
 
 
-def log_of(ready: Ready) -> bytes:
+def log_of(ready: OpenedAgent) -> bytes:
     """The session's log as it is on disk."""
     keeper = ready.agent.session.keeper
-    assert isinstance(keeper, LogKeeper)
+    assert isinstance(keeper, SessionLogWriter)
     return keeper.folder.with_suffix(".jsonl").read_bytes()
 
 
@@ -84,9 +84,9 @@ async def test_a_fork_in_mid_turn_answers_open_calls_the_same_way_and_reads_the_
     model: str, tmp_path: Path
 ) -> None:
     """A1, F4: the reply in full, one placeholder a call, the directive last; then the turn goes on."""
-    done: list[Forked] = []
+    done: list[ForkResult] = []
 
-    async def act(forker: Forker) -> None:
+    async def act(forker: ForkRunner) -> None:
         done.append(await forker(NOTES))
 
     script: list[Json] = [
@@ -113,9 +113,9 @@ async def test_on_a_model_that_would_lose_its_thinking_the_directive_rides_insid
     tmp_path: Path,
 ) -> None:
     """A1, F4: nothing but results follows the reply, so that nothing before it is forgotten."""
-    done: list[Forked] = []
+    done: list[ForkResult] = []
 
-    async def act(forker: Forker) -> None:
+    async def act(forker: ForkRunner) -> None:
         done.append(await forker(NOTES))
 
     thoughtful = [{"thinking": "Hm. " * 200, **one} for one in READS if isinstance(one, dict)]
@@ -132,13 +132,13 @@ async def test_forks_that_are_fanned_out_read_each_others_prefix(model: str, tmp
     """F4, C31b, A1: the first goes ahead; what it wrote behind the parent's last request, the others read."""
     long = "All that was said is repeated here at length. " * 300
     script: list[Json] = [*READS, long, "One.", "Two.", "Three.", "Yes."]
-    errands = [Errand(source="side", directive=f"Look at it from side {n}.") for n in range(3)]
+    errands = [ForkTask(source="side", directive=f"Look at it from side {n}.") for n in range(3)]
     async with Simulator(script) as sim, talking_to(sim, model, quiet(tmp_path / "work")) as ready:
         await say(ready.agent, "Read everything.")
         forked = await ready.forker.fan_out(errands)
         await say(ready.agent, "Done?")
     *_, parent, one, two, three, after = sim.log
-    assert all(isinstance(each, Forked) for each in forked)
+    assert all(isinstance(each, ForkResult) for each in forked)
     assert min(share(each, parent) for each in (one, two, three, after)) >= BAR
     if model != GPT:  # which keeps whole requests only, and takes no marker where they part
         # The reply itself was in no request of the parent's; the first fork wrote it for the others.
@@ -154,9 +154,9 @@ async def test_a_reply_of_more_blocks_than_the_provider_walks_back_is_no_hindran
     for n in range(30):
         talkative.append({"type": "text", "text": f"Now number {n}."})
         talkative.append({"type": "tool_use", "name": "Wait", "input": {}})
-    done: list[Forked] = []
+    done: list[ForkResult] = []
 
-    async def act(forker: Forker) -> None:
+    async def act(forker: ForkRunner) -> None:
         if not done:
             done.append(await forker(NOTES))
 
@@ -178,7 +178,7 @@ async def test_a_fork_of_several_rounds_reads_its_own_rounds_and_may_do_what_it_
         "Enough.",
     ]
     script: list[Json] = [*READS, "All read.", *rounds, "You are welcome."]
-    errand = Errand(source="extract_memories", directive="Look again.", may=READING, max_rounds=5)
+    errand = ForkTask(source="extract_memories", directive="Look again.", may=READING, max_rounds=5)
     cwd = quiet(tmp_path / "work")
     async with Simulator(script) as sim, talking_to(sim, model, cwd) as ready:
         await say(ready.agent, "Read everything.")
@@ -235,10 +235,10 @@ async def test_a_cancelled_turn_ends_its_forks_but_not_those_of_the_background(t
 
 @asynccontextmanager
 async def waiting(
-    sim: Simulator, model: str, cwd: Path, act: Callable[[Forker], Awaitable[None]]
-) -> AsyncIterator[Ready]:
+    sim: Simulator, model: str, cwd: Path, act: Callable[[ForkRunner], Awaitable[None]]
+) -> AsyncIterator[OpenedAgent]:
     """An agent with one more tool, during which something is done with its forker."""
-    held: list[Forker] = []
+    held: list[ForkRunner] = []
 
     @tool(name="Wait")
     async def wait() -> str:
@@ -272,7 +272,7 @@ def assert_same_base(fork: Exchange, parent: Exchange) -> None:
             assert canonical(bare(fork.body[name])) == canonical(bare(parent.body[name]))
 
 
-def assert_paid(session: Session, forks: list[Forked]) -> None:
+def assert_paid(session: Session, forks: list[ForkResult]) -> None:
     """F4: every request of a fork is in the log once, with its share, and a resumed session knows the sum."""
     notes = session.view.noted(SIDE_QUERY)
     firsts = [note for note in notes if note.fact("request") == 1]

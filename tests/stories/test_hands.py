@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from nacre.agents.opening import NEW, Ready, open_agent
+from nacre.app.open_agent import NEW, OpenedAgent, open_agent
+from nacre.devtools.sim import Simulator
 from nacre.messages.blocks import Json
 from nacre.messages.events import Notice
 from nacre.providers.anthropic import AnthropicProvider
 from nacre.settings import load
-from nacre.sim import Simulator
 from tests.cli.program import ended, nacre, world
 from tests.stories.processes import (
     SAFETY_SECONDS,
@@ -66,7 +66,7 @@ def tree(root: Path) -> str:
 
 
 @asynccontextmanager
-async def at_work(sim: Simulator, work: Path, *, session: str = NEW) -> AsyncIterator[Ready]:
+async def at_work(sim: Simulator, work: Path, *, session: str = NEW) -> AsyncIterator[OpenedAgent]:
     """An agent in the repository, with the rules its user has set."""
     home = work.parent / "home"
     home.mkdir(exist_ok=True)

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from nacre.agents.hooks import HOOK
-from nacre.agents.opening import open_agent
-from nacre.agents.turn import MAX_GO_ONS
+from nacre.app.open_agent import open_agent
 from nacre.errors import ConfigError
+from nacre.hooks.layer import HOOK
 from nacre.messages.events import TurnDone
 from nacre.messages.records import Noted, Said
+from nacre.session.turn import MAX_GO_ONS
 from nacre.testing import ScriptedProvider, call, first_moved_block, say
 from tests.cli.program import nacre
 from tests.stories.hooked import cancel_in_the_command, configure, notices, play, settings_of, talk

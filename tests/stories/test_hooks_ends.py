@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from nacre.agents.agent import Agent
-from nacre.agents.compaction import CompactionRequest
-from nacre.agents.hooks import HOOK, attend_child
-from nacre.agents.kept import LogKeeper, start
-from nacre.agents.opening import open_agent
-from nacre.agents.session import Base, Session
+from nacre.app.open_agent import open_agent
 from nacre.errors import HookRefused
+from nacre.hooks.layer import HOOK, attend_child
 from nacre.messages.blocks import JsonObject
 from nacre.messages.events import TurnDone
 from nacre.messages.records import Noted, Said
 from nacre.messages.view import View
+from nacre.session.agent import Agent
+from nacre.session.compaction import CompactionRequest
+from nacre.session.session import Base, Session
+from nacre.session.session_log import SessionLogWriter, start
 from nacre.testing import ScriptedProvider, call, first_moved_block, say
 from nacre.tools.base import Tool
 from tests.cli.program import nacre
@@ -77,20 +77,20 @@ def test_in_one_prompt_a_block_is_one_line_and_exit_code_one(tmp_path: Path) -> 
 
 
 @pytest.fixture
-def keeper(tmp_path: Path) -> Iterator[LogKeeper]:
+def keeper(tmp_path: Path) -> Iterator[SessionLogWriter]:
     """The log of an agent."""
     opened = start(tmp_path / "agents", tmp_path)
     yield opened.keeper
     asyncio.run(opened.keeper.close())
 
 
-def child_of(parent: Session, keeper: LogKeeper, tools: Sequence[Tool] = ()) -> Session:
+def child_of(parent: Session, keeper: SessionLogWriter, tools: Sequence[Tool] = ()) -> Session:
     """A session for an agent, as whoever starts one makes it."""
     return Session(Base.of(parent.base.model, "You help.", tools), keeper=keeper)
 
 
 async def test_an_agent_that_ends_is_asked_about_and_its_tools_are_watched(
-    tmp_path: Path, keeper: LogKeeper
+    tmp_path: Path, keeper: SessionLogWriter
 ) -> None:
     """It is told apart by its id and type; its words are no person's, and it begins no session."""
     again = f"{keeps(tmp_path)}; mkdir {tmp_path}/once 2>/dev/null || exit 0; echo 'look again' >&2; exit 2"
@@ -111,7 +111,7 @@ async def test_an_agent_that_ends_is_asked_about_and_its_tools_are_watched(
     async with open_agent(settings_of(tmp_path), provider=provider) as ready:
         assert ready.hooks is not None
         parent = ready.agent.session
-        assert isinstance(parent.keeper, LogKeeper)
+        assert isinstance(parent.keeper, SessionLogWriter)
         child = child_of(parent, keeper, tools)
         attend_child(child, ready.hooks, "a1", "explore")
         seen: list[object] = [each async for each in Agent(child, provider, tools).run("find it")]
@@ -152,7 +152,7 @@ async def test_what_an_agent_does_on_demand_is_told_apart_from_the_session(tmp_p
     ]
 
 
-async def test_an_agent_of_another_type_is_not_asked_about(tmp_path: Path, keeper: LogKeeper) -> None:
+async def test_an_agent_of_another_type_is_not_asked_about(tmp_path: Path, keeper: SessionLogWriter) -> None:
     configure(tmp_path, SubagentStop=matched("explore", keeps(tmp_path)))
     provider = ScriptedProvider([say("Done.")])
     async with open_agent(settings_of(tmp_path), provider=provider) as ready:

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from nacre.agents.hooks import HOOK
-from nacre.agents.hooks_tools import ToolHookLayer
-from nacre.agents.opening import open_agent
+from nacre.app.open_agent import open_agent
 from nacre.errors import HookRefused
-from nacre.loop.fork import Errand
+from nacre.hooks.layer import HOOK
+from nacre.hooks.tool_layer import ToolHookLayer
+from nacre.loop.fork import ForkTask
 from nacre.messages.blocks import Json, JsonObject
 from nacre.messages.records import Noted, Said
 from nacre.testing import ScriptedProvider, call, first_moved_block, say, together
@@ -308,7 +308,7 @@ async def test_in_a_fork_they_stand_before_the_tools_too(tmp_path: Path) -> None
         both = together(call("Bash", command="touch made"), call("Read", file_path="a.txt"))
         provider.script(both, say("seen"), say("on"))
         may = Narrowing(tools=frozenset({"Read"}))
-        forked = await ready.forker(Errand(source="side", directive="Look.", may=may, max_rounds=2))
+        forked = await ready.forker(ForkTask(source="side", directive="Look.", may=may, max_rounds=2))
         _ = [each async for each in ready.agent.run("go on")]
     assert forked.denials == 1
     refused, read = results(provider, 2)

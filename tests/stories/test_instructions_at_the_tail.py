@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from nacre.agents.opening import open_agent
+from nacre.app.open_agent import open_agent
 from nacre.messages.events import Notice
 from nacre.settings import Settings, load
 from nacre.testing import ScriptedProvider, call, say

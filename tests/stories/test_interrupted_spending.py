@@ -9,20 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from nacre.agents.compaction import CompactionRequest
-from nacre.agents.looking import look
-from nacre.agents.meter import Meter
-from nacre.agents.opening import Ready
-from nacre.agents.spending import Spending
-from nacre.cli.render import status_line
+from nacre.app.open_agent import OpenedAgent
+from nacre.cli.chat.render import status_line
+from nacre.devtools.sim import Simulator
 from nacre.errors import AuthError, StreamBroken
-from nacre.loop.fork import Errand
+from nacre.loop.fork import ForkTask
 from nacre.messages.blocks import Json, JsonObject
 from nacre.messages.events import ProviderEvent, ReplyStarted, TextDelta, TurnDone
 from nacre.providers.base import Capabilities, Provider, Request
 from nacre.providers.retry import RetrySettings, with_retry
-from nacre.settings.values import SpendSettings
-from nacre.sim import Simulator
+from nacre.session.compaction import CompactionRequest
+from nacre.session.meter import Meter
+from nacre.session.read_session import look
+from nacre.session.spending import Spending, SpendSettings
 from tests.stories.scenes import CLAUDE, GPT, call, calls, quiet, say, talking_to
 
 MODELS = [CLAUDE, GPT]
@@ -71,7 +70,7 @@ def bill(sim: Simulator) -> float:
     return sum(one.cost_usd or 0.0 for one in sim.log)
 
 
-async def interrupted(ready: Ready, text: str, *, when: Callable[[str], bool]) -> None:
+async def interrupted(ready: OpenedAgent, text: str, *, when: Callable[[str], bool]) -> None:
     """One turn, cancelled as soon as the words heard so far are enough."""
 
     async def turn() -> None:
@@ -86,7 +85,7 @@ async def interrupted(ready: Ready, text: str, *, when: Callable[[str], bool]) -
         await task
 
 
-def assert_counted(ready: Ready, sim: Simulator, *, rel: float) -> None:
+def assert_counted(ready: OpenedAgent, sim: Simulator, *, rel: float) -> None:
     """The session's own sum is near the bill, is said to be estimated, and is read back from the log."""
     session = ready.agent.session
     assert session.meter.cost_usd == pytest.approx(bill(sim), rel=rel)
@@ -171,7 +170,7 @@ async def test_a_fork_and_a_summary_that_are_interrupted_are_counted(tmp_path: P
     story: list[Json] = [STORY, hanging({"text": STORY}), hanging({"text": STORY})]
     async with Simulator(story) as sim, talking_to(sim, CLAUDE, quiet(tmp_path / "work")) as ready:
         await say(ready.agent, "tell me a story")
-        errand = Errand(source="session_memory", directive="Say what was done.")
+        errand = ForkTask(source="session_memory", directive="Say what was done.")
         ready.forker.provider = watched = Watched(ready.forker.provider)
         for work in (ready.forker(errand), ready.compacting.compact(CompactionRequest())):
             task = asyncio.ensure_future(work)

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from nacre.agents.opening import Ready, open_agent
-from nacre.memory.daily_lines import log_file, read_log
-from nacre.memory.directory import Memory
-from nacre.memory.entry import Change, Draft
+from nacre.app.open_agent import OpenedAgent, open_agent
+from nacre.memory.daily_format import log_file, read_log
+from nacre.memory.format.entry import Change, Draft
+from nacre.memory.memory import Memory
 from nacre.messages.events import ResultReady
 from nacre.settings import Settings, load
 from nacre.testing import FrozenClock, ScriptedProvider, call, say
@@ -28,7 +28,7 @@ def in_clone(shared: Path, base: Path, remote: str = "origin") -> Settings:
     return load(project, {**environ, "NACRE_MEMORY_TEAM_REMOTE": remote} if remote else environ)
 
 
-async def play(ready: Ready, text: str) -> list[str]:
+async def play(ready: OpenedAgent, text: str) -> list[str]:
     """One turn; what the tools answered."""
     return [event.result.text async for event in ready.agent.run(text) if isinstance(event, ResultReady)]
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from nacre.agents.opening import open_agent
-from nacre.memory.directory import Memory
-from nacre.memory.entry import Change, Draft
-from nacre.memory.location import user_location
+from nacre.app.open_agent import open_agent
+from nacre.memory.files.location import user_location
+from nacre.memory.format.entry import Change, Draft
+from nacre.memory.memory import Memory
 from nacre.messages.events import ResultReady
 from nacre.settings import Settings, load
 from nacre.testing import ScriptedProvider, call, say

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from nacre.agents.compaction import CompactionRequest
-from nacre.agents.kept import LogKeeper
-from nacre.agents.noting import NOTES
+from nacre.devtools.sim import Simulator
+from nacre.layers.l3_notes.layer import NOTES
 from nacre.layers.l3_notes.template import TEMPLATE, sections
-from nacre.sim import Simulator
+from nacre.session.compaction import CompactionRequest
+from nacre.session.session_log import SessionLogWriter
 from tests.stories.scenes import BAR, CLAUDE, call, calls, project, say, talking_to
 
 STATE = TEMPLATE.sections[1].description
@@ -33,7 +33,7 @@ async def test_a_session_writes_its_notes_beside_the_work_and_a_compaction_stand
     cwd = with_early_notes(tmp_path / "work", firstTokens=5_000)
     async with Simulator() as sim, talking_to(sim, CLAUDE, cwd, notes=True) as ready:
         keeper = ready.agent.session.keeper
-        assert isinstance(keeper, LogKeeper)
+        assert isinstance(keeper, SessionLogWriter)
         notes = keeper.folder / "session-memory" / "summary.md"
         edit = call("Edit", file_path=str(notes), old_string=STATE, new_string=f"{STATE}\n\n{FORMER}")
         sim.extend([calls(call("Read", file_path="README.md")), "Read."])

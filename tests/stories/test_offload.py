@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from nacre.devtools.sim import Simulator
 from nacre.messages.blocks import Json
 from nacre.messages.events import Notice
 from nacre.messages.wire import canonical
-from nacre.sim import Simulator
 from tests.stories.scenes import (
     BAR,
     CLAUDE,

@@ -7,12 +7,11 @@ from typing import Any
 from anthropic import AsyncAnthropic
 
 from nacre import Agent, Base, Session
+from nacre.devtools.sim import Simulator
 from nacre.messages.blocks import Json, Message
 from nacre.messages.events import Reply
 from nacre.messages.wire import canonical, parse_content
-from nacre.providers.anthropic import AnthropicProvider
-from nacre.providers.anthropic_events import parse_usage
-from nacre.sim import Simulator
+from nacre.providers.anthropic import AnthropicProvider, parse_usage
 from nacre.testing import FrozenClock
 from nacre.tools.base import Tool, tool
 from nacre.tools.run import run_all

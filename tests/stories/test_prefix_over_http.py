@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from nacre.agents.agent import Agent
-from nacre.agents.session import Session
+from nacre.devtools.sim import Exchange, Simulator
 from nacre.messages.blocks import Json
 from nacre.messages.events import Event, ResultReady, TextDelta
 from nacre.messages.wire import canonical
 from nacre.providers.openai_translate import translate_messages, translate_tools
-from nacre.sim import Exchange, Simulator
+from nacre.session.agent import Agent
+from nacre.session.session import Session
 from tests.stories.scenes import (
     BAR,
     CLAUDE,

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from nacre.agents.opening import open_agent
-from nacre.memory.directory import Memory
-from nacre.memory.entry import Change, Draft
+from nacre.app.open_agent import open_agent
+from nacre.memory.format.entry import Change, Draft
+from nacre.memory.memory import Memory
 from nacre.messages.blocks import ToolCall
 from nacre.messages.events import ResultReady
 from nacre.settings import Settings, load

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from nacre.agents.kept import LogKeeper
-from nacre.agents.looking import look
-from nacre.agents.opening import open_agent
+from nacre.app.open_agent import open_agent
+from nacre.devtools.sim import Simulator
 from nacre.messages.blocks import JsonObject
 from nacre.messages.records import Compacted
-from nacre.providers.openai_compatible import OpenAICompatibleProvider
+from nacre.providers.openai import OpenAICompatibleProvider
+from nacre.session.read_session import look
+from nacre.session.session_log import SessionLogWriter
 from nacre.settings import load
-from nacre.sim import Simulator
 from tests.stories.scenes import GPT, environment, quiet, say
 
 REASONED: JsonObject = {"thinking": "Hm. " * 200, "text": "Yes.", "output_tokens": 25_000}
@@ -35,7 +35,7 @@ async def test_a_small_conversation_goes_on_after_a_reply_of_nearly_all_reasonin
             assert session.meter.usage.output == sum(one.usage.output for one in sim.log) > 25_000
             assert session.meter.cost_usd == pytest.approx(bill)
             keeper = session.keeper
-            assert isinstance(keeper, LogKeeper)
+            assert isinstance(keeper, SessionLogWriter)
             read = look(keeper.path)
             assert read is not None
             assert read.view.count() == session.view.count(), "the log says so, too"

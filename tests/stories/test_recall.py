@@ -10,17 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from nacre.agents import joining
-from nacre.agents.counting import Counting
-from nacre.agents.meter import SIDE_QUERY
-from nacre.agents.opening import Ready, open_agent
-from nacre.agents.recall_once import recall_once
-from nacre.agents.recalled import RECALLED
-from nacre.agents.recalling import SELECTOR_SECONDS, Aid, Recaller, Selector
-from nacre.cli.slash_memory import correct, forget
+from nacre.app import layers as joining
+from nacre.app.open_agent import OpenedAgent, open_agent
+from nacre.app.recall_once import recall_once
+from nacre.cli.chat.slash_memory import correct, forget
+from nacre.context.recall import SELECTOR_SECONDS, Aid, Recall, Selector
+from nacre.context.recall_stats import Counting
+from nacre.context.recalled import RECALLED
 from nacre.loop.round import heard
-from nacre.memory.directory import Memory
-from nacre.memory.entry import Change, Draft
+from nacre.memory.format.entry import Change, Draft
+from nacre.memory.memory import Memory
 from nacre.memory.recall.base import Query, Ranked
 from nacre.memory.recall.local_index import LocalIndex
 from nacre.memory.recall.usage import read_usage
@@ -30,6 +29,7 @@ from nacre.messages.records import Noted, Said
 from nacre.messages.usage import Usage
 from nacre.messages.view import View
 from nacre.providers.base import Request
+from nacre.session.meter import SIDE_QUERY
 from nacre.settings import Settings, load
 from nacre.testing import FrozenClock, ScriptedProvider, call, say
 from nacre.tools.base import Tool, tool
@@ -54,7 +54,7 @@ async def memory_of(settings: Settings) -> Memory:
     return await Memory.open(settings.cwd, environ={"NACRE_HOME": str(settings.home)})
 
 
-async def talk(ready: Ready, *texts: str) -> list[str]:
+async def talk(ready: OpenedAgent, *texts: str) -> list[str]:
     """Some turns; what the person was told."""
     return [e.text for text in texts async for e in ready.agent.run(text) if isinstance(e, Notice)]
 
@@ -175,10 +175,10 @@ async def test_a_selector_adds_what_words_do_not_show_beside_the_reply(settings:
     provider = ScriptedProvider([call("Glob", pattern="*"), say("done")])
     async with open_agent(settings, provider=provider) as ready:
         session = ready.agent.session
-        session.layers = [one for one in session.layers if not isinstance(one, Recaller)]
+        session.layers = [one for one in session.layers if not isinstance(one, Recall)]
         index = LocalIndex(memory.location.directory, memory.location.cache)
         selector = Selector(provider=small, model="small", pay=lambda usage, model: asked.set())
-        recaller = Recaller([index], ready.hands.workspace, session.clock, aid=Aid(selector=selector))
+        recaller = Recall([index], ready.hands.workspace, session.clock, aid=Aid(selector=selector))
         session.layers.append(recaller)
         async for _ in ready.agent.run("what would be nice to serve our guest?"):
             if not asked.is_set() and len(provider.requests) == 1:
@@ -244,7 +244,7 @@ async def test_a_cancelled_turn_ends_the_question_to_the_small_model(settings: S
     async with open_agent(settings, provider=ScriptedProvider([say("never read to its end")])) as ready:
         session = ready.agent.session
         selector = Selector(provider=Hanging([]), model="small")
-        recaller = Recaller([index], ready.hands.workspace, session.clock, aid=Aid(selector=selector))
+        recaller = Recall([index], ready.hands.workspace, session.clock, aid=Aid(selector=selector))
         session.layers = [recaller]
         turn = ready.agent.run("which tea is it, and the orca backups?")
         await anext(turn)
@@ -283,7 +283,7 @@ async def test_an_index_that_is_not_ready_delays_nothing_and_its_picks_come_late
     provider = ScriptedProvider([say("one"), say("two")])
     async with open_agent(settings, provider=provider) as ready:
         session = ready.agent.session
-        recaller = Recaller([slow], ready.hands.workspace, session.clock)
+        recaller = Recall([slow], ready.hands.workspace, session.clock)
         session.layers = [recaller]
         await talk(ready, "when do releases go out?")
         assert RELEASES not in last(provider)
@@ -304,7 +304,7 @@ async def test_late_picks_are_counted_told_and_looked_at_further_like_any_others
         session = ready.agent.session
         counting = Counting([memory], session.id, session.clock)
         aid = Aid(counting=counting, selector=Selector(provider=small, model="small"))
-        recaller = Recaller([slow], ready.hands.workspace, session.clock, aid=aid)
+        recaller = Recall([slow], ready.hands.workspace, session.clock, aid=aid)
         session.layers = [recaller]
         async for _ in ready.agent.run("when do releases go out?"):
             if len(provider.requests) == 1 and not slow.gate.is_set():
@@ -329,7 +329,7 @@ async def test_a_reply_that_was_given_before_a_late_pick_rode_does_not_cite_it(s
     async with open_agent(settings, provider=provider) as ready:
         session = ready.agent.session
         aid = Aid(counting=Counting([memory], session.id, session.clock))
-        recaller = Recaller([slow], ready.hands.workspace, session.clock, aid=aid)
+        recaller = Recall([slow], ready.hands.workspace, session.clock, aid=aid)
         session.layers = [recaller]
         await talk(ready, "when do releases go out?")
         slow.gate.set()
@@ -356,7 +356,7 @@ async def test_a_late_failure_is_told_and_stops_nothing(settings: Settings) -> N
     slow = Broken(LocalIndex(memory.location.directory, memory.location.cache))
     provider = ScriptedProvider([say("one"), call("Glob", pattern="*"), say("two")])
     async with open_agent(settings, provider=provider) as ready:
-        recaller = Recaller([slow], ready.hands.workspace, ready.agent.session.clock)
+        recaller = Recall([slow], ready.hands.workspace, ready.agent.session.clock)
         ready.agent.session.layers = [recaller]
         await talk(ready, "when do releases go out?")
         slow.gate.set()

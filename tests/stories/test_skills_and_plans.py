@@ -10,15 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from nacre.agents.compaction import CompactionRequest
-from nacre.agents.contents import contents
-from nacre.agents.opening import NEW, UNKEPT, Ready, open_agent
-from nacre.agents.restoration import SOURCE_TOKENS
-from nacre.agents.skill_list import SKILLS
-from nacre.agents.skill_tool import SKILL
+from nacre.app.open_agent import NEW, UNKEPT, OpenedAgent, open_agent
+from nacre.context.skill_list import SKILL, SKILLS
+from nacre.inspect.context_usage import contents
 from nacre.messages.blocks import ToolResult
 from nacre.messages.events import Event, Notice, ResultReady
 from nacre.messages.tokens import estimate_text
+from nacre.session.compaction import CompactionRequest
+from nacre.session.restoration import SOURCE_TOKENS
 from nacre.settings import Settings, load
 from nacre.store.sessions import Sessions
 from nacre.testing import ScriptedProvider, call, say
@@ -61,12 +60,14 @@ def settings_of(project: Path, **environ: str) -> Settings:
 
 
 @asynccontextmanager
-async def at_work(project: Path, provider: ScriptedProvider, session: str = NEW) -> AsyncIterator[Ready]:
+async def at_work(
+    project: Path, provider: ScriptedProvider, session: str = NEW
+) -> AsyncIterator[OpenedAgent]:
     async with open_agent(settings_of(project), provider=provider, session=session) as ready:
         yield ready
 
 
-async def turn(ready: Ready, text: str) -> list[Event]:
+async def turn(ready: OpenedAgent, text: str) -> list[Event]:
     return [event async for event in ready.agent.run(text)]
 
 

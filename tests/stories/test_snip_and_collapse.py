@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from nacre.agents.opening import Ready, open_agent
-from nacre.layers.l4_compact.collapse import HEAD
+from nacre.app.open_agent import OpenedAgent, open_agent
+from nacre.layers.experimental.collapse import HEAD
 from nacre.messages.events import Notice, ProviderEvent
 from nacre.messages.records import Compacted
 from nacre.messages.view import View
@@ -30,7 +30,7 @@ QUIET = {"NACRE_NOTES": "0", "NACRE_COMPACT_PREPARE": "0"}
 @asynccontextmanager
 async def opened(
     provider: Provider, cwd: Path, variables: Mapping[str, str], session: str = "new"
-) -> AsyncIterator[Ready]:
+) -> AsyncIterator[OpenedAgent]:
     settings = load(cwd, {**environment(cwd), **QUIET, **variables}, cli={"model": MODEL})
     async with open_agent(settings, provider=provider, session=session, clock=FrozenClock()) as ready:
         yield ready

@@ -15,16 +15,16 @@ from pathlib import Path
 import anyio
 import pytest
 
-from nacre.agents.opening import open_agent
+from nacre.agents.team_roster import Roster, member_here
+from nacre.app.open_agent import open_agent
 from nacre.clock import SYSTEM_CLOCK
+from nacre.devtools.sim import ScriptedReply, Simulator
 from nacre.layers.l7_mail.letter import Letter
 from nacre.layers.l7_mail.mailbox import Mailbox
-from nacre.layers.l7_mail.roster import Roster, member_here
 from nacre.messages.blocks import JsonObject
 from nacre.messages.jsonl import decode
 from nacre.messages.view import View
 from nacre.settings import load
-from nacre.sim import ScriptedReply, Simulator
 from tests.cli.program import begin, nacre, world
 from tests.stories.processes import Sim, begun, eventually, is_running, said, until
 from tests.stories.scenes import call, calls

@@ -11,20 +11,20 @@ from pathlib import Path
 import pytest
 
 from nacre import Base, Session
-from nacre.agents.compacting import undo_compaction
-from nacre.agents.compaction import CompactionRequest
-from nacre.agents.layer import Layer
-from nacre.agents.opening import Ready, open_agent
+from nacre.app.open_agent import OpenedAgent, open_agent
+from nacre.devtools.sim import Exchange, Simulator
 from nacre.errors import ThinkingMismatch
-from nacre.loop.fork import Errand
+from nacre.layers.l4_compact.layer import undo_compaction
+from nacre.loop.fork import ForkTask
 from nacre.messages.blocks import Json, JsonObject, Thinking
+from nacre.messages.draft import Span
 from nacre.messages.events import Reply, StartedOver
 from nacre.messages.records import Replaced
-from nacre.messages.summary import Span
 from nacre.providers.anthropic import AnthropicProvider
 from nacre.providers.base import complete
+from nacre.session.compaction import CompactionRequest
+from nacre.session.layer import Layer
 from nacre.settings import load
-from nacre.sim import Exchange, Simulator
 from nacre.tools.base import tool
 from tests.cli.program import nacre
 from tests.stories.processes import Sim
@@ -33,7 +33,7 @@ from tests.stories.test_compact_cli import SUMMARY
 
 MODEL = "claude-sonnet-5-5"
 SKILL = "---\nname: greet\ndescription: How to greet.\n---\nSay hello.\n"
-NOTES = Errand(source="session_memory", directive="Say what was done.")
+NOTES = ForkTask(source="session_memory", directive="Say what was done.")
 
 
 def thought(text: str, *tool_calls: JsonObject) -> JsonObject:
@@ -42,7 +42,9 @@ def thought(text: str, *tool_calls: JsonObject) -> JsonObject:
 
 
 @asynccontextmanager
-async def opened(sim: Simulator, cwd: Path, session: str = "new", **environ: str) -> AsyncIterator[Ready]:
+async def opened(
+    sim: Simulator, cwd: Path, session: str = "new", **environ: str
+) -> AsyncIterator[OpenedAgent]:
     """An agent on the simulator, in a new session or a resumed one."""
     provider = AnthropicProvider(api_key="k", base_url=sim.url)
     settings = load(cwd, {**environment(cwd), **environ}, cli={"model": MODEL})

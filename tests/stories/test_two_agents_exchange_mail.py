@@ -15,16 +15,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nacre.agents.compaction import CompactionRequest
-from nacre.agents.mailing import MAIL
-from nacre.agents.opening import Ready, open_agent
+from nacre.app.open_agent import OpenedAgent, open_agent
+from nacre.layers.l7_mail.layer import MAIL
 from nacre.layers.l7_mail.letter import TERMINAL, Letter
 from nacre.layers.l7_mail.mailbox import Mailbox
-from nacre.layers.l7_mail.tools import NAME as SEND
+from nacre.layers.l7_mail.send_message import NAME as SEND
 from nacre.messages.blocks import Json
 from nacre.messages.events import Event, ResultReady
 from nacre.providers.base import Request
 from nacre.providers.scripted import Scripted
+from nacre.session.compaction import CompactionRequest
 from nacre.settings import load
 from nacre.testing import Cast, ScriptedProvider, call, first_moved_block, say, together
 from nacre.tools.base import tool
@@ -39,14 +39,14 @@ SAFETY_SECONDS = 30.0
 @asynccontextmanager
 async def opened(
     cwd: Path, provider: object, *, session: str = "new", model: str = MODEL, **more: object
-) -> AsyncIterator[Ready]:
+) -> AsyncIterator[OpenedAgent]:
     cwd.mkdir(exist_ok=True)
     given = load(cwd, {**environment(cwd), **OFF}, cli={"model": model})
     async with open_agent(given, provider=provider, session=session, **more) as ready:  # type: ignore[arg-type]
         yield ready
 
 
-async def played(ready: Ready, text: str) -> list[Event]:
+async def played(ready: OpenedAgent, text: str) -> list[Event]:
     with anyio.fail_after(SAFETY_SECONDS):
         return [event async for event in ready.agent.run(text)]
 
@@ -55,7 +55,7 @@ def results(events: list[Event]) -> list[str]:
     return [event.result.text for event in events if isinstance(event, ResultReady)]
 
 
-def letter_to(ready: Ready, text: str, *, name: str = "main", sender: str = "friend") -> None:
+def letter_to(ready: OpenedAgent, text: str, *, name: str = "main", sender: str = "friend") -> None:
     """Somebody in another process writes."""
     folder = ready.agent.session.keeper.folder  # type: ignore[attr-defined]
     clock = ready.agent.session.clock
@@ -219,7 +219,7 @@ async def test_two_agents_that_always_answer_each_other_stop_until_the_person_sa
     assert "could not be woken: it was woken 10 times" in str([*ping.requests, *pong.requests])
 
 
-async def _rest(ready: Ready, count: Callable[[], int]) -> dict[str, int]:
+async def _rest(ready: OpenedAgent, count: Callable[[], int]) -> dict[str, int]:
     """Wait until nobody works and nobody is about to be set to work; how often each agent has worked."""
     assert ready.team is not None
     with anyio.fail_after(SAFETY_SECONDS):

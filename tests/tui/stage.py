@@ -13,9 +13,9 @@ from pathlib import Path
 from textual import events
 from textual.pilot import Pilot
 
-from nacre.agents.conversing import enter
-from nacre.agents.opening import Ready
-from nacre.cli.slash import COMMANDS, Scene, obey
+from nacre.app.chat_session import enter
+from nacre.app.open_agent import OpenedAgent
+from nacre.cli.chat.slash import COMMANDS, Scene, obey
 from nacre.providers.base import Provider
 from nacre.settings import Settings, load
 from nacre.testing import FrozenClock
@@ -39,7 +39,7 @@ class Stage:
     pilot: Pilot[int]
 
     @property
-    def ready(self) -> Ready:
+    def ready(self) -> OpenedAgent:
         assert self.app.talk.ready is not None
         return self.app.talk.ready
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import anyio
 import pytest
 
-from nacre.agents.background import IN_BACKGROUND
 from nacre.messages.blocks import Text, ToolCall
 from nacre.providers.scripted import Scripted
-from nacre.store.typed import read_typed
+from nacre.session.background import IN_BACKGROUND
+from nacre.store.input_history import read_typed
 from nacre.testing import Cast, FrozenClock, ScriptedProvider, call, say, together
 from nacre.tools.guard import Question
 from nacre.tools.rules import Rule

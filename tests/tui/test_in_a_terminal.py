@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from nacre.cli import chat
+from nacre.cli.chat import chat
 from nacre.cli.options import RunOptions
 from tests.cli.program import world
 from tests.stories.processes import SAFETY_SECONDS

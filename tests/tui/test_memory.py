@@ -6,8 +6,8 @@ from pathlib import Path
 
 from rich.cells import cell_len
 
-from nacre.memory.directory import Memory
-from nacre.memory.entry import Change, Draft
+from nacre.memory.format.entry import Change, Draft
+from nacre.memory.memory import Memory
 from nacre.memory.review import Proposal, propose, waiting
 from nacre.testing import FrozenClock, ScriptedProvider
 from nacre.tui.shelf import Shelf

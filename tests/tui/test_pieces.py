@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from nacre.agents.savings import Account
+from nacre.formatting import clean
+from nacre.inspect.savings import Account
 from nacre.messages.blocks import Message, Text, ToolCall, ToolResult
 from nacre.messages.events import (
     CallReady,
@@ -25,7 +26,6 @@ from nacre.messages.events import (
 )
 from nacre.messages.records import Said
 from nacre.messages.usage import Usage
-from nacre.plain import clean
 from nacre.tui.meter import BAR_CELLS, GROUPS, bar, groups_line, pill_words, saved_words
 from nacre.tui.pieces import (
     MAX_DETAIL_LINES,

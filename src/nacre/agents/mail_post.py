@@ -1,4 +1,8 @@
-"""One agent's way to the others, which knows when the agent has agreed to end (A4)."""
+"""The letters of one session: everybody's inbox, and everybody's way to the others (A3).
+
+The session itself is `main`; in a teammate's own process it has the teammate's name, and `main` is who leads
+the team. Letters to a member of a team lie with the team, all others with the session.
+"""
 
 from __future__ import annotations
 

@@ -11,23 +11,23 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from nacre.agents.agent import Agent
-from nacre.agents.child import Child
-from nacre.agents.compacting_join import Staff
+from nacre.agents.child_spec import Child
 from nacre.agents.mail_post import AgentPost
-from nacre.agents.mail_teams import Enlisting, Teams
-from nacre.agents.mail_waking import Waking, is_from_person
-from nacre.agents.mailing import MAIL, Mailing
-from nacre.agents.riding import Extra
+from nacre.agents.process_teammates import Elsewhere
+from nacre.agents.registry import OVER, AgentState
 from nacre.agents.team import Team
-from nacre.agents.team_state import OVER, AgentState
-from nacre.agents.teammate_start import Elsewhere
-from nacre.layers.l7_mail.inbox import Inbox
+from nacre.agents.team_roster import INBOXES, Roster
+from nacre.agents.teams import Enlisting, Teams
+from nacre.agents.toolset import Toolset
+from nacre.agents.waking import Waking, is_from_person
+from nacre.layers.l7_mail.inbox import Inbox, Tray
+from nacre.layers.l7_mail.layer import MAIL, Mail
 from nacre.layers.l7_mail.letter import MAIN, Letter
 from nacre.layers.l7_mail.mailbox import Mailbox, box_path
-from nacre.layers.l7_mail.post import Bridge, nobody
-from nacre.layers.l7_mail.roster import INBOXES, Roster
-from nacre.layers.l7_mail.tray import Tray
+from nacre.layers.l7_mail.post import nobody
+from nacre.session.agent import Agent
+from nacre.session.attachments import Attachment
+from nacre.session.background import Background
 
 
 class MailRoom:
@@ -36,25 +36,24 @@ class MailRoom:
     def __init__(
         self,
         agent: Agent,
-        staff: Staff,
+        toolset: Toolset,
+        background: Background,
         teams: Teams,
         *,
         folder: Path | None,
         team: Team | None = None,
-        bridge: Bridge | None = None,
     ) -> None:
         self.teams = teams
         self.team = team
         self._folder = folder
-        self._bridge = bridge
         self._address = ""
         self._settings = teams.settings
         self._boxes: dict[str, Inbox] = {}
-        self._hands = staff.hands
+        self._hands = toolset
         self._agent = agent
-        self.mailing = Mailing(agent.session, self.inbox(MAIN))
+        self.mailing = Mail(agent.session, self.inbox(MAIN))
         self.mailing.holds_turns = True
-        self.waking = Waking(self, team, staff.background, agent.session.notify) if team else None
+        self.waking = Waking(self, team, background, agent.session.notify) if team else None
         self.post = self._new_post(teams.name)
 
     def join(self) -> None:
@@ -96,7 +95,7 @@ class MailRoom:
 
     async def sifted(self, words: str) -> str:
         """What letters say, without what must stay on this machine (M27)."""
-        extras = await self._agent.session.redacted([Extra(kind=MAIL, text=words)])
+        extras = await self._agent.session.redacted([Attachment(kind=MAIL, text=words)])
         return "\n\n".join(extra.text for extra in extras)
 
     @property
@@ -149,7 +148,6 @@ class MailRoom:
             find=partial(self.find, name),
             everyone=partial(self.everyone, name),
             wake=self.waking.wake if self.waking else nobody,
-            bridge=self._bridge,
             clock=self._agent.session.clock,
         )
         post.others = lambda: tuple(self.states)
@@ -160,7 +158,7 @@ class MailRoom:
     def _welcome(self, child: Child, state: AgentState) -> None:
         """A child is about to begin: it gets letters, can write some, and is in its team."""
         assert self.waking is not None, "who has children can wake them"
-        post, mailing = self._new_post(state.name), Mailing(child.session, self.inbox(state.name))
+        post, mailing = self._new_post(state.name), Mail(child.session, self.inbox(state.name))
         mailing.shows = _is_not_a_wish
         child.hands.post.belong_to(post)
         self._attend(child.agent, mailing)
@@ -170,7 +168,7 @@ class MailRoom:
             child.hands.crew.crew = Enlisting(crew, self.teams, self.waking)
         self.waking.open(state.name, mailing, post)
 
-    def _attend(self, agent: Agent, mailing: Mailing) -> None:
+    def _attend(self, agent: Agent, mailing: Mail) -> None:
         agent.session.layers.append(mailing)
 
     def _belong(self, team: str) -> None:

@@ -12,32 +12,32 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import blake2b
 
-from nacre.agents.agent_types import FORK, AgentType, AgentTypes
-from nacre.agents.background import AGENT_PURPOSE
-from nacre.agents.child import Child, Parent, check_apart
-from nacre.agents.hooks import Hooks, attend_child
-from nacre.agents.layer import Layer
-from nacre.agents.meter import SIDE_QUERY
-from nacre.agents.people import at_work
-from nacre.agents.progress import Progress
-from nacre.agents.riding import Extra
-from nacre.agents.team_disk import own_process
-from nacre.agents.team_forks import left_off
-from nacre.agents.team_news import AGENT, AGENT_TYPES, Kinds, News, fragment_of
-from nacre.agents.team_run import Member, Work
-from nacre.agents.team_state import OVER, AgentState, Pattern, Pulse, Roll
-from nacre.agents.team_tools import AGENT as TOOL
-from nacre.agents.team_tools import Order
+from nacre.agents.activity_summary import Progress
+from nacre.agents.child_spec import Child, Parent
+from nacre.agents.directory import at_work
+from nacre.agents.fork_logs import left_off
+from nacre.agents.news import AGENT, AGENT_TYPES, Kinds, News, fragment_of
+from nacre.agents.registry import OVER, AgentRegistry, AgentState, Pattern, Pulse, own_process
+from nacre.agents.run import Member, Work
+from nacre.agents.tools import AGENT as TOOL
+from nacre.agents.tools import Order
+from nacre.agents.types import FORK, AgentType, AgentTypes
 from nacre.errors import ToolError
+from nacre.hooks.layer import attend_child
+from nacre.hooks.points import Hooks
 from nacre.layers.l7_mail.letter import MAIN, brief
 from nacre.loop.fork import refuse_nested
-from nacre.memory.neutral import neutralise
 from nacre.messages.blocks import JsonObject
+from nacre.messages.draft import Fragment
 from nacre.messages.pairing import Item
 from nacre.messages.records import Noted, Said
-from nacre.messages.summary import Fragment
+from nacre.messages.untrusted_text import neutralise
 from nacre.messages.usage import Usage
 from nacre.messages.view import View
+from nacre.session.attachments import Attachment
+from nacre.session.background import AGENT_PURPOSE
+from nacre.session.layer import Layer
+from nacre.session.meter import SIDE_QUERY
 
 STARTED = "{name} works in the background now. Its report comes by itself in a later message."
 REPORT = "{report}\n\n[{name}: {calls:,} tool calls, {tokens:,} tokens, {seconds:,.0f} s]"
@@ -55,10 +55,10 @@ StartProcess = Callable[[Order, AgentState], Awaitable[None]]
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class House:
+class TeamContext:
     """What all teams of a session share."""
 
-    roll: Roll
+    roll: AgentRegistry
     types: AgentTypes
     hooks: Hooks | None = None
     progress: Progress | None = None
@@ -75,7 +75,9 @@ class Team(Layer):
 
     log_kinds = {AGENT: "drop", AGENT_TYPES: "drop"}
 
-    def __init__(self, parent: Parent, house: House, *, name: str = MAIN, pulse: Pulse | None = None) -> None:
+    def __init__(
+        self, parent: Parent, house: TeamContext, *, name: str = MAIN, pulse: Pulse | None = None
+    ) -> None:
         self.house = house
         self.name = name
         self.news = News(house.roll, name)
@@ -199,7 +201,7 @@ class Team(Layer):
         self._check_depth()
         self._check_room()
         if order.team and kind is not None and self._starts_processes:
-            check_apart(kind, order, parent)
+            parent.check_process_child(kind, order, parent)
         pattern: Pattern = "teammate" if order.team else "fork" if kind is None else "typed"
         clock, (pid, start) = parent.session.clock, own_process()
         seconds = parent.settings.agents.stall_seconds
@@ -326,6 +328,8 @@ class Team(Layer):
                 forker=child.forker,
                 folder=parent.folder,
                 origins=child.origins,
+                open_child=parent.open_child,
+                check_process_child=parent.check_process_child,
                 leaves=child.leaves,
                 depth=parent.depth + 1,
             )
@@ -348,7 +352,7 @@ class Team(Layer):
         note = Noted(id=session.clock.new_id(), at=session.clock.now(), kind=SIDE_QUERY, facts=facts)
         self._parent.background.record(note)
 
-    async def attach(self, message: Said, view: View) -> Sequence[Extra]:
+    async def attach(self, message: Said, view: View) -> Sequence[Attachment]:
         self.news.settle(view)
         return [*self.news.extras(), *self._kinds.extras(view)]
 
@@ -362,7 +366,7 @@ class Team(Layer):
         if not state.is_running:
             self._changed.set()
 
-    async def pending(self) -> list[Extra]:
+    async def pending(self) -> list[Attachment]:
         """For a session that ends with its answer: the next reports, as long as any are to come."""
         if not self._parent.session.ends_with_answer:
             return []
@@ -388,7 +392,7 @@ async def _cancelled(task: asyncio.Task[None]) -> None:
         await asyncio.wait({task}, timeout=STOP_SECONDS)
 
 
-def _put_down(roll: Roll, name: str) -> AgentState:
+def _put_down(roll: AgentRegistry, name: str) -> AgentState:
     """Whoever was cancelled before the first step could not say so itself."""
     state = roll.states[name]
     is_over = state.status in OVER

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Literal, TypeAlias, cast, get_args
 
 from nacre.clock import Clock
-from nacre.groups import is_alive, started
 from nacre.messages.blocks import JsonObject
+from nacre.process import is_alive, started
 from nacre.store import disk
 
 FOLDER = "worktrees"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from nacre.cache.rules import ModelProfile
+from nacre.cache.models import ModelProfile
 from nacre.messages.blocks import Json, JsonObject
 
 Lifetime = Literal["5m", "1h", "mixed"]

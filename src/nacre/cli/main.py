@@ -34,28 +34,34 @@ class Entry(NamedTuple):
 
 
 COMMANDS = {
-    "agents": Entry("nacre.cli.agents", "agents", "List agents and teams, write to them, stop them."),
-    "chat": Entry("nacre.cli.chat", "chat", "Talk in the terminal (the same as bare `nacre`)."),
-    "compact": Entry("nacre.cli.compact", "compact", "Let a summary stand for a session's messages."),
-    "context": Entry("nacre.cli.context", "context", "Show what fills the window."),
-    "doctor": Entry("nacre.cli.doctor", "doctor", "Check settings, paths, model and key."),
-    "dream": Entry("nacre.cli.dream", "dream", "Put this project's memory in order."),
-    "gc": Entry("nacre.cli.gc", "gc", "Take away what old sessions left on disk."),
-    "hook": Entry("nacre.cli.hook", "hook", "Answer a hook of Claude Code."),
-    "install": Entry("nacre.cli.install", "install", "Set nacre up in another program."),
+    "agents": Entry("nacre.cli.agents.agents", "agents", "List agents and teams, write to them, stop them."),
+    "chat": Entry("nacre.cli.chat.chat", "chat", "Talk in the terminal (the same as bare `nacre`)."),
+    "compact": Entry(
+        "nacre.cli.sessions.compact", "compact", "Let a summary stand for a session's messages."
+    ),
+    "context": Entry("nacre.cli.sessions.context", "context", "Show what fills the window."),
+    "doctor": Entry("nacre.cli.doctor.doctor", "doctor", "Check settings, paths, model and key."),
+    "dream": Entry("nacre.cli.memory.dream", "dream", "Put this project's memory in order."),
+    "gc": Entry("nacre.cli.sessions.gc", "gc", "Take away what old sessions left on disk."),
+    "hook": Entry("nacre.cli.install.hook", "hook", "Answer a hook of Claude Code."),
+    "install": Entry("nacre.cli.install.install", "install", "Set nacre up in another program."),
     "instructions": Entry(
-        "nacre.cli.instructions", "instructions", "Show the instructions files in force, and allow includes."
+        "nacre.cli.memory.instructions",
+        "instructions",
+        "Show the instructions files in force, and allow includes.",
     ),
     "mcp": Entry("nacre.cli.mcp", "mcp", "Serve memory to other agents over MCP."),
-    "memory": Entry("nacre.cli.memory", "memory", "Keep, find, change and carry memories."),
-    "recall": Entry("nacre.cli.recall", "recall", "Show which memories a message would get, and why."),
+    "memory": Entry("nacre.cli.memory.memory", "memory", "Keep, find, change and carry memories."),
+    "recall": Entry("nacre.cli.memory.recall", "recall", "Show which memories a message would get, and why."),
     "replay": Entry("nacre.cli.replay", "replay", "Compare what recorded sessions cost under policies."),
     "sessions": Entry(
-        "nacre.cli.sessions", "sessions", "List, show, search, check, import and export sessions."
+        "nacre.cli.sessions.sessions", "sessions", "List, show, search, check, import and export sessions."
     ),
     "sim": Entry("nacre.cli.sim", "sim", "Run the provider simulator on a loopback port."),
-    "stats": Entry("nacre.cli.stats", "stats", "Sum up tokens, money, cache hits and memories by day."),
-    "uninstall": Entry("nacre.cli.install", "uninstall", "Take nacre out of another program again."),
+    "stats": Entry(
+        "nacre.cli.sessions.stats", "stats", "Sum up tokens, money, cache hits and memories by day."
+    ),
+    "uninstall": Entry("nacre.cli.install.install", "uninstall", "Take nacre out of another program again."),
 }
 
 
@@ -172,10 +178,10 @@ def nacre(ctx: click.Context, /, **given: str | int | bool | None) -> int:
     if ctx.invoked_subcommand is not None:
         return OK
     if options.prompt is None:
-        from nacre.cli.chat import run_chat
+        from nacre.cli.chat.chat import run_chat
 
         return run_chat(options)
-    from nacre.cli.prompt import run_prompt
+    from nacre.cli.chat.print_mode import run_prompt
 
     return run_prompt(options)
 

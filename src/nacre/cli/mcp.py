@@ -18,10 +18,10 @@ import click
 from nacre.cli.options import RunOptions
 from nacre.cli.output import print_error
 from nacre.errors import ConfigError
-from nacre.plain import how_to_install
+from nacre.formatting import how_to_install
 
 if TYPE_CHECKING:
-    from nacre.mcp_server.base import Options
+    from nacre.integrations.mcp_server.base import Options
 
 MAX_PORT = 65_535
 TOKEN = "NACRE_MCP_TOKEN"
@@ -73,7 +73,7 @@ def mcp(
     if port is not None and not http:
         raise click.UsageError("--port goes with --http")
     require_sdk()  # before a client is greeted that could not be served
-    from nacre.mcp_server.base import Options
+    from nacre.integrations.mcp_server.base import Options
 
     asked = Options(projects=tuple(one.resolve() for one in projects), read_only=read_only, local=local)
     with contextlib.suppress(KeyboardInterrupt):
@@ -84,7 +84,7 @@ def mcp(
 
 
 def _serve_stdio(asked: Options) -> None:
-    from nacre.mcp_server.greeting import greet
+    from nacre.integrations.mcp_server.greeting import greet
 
     if sys.stdin.isatty():
         print_error(BY_HAND)  # whoever typed it would wait for ever, and so would it
@@ -92,13 +92,13 @@ def _serve_stdio(asked: Options) -> None:
     if not greeted.line:
         return  # the client has gone without a word
     with _loading():
-        from nacre.mcp_server.stdio import serve_stdio
+        from nacre.integrations.mcp_server.stdio import serve_stdio
     asyncio.run(serve_stdio(asked, greeted))
 
 
 def _serve_http(asked: Options, port: int) -> None:
     with _loading():
-        from nacre.mcp_server.http import address, bound, serve_http, sound_token
+        from nacre.integrations.mcp_server.http import address, bound, serve_http, sound_token
     given = os.environ.pop(TOKEN, None)  # nobody that this process starts needs it
     token = sound_token(given)
     listening = bound(port)

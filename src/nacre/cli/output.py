@@ -9,10 +9,10 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import IO
 
+from nacre.formatting import human_age as human_age
+from nacre.formatting import human_count as human_count
+from nacre.formatting import printable as printable
 from nacre.messages.blocks import Json
-from nacre.plain import human_age as human_age
-from nacre.plain import human_count as human_count
-from nacre.plain import printable as printable
 
 MIN_LAST = 20
 """Columns that the last column keeps on a narrow terminal: fewer say nothing."""

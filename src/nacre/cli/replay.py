@@ -15,9 +15,9 @@ from nacre.cli.options import RunOptions, load_settings
 from nacre.cli.output import print_json, print_table, printable
 
 if TYPE_CHECKING:
-    from nacre.replay.policies import Ladder
-    from nacre.replay.run import Terms
-    from nacre.replay.schema import Recorded, Tally
+    from nacre.devtools.replay.policies import Ladder
+    from nacre.devtools.replay.run import Terms
+    from nacre.devtools.replay.schema import Recorded, Tally
     from nacre.settings import Settings
 
 NAMES = ("none", "truncate", "claude-code", "nacre", "nacre-model")
@@ -80,7 +80,8 @@ def replay(
     column of its own, too.
     """
     from nacre.cli.progress import progress_line
-    from nacre.replay import picture, report, run
+    from nacre.devtools.replay import chart as picture
+    from nacre.devtools.replay import report, run
 
     settings = load_settings(options)
     if plot is not None:
@@ -103,7 +104,7 @@ def replay(
 
 
 def _print(sums: Mapping[str, Tally], sessions: Sequence[Recorded], terms: Terms) -> None:
-    from nacre.replay import report
+    from nacre.devtools.replay import report
 
     print(f"{len(sessions):,} session{'s' * (len(sessions) != 1)}, {terms.model}, window {terms.window:,}\n")
     for rows, header in (
@@ -128,8 +129,8 @@ class _Wanted:
 
 
 def _terms(wanted: _Wanted, sessions: Sequence[Recorded], settings: Settings) -> Terms:
-    from nacre.cache.rules import profile
-    from nacre.replay.run import Terms
+    from nacre.cache.models import profile
+    from nacre.devtools.replay.run import Terms
 
     model = wanted.model or _model_of(sessions, settings)
     window = min(wanted.window or DEFAULT_WINDOW, profile(model).window)
@@ -152,7 +153,7 @@ def _check_room(sessions: Sequence[Recorded], window: int) -> None:
 
 def _model_of(sessions: Sequence[Recorded], settings: Settings) -> str:
     """The model the sessions ran on, where it has a price; else the one that is set."""
-    from nacre.cache.rules import profile
+    from nacre.cache.models import profile
 
     ran = Counter(
         one.model
@@ -163,7 +164,7 @@ def _model_of(sessions: Sequence[Recorded], settings: Settings) -> str:
 
 
 def _makers(wanted: _Wanted) -> list[Ladder]:
-    from nacre.replay.policies import policy
+    from nacre.devtools.replay.policies import policy
 
     chosen = [name for name in NAMES if not wanted.policies or name in wanted.policies]
     return [policy(name, lifetime=wanted.ttl) for name in chosen]
@@ -171,8 +172,8 @@ def _makers(wanted: _Wanted) -> list[Ladder]:
 
 def _read(recordings: Sequence[str], settings: Settings, progress: Progress | None) -> list[Recorded]:
     """Every session that was named; in a folder, what is no transcript is passed over and counted."""
-    from nacre.agents.sources import files_in
-    from nacre.replay.recorded import read_recorded
+    from nacre.devtools.replay.recorded import read_recorded
+    from nacre.inspect.sources import files_in
 
     found: list[Recorded] = []
     for name in dict.fromkeys(recordings):
@@ -185,8 +186,8 @@ def _read(recordings: Sequence[str], settings: Settings, progress: Progress | No
 
 
 def _in_folder(folder: Path, files: Sequence[Path], progress: Progress | None) -> list[Recorded]:
+    from nacre.devtools.replay.recorded import read_recorded
     from nacre.errors import TranscriptError
-    from nacre.replay.recorded import read_recorded
 
     found: list[Recorded] = []
     passed: list[str] = []
@@ -208,7 +209,7 @@ def _in_folder(folder: Path, files: Sequence[Path], progress: Progress | None) -
 
 
 def _kept(name: str, settings: Settings) -> Path:
-    from nacre.cli.finding import LATEST, find_session
+    from nacre.cli.sessions.find import LATEST, find_session
     from nacre.errors import SessionNotFound
 
     try:

@@ -17,9 +17,9 @@ from nacre.cli.output import printable
 from nacre.messages.usage import Usage
 
 if TYPE_CHECKING:
+    from nacre.devtools.sim import Exchange, ScriptedReply, SimSettings, Simulator
     from nacre.messages.blocks import JsonObject
     from nacre.settings import Settings
-    from nacre.sim import Exchange, ScriptedReply, SimSettings, Simulator
 
 MAX_PORT = 65_535
 LOOK_SECONDS = 1.0
@@ -52,7 +52,7 @@ def sim(options: RunOptions, /, **given: str | int | Path | None) -> None:
     It speaks Anthropic's Messages API and OpenAI's chat completions on loopback, keeps a prompt cache by the
     providers' rules, and says for every request what was read, written and paid. It costs nothing.
     """
-    from nacre.sim import SimSettings
+    from nacre.devtools.sim import SimSettings
 
     asked = _Asked(**given)  # type: ignore[arg-type]
     settings = SimSettings(
@@ -78,13 +78,13 @@ class _Asked:
 
 
 def _recorded(settings: Settings, wanted: str) -> list[ScriptedReply]:
-    from nacre.agents.sources import open_source
-    from nacre.cli.finding import find_session
+    from nacre.cli.sessions.find import find_session
+    from nacre.devtools.sim import replies_from_messages
     from nacre.errors import TranscriptError
+    from nacre.inspect.sources import open_source
     from nacre.messages.foreign import read_foreign
     from nacre.messages.records import Said
     from nacre.messages.wire import render_blocks
-    from nacre.sim import replies_from_messages
 
     path = Path(wanted) if Path(wanted).exists() or "/" in wanted else find_session(settings, wanted)
     with open_source(path) as source:
@@ -124,8 +124,8 @@ class _Total:
 
 
 async def _run(settings: SimSettings, *, embedded: bool, as_json: bool) -> None:
-    from nacre.providers.embedded import EmbeddedProvider
-    from nacre.sim import SimClock, Simulator, read_script, replies_from_provider
+    from nacre.devtools.sim import SimClock, Simulator, read_script, replies_from_provider
+    from nacre.providers.embedded.provider import EmbeddedProvider
 
     script = [*settings.replies, *(read_script(settings.script) if settings.script else [])]
     source = replies_from_provider(EmbeddedProvider()) if embedded else None

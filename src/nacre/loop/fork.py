@@ -53,7 +53,7 @@ WHOLE = Whole()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Errand:
+class ForkTask:
     """What a fork is sent out for, and how far it may go."""
 
     source: Source
@@ -81,7 +81,7 @@ class Errand:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Forked:
+class ForkResult:
     """What came of it."""
 
     source: Source
@@ -106,7 +106,7 @@ class Forked:
 class Fork(Protocol):
     """Sends a fork out and comes back with what it did; layers are handed one."""
 
-    async def __call__(self, errand: Errand) -> Forked:
+    async def __call__(self, errand: ForkTask) -> ForkResult:
         """Raises what the provider raises: `PromptTooLong` among it."""
         ...
 
@@ -122,7 +122,7 @@ def refuse_nested(view: View) -> None:
 
 
 async def branch(
-    view: View, errand: Errand, *, clock: Clock = SYSTEM_CLOCK, inside_results: bool = False
+    view: View, errand: ForkTask, *, clock: Clock = SYSTEM_CLOCK, inside_results: bool = False
 ) -> Transcript:
     """A history of the fork's own: the parent's view, then one message with the directive at its end (A1).
 
@@ -150,11 +150,11 @@ async def run_fork(
     transcript: Transcript,
     ask: Ask,
     tools: Mapping[str, Tool],
-    errand: Errand,
+    errand: ForkTask,
     *,
     slots: Slots = NO_SLOTS,
     clock: Clock = SYSTEM_CLOCK,
-) -> Forked:
+) -> ForkResult:
     """Run the loop on a fork's own history; what is too long is raised, never compacted (F6)."""
     allowed = tools if errand.may is not None else {name: _refusing(one) for name, one in tools.items()}
     replies: list[Reply] = []
@@ -172,7 +172,7 @@ async def run_fork(
     finally:
         SOURCE.reset(token)
     calls = sum(len(one.message.tool_calls) for one in replies) if errand.may is None else 0
-    return Forked(
+    return ForkResult(
         source=errand.source,
         replies=tuple(one.message for one in replies),
         usage=sum((one.usage for one in replies), Usage()),
@@ -184,7 +184,7 @@ async def run_fork(
     )
 
 
-def _limits(errand: Errand) -> Limits:
+def _limits(errand: ForkTask) -> Limits:
     if isinstance(errand.may, Whole):
         return Limits(max_rounds=errand.max_rounds, max_output=errand.max_output)
     # A reply that was cut off is the errand's to judge: room was given on purpose.

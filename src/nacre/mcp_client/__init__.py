@@ -4,7 +4,7 @@ May import messages, cache and the leaves. The vendor's SDK is imported when the
 """
 
 from nacre.mcp_client.base import CallOutcome, Fragment, HttpServer, McpLimits, McpTool, Server, StdioServer
-from nacre.mcp_client.parse import parse_servers
+from nacre.mcp_client.config import parse_servers
 from nacre.mcp_client.servers import Servers
 
 __all__ = [

@@ -3,13 +3,36 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import logging
 from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeAlias, assert_never
+
+import anyio
+import anyio.abc
+import mcp_types as types
+from mcp import Client, ClientSession, MCPError
+from mcp.client import IncomingMessage
+from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
+from pydantic import TypeAdapter, ValidationError
 
 from nacre.clock import Clock
-from nacre.mcp_client.base import CallOutcome, McpLimits, Server, error_outcome, one_line
-from nacre.mcp_client.link import Link, LinkError
-from nacre.mcp_client.listing import Listing
+from nacre.errors import ToolError
+from nacre.mcp_client.base import (
+    CallOutcome,
+    HttpServer,
+    McpLimits,
+    Server,
+    StdioServer,
+    error_outcome,
+    one_line,
+)
+from nacre.mcp_client.listing import Listing, listing_of
+from nacre.mcp_client.results import outcome_of
+from nacre.mcp_client.transports import Child, HttpLine
 from nacre.messages.blocks import JsonObject
+from nacre.version import VERSION
 
 FIRST_WAIT_SECONDS = 1.0
 """Before the second restart in a row; the first is free."""
@@ -130,3 +153,286 @@ def _names(tools: frozenset[str]) -> str:
     more = len(names) - SHOWN_NAMES
     shown = ", ".join(one_line(name, chars=64) for name in names[:SHOWN_NAMES])
     return f"{shown} and {more} more" if more > 0 else shown
+
+
+CLOSE_SECONDS = 2.0
+"""How long a remote server may take to hear that we leave."""
+SETTLE_SECONDS = 0.2
+"""A server that changes ten tools says so ten times; one look afterwards is enough."""
+
+Line: TypeAlias = Child | HttpLine
+_ANSWER = TypeAdapter[types.CallToolResult | types.InputRequiredResult](
+    types.CallToolResult | types.InputRequiredResult
+)
+
+# The SDK logs tracebacks of other people's mistakes; without a handler they land on the user's terminal.
+for _name in ("mcp", "client"):
+    logging.getLogger(_name).addHandler(logging.NullHandler())
+
+
+class LinkError(ToolError):
+    """The connection is over; the message says why."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Asked:
+    """A call under way."""
+
+    tool: str
+    arguments: JsonObject
+    answer: asyncio.Future[CallOutcome]
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+
+
+class Link:
+    """One connection; `ended` is None while it lives, afterwards the reason of its end."""
+
+    def __init__(
+        self,
+        server: Server,
+        limits: McpLimits,
+        *,
+        on_notice: Callable[[str], None],
+        on_listing: Callable[[Listing], None],
+    ) -> None:
+        self._server = server
+        self._limits = limits
+        self._on_listing = on_listing
+        self._line = _line_to(server, limits, on_notice=on_notice)
+        self._session: ClientSession | None = None
+        self._calls: anyio.abc.TaskGroup | None = None
+        self._scope = anyio.CancelScope()
+        self._over = anyio.Event()
+        self._changed = anyio.Event()
+        self.why: str | None = None
+        self._asked: set[_Asked] = set()
+        self._listed: asyncio.Future[Listing] = asyncio.get_running_loop().create_future()
+        self.ended: str | None = None
+        self.is_new = True
+        """Nobody has looked at its listing yet."""
+        self.is_suspect = False
+        """A call was not answered: ask whether anybody is there before the next one."""
+        self.task = asyncio.create_task(self._live(), name=f"mcp {server.name}")
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended or is about to."""
+        return self._over.is_set() or self.ended is not None
+
+    async def listing(self) -> Listing:
+        """What the server offers, once it is connected; `LinkError` if that fails or takes too long."""
+        waiting: set[asyncio.Future[Listing] | asyncio.Task[None]] = {self._listed, self.task}
+        await asyncio.wait(waiting, timeout=self._limits.start_seconds, return_when="FIRST_COMPLETED")
+        if not self._listed.done():
+            words = self._line.last_words
+            self.stop(f"did not answer within {self._limits.start_seconds:g} s{words}", at_once=True)
+            raise LinkError(self.ended or self.why)
+        if (error := self._listed.exception()) is not None:
+            raise error
+        return self._listed.result()
+
+    async def call(self, tool: str, arguments: JsonObject) -> CallOutcome:
+        """Ask and wait; being cancelled tells the server and returns at once."""
+        if self._calls is None or self.is_over:
+            raise LinkError(self.ended or self.why or self._line.end)
+        asked = _Asked(tool, arguments, asyncio.get_running_loop().create_future())
+        self._asked.add(asked)
+        self._calls.start_soon(self._answer, asked)
+        try:
+            return await asked.answer
+        except asyncio.CancelledError:
+            asked.scope.cancel()
+            raise
+        finally:
+            self._asked.discard(asked)
+
+    async def is_answering(self) -> bool:
+        """Whether the server still answers a simple question."""
+        probe = asyncio.get_running_loop().create_future()
+        if self._calls is None or self.is_over:
+            return False
+        self._calls.start_soon(self._probe, probe)
+        await asyncio.wait({probe, self.task}, return_when="FIRST_COMPLETED")
+        return probe.done() and bool(probe.result())
+
+    def stop(self, why: str, *, at_once: bool = False) -> None:
+        """Let the connection end; `task` is done when everything of it is gone."""
+        self.why = self.why or why
+        self._over.set()
+        if at_once:
+            self._scope.cancel()
+        else:
+            self._scope.deadline = anyio.current_time() + CLOSE_SECONDS
+
+    def kill(self) -> None:
+        """End the child without any grace, if there is one."""
+        self._scope.cancel()
+        self._line.kill()
+
+    async def _live(self) -> None:
+        try:
+            with self._scope:
+                async with self._client() as client, anyio.create_task_group() as calls:
+                    listing = await listing_of(client.session, self._server.name, self._limits)
+                    self._session, self._calls = client.session, calls
+                    if not self._listed.done():
+                        self._listed.set_result(listing)
+                    calls.start_soon(self._watch)
+                    calls.start_soon(self._listen, client)
+                    calls.start_soon(self._relist, client.session)
+                    await self._over.wait()
+                    calls.cancel_scope.cancel()
+        except Exception as error:  # noqa: BLE001  # a background task: its failure is the reason others read
+            self.why = self.why or _reason(error, self._line)
+        finally:
+            self._settle()
+
+    def _client(self) -> Client:
+        return Client(
+            self._line.open(),
+            # We ask once and keep the answer ourselves; a change must be seen, not served from a cache.
+            cache=None,
+            message_handler=self._heard,
+            client_info=types.Implementation(name="nacre", version=VERSION),
+        )
+
+    def _settle(self) -> None:
+        """Say why to everybody who still waits."""
+        self._calls = None
+        self.ended = self.why or self._line.end
+        if not self._listed.done():
+            self._listed.set_exception(LinkError(self.ended))
+            self._listed.exception()  # read once, so that nobody is warned about it when nobody asks
+        for asked in self._asked:
+            if not asked.answer.done():
+                asked.answer.set_result(error_outcome(f"MCP server {self._server.name} {self.ended}."))
+
+    async def _watch(self) -> None:
+        await self._line.gone.wait()
+        self._over.set()
+
+    async def _heard(self, message: IncomingMessage) -> None:
+        if isinstance(message, types.ToolListChangedNotification):
+            self._changed.set()
+
+    async def _listen(self, client: Client) -> None:
+        """Newer servers report changes only to those who subscribe; the reports arrive at `_heard`."""
+        tools = client.server_capabilities.tools
+        if tools is None or not tools.list_changed:
+            return
+        with contextlib.suppress(ListenNotSupportedError, SubscriptionLost, MCPError):
+            async with client.listen(tools_list_changed=True) as subscription:
+                async for _ in subscription:
+                    self._changed.set()
+
+    async def _relist(self, session: ClientSession) -> None:
+        while True:
+            await self._changed.wait()
+            await anyio.sleep(SETTLE_SECONDS)
+            self._changed = anyio.Event()
+            with (
+                contextlib.suppress(MCPError, ValidationError),
+                anyio.move_on_after(self._limits.start_seconds),
+            ):
+                self._on_listing(await listing_of(session, self._server.name, self._limits))
+
+    async def _probe(self, answered: asyncio.Future[bool]) -> None:
+        is_answered = False
+        try:
+            with anyio.move_on_after(self._limits.probe_seconds):
+                await self._require_session().list_tools()
+                is_answered = True
+        except (MCPError, ValidationError) as error:
+            # A refusal is an answer too, unless it says that nobody knows us any more.
+            is_answered = not (isinstance(error, MCPError) and _is_lost(error))
+        finally:
+            answered.set_result(is_answered)
+
+    async def _answer(self, asked: _Asked) -> None:
+        """Run one call; without an outcome the end of the connection will answer for it."""
+        outcome: CallOutcome | None = None
+        try:
+            with asked.scope:
+                outcome = await self._ask(asked)
+        except MCPError as error:
+            outcome = self._refusal(error)
+        except Exception as error:  # noqa: BLE001  # a tool call: whatever the server made us raise is its answer
+            outcome = error_outcome(f"MCP server {self._server.name}: {_words(error)}")
+        if asked.scope.cancelled_caught:
+            self.is_suspect = True
+            outcome = error_outcome(
+                f"MCP server {self._server.name} gave no sign of life for {self._limits.call_seconds:g} s; "
+                f"the call of {asked.tool} was cancelled."
+            )
+        if outcome is not None and not asked.answer.done():
+            asked.answer.set_result(outcome)
+
+    async def _ask(self, asked: _Asked) -> CallOutcome:
+        started = anyio.current_time()
+        limits = self._limits
+
+        async def extend(progress: float, total: float | None, message: str | None) -> None:
+            asked.scope.deadline = min(
+                anyio.current_time() + limits.call_seconds, started + limits.max_call_seconds
+            )
+
+        asked.scope.deadline = started + limits.call_seconds
+        # Not `call_tool`, which throws a result away when it does not match the schema that announced it.
+        result = await self._require_session().send_request(
+            types.CallToolRequest(
+                params=types.CallToolRequestParams(name=asked.tool, arguments=dict(asked.arguments))
+            ),
+            _ANSWER,
+            progress_callback=extend,
+        )
+        if isinstance(result, types.InputRequiredResult):
+            return error_outcome(f"{asked.tool} asks the user for more input, which is not supported.")
+        return outcome_of(result, max_tokens=limits.result_tokens)
+
+    def _refusal(self, error: MCPError) -> CallOutcome | None:
+        if _is_lost(error):
+            if isinstance(self._line, Child):
+                # The process is on its way out: its exit code and last words say more than this error.
+                self._over.set()
+                return None
+            self.is_suspect = True
+        words = (
+            f"{one_line(error.message)}{self._line.last_words if isinstance(self._line, HttpLine) else ''}"
+        )
+        return error_outcome(f"MCP server {self._server.name} refused the call: {words}")
+
+    def _require_session(self) -> ClientSession:
+        if self._session is None:
+            raise LinkError("is not connected")
+        return self._session
+
+
+def _line_to(server: Server, limits: McpLimits, *, on_notice: Callable[[str], None]) -> Line:
+    match server:
+        case StdioServer():
+            return Child(server, limits, on_notice=on_notice)
+        case HttpServer():
+            return HttpLine(server, limits)
+        case _:
+            assert_never(server)
+
+
+def _is_lost(error: MCPError) -> bool:
+    """Whether the other side is gone or has forgotten us."""
+    forgotten = error.code == types.INVALID_REQUEST and "session" in error.message.lower()
+    return error.code == types.CONNECTION_CLOSED or forgotten
+
+
+def _reason(error: BaseException, line: Line) -> str:
+    """Why a connection failed, in the words of whoever knows best."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    if isinstance(error, MCPError) and _is_lost(error):
+        return line.end
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"cannot be started: {error.strerror}: {one_line(str(error.filename))}"
+    return f"cannot be used: {_words(error)}{line.last_words}"
+
+
+def _words(error: BaseException) -> str:
+    return one_line(str(error)) or type(error).__name__

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import StoreError
-from nacre.memory.directory import Memory
-from nacre.memory.holding import hold
-from nacre.memory.location import Location, MemoryPaths, agent_location
+from nacre.memory.files.location import Location, MemoryPaths, agent_location
+from nacre.memory.live import hold
 from nacre.memory.manual import AgentScope, ManualMode, manual
-from nacre.memory.opening import MemoryFacts, render_memory
+from nacre.memory.memory import Memory
+from nacre.memory.startup_text import MemoryFacts, render_memory
 from nacre.memory.tools import OriginOf, by_agent, memory_tools
 from nacre.store import disk
 from nacre.tools.base import Tool

@@ -14,9 +14,9 @@ from types import TracebackType
 from typing import Self, TypeAlias
 
 from nacre.errors import StoreError, ToolError
-from nacre.memory.directory import Memory
-from nacre.memory.folder import Folder
-from nacre.memory.scan import LOGS
+from nacre.memory.files.folder import Folder
+from nacre.memory.files.scan import LOGS
+from nacre.memory.memory import Memory
 from nacre.store import disk
 from nacre.tools.workspace import Copies
 

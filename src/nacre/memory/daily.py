@@ -17,8 +17,8 @@ from typing import Annotated
 from nacre import prompts
 from nacre.clock import Clock
 from nacre.errors import StoreError, VersionConflict
-from nacre.memory.correcting import correction_of
-from nacre.memory.daily_lines import (
+from nacre.memory.corrections import correction_of
+from nacre.memory.daily_format import (
     UNTRUSTED,
     LogLine,
     appended,
@@ -29,13 +29,13 @@ from nacre.memory.daily_lines import (
     read_log,
     without,
 )
-from nacre.memory.directory import MAX_FOUND, Memory, refuse_secrets, the_one
-from nacre.memory.entry import Change, Entry, Kind
-from nacre.memory.folder import Folder
-from nacre.memory.likeness import Found, rank, same_subject
-from nacre.memory.location import Location
-from nacre.memory.recovery import told
-from nacre.memory.scan import LOGS
+from nacre.memory.files.folder import Folder
+from nacre.memory.files.location import Location
+from nacre.memory.files.recovery import told
+from nacre.memory.files.scan import LOGS
+from nacre.memory.format.entry import Change, Entry, Kind
+from nacre.memory.memory import MAX_FOUND, Memory, refuse_secrets, the_one
+from nacre.memory.similarity import Found, rank, same_subject
 from nacre.memory.tools import (
     RECALL,
     WHICH,

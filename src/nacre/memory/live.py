@@ -1,20 +1,35 @@
-"""Say that an agent is live on a memory directory: what changes meanwhile may be its shell's doing (M15)."""
+"""Open a memory for as long as somebody works on it: watched, and marked as one an agent is live on (M15)."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 from filelock import FileLock
 
 from nacre.clock import SYSTEM_CLOCK, Clock
-from nacre.memory.edits import LIVE
-from nacre.memory.location import Location
-from nacre.memory.recovery import Place, told
-from nacre.memory.transaction import LOCK_WAIT, held, in_thread, opened
-from nacre.memory.watch import Watch
+from nacre.memory.files.external_edits import LIVE
+from nacre.memory.files.location import Location
+from nacre.memory.files.recovery import Place, told
+from nacre.memory.files.transaction import LOCK_WAIT, held, in_thread, opened
+from nacre.memory.files.watch import Watch
+from nacre.memory.memory import Memory
 from nacre.store import disk
+
+
+async def hold(
+    location: Location, cwd: Path, stack: AsyncExitStack, *, clock: Clock, keeps_index: bool = True
+) -> Memory:
+    """The memory at a location, made if it is not there; leaving the stack ends the watch and the mark.
+
+    `StoreError` when it cannot be written to; the stack then holds nothing that outlives it.
+    """
+    watch = Watch(location.directory)
+    stack.callback(watch.close)
+    memory = await Memory.at(location, cwd, clock=clock, watch=watch, keeps_index=keeps_index)
+    await stack.enter_async_context(agent_live(location, clock=clock, watch=watch))
+    return memory
 
 
 @asynccontextmanager

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from nacre.memory.entry import Entry
-from nacre.memory.index import INDEX_FILE, MAX_BYTES, MAX_LINES, Index, Loaded, loaded
-from nacre.memory.scan import NotAMemory, Scan, read_head, scan
+from nacre.memory.files.scan import NotAMemory, Scan, read_head, scan
+from nacre.memory.format.entry import Entry
+from nacre.memory.format.index import INDEX_FILE, MAX_BYTES, MAX_LINES, Index, Loaded, loaded
 
 State: TypeAlias = Literal["loaded", "cut", "listed", "unlisted", "left out"]
 

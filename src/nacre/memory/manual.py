@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from nacre import prompts
-from nacre.memory.neutral import neutralise
+from nacre.messages.untrusted_text import neutralise
 
 Form: TypeAlias = Literal["daily", "team", "private", "none"]
 """How memory is kept, in the order in which the forms are considered (M19)."""

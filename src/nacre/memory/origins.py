@@ -15,8 +15,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from nacre.memory.entry import Origin
-from nacre.memory.neutral import LOOKALIKES, UNSEEN
+from nacre.memory.format.entry import Origin
+from nacre.messages.untrusted_text import LOOKALIKES, UNSEEN
 
 RUN = 3
 """Words in a row that count as repeated: two meet by chance, and four miss a text with small changes."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from nacre.errors import StoreError
-from nacre.memory.directory import MAX_FOUND, Memory, the_one
-from nacre.memory.directory import named as entries_named
-from nacre.memory.entry import Entry
-from nacre.memory.folder import TEAM_PREFIX
-from nacre.memory.likeness import Found
+from nacre.memory.files.folder import TEAM_PREFIX
+from nacre.memory.format.entry import Entry
+from nacre.memory.memory import MAX_FOUND, Memory, the_one
+from nacre.memory.memory import named as entries_named
+from nacre.memory.similarity import Found
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,12 @@ from collections import Counter, defaultdict
 from pathlib import Path
 
 from nacre.errors import StoreError
-from nacre.memory.entry import Entry, read_entry
-from nacre.memory.likeness import SAME_SUBJECT, speaks_of_another, terms
-from nacre.memory.pointers import INDEX_FILE
-from nacre.memory.scan import LOGS, scan
-from nacre.memory.transaction import Transaction
-from nacre.memory.wording import alike, file_names
+from nacre.memory.files.scan import LOGS, scan
+from nacre.memory.files.transaction import Transaction
+from nacre.memory.format.entry import Entry, read_entry
+from nacre.memory.format.pointers import INDEX_FILE
+from nacre.memory.format.titles import alike, file_names
+from nacre.memory.similarity import SAME_SUBJECT, speaks_of_another, terms
 
 
 class Subjects:

@@ -8,12 +8,12 @@ from typing import Annotated, Literal
 
 from nacre import prompts
 from nacre.errors import StoreError, ToolError
-from nacre.memory.directory import Memory, Saved
-from nacre.memory.entry import Change, Draft, Entry, Kind, Origin
-from nacre.memory.folder import TEAM_PREFIX
-from nacre.memory.likeness import Found
-from nacre.memory.neutral import neutralise
+from nacre.memory.files.folder import TEAM_PREFIX
+from nacre.memory.format.entry import Change, Draft, Entry, Kind, Origin
+from nacre.memory.memory import Memory, Saved
 from nacre.memory.scopes import Scopes
+from nacre.memory.similarity import Found
+from nacre.messages.untrusted_text import neutralise
 from nacre.tools.base import Tool, tool
 
 REMEMBER = prompts.load("nacre.memory", "tool_remember")

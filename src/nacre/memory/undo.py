@@ -8,15 +8,15 @@ from difflib import SequenceMatcher
 
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import StoreError, VersionConflict
-from nacre.memory.confirming import doubt, is_confirmation, is_in_doubt
-from nacre.memory.contain import INDEX_FILE
-from nacre.memory.entry import Change
-from nacre.memory.location import Location
-from nacre.memory.recovery import Place, pack, told
-from nacre.memory.scan import LOGS
-from nacre.memory.scan_cache import FILE as SCANNED
-from nacre.memory.transaction import LOCK_WAIT, TIMES, Transaction, held, in_thread, opened, transact
-from nacre.memory.watch import Watch
+from nacre.memory.confirm import doubt, is_confirmation, is_in_doubt
+from nacre.memory.files.containment import INDEX_FILE
+from nacre.memory.files.location import Location
+from nacre.memory.files.recovery import Place, pack, told
+from nacre.memory.files.scan import LOGS
+from nacre.memory.files.scan_cache import FILE as SCANNED
+from nacre.memory.files.transaction import LOCK_WAIT, TIMES, Transaction, held, in_thread, opened, transact
+from nacre.memory.files.watch import Watch
+from nacre.memory.format.entry import Change
 from nacre.store.history import Commit, History
 from nacre.store.history_purge import Purged, Scrub
 from nacre.store.history_purge import purge as purge_history

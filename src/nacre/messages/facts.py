@@ -13,11 +13,11 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TypeAlias, cast, get_args
 
+from nacre.messages.actions import DeedKind, answer_of, line_of, one_line, outcome_of, report_of
 from nacre.messages.blocks import Json, JsonObject, Text, ToolCall, ToolResult
-from nacre.messages.facts_lines import DeedKind, answer_of, line_of, one_line, outcome_of, report_of
-from nacre.messages.facts_words import own_words
 from nacre.messages.pairing import Item
 from nacre.messages.records import Compacted, Record, Said
+from nacre.messages.user_quotes import own_words
 from nacre.messages.view import live_records
 
 FACTS = "facts"
@@ -30,7 +30,7 @@ ADDRESS = re.compile(r"https?://[^\s\"'<>`)\]}…]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class UserQuote:
     """What a person said in one message, word for word; nothing that a program put beside it."""
 
     record_id: str
@@ -39,7 +39,7 @@ class Words:
 
 
 @dataclass(frozen=True, slots=True)
-class Deed:
+class Action:
     """One call and how it ended, or one closing reply, in a line or two."""
 
     id: str
@@ -61,8 +61,8 @@ class Deed:
 class Facts:
     """Everything read off so far, oldest first."""
 
-    words: tuple[Words, ...] = ()
-    deeds: tuple[Deed, ...] = ()
+    words: tuple[UserQuote, ...] = ()
+    deeds: tuple[Action, ...] = ()
     left_words: int = 0
     """Messages that earlier compactions had no room for."""
     left_deeds: int = 0
@@ -108,10 +108,10 @@ class Facts:
         kinds = {"edit"} if only_edited else {"edit", "read"}
         return _each_once(one.about for one in self.deeds if one.kind in kinds)
 
-    def commands(self) -> list[Deed]:
+    def commands(self) -> list[Action]:
         return [one for one in self.deeds if one.kind == "command"]
 
-    def errors(self) -> list[Deed]:
+    def errors(self) -> list[Action]:
         """What went wrong, commands that failed included."""
         return [one for one in self.deeds if one.outcome]
 
@@ -223,8 +223,8 @@ class _Fold:
             self.entries[start:end] = [(record.summary_id or record.id, sources)]
 
     def read_again(self) -> None:
-        self.words: dict[str, Words] = {}
-        self.deeds: dict[str, Deed] = {}
+        self.words: dict[str, UserQuote] = {}
+        self.deeds: dict[str, Action] = {}
         self.calls: dict[str, ToolCall] = {}
         """Those whose result has not come."""
         self.told: set[str] = set()
@@ -270,7 +270,7 @@ class _Fold:
         text = "" if said.meta else own_words(said.blocks)
         if text:
             self._own(said.id)
-            self.words.setdefault(said.id, Words(said.id, said.at, text))
+            self.words.setdefault(said.id, UserQuote(said.id, said.at, text))
 
     def _hear(self, said: Said) -> None:
         """What a reply says before it calls something is a remark; only the rest can close a turn."""
@@ -285,7 +285,7 @@ class _Fold:
                 self._own(speech.id)
                 line = one_line(text, MAX_REPLY)
                 detail = "" if line == text else text
-                self.deeds[speech.id] = Deed(speech.id, "", line, kind=speech.kind, detail=detail)
+                self.deeds[speech.id] = Action(speech.id, "", line, kind=speech.kind, detail=detail)
             elif isinstance(block, ToolCall):
                 speech = replace(speech, kind="remark")
                 if speech.text and speech.id in self.deeds:
@@ -297,7 +297,7 @@ class _Fold:
         self._own(call.id)
         if call.id not in self.deeds:
             line = line_of(call)
-            self.deeds[call.id] = Deed(
+            self.deeds[call.id] = Action(
                 call.id, call.name, line.text, kind=line.kind, about=line.about, detail=line.detail
             )
             self.calls[call.id] = call
@@ -344,22 +344,22 @@ def _rows(stored: Json) -> Sequence[Json]:
     return stored if isinstance(stored, list) else []
 
 
-def _words(row: Json) -> Words | None:
+def _words(row: Json) -> UserQuote | None:
     match row:
         case [str(record_id), str(at), str(text)]:
             try:
-                return Words(record_id, datetime.fromisoformat(at), text)
+                return UserQuote(record_id, datetime.fromisoformat(at), text)
             except ValueError:
                 return None
         case _:
             return None
 
 
-def _deed(row: Json) -> Deed | None:
+def _deed(row: Json) -> Action | None:
     match row:
         case [str(call_id), str(tool), str(line), str(outcome), str(kind), str(about), str(detail)]:
             known = cast("DeedKind", kind) if kind in get_args(DeedKind) else "other"
-            return Deed(call_id, tool, line, outcome, known, about, detail)
+            return Action(call_id, tool, line, outcome, known, about, detail)
         case _:
             return None
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
 from itertools import pairwise
 
 from nacre.messages.blocks import ToolCall, ToolResult
 from nacre.messages.pairing import Item
+from nacre.messages.records import Record, Said
 
 
 def cuts(items: Sequence[Item]) -> list[int]:
@@ -61,3 +63,19 @@ def _goes_on(items: Sequence[Item], reply: int | None, place: int) -> bool:
     if reply is None or item.role != "assistant" or items[reply].reply_id != item.reply_id:
         return False
     return item.reply_id is not None or reply == place - 1
+
+
+def asked_at(records: Iterable[Record]) -> Iterator[tuple[Said, datetime]]:
+    """Each reply, at the first of its records, with when it was asked for."""
+    before: datetime | None = None
+    reply_id: str | None = None
+    for record in records:
+        if not isinstance(record, Said) or record.aside is not None:
+            continue
+        if record.role != "assistant":
+            before = record.at
+            continue
+        new_id = record.reply.id if record.reply else None
+        if new_id is None or new_id != reply_id:
+            yield record, before or record.at
+        reply_id = new_id

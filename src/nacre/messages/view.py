@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 from typing import assert_never
 
+from nacre.messages.append_only import Body, Joined, Length, Stretch, extend
 from nacre.messages.blocks import Block, JsonObject, Message, Opaque, Role, ToolCall
-from nacre.messages.body import Body, Length, extend
 from nacre.messages.pairing import Exchange, Item, Part, Report, Sealed, part
 from nacre.messages.records import (
     Compacted,
@@ -26,7 +26,6 @@ from nacre.messages.records import (
     Undone,
 )
 from nacre.messages.rewrite import changed, gone_calls
-from nacre.messages.stretch import Joined, Stretch
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,9 @@ from ipaddress import ip_address
 from typing import Literal, get_args
 from urllib.parse import urlsplit
 
-from nacre.cache.rules import SHIPPED, profile
+from nacre.cache.models import SHIPPED, profile
 from nacre.errors import ConfigError
-from nacre.plain import how_to_install
+from nacre.formatting import how_to_install
 from nacre.providers.base import Provider
 from nacre.providers.retry import RetrySettings, with_retry
 
@@ -108,7 +108,7 @@ def build(choice: Choice, environ: Mapping[str, str], *, retry: RetrySettings | 
                 retry,
             )
         case "openai":
-            from nacre.providers.openai_compatible import OpenAICompatibleProvider  # noqa: PLC0415  as above
+            from nacre.providers.openai import OpenAICompatibleProvider  # noqa: PLC0415  as above
 
             return with_retry(
                 OpenAICompatibleProvider(
@@ -117,7 +117,7 @@ def build(choice: Choice, environ: Mapping[str, str], *, retry: RetrySettings | 
                 retry,
             )
         case "embedded":
-            from nacre.providers.embedded import EmbeddedProvider  # noqa: PLC0415  as above
+            from nacre.providers.embedded.provider import EmbeddedProvider  # noqa: PLC0415  as above
 
             return EmbeddedProvider()
 

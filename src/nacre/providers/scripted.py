@@ -18,8 +18,7 @@ from nacre.messages.events import CallReady, ProviderEvent, Reply, TextDelta, Th
 from nacre.messages.tokens import estimate_blocks, estimate_json
 from nacre.messages.usage import Usage
 from nacre.messages.wire import canonical
-from nacre.providers.base import Capabilities, Request
-from nacre.providers.capabilities import capabilities_of
+from nacre.providers.base import Capabilities, Request, capabilities_of
 
 DELTA_CHARS = 12
 """Small enough that even a short sentence arrives in pieces."""

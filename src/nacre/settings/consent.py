@@ -13,7 +13,7 @@ from nacre.errors import ConfigError, StoreError
 from nacre.messages.blocks import Json
 from nacre.settings.trust import canonical
 from nacre.store import disk
-from nacre.store.one_writer import one_writer
+from nacre.store.locks import one_writer
 
 FILE = "consent.json"
 _FOLDER = "/"

@@ -13,7 +13,7 @@ from pathlib import Path
 from nacre.errors import ConfigError, StoreError
 from nacre.settings.values import Problem
 from nacre.store import disk
-from nacre.store.one_writer import one_writer
+from nacre.store.locks import one_writer
 
 FILE = "trust.json"
 DECLINED_FILE = "declined.json"

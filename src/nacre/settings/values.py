@@ -7,20 +7,24 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from nacre.cache.warming_settings import WarmingSettings
+from nacre.cache.keep_warm_settings import WarmingSettings
 from nacre.errors import ConfigError
 from nacre.layers.l1_offload.policy import OffloadSettings
-from nacre.layers.l2_microcompact.tuning import MicrocompactSettings
+from nacre.layers.l2_microcompact.settings import MicrocompactSettings
 from nacre.layers.l3_notes.policy import NotesSettings
-from nacre.layers.l4_compact.tuning import CompactSettings
+from nacre.layers.l4_compact.settings import CompactSettings
 from nacre.layers.l5_extract.policy import ExtractSettings
 from nacre.layers.l6_dream.policy import DreamSettings
 from nacre.messages.blocks import JsonObject
+from nacre.session.spending import SpendSettings
 
 Switch: TypeAlias = "bool | Literal['auto']"
 """`auto` lets the layer decide by what it finds: a verified provider, a configured model."""
 
+
 CacheTtl: TypeAlias = Literal["5m", "1h", "mixed", "auto"]
+
+
 Mode: TypeAlias = Literal["default", "acceptEdits", "bypassPermissions"]
 
 
@@ -110,27 +114,6 @@ class Retry:
     """Tries in all, the first included."""
     max_wait_seconds: float | None = None
     """The longest single pause between two tries."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SpendSettings:
-    """What a session may have cost when background work stops (F5); None: no cap.
-
-    All that was paid counts, the conversation included; the conversation itself is never stopped.
-    """
-
-    turn_usd: float | None = None
-    """US dollars since the last words of the person."""
-    turn_tokens: int | None = None
-    """Tokens since then, sent and received, cached ones included."""
-    session_usd: float | None = None
-    """US dollars of the whole session, as it was resumed."""
-    session_tokens: int | None = None
-    """Tokens of the whole session."""
-    day_usd: float | None = None
-    """US dollars of today, of all sessions that have a cap by the day."""
-    day_tokens: int | None = None
-    """Tokens of today, of all sessions that have a cap by the day."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from nacre.errors import StoreError
 from nacre.store import disk
-from nacre.store.exchange import is_swapped
+from nacre.store.disk import is_swapped
 from nacre.store.history import Head, History, Signature, commit_object
 from nacre.store.history_objects import Repository, loose
 from nacre.store.history_trees import Trees

@@ -14,8 +14,8 @@ from filelock import FileLock, Timeout
 from nacre.errors import SessionNotFound, TranscriptError
 from nacre.messages.blocks import JsonObject
 from nacre.store import disk
+from nacre.store.home import canonical, same_folder, slug
 from nacre.store.search import Hit, Query, query, search_log
-from nacre.store.slug import canonical, same_folder, slug
 from nacre.store.summaries import SessionSummary, moment, summarise
 
 CACHE_FORMAT = 1

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from nacre.messages.blocks import Json, JsonObject
-from nacre.messages.facts_words import PROGRAM_OPENINGS
+from nacre.messages.user_quotes import PROGRAM_OPENINGS
 from nacre.store.lines import line_around, open_log, whole_lines
 
 TITLE_CHARS = 80

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Literal
 
-from nacre import groups
+from nacre import process as groups
 
 TERM_SECONDS = 2.0
 """How long a group may tidy up after SIGTERM before SIGKILL."""

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import difflib
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Literal
 
 from nacre.errors import ToolError
 from nacre.messages.blocks import JsonObject, ToolResult
+from nacre.messages.wire import canonical
 from nacre.tools.base import Tool
+from nacre.tools.edit import replaced
+from nacre.tools.files import decode, printable, read_whole
 from nacre.tools.policy import Decision, Policy
-from nacre.tools.preview import preview
 from nacre.tools.rules import Rule
-from nacre.tools.workspace import Workspace, expecting
+from nacre.tools.workspace import Workspace, expecting, in_thread
 
 Answer = Literal["once", "always", "no"]
 """What a person says to a question: for this call, from now on, or not at all."""
@@ -89,6 +93,11 @@ class Guard:
     @policy.setter
     def policy(self, policy: Policy) -> None:
         self._held[0] = policy
+
+    @property
+    def workspace(self) -> Workspace:
+        """Where the guarded tools work."""
+        return self._workspace
 
     def apart(self, workspace: Workspace, *, who: str, policy: Policy | None = None) -> Guard:
         """The same before tools of another workspace: the person is asked in one line, and told for whom.
@@ -182,3 +191,51 @@ async def in_its_time(tool: Tool, arguments: JsonObject) -> ToolResult | str:
         if not limit.expired():
             raise
         raise ToolError(f"{tool.name} was stopped after {tool.max_seconds:g} s.") from None
+
+
+MAX_LINES = 60
+"""Of a diff: what does not fit on a screen is not read, only agreed to."""
+MAX_CHARS = 8_000
+
+
+async def preview(tool: str, arguments: JsonObject, workspace: Workspace) -> str:
+    """The call as a person should see it; what cannot be shown is shown as it was given."""
+    match tool:
+        case "Bash":
+            return str(arguments.get("command", ""))
+        case "WebFetch":
+            return str(arguments.get("url", ""))
+        case "Edit" | "Write":
+            named = str(arguments.get("file_path", ""))
+            path = workspace.locate(named)
+            return await in_thread(lambda stop: _diff(tool, arguments, path, named))
+        case _:
+            lines = (f"{name}: {canonical(value).decode()}" for name, value in sorted(arguments.items()))
+            return _short("\n".join(lines) or "(no arguments)")
+
+
+def _diff(tool: str, arguments: JsonObject, path: Path, named: str) -> str:
+    try:
+        before = decode(read_whole(path, named)[0], named)[0] if path.exists() else ""
+    except ToolError as error:
+        return f"{named}: {error}"
+    if tool == "Write":
+        after = str(arguments.get("content", ""))
+    else:
+        after, places = replaced(
+            before, str(arguments.get("old_string", "")), str(arguments.get("new_string", ""))
+        )
+        if not places:
+            return f"{named}: the text to replace is not in the file, so nothing would change"
+    lines = list(
+        difflib.unified_diff(
+            printable(before).splitlines(), printable(after).splitlines(), named, named, lineterm="", n=2
+        )
+    )
+    shown = lines[:MAX_LINES]
+    more = [f"… {len(lines) - MAX_LINES} more lines"] if len(lines) > MAX_LINES else []
+    return _short("\n".join([*shown, *more]) or f"{named}: no change")
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= MAX_CHARS else text[:MAX_CHARS] + " …"

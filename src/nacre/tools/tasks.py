@@ -15,6 +15,8 @@ DESCRIPTION = prompts.load("nacre.tools", "task_list")
 
 State: TypeAlias = Literal["pending", "in_progress", "done", "cancelled"]
 MARKS: dict[str, str] = {"pending": "[ ]", "in_progress": "[>]", "done": "[x]", "cancelled": "[-]"}
+TASKS = "tasks"
+"""The kind of log note that holds the task list."""
 MAX_TASKS = 100
 """A longer list is a plan in a file, not something to keep in view."""
 MAX_TITLE_CHARS = 300

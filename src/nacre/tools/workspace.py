@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TypeAlias, TypeVar
 
 from nacre.errors import ToolError
-from nacre.groups import has_members
+from nacre.process import has_members
 from nacre.tools.child import end_group
 from nacre.tools.files import make_directory, replace_file
 

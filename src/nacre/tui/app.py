@@ -12,13 +12,13 @@ from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.worker import Worker, WorkerCancelled, WorkerFailed
 
-from nacre.agents.background import IN_BACKGROUND
-from nacre.agents.conversing import Leave, Reopen
-from nacre.agents.in_words import working
-from nacre.agents.session import Session
+from nacre.app.chat_session import Leave, Reopen
+from nacre.app.session_text import working
 from nacre.errors import NacreError
-from nacre.plain import printable
-from nacre.store.typed import read_typed, write_typed
+from nacre.formatting import printable
+from nacre.session.background import IN_BACKGROUND
+from nacre.session.session import Session
+from nacre.store.input_history import read_typed, write_typed
 from nacre.tools.guard import Answer, Question
 from nacre.tui.editing import Editor
 from nacre.tui.leaving import Leaving

@@ -13,7 +13,7 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Static
 
-from nacre.plain import printable
+from nacre.formatting import printable
 from nacre.tui.pieces import Called, Resulted
 
 NAMED_PARTS = 2

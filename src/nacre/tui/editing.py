@@ -13,7 +13,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Static, TextArea
 
 from nacre.errors import NacreError
-from nacre.plain import printable
+from nacre.formatting import printable
 
 
 class Editor(ModalScreen[bool]):

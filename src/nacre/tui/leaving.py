@@ -8,7 +8,7 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from nacre.plain import printable
+from nacre.formatting import printable
 
 
 class Leaving(ModalScreen[None]):

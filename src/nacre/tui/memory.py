@@ -16,9 +16,9 @@ from textual.screen import ModalScreen
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
-from nacre.agents.by_hand import edited_by_hand, put_aside
+from nacre.app.editor import edited_by_hand, put_aside
 from nacre.errors import ConfigError, NacreError
-from nacre.plain import printable
+from nacre.formatting import printable
 from nacre.tui.editing import Editor
 from nacre.tui.shelf import Row, Shelf
 

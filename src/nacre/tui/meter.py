@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from textual.content import Content
 from textual.widgets import Static
 
-from nacre.agents.contents import Contents
-from nacre.agents.savings import UNTOLD, Savings
-from nacre.plain import human_count, printable, shorten
+from nacre.formatting import human_count, printable, shorten
+from nacre.inspect.context_usage import Contents
+from nacre.inspect.savings import UNTOLD, Savings
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "system": ("system", "tools"),

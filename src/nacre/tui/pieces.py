@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from nacre.agents.in_words import call_line, result_line
+from nacre.app.session_text import call_line, result_line
+from nacre.formatting import clean, printable
 from nacre.messages.blocks import Json, Text, Thinking, ToolCall, ToolResult
 from nacre.messages.events import (
     CallReady,
@@ -19,8 +20,7 @@ from nacre.messages.events import (
     Waiting,
 )
 from nacre.messages.records import Said
-from nacre.plain import clean, printable
-from nacre.providers.embedded_results import as_shown
+from nacre.providers.embedded.conversation import as_shown
 
 MAX_DETAIL_LINES = 200
 """Of an opened call or result: several screens; the whole of it stands in the log or on disk."""

@@ -16,7 +16,7 @@ from textual.message import Message
 from textual.widgets import OptionList, TextArea
 from textual.widgets.option_list import Option
 
-from nacre.store.typed import GOES_ON
+from nacre.store.input_history import GOES_ON
 
 NAME_CELLS = 12
 """Columns for a command's name in the menu: the longest has ten."""

@@ -12,7 +12,7 @@ from textual.events import Resize
 from textual.screen import ModalScreen
 from textual.widgets import Button, Static
 
-from nacre.plain import printable, shorten
+from nacre.formatting import printable, shorten
 from nacre.tools.guard import Answer, Question
 
 SETTLE_SECONDS = 0.4

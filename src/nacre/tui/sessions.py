@@ -14,7 +14,7 @@ from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from nacre.clock import SYSTEM_CLOCK, Clock
-from nacre.plain import human_age, human_count, printable, shorten
+from nacre.formatting import human_age, human_count, printable, shorten
 from nacre.store.summaries import SessionSummary
 
 TITLE_CHARS = 44

@@ -10,18 +10,17 @@ from pathlib import Path
 
 from textual.content import Content
 
-from nacre.agents.original_words import original_words
-from nacre.agents.origins import change_line, origin_lines
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import StoreError
-from nacre.memory.confirming import doubts
-from nacre.memory.directory import Memory
-from nacre.memory.entry import Change, read_entry
-from nacre.memory.folder import Folder, version_of
+from nacre.formatting import human_age, human_count, printable, shorten
+from nacre.inspect.memory_origin import change_line, origin_lines, original_words
+from nacre.memory.confirm import doubts
+from nacre.memory.files.folder import Folder, version_of
+from nacre.memory.files.transaction import pick_up
+from nacre.memory.format.entry import Change, read_entry
+from nacre.memory.memory import Memory
 from nacre.memory.review import Proposal, accept, reject, waiting
-from nacre.memory.transaction import pick_up
 from nacre.memory.undo import newest_in_force, undo
-from nacre.plain import human_age, human_count, printable, shorten
 from nacre.store.history import Commit
 
 MOST_CHANGES = 1_000

@@ -10,15 +10,15 @@ from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
-from nacre.agents.conversing import Ending
-from nacre.agents.opening import Ready
+from nacre.app.chat_session import Ending
+from nacre.app.open_agent import OpenedAgent
 from nacre.tui.pieces import Told
 
 T = TypeVar("T")
 ERROR_BEGINS = "nacre: "
 """How the command line begins an error; on a screen there is nobody else who could have said it."""
 Run: TypeAlias = Callable[[Coroutine[Any, Any, Any]], Any]
-Obey: TypeAlias = Callable[[str, Ready, Run, Callable[[Ready], None]], Ending]
+Obey: TypeAlias = Callable[[str, OpenedAgent, Run, Callable[[OpenedAgent], None]], Ending]
 """Does what a line says: the session, how to run something where it lives, how to ask the model again."""
 
 
@@ -48,9 +48,9 @@ class Obeying:
         self._slash = slash
         self._under_way: Future[Any] | None = None
 
-    async def obey(self, line: str, ready: Ready) -> Obeyed:
+    async def obey(self, line: str, ready: OpenedAgent) -> Obeyed:
         loop = asyncio.get_running_loop()
-        again: list[Ready] = []
+        again: list[OpenedAgent] = []
 
         def run(work: Coroutine[Any, Any, T]) -> T:
             self._under_way = under_way = asyncio.run_coroutine_threadsafe(work, loop)
@@ -70,7 +70,7 @@ class Obeying:
         ending, lines = await asyncio.to_thread(act)
         return Obeyed(ending, lines, goes_on=bool(again))
 
-    def _ended(self, line: str, ready: Ready, run: Run, go_on: Callable[[Ready], None]) -> Ending:
+    def _ended(self, line: str, ready: OpenedAgent, run: Run, go_on: Callable[[OpenedAgent], None]) -> Ending:
         try:
             return self._slash.obey(line, ready, run, go_on)
         except KeyboardInterrupt:

@@ -8,20 +8,20 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from nacre.agents.contents import Contents, contents_of
-from nacre.agents.conversing import Ending, Place, Reopen, enter, move, others
-from nacre.agents.in_words import ended_line, failed_line, stopped_line
-from nacre.agents.kept import LogKeeper
-from nacre.agents.opening import Ready
-from nacre.agents.savings import booked
-from nacre.agents.session import Session
-from nacre.agents.team_state import AgentState
+from nacre.agents.registry import AgentState
+from nacre.app.chat_session import Ending, Place, Reopen, enter, move, others
+from nacre.app.open_agent import OpenedAgent
+from nacre.app.session_text import ended_line, failed_line, stopped_line
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import NacreError
+from nacre.formatting import printable
+from nacre.inspect.context_usage import Contents, contents_of
+from nacre.inspect.savings import booked
 from nacre.messages.events import Notice, Reply, TurnDone
 from nacre.messages.records import Record, Said
-from nacre.plain import printable
 from nacre.providers.choose import preload
+from nacre.session.session import Session
+from nacre.session.session_log import SessionLogWriter
 from nacre.settings import Settings
 from nacre.store.summaries import SessionSummary
 from nacre.tools.guard import Ask
@@ -90,7 +90,7 @@ class Talk:
         """The vendor's package, which takes a second to load: meanwhile the person may type."""
 
     @property
-    def ready(self) -> Ready | None:
+    def ready(self) -> OpenedAgent | None:
         """The session that is open, if one is."""
         return self._place.ready if self._place else None
 
@@ -195,7 +195,7 @@ class Talk:
         for one in place.ready.agent.session.notices():
             await self._tell(one.text)
 
-    async def _events(self, ready: Ready, text: str | None) -> None:
+    async def _events(self, ready: OpenedAgent, text: str | None) -> None:
         async with aclosing(ready.agent.run(text)) as events:
             async for event in events:
                 if isinstance(event, Notice):
@@ -227,7 +227,7 @@ class Talk:
         keeper = session.keeper
         self._known = len(session.transcript.records)
         self._past = []
-        if self._known and isinstance(keeper, LogKeeper) and keeper.path.exists():
+        if self._known and isinstance(keeper, SessionLogWriter) and keeper.path.exists():
             self._past = await asyncio.to_thread(booked, keeper.path)
 
     def _changed(self, state: AgentState) -> None:

@@ -12,8 +12,8 @@ from textual.widget import MountError, Widget
 from textual.widgets import Markdown, Static
 from textual.widgets.markdown import MarkdownStream
 
+from nacre.formatting import human_count
 from nacre.messages.view import View
-from nacre.plain import human_count
 from nacre.tui.call_row import CallRow, TypeOn
 from nacre.tui.pieces import Asked, Called, Piece, Resulted, Told, Void, Words
 

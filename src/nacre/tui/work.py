@@ -14,13 +14,13 @@ from textual.screen import ModalScreen
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
-from nacre.agents.background import AGENT_PURPOSE
-from nacre.agents.ending import end_agent
-from nacre.agents.in_words import ENDED, PILLS
-from nacre.agents.opening import Ready
+from nacre.app.chat_session import end_agent
+from nacre.app.open_agent import OpenedAgent
+from nacre.app.session_text import ENDED, PILLS
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import NacreError
-from nacre.plain import human_count, printable, shorten
+from nacre.formatting import human_count, printable, shorten
+from nacre.session.background import AGENT_PURPOSE
 
 TICK_SECONDS = 1.0
 """Between two looks at what goes on."""
@@ -45,7 +45,7 @@ class Row:
         return (self.kind, self.name) == (other.kind, other.name)
 
 
-def rows_of(ready: Ready, clock: Clock = SYSTEM_CLOCK) -> list[Row]:
+def rows_of(ready: OpenedAgent, clock: Clock = SYSTEM_CLOCK) -> list[Row]:
     """Work and agents under way first, then how others ended, the newest first."""
     work = [each for each in ready.background.running() if not each.startswith(f"{AGENT_PURPOSE} ")]
     found = [
@@ -67,7 +67,7 @@ def rows_of(ready: Ready, clock: Clock = SYSTEM_CLOCK) -> list[Row]:
     return sorted([*found, *ended], key=lambda row: not row.is_running)
 
 
-async def end_work(ready: Ready, row: Row) -> str:
+async def end_work(ready: OpenedAgent, row: Row) -> str:
     """End what a row stands for; what there is to say about it."""
     if row.kind == "work":
         is_ended = await ready.background.cancel(row.name)
@@ -86,7 +86,7 @@ class WorkDialog(ModalScreen[None]):
         Binding("pageup", "scroll(-1)", show=False, priority=True),
     ]
 
-    def __init__(self, ready: Ready, clock: Clock = SYSTEM_CLOCK) -> None:
+    def __init__(self, ready: OpenedAgent, clock: Clock = SYSTEM_CLOCK) -> None:
         super().__init__()
         self._ready = ready
         self._clock = clock

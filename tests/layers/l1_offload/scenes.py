@@ -11,7 +11,7 @@ from nacre.layers.l1_offload.policy import OffloadSettings
 from nacre.messages.blocks import JsonObject, Text, ToolCall, ToolResult
 from nacre.messages.records import ReplyFacts, Said
 from nacre.messages.view import View
-from nacre.store.results import Shelf
+from nacre.store.tool_results import ToolResultStore
 from nacre.testing import FrozenClock
 
 
@@ -21,7 +21,7 @@ class Talk:
     def __init__(self, folder: Path | None, settings: OffloadSettings | None = None) -> None:
         self.clock = FrozenClock()
         self.settings = settings or OffloadSettings()
-        self.shelf = Shelf(folder, sync=False)
+        self.shelf = ToolResultStore(folder, sync=False)
         self.seen = InView()
         self.view = View().after(self._said("user", (Text("go"),)))
         self.calls = 0

@@ -17,7 +17,7 @@ from nacre.messages.jsonl import decode
 from nacre.messages.records import Record, Said
 from nacre.messages.results import answered
 from nacre.messages.view import View
-from nacre.store.results import Shelf
+from nacre.store.tool_results import ToolResultStore
 from tests.layers.l1_offload.test_reread import applied
 from tests.messages.test_view import assert_valid
 
@@ -43,7 +43,7 @@ def recorded(path: Path) -> list[list[Record]]:
 def test_what_real_tools_said_can_always_be_had_again(path: Path, tmp_path: Path) -> None:
     """C4 to C7: the file has every byte; the target stands whole; old text and changes make the new text."""
     for number, records in enumerate(recorded(path)):
-        view, seen, shelf = View(), InView(), Shelf(tmp_path / str(number), sync=False)
+        view, seen, shelf = View(), InView(), ToolResultStore(tmp_path / str(number), sync=False)
         for record in records:
             if isinstance(record, Said) and record.aside is None:
                 done = offload(record, seen.follow(view), shelf, OffloadSettings())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from nacre.cache.rules import profile
+from nacre.cache.models import profile
 from nacre.cache.warmth import Warmth
 from nacre.layers.l2_microcompact.policy import Moment
 from nacre.messages.blocks import Block, Text, Thinking, ToolCall, ToolResult

@@ -10,18 +10,17 @@ import pytest
 from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 
-from nacre.agents.clearing import Clearing
-from nacre.agents.session import Base, Session
-from nacre.cache.anthropic_rules import Cache, Call, simulate
-from nacre.cache.rules import ModelProfile, PriceTier, profile
+from nacre.cache.models import ModelProfile, PriceTier, profile
 from nacre.cache.warmth import Warmth
-from nacre.layers.l2_microcompact.economics import Rewrite, pace, weigh
+from nacre.devtools.cache_models.anthropic_rules import Cache, Call, simulate
+from nacre.layers.l2_microcompact.layer import Microcompact
 from nacre.layers.l2_microcompact.microcompact import microcompact
-from nacre.layers.l2_microcompact.policy import NACRE, Decision, Moment, due
+from nacre.layers.l2_microcompact.policy import NACRE, Decision, Moment, Rewrite, due, pace, weigh
 from nacre.messages.blocks import Text, ToolCall, ToolResult
 from nacre.messages.records import Record, ReplyFacts, Said
 from nacre.messages.view import View
-from nacre.store.results import Shelf
+from nacre.session.session import Base, Session
+from nacre.store.tool_results import ToolResultStore
 from nacre.testing import FrozenClock
 from tests.layers.l2_microcompact.scenes import START, noted, rounds, view_of, words
 
@@ -188,7 +187,7 @@ def grown(n: int, tokens: int) -> Sequence[Record]:
 
 
 async def cleared(view: View, decision: Decision) -> View:
-    done = await microcompact(view, decision, shelf=Shelf(None), clock=FrozenClock())
+    done = await microcompact(view, decision, shelf=ToolResultStore(None), clock=FrozenClock())
     return view.after(*done.records)
 
 
@@ -211,7 +210,7 @@ async def test_nothing_is_cleared_that_costs_more_by_the_providers_own_rules(
     """C12: over the requests it was decided for, under the simulator's rules."""
     records: list[Record] = [Said(id="u", at=START, role="user", blocks=(Text("go"),))]
     session = Session(Base.of(model, words(0, 4 * system + 4), []), clock=FrozenClock())
-    session.layers.append(Clearing(session, Shelf(None), replace(ECONOMIC, keep=keep)))
+    session.layers.append(Microcompact(session, ToolResultStore(None), replace(ECONOMIC, keep=keep)))
     course = Course(session, Cache())
     for n, size in enumerate(sizes):
         course.request(View.of(records))
@@ -243,7 +242,7 @@ async def second_clear(*, is_marked: bool) -> float:
     """What the request after a second clear costs, longer after the first than an unused entry lives."""
     session = Session(Base.of("claude-opus-5", words(0, 16_000), []), clock=FrozenClock())
     if is_marked:
-        session.layers.append(Clearing(session, Shelf(None), NACRE))
+        session.layers.append(Microcompact(session, ToolResultStore(None), NACRE))
     course, view = Course(session, Cache()), View.of([TASK, *rounds(30, chars=16_000)[1:-1]])
     cost = 0.0
     for n in range(36):

@@ -8,21 +8,22 @@ from pathlib import Path
 import pytest
 
 from nacre.errors import StoreError
-from nacre.layers.l2_microcompact.microcompact import CLEAR, microcompact, pointed_to
+from nacre.layers.l2_microcompact.microcompact import microcompact
 from nacre.layers.l2_microcompact.policy import NACRE, due
 from nacre.messages.blocks import Image, Opaque, Text, Thinking, ToolCall, ToolResult
 from nacre.messages.jsonl import Envelope, decode, encode
 from nacre.messages.records import Change, Noted, Replaced, ResultOf, Said
 from nacre.messages.results import answered
 from nacre.messages.view import View
-from nacre.store.results import Kept, Shelf
+from nacre.store.result_pointer import CLEARED, pointed_to
+from nacre.store.tool_results import Kept, ToolResultStore
 from nacre.testing import FrozenClock
 from tests.layers.l2_microcompact.scenes import BINDING, START, moment, noted, view_of, words
 
 FEW = replace(NACRE, keep=1)
 
 
-async def cleared(view: View, shelf: Shelf, clock: FrozenClock, **given: object) -> View:
+async def cleared(view: View, shelf: ToolResultStore, clock: FrozenClock, **given: object) -> View:
     now = moment(**given)  # type: ignore[arg-type]
     decision = due(view, now, FEW)
     assert decision is not None
@@ -38,7 +39,7 @@ async def test_a_cleared_result_names_the_file_that_holds_it_whole(
     tmp_path: Path, clock: FrozenClock
 ) -> None:
     """C9: saved first, then replaced by one fixed sentence plus that path; the calls stay."""
-    shelf = Shelf(tmp_path / "tool-results")
+    shelf = ToolResultStore(tmp_path / "tool-results")
     before = view_of(3)
     after = await cleared(before, shelf, clock)
     path = shelf.path("c0")
@@ -61,7 +62,7 @@ async def test_a_cleared_result_that_its_tool_cut_is_not_said_to_be_whole(
     changed = Change(ResultOf("c0"), (ToolResult("c0", (Text(cut),)),))
     renamed = Replaced(id="r", at=START, changes=(changed,), reason="test")
     before = view_of(3, tool="Grep").after(renamed)
-    after = await cleared(before, Shelf(tmp_path), clock)
+    after = await cleared(before, ToolResultStore(tmp_path), clock)
     told = texts(after)
     assert told["c0"].startswith(
         "[This old result was cleared to save room. What its tool returned, cut, is in "
@@ -72,8 +73,8 @@ async def test_a_cleared_result_that_its_tool_cut_is_not_said_to_be_whole(
 
 
 async def test_a_clear_says_in_the_log_what_went_and_why(tmp_path: Path, clock: FrozenClock) -> None:
-    after = await cleared(view_of(3), Shelf(tmp_path), clock)
-    note = after.noted(CLEAR)[-1]
+    after = await cleared(view_of(3), ToolResultStore(tmp_path), clock)
+    note = after.noted(CLEARED)[-1]
     assert note.facts == {
         "reason": "idle",
         "calls": ["c0", "c1"],
@@ -90,8 +91,8 @@ async def test_the_same_clear_is_the_same_bytes_always_and_survives_the_log(
     tmp_path: Path, clock: FrozenClock
 ) -> None:
     """C6, T3: a resumed session makes identical bytes."""
-    once = await cleared(view_of(4), Shelf(tmp_path), clock)
-    again = await cleared(view_of(4), Shelf(tmp_path), FrozenClock())
+    once = await cleared(view_of(4), ToolResultStore(tmp_path), clock)
+    again = await cleared(view_of(4), ToolResultStore(tmp_path), FrozenClock())
     assert once.messages == again.messages
     envelope = Envelope(session_id="s", cwd="/", version="0")
     lines = [encode(record, envelope=envelope, parent=None) for record in once.records]
@@ -102,24 +103,24 @@ async def test_the_same_clear_is_the_same_bytes_always_and_survives_the_log(
 async def test_what_cannot_be_kept_is_said_to_be_gone(kind: str, tmp_path: Path, clock: FrozenClock) -> None:
     """C9: without a folder, or when the disk refuses, the sentence says that the call can be made again."""
 
-    class Refusing(Shelf):
+    class Refusing(ToolResultStore):
         def keep(self, call_id: str, text: str, *, structured: bool = False) -> Kept:
             raise StoreError("no space left")
 
-    after = await cleared(view_of(2), Shelf(None) if kind == "none" else Refusing(tmp_path), clock)
+    after = await cleared(view_of(2), ToolResultStore(None) if kind == "none" else Refusing(tmp_path), clock)
     assert texts(after)["c0"] == (
         "[This old result was cleared to save room and could not be kept; "
         "make the call again if you need it.]"
     )
-    assert after.noted(CLEAR)[-1].fact("lost") == ["c0"]
+    assert after.noted(CLEARED)[-1].fact("lost") == ["c0"]
 
 
 async def test_a_reference_points_to_where_its_target_is(tmp_path: Path, clock: FrozenClock) -> None:
     """C7: target and reference are cleared together."""
     view = view_of(3, noted("duplicate", 1, call="c1", of="c0"))
-    after = await cleared(view, Shelf(tmp_path), clock)
+    after = await cleared(view, ToolResultStore(tmp_path), clock)
     assert texts(after)["c1"] == texts(after)["c0"]
-    assert Shelf(tmp_path).path("c0").read_text(encoding="utf-8") == words(0)  # type: ignore[union-attr]
+    assert ToolResultStore(tmp_path).path("c0").read_text(encoding="utf-8") == words(0)  # type: ignore[union-attr]
 
 
 async def test_bound_thinking_goes_in_the_same_record(tmp_path: Path, clock: FrozenClock) -> None:
@@ -131,10 +132,10 @@ async def test_bound_thinking_goes_in_the_same_record(tmp_path: Path, clock: Fro
         blocks=(Opaque("redacted_thinking", {"type": "redacted_thinking", "data": "x"}), Text("ok")),
     )
     view = view_of(4, redacted, thinking=True)
-    after = await cleared(view, Shelf(tmp_path), clock, model=BINDING)
+    after = await cleared(view, ToolResultStore(tmp_path), clock, model=BINDING)
     assert not [one for one in blocks(after) if isinstance(one, Thinking | Opaque)]
     assert len([record for record in after.records if isinstance(record, Replaced)]) == 1
-    elsewhere = await cleared(view, Shelf(tmp_path), clock)
+    elsewhere = await cleared(view, ToolResultStore(tmp_path), clock)
     assert len([one for one in blocks(elsewhere) if isinstance(one, Thinking | Opaque)]) == 5
 
 
@@ -151,7 +152,7 @@ async def test_a_picture_is_kept_as_the_json_it_was_sent_as(tmp_path: Path, cloc
         Said(id="b", at=START, role="user", blocks=(shown,)),
         *view_of(1).records[1:],
     )
-    shelf = Shelf(tmp_path)
+    shelf = ToolResultStore(tmp_path)
     after = await cleared(view, shelf, clock)
     path = shelf.path("pic", structured=True)
     assert path is not None and '"data":"AAAA"' in path.read_text(encoding="utf-8")
@@ -164,6 +165,6 @@ async def test_a_decision_about_results_that_are_gone_does_nothing(
 ) -> None:
     decision = due(view_of(3), moment(), FEW)
     assert decision is not None
-    done = await microcompact(View(), decision, shelf=Shelf(tmp_path), clock=clock)
+    done = await microcompact(View(), decision, shelf=ToolResultStore(tmp_path), clock=clock)
     assert done.records == () and not list(tmp_path.iterdir())
     assert not [record for record in done.records if isinstance(record, Noted)]

@@ -11,14 +11,14 @@ from typing import Literal
 
 import pytest
 
-from nacre.agents.opening import Ready, open_agent
-from nacre.cache.anthropic_state import Switches
+from nacre.app.open_agent import OpenedAgent, open_agent
+from nacre.devtools.cache_models.anthropic_state import Switches
+from nacre.devtools.sim import Exchange, Simulator
 from nacre.messages.blocks import Json, JsonObject
 from nacre.messages.events import Notice
 from nacre.messages.view import View
 from nacre.providers.anthropic import AnthropicProvider
 from nacre.settings import load
-from nacre.sim import Exchange, Simulator
 from tests.layers.l2_microcompact.scenes import BINDING, FREE
 from tests.stories.scenes import BAR, call, calls, environment, say
 
@@ -38,7 +38,7 @@ def looking(rounds: int, start: int = 0) -> list[Json]:
 @asynccontextmanager
 async def talking(
     sim: Simulator, cwd: Path, *, model: str = FREE, session: str = "new", **variables: str
-) -> AsyncIterator[Ready]:
+) -> AsyncIterator[OpenedAgent]:
     """An agent whose time is the simulator's."""
     cwd.mkdir(exist_ok=True)
     provider = AnthropicProvider(api_key="k", base_url=sim.url)

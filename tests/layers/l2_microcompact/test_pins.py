@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nacre.errors import ToolError
-from nacre.layers.l2_microcompact.tools import Pinboard, pin_tool
+from nacre.layers.l2_microcompact.pin_tool import Pinboard, pin_tool
 from nacre.messages.pins import pin, pinned
 from nacre.messages.transcript import Transcript
 from nacre.testing import FrozenClock

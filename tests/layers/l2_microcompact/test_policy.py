@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nacre.layers.l2_microcompact.microcompact import CLEAR
 from nacre.layers.l2_microcompact.policy import CLAUDE_CODE, NACRE, Moment, due
 from nacre.messages.blocks import Text, ToolCall, ToolResult
 from nacre.messages.records import Change, Replaced, ResultOf, Said
 from nacre.messages.results import answered
 from nacre.messages.view import View
+from nacre.store.result_pointer import CLEARED
 from tests.layers.l2_microcompact.scenes import BINDING, FREE, START, moment, noted, view_of, words
 
 
@@ -60,7 +60,7 @@ def test_a_first_request_has_nothing_to_clear() -> None:
 def test_a_gap_is_cleared_once() -> None:
     """C9: once per gap, not on every later turn."""
     few = replace(NACRE, keep=2)
-    before_the_gap, in_the_gap = noted(CLEAR, 1_800), noted(CLEAR, 1_801)
+    before_the_gap, in_the_gap = noted(CLEARED, 1_800), noted(CLEARED, 1_801)
     assert calls(view_of(5, before_the_gap), moment(), few) == ["c0", "c1", "c2"]
     assert calls(view_of(5, in_the_gap), moment(), few) == []
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 from nacre.layers.l3_notes.file import NotesFile
-from nacre.loop.fork import Errand, Forked
+from nacre.loop.fork import ForkResult, ForkTask
 from nacre.messages.blocks import Block, JsonObject, Message, Text, ToolCall, ToolResult
 from nacre.messages.records import Said
 from nacre.messages.usage import Usage
@@ -37,15 +37,15 @@ class EditingFork:
     """Stands in for a fork: does to the file what it is given to do, and remembers what it was sent for."""
 
     def __init__(self, file: NotesFile, *edits: Callable[[str], str] | Exception) -> None:
-        self.errands: list[Errand] = []
+        self.errands: list[ForkTask] = []
         self._file = file
         self._edits = list(edits)
 
-    async def __call__(self, errand: Errand) -> Forked:
+    async def __call__(self, errand: ForkTask) -> ForkResult:
         self.errands.append(errand)
         edit = self._edits.pop(0)
         if isinstance(edit, Exception):
             raise edit
         self._file.write(edit(self._file.read()))
         reply = Message("assistant", (Text("done"),))
-        return Forked(source=errand.source, replies=[reply], usage=Usage(), first=Usage())
+        return ForkResult(source=errand.source, replies=[reply], usage=Usage(), first=Usage())

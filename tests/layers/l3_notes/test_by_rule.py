@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from nacre.layers.l3_notes.budget import sizes
 from nacre.layers.l3_notes.by_rule import by_rule
 from nacre.layers.l3_notes.policy import NACRE, NotesSettings
-from nacre.layers.l3_notes.template import TEMPLATE, Template, mended, sections
+from nacre.layers.l3_notes.template import TEMPLATE, Template, mended, sections, sizes
 from nacre.messages.blocks import Text, ToolCall, ToolResult
 from nacre.messages.facts import Facts
 from nacre.messages.jsonl import decode

@@ -8,13 +8,13 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nacre.layers.l3_notes.draft import kept_from, notes_draft
+from nacre.layers.l3_notes.notes import kept_from, notes_draft
 from nacre.layers.l3_notes.policy import NotesSettings
 from nacre.layers.l3_notes.template import TEMPLATE
 from nacre.messages.blocks import Text
+from nacre.messages.draft import Draft
 from nacre.messages.records import Compacted
 from nacre.messages.rounds import cuts
-from nacre.messages.summary import Draft
 from nacre.messages.view import View
 from tests.layers.l3_notes.scenes import START, said, work
 

@@ -10,12 +10,12 @@ import pytest
 
 from nacre.errors import ProviderError, StoreError
 from nacre.layers.l3_notes.by_rule import by_rule
-from nacre.layers.l3_notes.configured import Form
+from nacre.layers.l3_notes.config import Form
 from nacre.layers.l3_notes.file import NotesFile, is_by_rule, marked, unmarked
 from nacre.layers.l3_notes.notes import NotesUnchangedError, directive, update
 from nacre.layers.l3_notes.policy import NotesSettings
 from nacre.layers.l3_notes.template import TEMPLATE, sections
-from nacre.loop.fork import Errand, Forked
+from nacre.loop.fork import ForkResult, ForkTask
 from nacre.messages.facts import Facts
 from nacre.messages.view import View
 from tests.layers.l3_notes.scenes import EditingFork, work
@@ -78,7 +78,7 @@ async def test_a_fork_that_did_nothing_or_emptied_the_notes_leaves_the_old_ones(
 async def test_a_fork_that_fails_half_way_leaves_the_old_notes(file: NotesFile) -> None:
     file.write(OLD)
 
-    async def fork(errand: Errand) -> Forked:
+    async def fork(errand: ForkTask) -> ForkResult:
         file.write("half an edit")
         raise ProviderError("gone")
 
@@ -91,7 +91,7 @@ async def test_a_fork_that_is_cancelled_leaves_the_old_notes(file: NotesFile) ->
     file.write(OLD)
     began = asyncio.Event()
 
-    async def fork(errand: Errand) -> Forked:
+    async def fork(errand: ForkTask) -> ForkResult:
         file.write("half an edit")
         began.set()
         await asyncio.Event().wait()

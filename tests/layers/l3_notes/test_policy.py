@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nacre.layers.l3_notes.budget import injected, sizes, too_long
 from nacre.layers.l3_notes.policy import Moment, NotesSettings, due, is_wanted
-from nacre.layers.l3_notes.template import TEMPLATE, Section, written
+from nacre.layers.l3_notes.template import TEMPLATE, Section, injected, sizes, too_long, written
 from nacre.messages.tokens import estimate_text
 
 SMALL = NotesSettings(section_tokens=200, total_tokens=1_000)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nacre.layers.l3_notes.configured import Form, asks_for, filled
+from nacre.layers.l3_notes.config import Form, asks_for, filled
 from nacre.layers.l3_notes.template import TEMPLATE, Template, is_bare, mended, sections
 
 NAMES = [

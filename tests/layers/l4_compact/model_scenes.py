@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from nacre.layers.l4_compact.sections import TITLES
-from nacre.loop.fork import Errand, Forked
+from nacre.loop.fork import ForkResult, ForkTask
 from nacre.messages.blocks import Block, Message, Text, ToolCall, ToolResult
 from nacre.messages.records import Record, Said
 from nacre.messages.usage import Usage
@@ -55,11 +55,11 @@ def talk(rounds: int, chars: int = 2_000) -> View:
 class ScriptedFork:
     """Answers errands from a list; an exception in it is raised."""
 
-    def __init__(self, *script: str | Exception | Forked) -> None:
+    def __init__(self, *script: str | Exception | ForkResult) -> None:
         self._script = list(script)
-        self.errands: list[Errand] = []
+        self.errands: list[ForkTask] = []
 
-    async def __call__(self, errand: Errand) -> Forked:
+    async def __call__(self, errand: ForkTask) -> ForkResult:
         self.errands.append(errand)
         answer = self._script.pop(0)
         if isinstance(answer, Exception):
@@ -67,9 +67,9 @@ class ScriptedFork:
         return forked(Text(answer)) if isinstance(answer, str) else answer
 
 
-def forked(*blocks: Block, stop_reason: str = "end_turn", denials: int = 0) -> Forked:
+def forked(*blocks: Block, stop_reason: str = "end_turn", denials: int = 0) -> ForkResult:
     message = Message("assistant", blocks)
-    return Forked(
+    return ForkResult(
         source="compact",
         replies=(message,),
         usage=Usage(),

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from nacre.layers.l4_compact.earlier import HEAD, by_rule
+from nacre.layers.l4_compact.by_rule import HEAD, by_rule
 from nacre.layers.l4_compact.install import Material, Terms, install, share_out
 from nacre.layers.l4_compact.policy import CompactSettings
 from nacre.messages.blocks import Opaque, Text
+from nacre.messages.draft import WHOLE, Draft, Span
 from nacre.messages.facts import Facts
 from nacre.messages.records import Compacted, Record, Said
-from nacre.messages.summary import WHOLE, Draft, Span
 from nacre.messages.tokens import estimate_text
 from nacre.messages.view import View
 from nacre.testing import FrozenClock

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from nacre.layers.l4_compact.install import STANDING, Material, Shares, Terms, install, share_out
 from nacre.layers.l4_compact.policy import CompactSettings
 from nacre.messages.blocks import Image, JsonObject, Opaque, Text, Thinking, ToolCall, ToolResult
+from nacre.messages.draft import Draft, Fragment, Span
 from nacre.messages.facts import FACTS, Facts
 from nacre.messages.records import BlockOf, Compacted, Noted, Record, Replaced, ReplyFacts, Said
 from nacre.messages.rounds import cuts
-from nacre.messages.summary import Draft, Fragment, Span
 from nacre.messages.view import View
 from nacre.testing import FrozenClock
 from tests.messages.strategies import logs

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from nacre.layers.l4_compact.quotations import Checked, checked, is_said
+from nacre.layers.l4_compact.quotes import Checked, checked, is_said
 
 WORDS = (
     "Please don't touch the parser. It's fine as it is, and I know why!",

@@ -7,7 +7,7 @@ import pytest
 from nacre.errors import PromptTooLong, SummaryRejected
 from nacre.layers.l4_compact.policy import CompactSettings
 from nacre.layers.l4_compact.summarise import Part, directive, summarise
-from nacre.loop.fork import Forked
+from nacre.loop.fork import ForkResult
 from nacre.messages.blocks import Text, Thinking, ToolCall
 from nacre.messages.pairing import OPENING
 from nacre.messages.records import Compacted
@@ -64,7 +64,7 @@ CALL = ToolCall("x", "Read", {})
         (forked(Text(reply_text('The user said "delete it all".'))), "never said"),
     ],
 )  # fmt: skip
-async def test_what_is_no_summary_is_rejected_with_one_line(answer: Forked, reason: str) -> None:
+async def test_what_is_no_summary_is_rejected_with_one_line(answer: ForkResult, reason: str) -> None:
     """C23c."""
     with pytest.raises(SummaryRejected, match=reason) as told:
         await summarise(talk(5), ScriptedFork(answer), settings=SETTINGS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
-from nacre.layers.l4_compact.snip import NUMBERED, TAG
+from nacre.layers.experimental.snip import NUMBERED, TAG
 from nacre.messages.blocks import Block, JsonObject, Text, Thinking, ToolCall, ToolResult
 from nacre.messages.jsonl import Envelope, chained_id, decode, encode
 from nacre.messages.records import Noted, Record, ReplyFacts, Said

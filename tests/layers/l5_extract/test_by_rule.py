@@ -10,15 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nacre.layers.l5_extract.by_rule import Found, found
-from nacre.memory.when import relative
-from nacre.memory.wording import one_line
-from nacre.messages.facts import Words
+from nacre.memory.dates.relative import relative
+from nacre.memory.format.titles import one_line
+from nacre.messages.facts import UserQuote
 
 AT = datetime(2024, 5, 2, 9, tzinfo=UTC)
 
 
 def facts(*texts: str) -> list[Found]:
-    return found([Words(f"r{place}", AT, text) for place, text in enumerate(texts)], zone=UTC)
+    return found([UserQuote(f"r{place}", AT, text) for place, text in enumerate(texts)], zone=UTC)
 
 
 def test_a_fact_holds_all_that_a_memory_needs() -> None:
@@ -156,7 +156,9 @@ def test_facts_with_other_numbers_are_two() -> None:
 
 def test_dates_follow_the_zone_of_the_person() -> None:
     at = datetime(2024, 1, 1, 1, 30, tzinfo=UTC)
-    told = found([Words("r", at, "We decided today to stop the sale.")], zone=ZoneInfo("America/New_York"))
+    told = found(
+        [UserQuote("r", at, "We decided today to stop the sale.")], zone=ZoneInfo("America/New_York")
+    )
     assert [(one.text, one.on) for one in told] == [
         ("We decided on 2023-12-31 to stop the sale.", date(2023, 12, 31))
     ]

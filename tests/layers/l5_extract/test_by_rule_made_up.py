@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from nacre.layers.l5_extract.by_rule import found
-from nacre.messages.facts import Words
+from nacre.messages.facts import UserQuote
 
 FOLDER = Path(__file__).parents[3] / "bench" / "extract"
 SAMPLE = [json.loads(line) for line in (FOLDER / "made_up.jsonl").read_text(encoding="utf-8").splitlines()]
@@ -17,7 +17,7 @@ SAMPLE = [json.loads(line) for line in (FOLDER / "made_up.jsonl").read_text(enco
 
 @pytest.mark.parametrize("row", SAMPLE, ids=lambda row: row["text"][:40])
 def test_a_made_up_message_gives_what_a_person_would_keep(row: dict[str, object]) -> None:
-    words = Words("r", datetime(2024, 5, 2, 9, tzinfo=UTC), str(row["text"]))
+    words = UserQuote("r", datetime(2024, 5, 2, 9, tzinfo=UTC), str(row["text"]))
     assert [one.text for one in found([words], zone=UTC)] == row["facts"]
 
 

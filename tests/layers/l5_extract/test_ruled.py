@@ -10,13 +10,12 @@ import pytest
 
 from nacre.layers.l5_extract.by_rule import Found
 from nacre.layers.l5_extract.judging import Heard, Judge
-from nacre.layers.l5_extract.ruled import ruled
-from nacre.layers.l5_extract.slots import slot_of
+from nacre.layers.l5_extract.rule_changes import ruled, slot_of
 from nacre.memory.copies import Changed
-from nacre.memory.directory import Memory
-from nacre.memory.entry import Change, Draft, read_entry
-from nacre.memory.folder import version_of
-from nacre.messages.facts import Words
+from nacre.memory.files.folder import version_of
+from nacre.memory.format.entry import Change, Draft, read_entry
+from nacre.memory.memory import Memory
+from nacre.messages.facts import UserQuote
 from nacre.testing import FrozenClock
 
 AT = datetime(2026, 11, 15, 12, tzinfo=UTC)
@@ -35,7 +34,7 @@ def stated(text: str, *, name: str = "", negates: str = "") -> Found:
 
 
 async def changes(memory: Memory, *found: Found, said: str = "") -> list[Changed]:
-    words = [Words("m1", AT, said or "\n".join(one.text for one in found))]
+    words = [UserQuote("m1", AT, said or "\n".join(one.text for one in found))]
     judge = Judge(heard=Heard(words=words), session="s", now=AT, zone=UTC, origin_of=lambda _: "user")
     return await ruled(memory, found, judge, session="s")
 
@@ -124,7 +123,7 @@ async def test_what_was_found_is_judged_beside_the_conversation(memory: Memory) 
         def check(self, change: Changed) -> None:
             where.append(threading.current_thread())
 
-    words = [Words("m1", AT, "I prefer tabs over spaces.")]
+    words = [UserQuote("m1", AT, "I prefer tabs over spaces.")]
     judge = Watched(heard=Heard(words=words), session="s", now=AT, zone=UTC, origin_of=lambda _: "user")
     await ruled(memory, [stated("I prefer tabs over spaces.")], judge, session="s")
     assert where

@@ -18,9 +18,9 @@ from pathlib import Path
 from nacre.layers.l6_dream.dream import dream, recover
 from nacre.layers.l6_dream.lock import FILE, Lock
 from nacre.layers.l6_dream.state import Board
-from nacre.memory.directory import Memory
-from nacre.memory.location import Location
-from nacre.memory.transaction import pending_edits
+from nacre.memory.files.location import Location
+from nacre.memory.files.transaction import pending_edits
+from nacre.memory.memory import Memory
 from nacre.messages.blocks import JsonObject
 from nacre.store.history import History
 from tests.layers.l6_dream.made import NOW, held, laid, night

@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from nacre.layers.l6_dream.by_rule import Rules
-from nacre.layers.l6_dream.dream import Night
-from nacre.memory.location import Location
-from nacre.memory.when import resolved
+from nacre.layers.l6_dream.dream import DreamConfig
+from nacre.memory.dates.relative import resolved
+from nacre.memory.files.location import Location
 
 NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
 
@@ -68,9 +68,9 @@ def laid(base: Path, files: Mapping[str, bytes] = FILES) -> Location:
     return location
 
 
-def night(location: Location, **more: object) -> Night:
+def night(location: Location, **more: object) -> DreamConfig:
     """A dream by rule of this directory."""
-    return Night(location=location, rules=Rules(now=NOW, resolve=resolved), **more)  # type: ignore[arg-type]
+    return DreamConfig(location=location, rules=Rules(now=NOW, resolve=resolved), **more)  # type: ignore[arg-type]
 
 
 def held(location: Location) -> dict[str, bytes]:

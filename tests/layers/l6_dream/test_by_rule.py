@@ -17,10 +17,10 @@ from nacre.layers.l6_dream.by_rule_marks import checked_in
 from nacre.layers.l6_dream.by_rule_merge import contradicts, sentences
 from nacre.layers.l6_dream.check import Terms, problems
 from nacre.layers.l6_dream.copy import Copy
-from nacre.memory.folder import is_ours
-from nacre.memory.pointers import Index
+from nacre.memory.dates.relative import resolved
+from nacre.memory.files.folder import is_ours
+from nacre.memory.format.pointers import Index
 from nacre.memory.recall.base import Drift, Reference
-from nacre.memory.when import resolved
 from tests.layers.l6_dream.made import DEPLOYS, FILES, NOW, OTHERS, topic
 
 DATA = Path(__file__).parents[4] / "shared" / "data" / "claude_memory"

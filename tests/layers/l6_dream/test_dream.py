@@ -19,14 +19,14 @@ from nacre.layers.l6_dream import dream as dreams
 from nacre.layers.l6_dream.by_rule import Rules
 from nacre.layers.l6_dream.check import Terms, problems
 from nacre.layers.l6_dream.copy import Copy
-from nacre.layers.l6_dream.dream import Night, Wish, dream, recover
+from nacre.layers.l6_dream.dream import DreamConfig, DreamOptions, dream, recover
 from nacre.layers.l6_dream.lock import FILE, Lock
 from nacre.layers.l6_dream.policy import DREAM
 from nacre.layers.l6_dream.state import Board, State
-from nacre.memory.directory import Memory
-from nacre.memory.entry import Change, Draft
+from nacre.memory.files.transaction import Transaction
+from nacre.memory.format.entry import Change, Draft
+from nacre.memory.memory import Memory
 from nacre.memory.review import waiting
-from nacre.memory.transaction import Transaction
 from nacre.memory.undo import undo
 from nacre.store.history import History
 from tests.layers.l6_dream.made import DEPLOYS, FILES, NOW, OTHERS, held, laid, night, topic
@@ -65,7 +65,7 @@ async def test_nothing_to_do_is_a_dream_without_a_commit(tmp_path: Path) -> None
 
 async def test_a_dry_run_leaves_no_trace(tmp_path: Path) -> None:
     location = laid(tmp_path)
-    done = await dream(night(location), Wish(is_dry=True))
+    done = await dream(night(location), DreamOptions(is_dry=True))
     assert done.copy is not None and "deploys_again.md" in done.copy.changed
     assert held(location) == dict(FILES)
     assert not location.history.exists() and not location.cache.exists()
@@ -191,7 +191,7 @@ async def test_while_another_dreams_nobody_else_does(tmp_path: Path) -> None:
     assert (await dream(night(location))).state.status == "completed"
 
 
-def broken(night_: Night, error: Exception) -> Night:
+def broken(night_: DreamConfig, error: Exception) -> DreamConfig:
     def between() -> None:
         raise error
 
@@ -457,7 +457,7 @@ async def test_changes_can_be_picked_one_by_one(tmp_path: Path) -> None:
         parts.extend(sorted(part) for part in copy.parts())
         return frozenset({"deploys_again.md"})
 
-    done = await dream(night(location), Wish(refuse=refuse))
+    done = await dream(night(location), DreamOptions(refuse=refuse))
     assert done.state.status == "completed"
     assert parts == [["choice.md"], ["deploys_again.md"]]
     files = held(location)

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from nacre.groups import is_alive, started
 from nacre.layers.l6_dream.lock import DONE, FILE, HELD, Body, Lock
+from nacre.process import is_alive, started
 from nacre.testing import FrozenClock
 from tests.layers.l6_dream.made import NOW
 

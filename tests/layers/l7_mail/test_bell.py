@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from nacre.layers.l7_mail.bell import ring
 from nacre.layers.l7_mail.mailbox import Mailbox
 from nacre.layers.l7_mail.policy import MailSettings
+from nacre.layers.l7_mail.wakeup import ring
 from tests.layers.l7_mail.apart import apart, fork_with_a_bell, hang_a_bell_and_die, put
 from tests.layers.l7_mail.letters import letter, texts
 

@@ -11,10 +11,9 @@ from typing import TypeAlias
 import pytest
 
 from nacre.errors import MailError
-from nacre.layers.l7_mail.inbox import Inbox, Place
+from nacre.layers.l7_mail.inbox import Inbox, Place, Tray
 from nacre.layers.l7_mail.mailbox import Mailbox
 from nacre.layers.l7_mail.policy import MailSettings
-from nacre.layers.l7_mail.tray import Tray
 from tests.layers.l7_mail.letters import letter, receive, texts
 
 Make: TypeAlias = Callable[[MailSettings], Inbox]

@@ -11,7 +11,7 @@ import pytest
 from nacre.errors import MailError
 from nacre.layers.l7_mail.letter import Letter
 from nacre.layers.l7_mail.mailbox import Mailbox
-from nacre.layers.l7_mail.peeking import Peeked, peek
+from nacre.layers.l7_mail.peek import Peeked, peek
 
 FIRST = Letter(
     id="1", sender="main", to="reviewer", text="Look.", summary="Look.", at=datetime(2026, 1, 1, tzinfo=UTC)

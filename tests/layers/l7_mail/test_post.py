@@ -10,11 +10,10 @@ from pathlib import Path
 import pytest
 
 from nacre.errors import MailError
-from nacre.layers.l7_mail.inbox import Inbox
+from nacre.layers.l7_mail.inbox import Inbox, Tray
 from nacre.layers.l7_mail.letter import Letter
 from nacre.layers.l7_mail.mailbox import Mailbox, box_path
 from nacre.layers.l7_mail.post import Bridge, Post, Sent
-from nacre.layers.l7_mail.tray import Tray
 from nacre.layers.l7_mail.uds import serve
 from nacre.testing import FrozenClock
 from tests.layers.l7_mail.letters import letter, texts

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 
+from nacre.layers.l7_mail.layer import TAG, told
 from nacre.layers.l7_mail.letter import Kind, Letter
 from nacre.layers.l7_mail.policy import MAIL
-from nacre.layers.l7_mail.rendering import TAG, told
 from tests.layers.l7_mail.letters import letter, sound_letters
 
 TAGS = re.compile(rf"</?{TAG}|<system-reminder", re.IGNORECASE)

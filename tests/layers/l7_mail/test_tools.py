@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from nacre.errors import ToolError
+from nacre.layers.l7_mail.inbox import Tray
 from nacre.layers.l7_mail.post import Post
-from nacre.layers.l7_mail.tools import PostDesk, send_message_tool
-from nacre.layers.l7_mail.tray import Tray
+from nacre.layers.l7_mail.send_message import PostDesk, send_message_tool
 from nacre.messages.blocks import JsonObject
 from nacre.testing import FrozenClock
 from nacre.tools.base import Tool

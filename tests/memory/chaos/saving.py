@@ -16,11 +16,11 @@ from random import Random
 from typing import Any
 
 from nacre.errors import VersionConflict
-from nacre.memory import recovery
-from nacre.memory.entry import Change
-from nacre.memory.location import Location
-from nacre.memory.transaction import Transaction, recover, transact
-from nacre.store import exchange
+from nacre.memory.files import recovery
+from nacre.memory.files.location import Location
+from nacre.memory.files.transaction import Transaction, recover, transact
+from nacre.memory.format.entry import Change
+from nacre.store import disk as exchange
 
 INDEX = "MEMORY.md"
 

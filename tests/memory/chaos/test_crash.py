@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from nacre.memory.location import Location
-from nacre.memory.transaction import pending_edits, recover
+from nacre.memory.files.location import Location
+from nacre.memory.files.transaction import pending_edits, recover
 from nacre.store.history import History
 from tests.memory.chaos.saving import forget, location, save
 
@@ -159,7 +159,7 @@ def test_recovery_can_be_killed_anywhere_too(tmp_path: Path, start: Path, server
 
 
 async def _is_unsettled(where: Location) -> bool:
-    from nacre.memory.journal import Journal
+    from nacre.memory.files.recovery import Journal
 
     journal = Journal(where.cache / "journal")
     return not journal.is_settled() and bool(journal.intents()[0])

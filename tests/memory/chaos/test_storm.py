@@ -13,8 +13,8 @@ from random import Random
 
 import pytest
 
-from nacre.memory.journal import Journal
-from nacre.memory.transaction import pending_edits, recover
+from nacre.memory.files.recovery import Journal
+from nacre.memory.files.transaction import pending_edits, recover
 from nacre.store.history import History
 from tests.memory.chaos.saving import location
 
@@ -91,7 +91,14 @@ def check(base: Path, said: list[str]) -> int:
     assert asyncio.run(pending_edits(where)) == ()
     assert Journal(where.cache / "journal").is_settled()
     assert not list((where.cache / "aside").iterdir())
-    assert {path.name for path in where.cache.iterdir()} <= {"lock", "journal", "aside", "seen", "live", "times"}
+    assert {path.name for path in where.cache.iterdir()} <= {
+        "lock",
+        "journal",
+        "aside",
+        "seen",
+        "live",
+        "times",
+    }
     if shutil.which("git"):
         fsck = ["git", "-C", str(where.history), "fsck", "--strict", "--no-dangling"]
         assert subprocess.run(fsck, capture_output=True, check=False).returncode == 0

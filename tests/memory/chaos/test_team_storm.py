@@ -11,7 +11,7 @@ from random import Random
 import pytest
 
 from nacre.clock import SYSTEM_CLOCK
-from nacre.memory.lint import lint
+from nacre.memory.checks.lint import lint
 from nacre.store.history import History
 from tests.memory.clones import BRANCH, Clone, bare_repository, git
 

@@ -6,7 +6,7 @@ import os
 from datetime import UTC, datetime
 from pathlib import Path
 
-from nacre.memory.entry import Entry, Kind
+from nacre.memory.format.entry import Entry, Kind
 from nacre.memory.recall.base import Ranked
 
 DAY = datetime(2026, 3, 10, 12, 0, tzinfo=UTC)

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from nacre.memory.neutral import neutralise
 from nacre.memory.recall.attach import (
     MAX_BODY_BYTES,
     MAX_BODY_LINES,
@@ -22,6 +21,7 @@ from nacre.memory.recall.attach import (
     pick,
 )
 from nacre.memory.recall.base import Drift, Pick, Reference
+from nacre.messages.untrusted_text import neutralise
 from tests.memory.recall.made import DAY, on_disk, ranked
 
 TEA = "---\nname: Tea\ndescription: likes tea\ntype: user\n---\n\nGreen, no sugar.\n"

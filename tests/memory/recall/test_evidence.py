@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nacre.memory.entry import Entry
+from nacre.memory.format.entry import Entry
 from nacre.memory.recall import attach
 from nacre.memory.recall.base import Pick, Ranked
-from nacre.memory.recall.evidence import is_cited, is_contradicted
+from nacre.memory.recall.usage import is_cited, is_contradicted
 from nacre.store.history import Commit
 
 BODY = (

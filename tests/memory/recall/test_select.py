@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nacre.devtools.sim import Simulator
 from nacre.errors import ConfigError, ProviderError
 from nacre.memory.recall.base import MAX_PICKS, Query
 from nacre.memory.recall.select import MAX_MESSAGE_CHARS, SCHEMA, Selection, select
 from nacre.messages.blocks import Json, JsonObject
 from nacre.providers.anthropic import AnthropicProvider
 from nacre.providers.base import Capabilities
-from nacre.providers.openai_compatible import OpenAICompatibleProvider
-from nacre.sim import Simulator
+from nacre.providers.openai import OpenAICompatibleProvider
 from nacre.testing import ScriptedProvider, say, together
 from tests.memory.recall.made import DAY, PROJECT, ranked
 

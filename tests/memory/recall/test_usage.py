@@ -16,10 +16,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nacre.memory.directory import Memory
-from nacre.memory.entry import Change, Draft, Entry
-from nacre.memory.location import Location
-from nacre.memory.purging import erase
+from nacre.memory.files.location import Location
+from nacre.memory.format.entry import Change, Draft, Entry
+from nacre.memory.memory import Memory
+from nacre.memory.purge.memory import erase
 from nacre.memory.recall import usage
 from nacre.memory.recall.base import LeftOut, Pick, Ranked, Recalled
 from nacre.memory.recall.usage import (
@@ -39,7 +39,7 @@ WRITER = """
 import asyncio, sys
 from datetime import UTC, datetime
 from pathlib import Path
-from nacre.memory.location import Location
+from nacre.memory.files.location import Location
 from nacre.memory.recall import usage
 usage.FOLD_BYTES = 2_000  # so that every process folds while the others write
 top = Path(sys.argv[1])

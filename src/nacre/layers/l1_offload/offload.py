@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 
 from nacre.errors import StoreError
 from nacre.layers.l1_offload.in_view import InView, Texts, Whole, chars_of, extent_of, only_text
-from nacre.layers.l1_offload.pointer import USUAL, Advice, pointer
 from nacre.layers.l1_offload.policy import Fresh, OffloadSettings, choose, threshold
 from nacre.layers.l1_offload.reread import changes
 from nacre.messages.blocks import Json, JsonObject, ResultPart, Text, ToolCall, ToolResult
@@ -19,7 +18,8 @@ from nacre.messages.cut_notes import cut_of
 from nacre.messages.records import Said
 from nacre.messages.tokens import BYTES_PER_TOKEN, estimate_text
 from nacre.messages.wire import canonical
-from nacre.store.results import Shelf
+from nacre.store.result_pointer import USUAL, Advice, pointer
+from nacre.store.tool_results import ToolResultStore
 
 OFFLOAD = "offload"
 """The kind of note about a result on disk: call, tool, reason, path, chars, bytes, tokens_kept_out."""
@@ -79,7 +79,7 @@ class _Work:
 def offload(
     said: Said,
     seen: InView,
-    shelf: Shelf,
+    shelf: ToolResultStore,
     settings: OffloadSettings,
     *,
     own: Mapping[str, float] | None = None,
@@ -198,7 +198,7 @@ def _chosen(blocks: Iterable[object], work: _Work) -> list[int]:
     return [places[each] for each in sorted(chosen)]
 
 
-def _persisted(result: ToolResult, work: _Work, shelf: Shelf) -> ToolResult:
+def _persisted(result: ToolResult, work: _Work, shelf: ToolResultStore) -> ToolResult:
     """The result with its texts on disk and a pointer for them; pictures stay where they are."""
     call, said = work.call(result), [part.text for part in result.content if isinstance(part, Text)]
     cut = cut_of(call.name, result)

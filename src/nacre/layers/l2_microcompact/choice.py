@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from nacre.messages.pins import pinned
 from nacre.messages.results import Answered, answered
 from nacre.messages.view import View
+from nacre.store.result_pointer import CLEARED
 
-CLEARED = "clear"
 """The reason under which a cleared result stands in a view."""
 OFFLOADED = "<persisted-output>"
 """How a result begins that is on disk already and stands as a preview: nothing more is to be had from it."""

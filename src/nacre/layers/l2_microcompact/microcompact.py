@@ -10,7 +10,7 @@ from pathlib import Path
 from nacre.cache.warmth import Warmth
 from nacre.clock import Clock
 from nacre.errors import StoreError
-from nacre.layers.l2_microcompact.choice import CLEARED, targets
+from nacre.layers.l2_microcompact.choice import targets
 from nacre.layers.l2_microcompact.policy import Decision
 from nacre.messages.blocks import JsonObject, Text, ToolResult
 from nacre.messages.cut_notes import cut_of
@@ -20,16 +20,12 @@ from nacre.messages.rewrite import without_thinking
 from nacre.messages.tokens import estimate_text
 from nacre.messages.view import View
 from nacre.messages.wire import canonical, render_block
-from nacre.store.results import Shelf
+from nacre.store.result_pointer import CLEARED, KEPT, KEPT_CUT
+from nacre.store.tool_results import ToolResultStore
 
-CLEAR = CLEARED
-"""The kind of note, and the reason of the rewrite, by which a clear stands in the log."""
-KEPT = "[This old result was cleared to save room. Its full text is in {path}; read it there if you need it.]"
-KEPT_CUT = (
-    "[This old result was cleared to save room. What its tool returned, cut, is in {path};"
-    " read it there if you need it.]"
-)
 GONE = "[This old result was cleared to save room and could not be kept; make the call again if you need it.]"
+
+
 USUAL_NAME = "toolu_0123456789abcdefghijklmn.txt"
 """As long as the file names of the providers' own ids are."""
 
@@ -46,24 +42,15 @@ class Outcome:
     """Results of which the disk took no copy."""
 
 
-def pointer_tokens(shelf: Shelf) -> int:
+def pointer_tokens(shelf: ToolResultStore) -> int:
     """About what stays of a cleared result: the sentence, with a path in it."""
     if shelf.folder is None:
         return estimate_text(GONE)
     return estimate_text(KEPT.format(path=shelf.folder / USUAL_NAME))
 
 
-def pointed_to(text: str) -> str | None:
-    """The file that a cleared result names; none where its text could not be kept."""
-    for sentence in (KEPT, KEPT_CUT):
-        ahead, _, behind = sentence.partition("{path}")
-        if text.startswith(ahead) and text.endswith(behind):
-            return text[len(ahead) : -len(behind)]
-    return None
-
-
 async def microcompact(
-    view: View, decision: Decision, *, shelf: Shelf, clock: Clock, warmth: Warmth | None = None
+    view: View, decision: Decision, *, shelf: ToolResultStore, clock: Clock, warmth: Warmth | None = None
 ) -> Outcome:
     """Clear what was decided on; the originals are on disk before anything says so."""
     wanted = set(decision.calls)
@@ -79,7 +66,7 @@ async def microcompact(
     ]
     if decision.drops_thinking:
         changes += without_thinking(view.items)
-    replaced = Replaced(id=clock.new_id(), at=clock.now(), changes=tuple(changes), reason=CLEAR)
+    replaced = Replaced(id=clock.new_id(), at=clock.now(), changes=tuple(changes), reason=CLEARED)
     freed = view.estimate - view.after(replaced).estimate
     facts: JsonObject = {
         "reason": decision.reason,
@@ -91,12 +78,14 @@ async def microcompact(
         "idle_seconds": warmth.idle_seconds if warmth else None,
         "arithmetic": decision.arithmetic,
     }
-    note = Noted(id=clock.new_id(), at=clock.now(), kind=CLEAR, facts=facts)
+    note = Noted(id=clock.new_id(), at=clock.now(), kind=CLEARED, facts=facts)
     lost = sum(path is None for path in paths.values())
     return Outcome(records=(replaced, note), cleared=len(old), tokens=freed, lost=lost)
 
 
-def _put_away(old: Sequence[Answered], shelf: Shelf, references: dict[str, str]) -> dict[str, Path | None]:
+def _put_away(
+    old: Sequence[Answered], shelf: ToolResultStore, references: dict[str, str]
+) -> dict[str, Path | None]:
     """Where each original is; one that only points to another is where that one is."""
     paths: dict[str, Path | None] = {}
     for one in sorted(old, key=lambda each: each.id in references):
@@ -105,7 +94,7 @@ def _put_away(old: Sequence[Answered], shelf: Shelf, references: dict[str, str])
     return paths
 
 
-def _kept(result: ToolResult, shelf: Shelf) -> Path | None:
+def _kept(result: ToolResult, shelf: ToolResultStore) -> Path | None:
     is_plain = all(isinstance(part, Text) for part in result.content)
     # Pictures and what else is no text are kept as the JSON they were sent as: nothing of them is lost.
     text = result.text if is_plain else canonical([render_block(part) for part in result.content]).decode()

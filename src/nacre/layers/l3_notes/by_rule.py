@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from nacre.layers.l3_notes.policy import NACRE, NotesSettings
 from nacre.layers.l3_notes.template import TEMPLATE, Template, written
+from nacre.messages.digest import show_deeds, show_words
 from nacre.messages.facts import Facts
-from nacre.messages.skeleton import show_deeds, show_words
 from nacre.messages.tokens import estimate_text
 from nacre.tools.tasks import MARKS, Task
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nacre.layers.l4_compact.tuning import CompactSettings as CompactSettings
+from nacre.layers.l4_compact.settings import CompactSettings as CompactSettings
 from nacre.messages.blocks import Json, JsonObject
 from nacre.messages.records import Compacted, Said
 from nacre.messages.view import View, live_records

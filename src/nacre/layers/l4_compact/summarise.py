@@ -7,6 +7,7 @@ person's mouth, never reaches a conversation (C20, C23c).
 from __future__ import annotations
 
 import asyncio
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,13 +16,15 @@ from typing import Literal
 from nacre import prompts
 from nacre.errors import PromptTooLong, SummaryRejected
 from nacre.layers.l4_compact.policy import CompactSettings
-from nacre.layers.l4_compact.quotations import Checked, checked
+from nacre.layers.l4_compact.quotes import Checked, checked
 from nacre.layers.l4_compact.sections import USER_MESSAGES, Parsed, parse
-from nacre.layers.l4_compact.too_long import Shortened, shorten
-from nacre.loop.fork import Errand, Fork, Forked
+from nacre.loop.fork import Fork, ForkResult, ForkTask
 from nacre.messages.blocks import JsonObject, Text
-from nacre.messages.records import Compacted
-from nacre.messages.summary import Draft
+from nacre.messages.draft import Draft
+from nacre.messages.pairing import Item
+from nacre.messages.records import Compacted, Replaced
+from nacre.messages.rewrite import without_thinking
+from nacre.messages.rounds import rounds
 from nacre.messages.tokens import estimate_text
 from nacre.messages.view import View
 
@@ -137,7 +140,7 @@ def directive(side: Side = "all", *, focus: str = "", pivot: str = "") -> str:
     )
 
 
-def refused(forked: Forked) -> str:
+def refused(forked: ForkResult) -> str:
     """Why what a fork brought back is no summary whatever it says; empty where nothing speaks against it."""
     if any(reply.tool_calls for reply in forked.replies):
         return "the model called a tool instead of writing a summary"
@@ -168,11 +171,13 @@ def _sifted(parsed: Parsed, words: Sequence[str]) -> tuple[Parsed, list[Checked]
     return Parsed(tuple(replace(one, body=new.text) for one, new in zip(kept, done, strict=True))), done
 
 
-async def _asked(whole: View, fork: Fork, said: str, settings: CompactSettings) -> tuple[Forked, int, int]:
+async def _asked(
+    whole: View, fork: Fork, said: str, settings: CompactSettings
+) -> tuple[ForkResult, int, int]:
     """What the fork brought back, at which try, and how many rounds it did not see (C24)."""
     now = Shortened(whole)
     for tries in range(1, settings.max_retries + 2):
-        errand = Errand(
+        errand = ForkTask(
             source="compact", directive=said, max_rounds=1, max_output=settings.summary_tokens, view=now.view
         )
         try:
@@ -207,3 +212,68 @@ def _excerpt(view: View, place: int) -> str:
 
 def _line(text: str) -> str:
     return " ".join(text.split())[:REASON_CHARS]
+
+
+MIN_GROUPS = 1
+"""Of the rounds, so many are always left: a summary of nothing is of no use."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shortened:
+    """A view without its oldest rounds; always made from the whole one."""
+
+    view: View
+    dropped: int = 0
+    """Rounds that were left out."""
+
+
+def shorten(
+    whole: View, before: Shortened, error: PromptTooLong, *, settings: CompactSettings
+) -> Shortened | None:
+    """What to try after this error; none where nothing more can be left out.
+
+    It begins again from the whole view, so that what stands in for a lost beginning never piles up. A summary
+    that opens the view is the only memory of all before it, and stays.
+    """
+    items = whole.items
+    groups = rounds(items)
+    if len(groups) > MIN_GROUPS + 1 and _opens_with_summary(whole):
+        groups = groups[1:]
+    wanted = _wanted([_tokens(items, group) for group in groups], before.dropped, error, settings)
+    dropped = min(wanted, len(groups) - MIN_GROUPS)
+    if dropped <= before.dropped:
+        return None
+    first, kept = items[groups[0][0]], items[groups[dropped][0]]
+    cut = Compacted(
+        id=f"{first.record_id}-left-out",
+        at=whole.records[-1].at,
+        summary=(),
+        first=first.record_id,
+        keeps_from=kept.record_id,
+        kind="span",
+    )
+    shorter = whole.after(cut)
+    # Some models refuse thinking whose past changed, and a summary does not need it.
+    changes = tuple(without_thinking(shorter.items))
+    bare = Replaced(id=f"{first.record_id}-thinking", at=cut.at, changes=changes, reason="thinking")
+    return Shortened(shorter.after(bare) if changes else shorter, dropped)
+
+
+def _wanted(sizes: Sequence[int], dropped: int, error: PromptTooLong, settings: CompactSettings) -> int:
+    """How many of the oldest go now, those that went before among them."""
+    if error.tokens is None or error.limit is None or error.tokens <= error.limit:
+        return dropped + max(1, math.floor(len(sizes) * settings.drop_share))
+    gap = error.tokens - error.limit
+    for count in range(dropped + 1, len(sizes) + 1):
+        if sum(sizes[dropped:count]) >= gap:
+            return count
+    return len(sizes)
+
+
+def _tokens(items: Sequence[Item], span: tuple[int, int]) -> int:
+    return sum(item.tokens for item in items[span[0] : span[1]])
+
+
+def _opens_with_summary(view: View) -> bool:
+    first = view.items[0].record_id
+    return any(isinstance(one, Compacted) and (one.summary_id or one.id) == first for one in view.records)

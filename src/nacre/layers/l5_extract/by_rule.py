@@ -7,16 +7,18 @@ quoted, pasted or wanted for the task at hand is left out.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, tzinfo
+from functools import cache
+from importlib.resources import files
+from typing import Any
 
-from nacre.layers.l5_extract.by_rule_phrases import Phrases, Rule, chinese, english
-from nacre.layers.l5_extract.by_rule_sentences import Sentence, blanked, statements
-from nacre.memory import when
-from nacre.memory.entry import Kind
-from nacre.memory.wording import MAX_DESCRIPTION_CHARS, clipped, one_line
-from nacre.messages.facts import Words
+from nacre.memory.dates import relative as when
+from nacre.memory.format.entry import Kind
+from nacre.memory.format.titles import MAX_DESCRIPTION_CHARS, clipped, one_line
+from nacre.messages.facts import UserQuote
 
 MIN_WORDS = 3
 """A shorter statement says nothing by itself; two characters of Chinese count as a word."""
@@ -51,7 +53,7 @@ class Found:
     """What it says is not so, or no longer."""
 
 
-def found(words: Sequence[Words], *, zone: tzinfo) -> list[Found]:
+def found(words: Sequence[UserQuote], *, zone: tzinfo) -> list[Found]:
     """What these messages state that is worth keeping, in their order, each fact once."""
     kept: list[Found] = []
     for message in words:
@@ -156,7 +158,7 @@ def _lead_end(text: str, phrases: Phrases) -> int:
     return lead.end() if lead else 0
 
 
-def _made(text: str, kind: Kind, message: Words, zone: tzinfo) -> Found:
+def _made(text: str, kind: Kind, message: UserQuote, zone: tzinfo) -> Found:
     resolved = one_line(when.resolved(text, message.at, zone))
     negated = (chinese() if _is_chinese(text) else english()).negated.search(text)
     days = when.days(resolved)
@@ -229,4 +231,190 @@ _EMPTY_WORDS = frozenset(
     and or but so to of in on at for with from by as also just actually really recently have has had do did
     which who some very about into than then there them they he she his her you your
     """.split()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What a statement looks like that is worth keeping, and of which kind it is."""
+
+    kind: Kind
+    phrase: re.Pattern[str]
+    needs: re.Pattern[str] | None = None
+    """What else must stand in the statement."""
+    is_wish: bool = False
+    """About how to work: it may use the words of a request."""
+    is_event: bool = False
+    """Something that happened or is going on: not kept from talk about code and errors."""
+    is_hint: bool = False
+    """A fact said in passing, in a statement about something else."""
+
+    def match(self, statement: str) -> re.Match[str] | None:
+        """Where the phrase stands, if all it needs is there."""
+        found = self.phrase.search(statement)
+        if found and self.needs is not None and not self.needs.search(statement):
+            return None
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Phrases:
+    """All that is known of one language."""
+
+    rules: tuple[Rule, ...]
+    remember: re.Pattern[str]
+    """The person says that something is to be kept, and what."""
+    not_a_fact: re.Pattern[str]
+    """What stands behind `remember` when nothing is to be kept."""
+    lead: re.Pattern[str]
+    """Manners and turns before a statement."""
+    unsure: re.Pattern[str]
+    """A question, a condition, or a guess."""
+    task: re.Pattern[str]
+    """About the task at hand."""
+    request: re.Pattern[str]
+    """What the person wants now."""
+    prompt: re.Pattern[str]
+    """The message is a game or about a text: nobody knows who speaks in it."""
+    unclear: re.Pattern[str]
+    """Nobody could understand it who does not know what was said before."""
+    specific: re.Pattern[str]
+    """A name, a number, a title, a date, one of the family: without any of these an event says too little."""
+    machine: re.Pattern[str]
+    """The message is about code or its errors: what happened there is the task's state (M13)."""
+    reply: re.Pattern[str]
+    """The words of an assistant, pasted or played."""
+    question: re.Pattern[str]
+    """A question at the end of a statement."""
+    correction: re.Pattern[str]
+    negated: re.Pattern[str]
+    """What a statement says is not so, or no longer."""
+
+
+@cache
+def english() -> Phrases:
+    return _read("english")
+
+
+@cache
+def chinese() -> Phrases:
+    return _read("chinese")
+
+
+def _read(name: str) -> Phrases:
+    text = files("nacre.layers.l5_extract").joinpath("data", f"{name}.toml").read_text(encoding="utf-8")
+    table = tomllib.loads(text)
+    parts = {key: _either(words) for key, words in table["words"].items()}
+    for key, part in table["parts"].items():
+        parts[key] = _filled(part, parts)
+    patterns = {key: _compiled(pattern, parts) for key, pattern in table["patterns"].items()}
+    return Phrases(rules=tuple(_rule(one, parts) for one in table["rules"]), **patterns)
+
+
+def _rule(row: Mapping[str, Any], parts: Mapping[str, str]) -> Rule:
+    return Rule(
+        kind=row["kind"],
+        phrase=_compiled(row["phrase"], parts),
+        needs=_compiled(row["needs"], parts) if "needs" in row else None,
+        is_wish=row.get("is_wish", False),
+        is_event=row.get("is_event", False),
+        is_hint=row.get("is_hint", False),
+    )
+
+
+def _compiled(pattern: str, parts: Mapping[str, str]) -> re.Pattern[str]:
+    return re.compile(_filled(pattern, parts), re.IGNORECASE)
+
+
+def _filled(pattern: str, parts: Mapping[str, str]) -> str:
+    joined = "".join(line.removeprefix("  ") for line in pattern.splitlines())
+    return re.sub(r"<<(\w+)>>", lambda match: parts[match[1]], joined)
+
+
+def _either(words: str) -> str:
+    """One of the words; the longest first, so that none hides another."""
+    ranked = sorted(set(words.split()), key=lambda word: (-len(word), word))
+    return "(?:" + "|".join(re.escape(word.replace("_", " ")) for word in ranked) + ")"
+
+
+MAX_MESSAGE_CHARS = 1_500
+"""A longer message holds a document: whose first person it speaks in, no rule can tell."""
+MAX_SENTENCE_CHARS = 600
+"""A longer sentence is no statement of one fact."""
+MAX_ITEMS = 8
+"""A message with more list items is a document."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """One statement, word for word, and where it stands."""
+
+    text: str
+    is_item: bool = False
+    """Of a list."""
+
+
+def statements(message: str) -> list[Sentence]:
+    """What the person states, in order; nothing when the message is mostly somebody else's text."""
+    plain = _FENCE.sub("\n\n", message.replace("\r\n", "\n")).strip()
+    if len(plain) > MAX_MESSAGE_CHARS or _is_pasted(plain):
+        return []
+    return [one for one in _sentences(plain) if 0 < len(one.text) <= MAX_SENTENCE_CHARS]
+
+
+def blanked(text: str) -> str:
+    """The text with everything between quotation marks made unreadable, in the same length."""
+    return _QUOTED.sub(lambda match: match[0][0] + "\x00" * (len(match[0]) - 2) + match[0][-1], text)
+
+
+def _is_pasted(text: str) -> bool:
+    lines = text.splitlines()
+    speakers = {match[1].lower() for line in lines if (match := _SPEAKER.match(line))}
+    items = sum(1 for line in lines if _ITEM.match(line))
+    return len(speakers) > 1 or items > MAX_ITEMS or bool(_LETTER.search(text))
+
+
+def _sentences(text: str) -> Iterator[Sentence]:
+    for line in text.splitlines():
+        if not line.strip() or _QUOTE.match(line) or _CODE.match(line) or _SPEAKER.match(line):
+            continue
+        item = _ITEM.match(line)
+        body = line[item.end() :] if item else line
+        for start, end in _spans(body):
+            yield Sentence(body[start:end].strip(), is_item=item is not None)
+
+
+def _spans(line: str) -> Iterator[tuple[int, int]]:
+    """Where each sentence of a line begins and ends; a stop inside quotation marks ends none."""
+    masked = blanked(line)
+    start = 0
+    for match in _STOP.finditer(masked):
+        if _ABBREVIATION.search(masked[start : match.start() + 1]):
+            continue
+        yield start, match.end()
+        start = match.end()
+    yield start, len(line)
+
+
+_FENCE = re.compile(r"^\s*(```|~~~).*?(?:^\s*\1\s*$|\Z)", re.MULTILINE | re.DOTALL)
+_QUOTE = re.compile(r"^\s*(?:>|\|)")
+_CODE = re.compile(
+    r"^(?: {4}|\t)\S|^\s*[{}<$#]|.*[{};]\s*$|^\s*(?:import|from \S+ import|def|class|SELECT)\b"
+)
+_ITEM = re.compile(r"^\s*(?:[-*•+]|\d{1,2}[.)、])\s+")
+_SPEAKER = re.compile(
+    r"^\s*(?:\*\*)?([A-Z][\w.-]*(?: [A-Z][\w.-]*)?"
+    r"|user|assistant|human|ai|我|你|他|她|用户|助手)(?:\*\*)?\s*[:：]\s*\S"
+)
+"""A name and a colon: a line of a dialogue, or of a form."""
+_LETTER = re.compile(
+    r"^\s*(?:dear|hi|hello|hey) [\w .]{1,40},\s*$"
+    r"|^\s*(?:best|kind|warm)?\s*regards,?\s*$|^\s*sincerely,?|^\s*(?:subject|from|to|sent):\s",
+    re.IGNORECASE | re.MULTILINE,
+)
+_QUOTED = re.compile(r"\"[^\"\n]{2,}\"|“[^”\n]+”|「[^」\n]+」|『[^』\n]+』|`[^`\n]+`")
+_STOP = re.compile(r"(?:[.!?]+[\"”')\]]*(?=\s|$)|…+(?=\s|$)|[。！？；!?]+[”」』）]*(?=[^\x00-\x7f]|\s|$))\s*")
+_ABBREVIATION = re.compile(
+    r"(?:\b(?:mr|mrs|ms|dr|prof|st|sr|jr|vs|etc|e\.g|i\.e|eg|ie|approx|no|vol|fig|inc|ltd|co|dept|a\.m|p\.m|u\.s|u\.k)|\b[A-Z])\.$",
+    re.IGNORECASE,
 )

@@ -10,9 +10,9 @@ from pathlib import Path
 from nacre import prompts
 from nacre.layers.l5_extract.judging import Judge
 from nacre.layers.l5_extract.policy import NACRE, ExtractSettings
-from nacre.loop.fork import Errand, Fork, Forked, Source
+from nacre.loop.fork import Fork, ForkResult, ForkTask, Source
 from nacre.memory.copies import Changed, MemoryCopies
-from nacre.memory.directory import Memory
+from nacre.memory.memory import Memory
 from nacre.messages.view import View
 from nacre.tools.policy import Narrowing
 from nacre.tools.shell import EXTRACTION
@@ -41,7 +41,7 @@ class Extracted:
 
     changes: Sequence[Changed]
     """Files as they shall be; none of them is in memory yet."""
-    forked: Forked | None = None
+    forked: ForkResult | None = None
     """None where rules did it."""
     rejected: Sequence[str] = ()
     """Files that were not saved, because nobody had said what they claim."""
@@ -53,7 +53,7 @@ async def extract(
     """Have a fork of the conversation write down what of it will matter later; memory itself stays."""
     directory = stock.memories[-1].location.directory
     with MemoryCopies(stock.memories, stock.scratch, judge.check) as desk:
-        errand = Errand(
+        errand = ForkTask(
             source=SOURCE,
             directive=directive(directory, stock.manifest, count=judge.heard.count),
             may=Narrowing(tools=TOOLS, writes_in=desk.places, commands=EXTRACTION),

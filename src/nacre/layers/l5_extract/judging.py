@@ -8,14 +8,14 @@ from datetime import datetime, tzinfo
 
 from nacre import prompts
 from nacre.errors import StoreError, ToolError
+from nacre.memory.checks.grounding import sources, ungrounded
 from nacre.memory.copies import Changed
-from nacre.memory.directory import refuse_secrets
-from nacre.memory.entry import Draft, Entry, Origin, compose, read_entry
-from nacre.memory.frontmatter import Document
-from nacre.memory.grounding import sources, ungrounded
-from nacre.memory.pointers import INDEX_FILE
-from nacre.memory.team_rules import refuse_for_team
-from nacre.messages.facts import Words
+from nacre.memory.format.entry import Draft, Entry, Origin, compose, read_entry
+from nacre.memory.format.frontmatter import Document
+from nacre.memory.format.pointers import INDEX_FILE
+from nacre.memory.memory import refuse_secrets
+from nacre.memory.team.rules import refuse_for_team
+from nacre.messages.facts import UserQuote
 
 UNGROUNDED = prompts.load("nacre.layers.l5_extract", "ungrounded")
 LEAVE_IT = "Not saved, as before; leave it."
@@ -29,7 +29,7 @@ EMPTY = "A memory says something: there is no text below its frontmatter."
 class Heard:
     """The messages that memories may come from, by whose words they hold (M16b)."""
 
-    words: Sequence[Words] = ()
+    words: Sequence[UserQuote] = ()
     """A person's own."""
     replies: Sequence[str] = ()
     """The agent's, what it called included."""

@@ -6,12 +6,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from nacre.layers.l6_dream.copy import Copy, Topic, is_index, is_log, is_text, is_topic
-from nacre.memory.daily_lines import day_of
-from nacre.memory.entry import Entry, description_of
-from nacre.memory.index import MAX_BYTES, MAX_LINES, choose_listed, is_listable, pressure
-from nacre.memory.likeness import terms
-from nacre.memory.lint import MAX_LINE_CHARS
-from nacre.memory.pointers import INDEX_FILE, MIN_HOOK_CHARS, Index, Line, is_usual_heading, pointer_line
+from nacre.memory.checks.lint import MAX_LINE_CHARS
+from nacre.memory.daily_format import day_of
+from nacre.memory.format.entry import Entry, description_of
+from nacre.memory.format.index import MAX_BYTES, MAX_LINES, choose_listed, is_listable, pressure
+from nacre.memory.format.pointers import (
+    INDEX_FILE,
+    MIN_HOOK_CHARS,
+    Index,
+    Line,
+    is_usual_heading,
+    pointer_line,
+)
+from nacre.memory.similarity import terms
 
 REPAIRED = "put the index in order"
 MAX_LOG_LINES = 14

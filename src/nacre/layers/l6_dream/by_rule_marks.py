@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TypeAlias
 
 from nacre.layers.l6_dream.copy import Copy, is_text
-from nacre.memory.frontmatter import Document
-from nacre.memory.grounding_dates import dates_of
+from nacre.memory.checks.grounding import dates_of
+from nacre.memory.format.frontmatter import Document
 from nacre.memory.recall.base import Drift, Reference
-from nacre.memory.recall.drift import MAX_TOLD
+from nacre.memory.recall.drift.check import MAX_TOLD
 
 Resolve: TypeAlias = Callable[[str, datetime, tzinfo], str]
 """Makes the relative dates of a text absolute, as said at a moment in a zone."""
@@ -107,7 +107,7 @@ def checked_in(root: Path, budget_seconds: float) -> Check:
     """Looks below a root, for about so long."""
 
     def check(texts: Sequence[str]) -> Sequence[Drift]:
-        from nacre.memory.recall.drift import check_each  # noqa: PLC0415 (most of a dream needs no look)
+        from nacre.memory.recall.drift.check import check_each  # noqa: PLC0415 (most of a dream needs no look)
 
         return check_each(texts, root, budget_seconds=budget_seconds)
 

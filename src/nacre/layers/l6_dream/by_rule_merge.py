@@ -15,8 +15,8 @@ from functools import cached_property
 from math import ceil
 
 from nacre.layers.l6_dream.copy import Copy, Topic, is_text
-from nacre.memory.frontmatter import Document
-from nacre.memory.likeness import speaks_of_another, terms
+from nacre.memory.format.frontmatter import Document
+from nacre.memory.similarity import speaks_of_another, terms
 
 NEAR = 0.8
 """Share of common terms from which on two texts say the same in other words."""

@@ -11,10 +11,10 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Literal, TypeAlias
 
-from nacre.memory.entry import Entry, entry_of
-from nacre.memory.frontmatter import Document
-from nacre.memory.pointers import INDEX_FILE
-from nacre.memory.scan import LOGS
+from nacre.memory.files.scan import LOGS
+from nacre.memory.format.entry import Entry, entry_of
+from nacre.memory.format.frontmatter import Document
+from nacre.memory.format.pointers import INDEX_FILE
 from nacre.memory.undo import reversed_text
 
 Action: TypeAlias = Literal["added", "changed", "removed"]

@@ -7,7 +7,7 @@ import contextlib
 import os
 import shutil
 from collections import Counter
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -15,19 +15,22 @@ from typing import Any
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import NacreError, StoreError, VersionConflict
 from nacre.layers.l6_dream import state as states
-from nacre.layers.l6_dream.apply import apply
 from nacre.layers.l6_dream.by_rule import Rules, by_rule
 from nacre.layers.l6_dream.by_rule_index import index_all
 from nacre.layers.l6_dream.check import Terms, problems
-from nacre.layers.l6_dream.copy import Copy, is_index
+from nacre.layers.l6_dream.copy import Copy, Step, is_index
 from nacre.layers.l6_dream.lock import Held, Lock
 from nacre.layers.l6_dream.policy import DREAM, DreamSettings
 from nacre.layers.l6_dream.snapshot import snapshot
 from nacre.layers.l6_dream.state import Board, State
 from nacre.layers.l6_dream.with_model import Dreamer, Order, dropped, with_model
-from nacre.memory.location import Location
+from nacre.memory.files.location import Location
+from nacre.memory.files.transaction import Transaction, in_thread, transact
+from nacre.memory.files.watch import Watch
+from nacre.memory.format.entry import Change
+from nacre.memory.format.pointers import INDEX_FILE, Index
 from nacre.memory.review import Proposal, propose
-from nacre.memory.watch import Watch
+from nacre.memory.undo import reversed_text
 from nacre.messages.blocks import JsonObject
 from nacre.messages.events import Reply
 
@@ -43,7 +46,7 @@ class DreamRejectedError(NacreError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Night:
+class DreamConfig:
     """Everything a dream works with."""
 
     location: Location
@@ -62,7 +65,7 @@ class Night:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class DreamOptions:
     """What whoever asks for a dream wants of it."""
 
     is_dry: bool = False
@@ -73,7 +76,7 @@ class Wish:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Dreamt:
+class DreamResult:
     """What came of it."""
 
     state: State
@@ -95,15 +98,15 @@ class Dreamt:
         }
 
 
-async def dream(night: Night, wish: Wish | None = None) -> Dreamt:
+async def dream(night: DreamConfig, wish: DreamOptions | None = None) -> DreamResult:
     """Consolidate a memory directory once; every ending is a state, and only a cancel is raised."""
-    return await _Run(night, wish or Wish()).run()
+    return await _Run(night, wish or DreamOptions()).run()
 
 
 class _Run:
     """A dream under way."""
 
-    def __init__(self, night: Night, wish: Wish) -> None:
+    def __init__(self, night: DreamConfig, wish: DreamOptions) -> None:
         self.night = night
         self.wish = wish
         self.board = Board(night.location.cache)
@@ -117,16 +120,16 @@ class _Run:
         self.copy: Copy | None = None
         self.is_killed = False
 
-    async def run(self) -> Dreamt:
+    async def run(self) -> DreamResult:
         if self.wish.is_dry:
             await self._ended(self._worked(None))
             return self._dreamt()
         try:
             held = await asyncio.to_thread(self.lock.acquire)
         except StoreError as error:
-            return Dreamt(state=self._failed(str(error), "failed"))
+            return DreamResult(state=self._failed(str(error), "failed"))
         if held is None:
-            return Dreamt(state=self._failed(LOCKED, "skipped"))
+            return DreamResult(state=self._failed(LOCKED, "skipped"))
         try:
             self._clean_up()
             self._tell(self.state)
@@ -309,8 +312,8 @@ class _Run:
     def _failed(self, why: str, status: states.Status) -> State:
         return states.failed(self.state, why, at=self.night.clock.now(), status=status)
 
-    def _dreamt(self) -> Dreamt:
-        return Dreamt(state=self.state, copy=self.copy)
+    def _dreamt(self) -> DreamResult:
+        return DreamResult(state=self.state, copy=self.copy)
 
 
 def recover(location: Location, *, clock: Clock = SYSTEM_CLOCK) -> bool:
@@ -328,3 +331,96 @@ def recover(location: Location, *, clock: Clock = SYSTEM_CLOCK) -> bool:
 
 def _listed(wrong: Sequence[str]) -> str:
     return "; ".join(wrong)
+
+
+MAX_REASONS = 200
+"""Steps told in the commit, which `git log` shows whole; the rest is counted."""
+
+
+async def apply(
+    location: Location,
+    copy: Copy,
+    *,
+    held: Held | None,
+    session: str = "",
+    clock: Clock = SYSTEM_CLOCK,
+    watch: Watch | None = None,
+) -> str:
+    """Make it so, and return the commit; `VersionConflict` where somebody else's edits stand in the way."""
+    changed = copy.changed
+    if not changed:
+        return ""
+    change = Change(author="dream", reason=reason_of(copy.told()), session=session)
+    tx: Transaction | None = None
+    try:
+        async with transact(location, change, clock=clock, watch=watch) as tx:
+            if held is not None and not held.is_ours:
+                raise VersionConflict("another process took this dream for abandoned and began its own")
+            await in_thread(_write, tx, copy, changed)
+    except asyncio.CancelledError:
+        # A commit that was under way is completed: who stops us then comes too late, and must be told so.
+        if tx is None or not tx.commit:
+            raise
+    return tx.commit
+
+
+def reason_of(steps: tuple[Step, ...]) -> str:
+    """What a commit says of a dream: a line to list, and every step with its reason."""
+    counts = {name: sum(step.action == name for step in steps) for name in ("added", "changed", "removed")}
+    said = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+    lines = [f"- {step.file}: {step.action}: {step.reason}" for step in steps[:MAX_REASONS]]
+    more = [f"- and {len(steps) - MAX_REASONS} more"] if len(steps) > MAX_REASONS else []
+    return "\n".join([f"consolidated memory: {said}", "", *lines, *more])
+
+
+def _write(tx: Transaction, copy: Copy, changed: Mapping[str, bytes | None]) -> None:
+    _check_heirs(tx, copy, changed)
+    indexes = []
+    for file, data in changed.items():
+        present, version = tx.read(file)
+        wanted = data if present == copy.base.get(file) else _merged(file, copy.base.get(file), data, present)
+        if wanted is None:
+            tx.delete(file, if_version=version)
+        elif wanted != present:
+            tx.write(file, wanted, if_version=version, keep_time=file not in copy.by_model)
+        if wanted is not None and is_index(file):
+            indexes.append(file)
+    for file in indexes:
+        _drop_dangling(tx, file)
+
+
+def _merged(file: str, base: bytes | None, ours: bytes | None, theirs: bytes | None) -> bytes | None:
+    """What a file becomes that both changed: theirs on top of ours, where that can be had."""
+    if ours == theirs:
+        return ours
+    if base is not None and ours is not None and theirs is not None:
+        # The way from theirs back to what both began with, taken back: that is what they changed.
+        both = reversed_text(ours, after=base, before=theirs)
+        if both is not None:
+            return both
+    raise VersionConflict(f"{file} was changed by someone else meanwhile; the dream is put off")
+
+
+def _check_heirs(tx: Transaction, copy: Copy, changed: Mapping[str, bytes | None]) -> None:
+    """What a removed memory said must still be where it was said to be."""
+    for step in copy.steps:
+        if step.action != "removed" or step.into in changed or step.into not in copy.now:
+            continue
+        if tx.read(step.into)[0] != copy.base.get(step.into):
+            raise VersionConflict(
+                f"{step.into} was changed by someone else meanwhile, and {step.file} was to go in favour "
+                "of it; the dream is put off"
+            )
+
+
+def _drop_dangling(tx: Transaction, file: str) -> None:
+    """A memory that somebody forgot meanwhile loses its line here, too."""
+    data, _ = tx.read(file)
+    folder = file.removesuffix(INDEX_FILE)
+    index = Index.parse(data or b"")
+    for line in index.pointers:
+        whole = folder + line.file
+        if not whole.startswith("team/") and tx.read(whole)[0] is None:
+            index = Index.parse(index.without(line.file))
+    if index.data != data:
+        tx.write(file, index.data)

@@ -6,10 +6,9 @@ from collections.abc import Iterable
 from datetime import date, datetime
 
 from nacre.layers.l6_dream.copy import Topic
-from nacre.memory.recall.local.analysis import analyse
-from nacre.memory.recall.local.index import Index
-from nacre.memory.recall.local.ranker import Ranker
-from nacre.memory.recall.local.schema import Doc
+from nacre.memory.recall.ranking.analysis import Doc, analyse
+from nacre.memory.recall.ranking.index import Index
+from nacre.memory.recall.ranking.ranker import Ranker
 
 
 class Finder:

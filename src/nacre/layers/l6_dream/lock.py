@@ -20,7 +20,7 @@ from filelock import FileLock, Timeout
 
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import StoreError
-from nacre.groups import is_alive, started
+from nacre.process import is_alive, started
 from nacre.store import disk
 
 FILE = ".consolidate-lock"

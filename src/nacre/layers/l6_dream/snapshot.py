@@ -14,11 +14,11 @@ from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import StoreError
 from nacre.layers.l6_dream.copy import Copy
 from nacre.layers.l6_dream.state import FOLDER
-from nacre.memory.folder import Folder, version_of
-from nacre.memory.location import Location
-from nacre.memory.recovery import told
-from nacre.memory.scan import moment_of
-from nacre.memory.transaction import pick_up
+from nacre.memory.files.folder import Folder, version_of
+from nacre.memory.files.location import Location
+from nacre.memory.files.recovery import told
+from nacre.memory.files.scan import moment_of
+from nacre.memory.files.transaction import pick_up
 from nacre.store import disk
 from nacre.store.history import History
 

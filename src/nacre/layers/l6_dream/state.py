@@ -13,8 +13,8 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from nacre.groups import is_alive, started
 from nacre.messages.blocks import Json, JsonObject
+from nacre.process import is_alive, started
 from nacre.store import disk
 
 FOLDER = "dream"

@@ -17,10 +17,10 @@ from nacre.errors import StoreError, ToolError
 from nacre.layers.l6_dream.by_rule_index import supported_index
 from nacre.layers.l6_dream.copy import Copy, is_index, is_log, is_topic
 from nacre.layers.l6_dream.policy import DREAM, DreamSettings
-from nacre.loop.fork import Errand, Fork, Forked, Source
-from nacre.memory.contain import inside
-from nacre.memory.folder import Folder, is_ours
-from nacre.memory.scan import manifest_line
+from nacre.loop.fork import Fork, ForkResult, ForkTask, Source
+from nacre.memory.files.containment import inside
+from nacre.memory.files.folder import Folder, is_ours
+from nacre.memory.files.scan import manifest_line
 from nacre.messages.events import Reply
 from nacre.messages.view import View
 from nacre.store import disk
@@ -70,7 +70,7 @@ class Order:
     heard: Callable[[Reply], None] = field(default=lambda reply: None)
 
 
-async def with_model(copy: Copy, dreamer: Dreamer, order: Order, *, wrong: Sequence[str] = ()) -> Forked:
+async def with_model(copy: Copy, dreamer: Dreamer, order: Order, *, wrong: Sequence[str] = ()) -> ForkResult:
     """Let a model work on the copy, laid out in a folder; what it did stands in the copy afterwards.
 
     `wrong` is what was objected to the first time.
@@ -84,7 +84,7 @@ async def with_model(copy: Copy, dreamer: Dreamer, order: Order, *, wrong: Seque
     transcripts = tuple(one.resolve() for one in dreamer.transcripts)
     with dreamer.open_to(folder, _guarded(copy, order)):
         forked = await dreamer.fork(
-            Errand(
+            ForkTask(
                 source=SOURCE,
                 directive=told,
                 may=Narrowing(tools=TOOLS, writes_in=(folder,), reads_in=transcripts),
@@ -97,7 +97,7 @@ async def with_model(copy: Copy, dreamer: Dreamer, order: Order, *, wrong: Seque
     return forked
 
 
-def dropped(forked: Forked) -> dict[str, str]:
+def dropped(forked: ForkResult) -> dict[str, str]:
     """The names and numbers that the model said it took out, with its reasons."""
     found = (match for reply in forked.replies for match in _DROPPED.finditer(reply.text))
     return {match["what"].strip("`'\" "): match["why"].rstrip("` ") for match in found}

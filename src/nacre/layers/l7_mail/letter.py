@@ -11,8 +11,8 @@ from functools import lru_cache
 from typing import Final, Literal, TypeAlias, cast, get_args
 
 from nacre.errors import MailError
-from nacre.memory.neutral import LOOKALIKES, UNSEEN
 from nacre.messages.blocks import Json, JsonObject
+from nacre.messages.untrusted_text import LOOKALIKES, UNSEEN
 from nacre.messages.wire import canonical
 
 Kind: TypeAlias = Literal["text", "shutdown_request", "shutdown_response", "plan_approval_response"]

@@ -17,11 +17,11 @@ from filelock import FileLock, Timeout
 
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import MailError
-from nacre.layers.l7_mail import box as form
-from nacre.layers.l7_mail.bell import DoorBell, ring
+from nacre.layers.l7_mail import mailbox_file as form
 from nacre.layers.l7_mail.inbox import NOWHERE, Bell, Place, Waiting
 from nacre.layers.l7_mail.letter import Letter, check_name, parse, written
 from nacre.layers.l7_mail.policy import MAIL, MailSettings
+from nacre.layers.l7_mail.wakeup import DoorBell, ring
 from nacre.messages.wire import canonical
 from nacre.store import disk
 

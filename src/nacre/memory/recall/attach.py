@@ -12,12 +12,12 @@ from itertools import zip_longest
 
 from nacre import prompts
 from nacre.errors import StoreError
-from nacre.memory import wording
-from nacre.memory.contain import open_inside
-from nacre.memory.entry import Entry, read_entry
-from nacre.memory.neutral import neutralise, one_line
+from nacre.memory.files.containment import open_inside
+from nacre.memory.files.scan import moment_of
+from nacre.memory.format import titles as wording
+from nacre.memory.format.entry import Entry, read_entry
 from nacre.memory.recall.base import Drift, Pick, Ranked, Reference
-from nacre.memory.scan import moment_of
+from nacre.messages.untrusted_text import neutralise, one_line
 
 MAX_BODY_LINES = 200
 MAX_BODY_BYTES = 4_096

@@ -8,8 +8,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Literal, Protocol, TypeAlias
 
-from nacre.memory.entry import Entry
-from nacre.memory.recall.local.order import Placed, Rarity
+from nacre.memory.format.entry import Entry
+from nacre.memory.recall.ranking.order import Placed, Rarity
 
 MAX_PICKS = 5
 """So many memories help with one message; more only cost tokens in every turn that follows (R5)."""

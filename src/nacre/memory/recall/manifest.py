@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from nacre.memory import wording
-from nacre.memory.folder import TEAM, TEAM_PREFIX
-from nacre.memory.neutral import neutralise
+from nacre.memory.files.folder import TEAM, TEAM_PREFIX
+from nacre.memory.files.scan import manifest_line
+from nacre.memory.format import titles as wording
 from nacre.memory.recall.base import Ranked
-from nacre.memory.scan import manifest_line
+from nacre.messages.untrusted_text import neutralise
 
 MAX_MANIFEST_LINES = 200
 """What a small model reads in one go without losing the middle (R3)."""

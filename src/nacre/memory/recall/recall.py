@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from nacre.clock import SYSTEM_CLOCK, Clock
@@ -19,7 +19,7 @@ from nacre.memory.recall.base import (
     Recalled,
     Why,
 )
-from nacre.memory.recall.order import newer_first
+from nacre.memory.recall.ranking import order
 
 CONSIDERED = 50
 """Ten for each place: what comes after is neither attached nor explained, and to look at it takes time."""
@@ -129,3 +129,19 @@ def _objection(one: Ranked, already: Already, cut_off: float) -> Why | None:
     if one.entry.local_only and already.hides_local:
         return "local-only"
     return "below the cut-off" if one.confidence < cut_off else None
+
+
+def newer_first(picks: Sequence[Ranked]) -> list[Ranked]:
+    """The picks in the order to attach them; the ranking that chose them is not touched."""
+    subjects = [one.subject for one in picks if one.subject is not None]
+    if len(subjects) < len(picks) or len(picks) < 2:
+        return list(picks)
+    by_path = {str(one.path): one for one in picks}
+    placed = [replace(one.placed, id=path) for one, path in zip(subjects, by_path, strict=True)]
+    ordered = order.newer_first(placed, subjects[0].rarity)
+    return [
+        replace(by_path[one.id], superseded_by=by_path[one.superseded_by].entry.file)
+        if one.superseded_by
+        else by_path[one.id]
+        for one in ordered
+    ]

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 
 from nacre import prompts
 from nacre.errors import NacreError
-from nacre.memory import wording
-from nacre.memory.neutral import neutralise
+from nacre.memory.format import titles as wording
 from nacre.memory.recall.base import MAX_PICKS, Query, Ranked
 from nacre.memory.recall.manifest import Manifest, manifest
 from nacre.messages.blocks import Json, JsonObject
 from nacre.messages.events import Reply
+from nacre.messages.untrusted_text import neutralise
 from nacre.messages.usage import Usage
 from nacre.providers.base import Provider, Request, complete
 

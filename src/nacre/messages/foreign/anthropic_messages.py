@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from nacre.messages.blocks import Json, JsonObject
-from nacre.messages.foreign.recording import ForeignSession, Recording
-from nacre.messages.foreign.shapes import messages_of, objects, rest, text_of
+from nacre.messages.foreign.recording import ForeignSession, Recording, messages_of, objects, rest, text_of
 from nacre.messages.wire import parse_content
 
 OWN_BLOCKS = frozenset({"tool_use", "tool_result", "thinking", "redacted_thinking", "image", "document"})

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from nacre.messages.blocks import Json, JsonObject
-from nacre.messages.foreign.recording import ForeignSession
-from nacre.messages.foreign.shapes import rest
+from nacre.messages.foreign.recording import ForeignSession, rest
 from nacre.messages.jsonl import Reader
 from nacre.messages.jsonl_encode import derived_id
 from nacre.messages.jsonl_parse import parse_line, parse_time

@@ -18,8 +18,7 @@ from nacre.messages.blocks import (
     ToolCall,
     ToolResult,
 )
-from nacre.messages.foreign.recording import ForeignSession, Recording
-from nacre.messages.foreign.shapes import messages_of, objects, rest, text_of
+from nacre.messages.foreign.recording import ForeignSession, Recording, messages_of, objects, rest, text_of
 from nacre.messages.wire import parse_block, render_block
 
 SYSTEM_ROLES = frozenset({"system", "developer"})

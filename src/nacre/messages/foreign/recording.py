@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from nacre.messages.blocks import Block, JsonObject, Role
+from nacre.messages.blocks import Block, Json, JsonObject, Role
 from nacre.messages.jsonl_encode import derived_id
 from nacre.messages.jsonl_parse import parse_time
 from nacre.messages.records import Noted, Problem, Record, ReplyFacts, Said
@@ -91,3 +91,27 @@ class Recording:
         before = self.records[-1].at if self.records else None
         made_up = MADE_UP_START if before is None else before + MADE_UP_STEP
         return derived_id("record", self.name, str(self.number), str(place)), known or made_up
+
+
+def objects(value: Json) -> list[JsonObject]:
+    """The objects in a list; anything else has none."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def text_of(value: Json) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def rest(value: JsonObject, *known: str) -> JsonObject:
+    """The fields a reader does not know and that say something."""
+    return {key: one for key, one in value.items() if key not in known and one is not None}
+
+
+def messages_of(value: Json) -> list[JsonObject] | None:
+    """The messages in a value: a bare list, or under one of the names in use; None when there are none."""
+    listed = value
+    if isinstance(value, dict):
+        listed = next((value[name] for name in ("messages", "traj") if name in value), None)
+    found = objects(listed)
+    is_list = isinstance(listed, list) and len(found) == len(listed)
+    return found if found and is_list and all("role" in one for one in found) else None

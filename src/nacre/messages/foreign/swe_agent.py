@@ -8,8 +8,7 @@ from itertools import takewhile
 
 from nacre.messages.blocks import Json, JsonObject, Text
 from nacre.messages.foreign.openai_messages import add_messages
-from nacre.messages.foreign.recording import ForeignSession, Recording
-from nacre.messages.foreign.shapes import objects, rest, text_of
+from nacre.messages.foreign.recording import ForeignSession, Recording, objects, rest, text_of
 
 
 def is_swe_agent(value: Json) -> bool:

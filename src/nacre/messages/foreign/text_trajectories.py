@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from nacre.messages.blocks import Json, JsonObject, Role, Text
-from nacre.messages.foreign.recording import ForeignSession, Recording
-from nacre.messages.foreign.shapes import messages_of, objects, rest, text_of
+from nacre.messages.foreign.recording import ForeignSession, Recording, messages_of, objects, rest, text_of
 
 ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant", "ai": "assistant"}
 CALL_MARKS = ("<function=", "<function_calls>", "<tool_call>")

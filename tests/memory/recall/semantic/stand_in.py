@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nacre.memory.recall.local.schema import Doc
+from nacre.memory.recall.ranking.analysis import Doc
 from nacre.testing import FrozenClock
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("numpy", reason="vectors need numpy: install the extra `embed`")
 
-from nacre.memory.recall.local.ranker import Ranker, Ranking
+from nacre.memory.recall.ranking.ranker import Ranker, Ranking
 from nacre.memory.recall.semantic.blended import NO_VECTOR
 from nacre.memory.recall.semantic.meaning import Meaning
 from tests.memory.recall.semantic.stand_in import StandIn, docs

@@ -13,8 +13,8 @@ import pytest
 
 pytest.importorskip("numpy", reason="vectors need numpy: install the extra `embed`")
 
-from nacre.memory.recall.local.ranker import Ranker
-from nacre.memory.recall.local.schema import Doc
+from nacre.memory.recall.ranking.analysis import Doc
+from nacre.memory.recall.ranking.ranker import Ranker
 from nacre.memory.recall.semantic import encoder as encoders
 from nacre.memory.recall.semantic.meaning import FILE, Meaning, meaning, text_of
 from nacre.testing import FrozenClock

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nacre.memory.recall.semantic.wordpiece import WordPiece, words
+from nacre.memory.recall.semantic.minilm import WordPiece, words
 
 VOCABULARY = [
     "[PAD]", "[UNK]", "[CLS]", "[SEP]",

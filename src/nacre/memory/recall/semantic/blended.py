@@ -17,13 +17,13 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from nacre.memory.recall.local import weights
-from nacre.memory.recall.local.confidence import TOP, Confidence, confidence
-from nacre.memory.recall.local.features import FEATURES, Evidence, assistants
-from nacre.memory.recall.local.index import Index
-from nacre.memory.recall.local.match import Match
-from nacre.memory.recall.local.question import Question, read
-from nacre.memory.recall.local.ranker import CANDIDATES, TOLD, Pick, Ranker, Ranking
+from nacre.memory.recall.ranking import weights
+from nacre.memory.recall.ranking.confidence import TOP, Confidence, confidence
+from nacre.memory.recall.ranking.features import FEATURES, Evidence, assistants
+from nacre.memory.recall.ranking.index import Index
+from nacre.memory.recall.ranking.match import Match
+from nacre.memory.recall.ranking.question import Question, read
+from nacre.memory.recall.ranking.ranker import CANDIDATES, TOLD, Pick, Ranker, Ranking
 
 SEMANTIC_FEATURES = ("similar", "similar_before", "similar_after", "similar_around")
 BESIDE = (-1, 1, -2, 2)

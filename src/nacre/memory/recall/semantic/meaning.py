@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nacre.clock import SYSTEM_CLOCK, Clock
-from nacre.memory.recall.local.ranker import Ranker, Ranking
-from nacre.memory.recall.local.schema import Doc
+from nacre.memory.recall.ranking.analysis import Doc
+from nacre.memory.recall.ranking.ranker import Ranker, Ranking
 from nacre.memory.recall.semantic import encoder as encoders
 from nacre.memory.recall.semantic.encoder import TEXT_CHARS, Encoder, is_readable
 

@@ -1,0 +1,84 @@
+"""What is needed to open a child agent, and what is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from nacre.agents.registry import Pulse
+from nacre.agents.tools import Order
+from nacre.agents.toolset import Toolset
+from nacre.agents.types import AgentType
+from nacre.agents.worktree_record import Worktree
+from nacre.context.privacy import OriginTracker
+from nacre.messages.records import Record
+from nacre.session.agent import Agent
+from nacre.session.background import Background
+from nacre.session.forks import ForkRunner
+from nacre.session.session import Session
+from nacre.settings import Settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parent:
+    """Whom children are opened for, and what they take over."""
+
+    agent: Agent
+    hands: Toolset
+    settings: Settings
+    forker: ForkRunner
+    folder: Path | None
+    """Of the whole session, where logs of all its agents lie; None where it is not kept."""
+    origins: OriginTracker
+    """Knows whose words a text of its conversation repeats."""
+    open_child: Callable[[ChildSpec, Parent, AsyncExitStack], Awaitable[Child]]
+    """Opens an agent in this process; it is closed with the stack."""
+    check_process_child: Callable[[AgentType, Order, Parent], None]
+    """Raises `ToolError` for what an agent in a process of its own cannot do."""
+    leaves: bool = True
+    """Whether what its model is told leaves the machine."""
+    depth: int = 0
+
+    @property
+    def session(self) -> Session:
+        return self.agent.session
+
+    @property
+    def background(self) -> Background:
+        return self.forker.background
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChildSpec:
+    """Who is to be opened."""
+
+    id: str
+    name: str
+    owner: str
+    type: AgentType
+    model: str = ""
+    """Instead of the one of its kind."""
+    tree: Worktree | None = None
+    """A worktree to work in; None: where the parent's session was opened."""
+    pulse: Pulse
+    records: Sequence[Record] = ()
+    """What it has said before, where no log holds that."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Child:
+    """A child agent, ready to run, and what belongs to it."""
+
+    agent: Agent
+    hands: Toolset
+    forker: ForkRunner
+    settings: Settings
+    origins: OriginTracker
+    leaves: bool
+    notices: tuple[str, ...] = ()
+
+    @property
+    def session(self) -> Session:
+        return self.agent.session

@@ -1,0 +1,260 @@
+"""Who there is, as another process sees it: agents of sessions, members of teams, where each gets letters."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from difflib import get_close_matches
+from pathlib import Path
+
+from nacre.agents.registry import AgentState, read_states, seen_from_outside
+from nacre.agents.team_roster import INBOXES, Member, Roster, teams
+from nacre.agents.team_tasks import STATES
+from nacre.errors import MailError, TranscriptError
+from nacre.layers.l7_mail.letter import MAIN
+from nacre.layers.l7_mail.mailbox import box_path
+from nacre.layers.l7_mail.peek import peek
+from nacre.process import is_alive
+from nacre.store.sessions import Sessions
+
+LATELY = timedelta(days=1)
+"""Who ended longer ago is not listed: nobody waits for it any more."""
+MIN_ID_CHARS = 4
+"""Of an id, to be taken for one: fewer are the beginning of too many names."""
+SHOWN = 8
+"""Names in one line of refusal."""
+NOBODY = "`nacre agents list --all` shows those of every directory"
+NO_TEAM = "a chat begins one when you ask it for a teammate there"
+"""No command does; the model calls Agent with team_name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """An agent of a session."""
+
+    state: AgentState
+    session: str
+    folder: Path
+    """Of the session."""
+    cwd: str = ""
+
+    @property
+    def is_running(self) -> bool:
+        return self.state.status in {"running", "idle"}
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the process that runs it, or ran it, is still there."""
+        return is_alive(self.state.pid, self.state.process_start)
+
+    def ended(self) -> datetime:
+        return self.state.started + timedelta(seconds=self.state.seconds)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberSeen:
+    """A member of a team."""
+
+    member: Member
+    is_alive: bool
+    waiting: int
+    """Letters that it has not received yet."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TeamSeen:
+    """A team, its people and its work."""
+
+    name: str
+    lead: str
+    members: tuple[MemberSeen, ...]
+    tasks: dict[str, int]
+    """How many there are, by state."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """Somebody who can be written to."""
+
+    name: str
+    inbox: Path
+    where: str
+    """Which session or team, in words."""
+    is_running: bool
+    seen: Seen | None = None
+    roster: Roster | None = None
+    member: Member | None = None
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether a letter has to wait; of a session itself nobody can tell that from outside."""
+        return not self.is_running and (self.seen is not None or self.roster is not None)
+
+
+def agents_seen(home: Path, cwd: Path | None = None) -> list[Seen]:
+    """The agents of a directory's sessions or of all, the newest session first."""
+    return [
+        Seen(
+            state=seen_from_outside(state),
+            session=each.session,
+            folder=each.path.with_suffix(""),
+            cwd=each.cwd or "",
+        )
+        for each in Sessions(home).list(cwd)
+        for state in read_states(each.path.with_suffix(""))
+    ]
+
+
+def at_work(home: Path, session: str) -> int:
+    """How many agents of a session work, with those of its teammates' own processes, at any depth.
+
+    A teammate with a process of its own counts as long as the process lives: letters set it to work.
+    """
+    count, sessions, seen = 0, [session], {session}
+    while sessions:
+        owner = sessions.pop()
+        for state in _states(home, owner):
+            apart = _session_apart(home, state, owner)
+            count += state.is_running or bool(apart)
+            if apart and apart not in seen:
+                seen.add(apart)
+                sessions.append(apart)
+    return count
+
+
+def _session_apart(home: Path, state: AgentState, owner: str) -> str:
+    """The session of a teammate whose own process lives; empty for every other agent."""
+    with suppress(MailError):
+        roster = Roster(home, state.team)
+        member = roster.member(state.name)
+        if member is not None and member.session != owner and roster.is_alive(member):
+            return member.session
+    return ""
+
+
+def _states(home: Path, session: str) -> list[AgentState]:
+    with suppress(TranscriptError):
+        return [seen_from_outside(one) for one in read_states(Sessions(home).find(session).with_suffix(""))]
+    return []
+
+
+def is_recent(seen: Seen, now: datetime) -> bool:
+    """Whether it works, or ended not long ago."""
+    return seen.is_running or now - seen.ended() <= LATELY
+
+
+def teams_seen(home: Path, cwd: Path | None = None) -> list[TeamSeen]:
+    """The teams that have a member in this directory, or all of them."""
+    found = []
+    for name in teams(home):
+        roster = Roster(home, name)
+        members = roster.members()
+        if cwd is None or any(each.cwd and Path(each.cwd) == cwd for each in members):
+            states = Counter(task.state for task in roster.tasks.list().tasks)
+            seen = tuple(
+                MemberSeen(
+                    member=each,
+                    is_alive=roster.is_alive(each),
+                    waiting=len(peek(roster.inbox_path(each.name)).waiting),
+                )
+                for each in members
+            )
+            tasks = {str(state): states[state] for state in STATES}
+            found.append(TeamSeen(name=name, lead=roster.lead(), members=seen, tasks=tasks))
+    return found
+
+
+def team_of(home: Path, name: str) -> Roster:
+    """A team that is there; `MailError` names those there are."""
+    roster = Roster(home, name)
+    if not roster.exists:
+        raise MailError(f"there is no team {name!r}; {_others(name, teams(home)) or NO_TEAM}")
+    return roster
+
+
+def find(home: Path, cwd: Path, wanted: str, *, team: str = "") -> Target:
+    """Whoever is meant by a name or the beginning of an id; `MailError` where that is nobody or several.
+
+    Without a team: the agents of this directory's sessions, members of all teams, and sessions by their id.
+    """
+    if team:
+        return _in_team(team_of(home, team), wanted)
+    found = list(_candidates(home, cwd, wanted))
+    living = [each for each in found if each.is_running]
+    found = living if len(living) == 1 else found
+    if not found:
+        raise MailError(_nobody(wanted, _names(home, cwd)))
+    if len(found) > 1:
+        places = "; ".join(each.where for each in found[:SHOWN])
+        raise MailError(f"{wanted!r} can mean {len(found)}: {places}; give an id, or --team")
+    return found[0]
+
+
+def _candidates(home: Path, cwd: Path, wanted: str) -> Iterator[Target]:
+    is_id = len(wanted) >= MIN_ID_CHARS
+    rosters = [Roster(home, name) for name in teams(home)]
+    members = {(roster.team, each.name) for roster in rosters for each in roster.members()}
+    for seen in agents_seen(home, cwd):
+        # A member of a team stands on its roster as well, and gets its letters there.
+        is_member = (seen.state.team, seen.state.name) in members
+        if not is_member and (seen.state.name == wanted or (is_id and seen.state.id.startswith(wanted))):
+            yield _of_session(seen)
+    for roster in rosters:
+        member = roster.member(wanted)
+        if member is not None:
+            yield _of_team(roster, member)
+    for each in Sessions(home).list(cwd):
+        if wanted == MAIN or (is_id and each.session.startswith(wanted)):
+            inbox = box_path(each.path.with_suffix("") / INBOXES, MAIN)
+            where = f"session {each.session[:8]}"
+            yield Target(name=MAIN, inbox=inbox, where=where, is_running=wanted != MAIN)
+
+
+def _in_team(roster: Roster, wanted: str) -> Target:
+    member = roster.member(wanted)
+    if member is None:
+        names = [each.name for each in roster.members()]
+        raise MailError(_nobody(wanted, names, where=f" in team {roster.team}"))
+    return _of_team(roster, member)
+
+
+def _of_team(roster: Roster, member: Member) -> Target:
+    return Target(
+        name=member.name,
+        inbox=roster.inbox_path(member.name),
+        where=f"team {roster.team}",
+        is_running=roster.is_alive(member),
+        roster=roster,
+        member=member,
+    )
+
+
+def _of_session(seen: Seen) -> Target:
+    return Target(
+        name=seen.state.name,
+        inbox=box_path(seen.folder / INBOXES, seen.state.name),
+        where=f"{seen.state.id[:8]} of session {seen.session[:8]} ({seen.state.status})",
+        is_running=seen.is_running,
+        seen=seen,
+    )
+
+
+def _names(home: Path, cwd: Path) -> list[str]:
+    agents = [each.state.name for each in agents_seen(home, cwd)]
+    return [*agents, *(each.name for name in teams(home) for each in Roster(home, name).members())]
+
+
+def _nobody(wanted: str, names: Sequence[str], *, where: str = " here") -> str:
+    return f"there is no agent {wanted!r}{where}; {_others(wanted, names) or NOBODY}"
+
+
+def _others(wanted: str, names: Sequence[str]) -> str:
+    """Who could have been meant, or who there is; empty where there is nobody."""
+    known = sorted(set(names))
+    near = get_close_matches(wanted, known, n=3, cutoff=0.5)
+    if near:
+        return f"did you mean {' or '.join(near)}?"
+    return f"there {'is' if len(known) == 1 else 'are'} {', '.join(known[:SHOWN])}" if known else ""

@@ -1,0 +1,103 @@
+"""What a session hears of its agents: how they ended, told once; which kinds there are; who still works."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nacre import prompts
+from nacre.agents.registry import AgentRegistry, AgentState
+from nacre.agents.types import DESCRIPTION_CHARS, AgentTypes
+from nacre.memory.format.titles import clipped, one_line
+from nacre.messages.blocks import JsonObject
+from nacre.messages.draft import Fragment
+from nacre.messages.untrusted_text import neutralise
+from nacre.messages.view import View
+from nacre.session.attachments import Attachment, standing
+
+AGENT = "agent"
+"""The kind of note that says of which agent, and which run of it, the outcome was told: id, run, status."""
+AGENT_TYPES = "agent_types"
+"""The kind of note that says that the model was told which kinds of agents there are: names."""
+DONE = prompts.load(__package__, "agent_done")
+TYPES = prompts.load(__package__, "agent_types")
+SHOWN_CHARS = 200
+"""Of a description in a line."""
+ENDED = {
+    "completed": "is done",
+    "idle": "is done for now and waits",
+    "failed": "has failed",
+    "stopped": "did not finish",
+    "stalled": "was stopped because it hung",
+}
+
+
+class News:
+    """With the next message, how agents ended that were started in the background."""
+
+    def __init__(self, roll: AgentRegistry, owner: str) -> None:
+        self._roll = roll
+        self._owner = owner
+
+    def extras(self) -> list[Attachment]:
+        return [news_of(state) for state in self._roll.states.values() if self._is_new(state)]
+
+    def settle(self, view: View) -> None:
+        """What stands in the log was told, and is not told again."""
+        for note in view.noted(AGENT):
+            run, agent = note.fact("run"), note.fact("id")
+            for state in list(self._roll.states.values()):
+                if state.id == agent and isinstance(run, int) and state.told < run:
+                    self._roll.change(state.name, told=run)
+
+    def _is_new(self, state: AgentState) -> bool:
+        return state.owner == self._owner and state.is_untold
+
+
+class Kinds:
+    """Which kinds of agents there are beside those that its tool names, once an epoch."""
+
+    def __init__(self, types: AgentTypes) -> None:
+        listed = [
+            f"- `{one.name}`: {clipped(one_line(neutralise(one.description)), DESCRIPTION_CHARS)}"
+            for one in types.custom
+        ]
+        self._names = [one.name for one in types.custom]
+        self.text = prompts.render(TYPES, types="\n".join(listed)) if listed else ""
+        """Empty where all kinds are built in."""
+
+    def extras(self, view: View) -> Sequence[Attachment]:
+        """The list, where the model does not see one."""
+        if not self.text or standing(view, AGENT_TYPES):
+            return ()
+        return [Attachment(kind=AGENT_TYPES, text=self.text, facts={"names": [*self._names]})]
+
+
+def news_of(state: AgentState) -> Attachment:
+    """How an agent ended, for whoever started it."""
+    text = prompts.render(
+        DONE,
+        name=state.name,
+        task=clipped(one_line(neutralise(state.description)), SHOWN_CHARS) or "no description",
+        ended=ENDED.get(state.status, state.status),
+        calls=f"{state.calls:,}",
+        tokens=f"{state.tokens:,}",
+        seconds=f"{state.seconds:,.0f}",
+        result=neutralise(state.result),
+    )
+    facts: JsonObject = {"id": state.id, "run": state.run, "name": state.name, "status": state.status}
+    notice = f"{state.name} {ENDED.get(state.status, state.status)}; its report goes to the model."
+    return Attachment(kind=AGENT, text=text, facts=facts, notice=notice)
+
+
+def fragment_of(roll: AgentRegistry, owner: str) -> list[Fragment]:
+    """For after a compaction: who works, and whose report is still to come, so that nobody is sent twice."""
+    states = [one for one in roll.states.values() if one.owner == owner]
+    lines = [_line(one) for one in states if one.is_running or one.status == "idle" or one.is_untold]
+    return [Fragment(kind="agents", name="the agents you started", text="\n".join(lines))] if lines else []
+
+
+def _line(state: AgentState) -> str:
+    task = clipped(one_line(neutralise(state.description)), SHOWN_CHARS)
+    told = "its report comes in a later message" if state.is_running or state.is_untold else "waits"
+    doing = f" ({one_line(state.doing)})" if state.doing else ""
+    return f"- {state.name} ({state.type}): {task}; {state.status}{doing}, {told}"

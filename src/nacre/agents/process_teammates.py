@@ -1,0 +1,230 @@
+"""Starts teammates in processes of their own, and notices when one has gone (Spawning, A3).
+
+The work goes ahead as a letter, so that it survives whoever is killed. What a teammate says on its own
+goes to a file in the team's folder; what matters it writes to the lead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from nacre.agents.registry import OVER, AgentRegistry, AgentState, Status
+from nacre.agents.teams import Teams
+from nacre.agents.tools import Order
+from nacre.errors import MailError, ToolError
+from nacre.layers.l7_mail.inbox import Inbox
+from nacre.layers.l7_mail.layer import TOO_OFTEN
+from nacre.layers.l7_mail.letter import MAIN, Letter
+from nacre.layers.l7_mail.mailbox import Mailbox
+from nacre.process import is_alive, started
+from nacre.session.session import Session
+from nacre.settings import Settings
+from nacre.store import disk
+
+POLL_SECONDS = 2.0
+"""Where the system does not say when a process ends; nobody waits for that to the second."""
+END_SECONDS = 5.0
+"""Time to leave the team in, when the session ends."""
+ROOT, DEPTH = "NACRE_TEAM_ROOT", "NACRE_TEAM_DEPTH"
+"""Variables of a teammate's process: the session at the top, and how deep below it the teammate is."""
+REPORT = "report-"
+"""How the id of a letter begins that says what came of a turn."""
+HELD = f"{REPORT}held-"
+"""The same of a report that letters have woken a teammate too often, which the person is told at once."""
+GONE = "Its process ended by itself. What it printed last is in {log}; written to again, it is started again."
+
+
+class Elsewhere:
+    """The teammates of one session that have processes of their own."""
+
+    def __init__(self, session: Session, settings: Settings, teams: Teams, roll: AgentRegistry) -> None:
+        self._session = session
+        self._settings = settings
+        self._teams = teams
+        self._roll = roll
+        self._watching: dict[str, asyncio.Task[None]] = {}
+        self._is_closed = False
+        self._ears: list[asyncio.Task[None]] = []
+        roll.on_change.append(self._heed)
+        for state in list(roll.states.values()):
+            if self.has(state) and state.status not in OVER:
+                self._watch(state)
+
+    def has(self, state: AgentState) -> bool:
+        """Whether an agent runs elsewhere, or would."""
+        is_apart = state.pid not in {0, os.getpid()} and is_alive(state.pid, state.process_start)
+        return state.pattern == "teammate" and (is_apart or self._settings.agents.teammates == "process")
+
+    async def start(self, order: Order, state: AgentState) -> None:
+        """Begin a process for a new teammate, whose work waits for it in its mailbox."""
+        clock = self._session.clock
+        letter = Letter(
+            id=clock.new_id(),
+            sender=self._teams.name if state.owner == MAIN else state.owner,
+            to=state.name,
+            text=order.prompt,
+            summary=order.description,
+            at=clock.now(),
+        )
+        try:
+            await asyncio.to_thread(Mailbox(self._teams.inbox_path(state.team, state.name)).put, letter)
+            await self._begin(state)
+        except (MailError, OSError) as error:
+            self._roll.change(state.name, status="failed", background=False)
+            raise ToolError(f"{state.name} was not started: {error}") from error
+
+    async def wake(self, state: AgentState) -> None:
+        """It was written to: it is at work again, and started again if its process is gone."""
+        if not is_alive(state.pid, state.process_start):
+            await self._begin(state)
+        state = self._roll.states[state.name]
+        if not state.is_running:
+            now = self._session.clock.now()
+            self._roll.put(replace(state, status="running", run=state.run + 1, told=state.run, started=now))
+
+    def listen(self, inbox: Inbox, known: Callable[[], set[str]]) -> None:
+        """Hear reports to the lead as they come, although the lead reads them with its next message."""
+        self._ears.append(asyncio.create_task(self._heard(inbox, known), name="reports of teammates"))
+
+    async def _heard(self, inbox: Inbox, known: Callable[[], set[str]]) -> None:
+        seen: set[str] = set()
+        with inbox.bell() as bell:
+            while True:
+                with suppress(MailError):
+                    found = await asyncio.to_thread(inbox.waiting, known() | seen)
+                    seen |= {letter.id for letter in found.letters}
+                    for letter in found.letters:
+                        if letter.id.startswith(REPORT):
+                            self._reported(letter.sender)
+                        if letter.id.startswith(HELD):
+                            self._session.notify(TOO_OFTEN.format(name=letter.sender))
+                await bell.rung()
+
+    def _reported(self, name: str) -> None:
+        """It has written to the lead, who needs no other news of it."""
+        state = self._roll.states.get(name)
+        if state is not None and name in self._watching and state.is_running:
+            self._roll.put(replace(state, status="idle", told=state.run))
+
+    async def close(self) -> None:
+        """The session ends, and with it those it started; they can be started again under their names."""
+        self._is_closed = True
+        for ear in self._ears:
+            ear.cancel()
+        if self._ears:
+            await asyncio.wait(self._ears)
+        states = [self._roll.states[name] for name in self._watching]
+        for state in states:
+            _end(state)
+        if self._watching:
+            _, late = await asyncio.wait(self._watching.values(), timeout=END_SECONDS)
+            for task in late:
+                task.cancel()
+        for state in states:
+            self._roll.change(state.name, status="stopped", told=state.run)
+
+    def _heed(self, state: AgentState) -> None:
+        """Stopped by whoever started it: then its process ends, too."""
+        if state.name in self._watching and state.status in {"stopped", "completed"}:
+            _end(state)
+
+    async def _begin(self, state: AgentState) -> None:
+        pid = await asyncio.to_thread(self._spawned, state)
+        self._roll.change(state.name, pid=pid, process_start=started(pid))
+        self._watch(self._roll.states[state.name])
+
+    def _spawned(self, state: AgentState) -> int:
+        command = [sys.executable, "-m", "nacre", "agents", "run", state.name]
+        command += ["--team", state.team, "--type", state.type]
+        if state.model != self._session.base.model:
+            command += ["--model", state.model]
+        above = {DEPTH: str(state.depth), ROOT: self._roll.root or self._session.id}
+        environ = {**self._settings.environ, **_said_here(self._settings), **above}
+        log = self._log(state)
+        disk.make_folder(log.parent)
+        output = disk.open_regular(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        try:
+            process = subprocess.Popen(
+                command,
+                cwd=self._settings.cwd,
+                env=environ,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+        finally:
+            os.close(output)
+        # Nobody waits for it here: it is watched like one that an earlier process has started.
+        process.returncode = 0
+        return process.pid
+
+    def _log(self, state: AgentState) -> Path:
+        return self._teams.inbox_path(state.team, state.name).parent.parent / f"{state.name}.log"
+
+    def _watch(self, state: AgentState) -> None:
+        task = asyncio.create_task(self._watched(state), name=f"process of {state.name}")
+        self._watching[state.name] = task
+
+    async def _watched(self, state: AgentState) -> None:
+        await _gone(state.pid, state.process_start)
+        _buried(state.pid)
+        del self._watching[state.name]
+        now = self._roll.states[state.name]
+        if not self._is_closed and now.pid == state.pid and now.status not in OVER:
+            gone = GONE.format(log=self._log(state))
+            left = await asyncio.to_thread(self._has_left, state)
+            status: Status = "completed" if left else "failed"
+            told = now.run if left else now.run - 1
+            self._roll.put(replace(now, status=status, result=gone, doing="", told=told, background=True))
+
+    def _has_left(self, state: AgentState) -> bool:
+        """Whether it went in order: then it stands on the roster no longer."""
+        with suppress(MailError):
+            return self._teams.find(state.name, state.team) is None
+        return False
+
+
+def _said_here(settings: Settings) -> dict[str, str]:
+    """What a command line may have said to this process, as variables that say it to another one."""
+    said = {"NACRE_HOME": str(settings.home), "NACRE_MAX_TURNS": str(settings.max_turns)}
+    said |= {"NACRE_MODEL": settings.model} if settings.model else {}
+    said |= {} if settings.memory.is_on else {"NACRE_DISABLE_AUTO_MEMORY": "1"}
+    return said | ({"NACRE_SIMPLE": "1"} if settings.memory.simple else {})
+
+
+def _buried(pid: int) -> None:
+    """Let the system forget a process that has ended, if it was ours."""
+    with suppress(ChildProcessError):
+        os.waitpid(pid, os.WNOHANG)
+
+
+async def _gone(pid: int, start: str) -> None:
+    """Come back when a process has ended."""
+    try:
+        held = os.pidfd_open(pid)
+    except (OSError, AttributeError):
+        while is_alive(pid, start):  # noqa: ASYNC110  # nothing here tells of the end of another's process
+            await asyncio.sleep(POLL_SECONDS)
+        return
+    loop, over = asyncio.get_running_loop(), asyncio.Event()
+    try:
+        loop.add_reader(held, over.set)
+        await over.wait()
+    finally:
+        loop.remove_reader(held)
+        os.close(held)
+
+
+def _end(state: AgentState) -> None:
+    if is_alive(state.pid, state.process_start):
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(state.pid, signal.SIGTERM)

@@ -1,0 +1,275 @@
+"""What is known of the agents of a session: one value an agent, and the roll on which all of them stand."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal, TypeAlias, cast, get_args
+
+from nacre.errors import MailError, StoreError, ToolError
+from nacre.layers.l7_mail.letter import MAIN, check_name
+from nacre.messages.blocks import Json, JsonObject
+from nacre.process import is_alive, started
+from nacre.session.session_log import FOLDER, PREFIX
+from nacre.store import disk
+
+Pattern: TypeAlias = Literal["typed", "fork", "teammate"]
+Status: TypeAlias = Literal["running", "idle", "completed", "failed", "stopped", "stalled"]
+OVER: frozenset[Status] = frozenset({"completed", "failed", "stopped", "stalled"})
+_NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_-]+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentState:
+    """One agent as it stands now."""
+
+    id: str
+    name: str
+    type: str
+    pattern: Pattern = "typed"
+    status: Status = "running"
+    description: str = ""
+    doing: str = ""
+    """What it does at this moment, in one line."""
+    owner: str = MAIN
+    """Who started it."""
+    depth: int = 1
+    background: bool = False
+    team: str = ""
+    model: str = ""
+    run: int = 1
+    """How often it was set to work."""
+    told: int = 0
+    """Of which run its owner has heard the outcome."""
+    rounds: int = 0
+    calls: int = 0
+    tokens: int = 0
+    cost_usd: float = 0.0
+    started: datetime
+    """When it was set to work last."""
+    seconds: float = 0.0
+    """How long that took, once it is over."""
+    result: str = ""
+    """Its report of the last run, as its owner reads it."""
+    worktree: str = ""
+    branch: str = ""
+    pid: int = 0
+    process_start: str = ""
+
+    @property
+    def is_running(self) -> bool:
+        return self.status == "running"
+
+    @property
+    def is_untold(self) -> bool:
+        """Whether its owner still has to hear how the last run ended."""
+        return self.background and not self.is_running and self.told < self.run
+
+
+def _nowhere(state: AgentState) -> None:
+    return None
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class AgentRegistry:
+    """All agents of one session, whoever started them; shared by everybody who may start some."""
+
+    folder: Path | None = None
+    """Of the session; None where it leaves nothing on disk."""
+    keep: Callable[[AgentState], None] = _nowhere
+    """Writes a state down; `StoreError` where that fails."""
+    on_change: list[Callable[[AgentState], None]] = field(default_factory=list)
+    """Others that are told of every change."""
+    root: str = ""
+    """Of a teammate's own process: the session that started the first process above it."""
+    depth: int = 0
+    """Of a teammate's own process: how deep it is below that session."""
+    states: dict[str, AgentState] = field(default_factory=dict)
+    """By name, in the order they were started."""
+
+    def put(self, state: AgentState) -> AgentState:
+        """The agent stands like this from now on; a disk that is full stops no work."""
+        self.states[state.name] = state
+        with suppress(StoreError):
+            self.keep(state)
+        for told in self.on_change:
+            told(state)
+        return state
+
+    def change(self, name: str, **changes: object) -> AgentState:
+        """The same agent with some of it changed."""
+        return self.put(replace(self.states[name], **changes))  # type: ignore[arg-type]
+
+    @property
+    def running(self) -> int:
+        return sum(one.is_running for one in self.states.values())
+
+    def named(self, wanted: str, kind: str) -> str:
+        """A name that nobody has: the one that is wanted, or one made up from the kind of agent."""
+        if not wanted:
+            base, number = _NOT_IN_A_NAME.sub("-", kind).strip("-") or "agent", 1
+            while f"{base}-{number}" in self.states:
+                number += 1
+            return f"{base}-{number}"
+        try:
+            wanted = check_name(wanted)
+        except MailError as error:
+            raise ToolError(f"{error}.") from error
+        if wanted == MAIN:
+            raise ToolError(f"An agent cannot be named {MAIN}: that is the session itself.")
+        # By what a file system that ignores case makes of it, for its inbox is a file.
+        same = (one for one in self.states.values() if one.name.casefold() == wanted.casefold())
+        if (taken := next(same, None)) is not None:
+            raise ToolError(f"There is an agent {taken.name} already ({taken.status}); choose another name.")
+        return wanted
+
+    def find(self, name: str) -> AgentState:
+        """The agent of this name; who asks for another one is told who there is."""
+        if (found := self.states.get(name)) is not None:
+            return found
+        known = ", ".join(list(self.states)[-20:]) or "nobody yet"
+        raise ToolError(f"There is no agent named {name[:80]!r}. Known: {known}.")
+
+
+class Pulse:
+    """Tells an agent that works from one that hangs; whoever works for it keeps it alive as well."""
+
+    def __init__(self, seconds: float, *, above: Pulse | None = None) -> None:
+        self._seconds = seconds
+        self._above = above
+        self._limit: asyncio.Timeout | None = None
+        self._held = 0
+
+    def beat(self) -> None:
+        """Something happened."""
+        if self._above is not None:
+            self._above.beat()
+        if self._limit is not None and not self._limit.expired():
+            now = asyncio.get_running_loop().time()
+            self._limit.reschedule(None if self._held else now + self._seconds)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """While a person is waited for, silence means nothing."""
+        with self._above.held() if self._above else nullcontext():
+            self._held += 1
+            self.beat()
+            try:
+                yield
+            finally:
+                self._held -= 1
+                self.beat()
+
+    @contextmanager
+    def watched(self, limit: asyncio.Timeout) -> Iterator[None]:
+        """Let this limit run out after so long a silence; entered inside of it."""
+        self._limit = limit
+        self.beat()
+        try:
+            yield
+        finally:
+            self._limit = None
+
+
+ENDING = ".meta.json"
+MAX_BYTES = 1_048_576
+"""A longer one was not written by nacre: a report in it has 160,000 characters at most."""
+_WORDS = ("name", "type", "description", "doing", "owner", "team", "model", "result", "worktree", "branch")
+_COUNTS = ("depth", "run", "told", "rounds", "calls", "tokens", "pid")
+
+
+def meta_path(folder: Path, agent: str) -> Path:
+    """Where an agent of a session stands, given the session's folder."""
+    return folder / FOLDER / f"{PREFIX}{agent}{ENDING}"
+
+
+def write_state(folder: Path, state: AgentState) -> None:
+    """Put a state there, whole or not at all; `StoreError` where the disk refuses."""
+    path = meta_path(folder, state.id)
+    said: JsonObject = {
+        "id": state.id,
+        "pattern": state.pattern,
+        "status": state.status,
+        "background": state.background,
+        "cost_usd": state.cost_usd,
+        "started": state.started.isoformat(),
+        "seconds": state.seconds,
+        "processStart": state.process_start,
+        **{key: cast("Json", getattr(state, key)) for key in (*_WORDS, *_COUNTS)},
+    }
+    data = json.dumps(said, ensure_ascii=False, indent=1).encode(errors="surrogatepass") + b"\n"
+    try:
+        disk.make_folder(path.parent)
+        # Only the process that holds the session writes here, so that one temporary name is enough.
+        disk.replace_file(path, data, temp_name=f".{path.name}.tmp", sync=not state.is_running)
+    except OSError as error:
+        raise StoreError(disk.explain(error, path)) from error
+
+
+def read_states(folder: Path) -> list[AgentState]:
+    """The agents of a session as their files say, oldest first; what is no such file is left out."""
+    found = (_read(path) for path in _files(folder / FOLDER))
+    return sorted((one for one in found if one is not None), key=lambda one: (one.started, one.name))
+
+
+def seen_from_outside(state: AgentState) -> AgentState:
+    """The same for another process: who was at work when its process died is no longer."""
+    if state.status in {"running", "idle"} and not is_alive(state.pid, state.process_start):
+        return replace(state, status="stopped")
+    return state
+
+
+def own_process() -> tuple[int, str]:
+    """What tells this process from another one of its number."""
+    return os.getpid(), started(os.getpid())
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    try:
+        with os.scandir(folder) as entries:
+            names = [entry.name for entry in entries]
+    except OSError:
+        return
+    yield from (folder / name for name in sorted(names) if name.startswith(PREFIX) and name.endswith(ENDING))
+
+
+def _read(path: Path) -> AgentState | None:
+    try:
+        with os.fdopen(disk.open_regular(path, os.O_RDONLY), "rb") as file:
+            said = json.loads(file.read(MAX_BYTES))
+        return _state(said)
+    except (OSError, ValueError, RecursionError, KeyError, TypeError):
+        return None
+
+
+def _state(said: JsonObject) -> AgentState:
+    at = datetime.fromisoformat(str(said["started"]))
+    words = {key: str(said.get(key) or "") for key in _WORDS}
+    counts = {key: _count(said.get(key)) for key in _COUNTS}
+    pattern, status = str(said["pattern"]), str(said["status"])
+    if pattern not in get_args(Pattern) or status not in get_args(Status) or not words["name"]:
+        raise ValueError(f"no agent: {pattern} {status}")
+    cost, seconds = said.get("cost_usd"), said.get("seconds")
+    return AgentState(
+        id=str(said["id"]),
+        pattern=cast("Pattern", pattern),
+        status=cast("Status", status),
+        background=said.get("background") is True,
+        cost_usd=float(cost) if isinstance(cost, int | float) else 0.0,
+        seconds=float(seconds) if isinstance(seconds, int | float) else 0.0,
+        started=at if at.tzinfo else at.replace(tzinfo=UTC),
+        process_start=str(said.get("processStart") or ""),
+        **words,  # type: ignore[arg-type]
+        **counts,  # type: ignore[arg-type]
+    )
+
+
+def _count(value: Json) -> int:
+    return value if type(value) is int else 0

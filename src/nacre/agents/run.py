@@ -1,0 +1,280 @@
+"""One agent at work: opened, heard, watched, and put down as what became of it, whatever ends it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+
+from nacre import prompts
+from nacre.agents.activity import doing_in
+from nacre.agents.activity_summary import Progress
+from nacre.agents.child_spec import Child, ChildSpec, Parent
+from nacre.agents.fork_logs import send_fork
+from nacre.agents.registry import AgentRegistry, AgentState, Pulse, Status
+from nacre.agents.types import AgentType
+from nacre.agents.worktree import Left, finish, make, take_over
+from nacre.agents.worktree_record import Worktree, records
+from nacre.cache.models import cost, profile
+from nacre.errors import SpendCapReached, StoreError
+from nacre.loop.fork import ForkResult
+from nacre.messages.events import Event, Reply, TurnDone
+from nacre.messages.records import Record
+from nacre.messages.view import View
+from nacre.store.tool_results import ToolResultStore
+from nacre.tools.run import RUNNING
+
+WOKEN = prompts.load(__package__, "mail_woken")
+NOTHING_SAID = "(It ended without a word.)"
+STOPPED = "It was stopped before it was done."
+STALLED = "It was stopped because nothing was heard of it for {seconds:g} seconds."
+OUT_OF_ROUNDS = "It came to the end of its rounds ({rounds}) before it was done."
+ERROR_CHARS = 2_000
+"""Of why one failed: an exception may quote a whole document."""
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Member:
+    """An agent that this process has set to work; mutable, and owned by its team."""
+
+    name: str
+    type: AgentType | None
+    """None for a fork."""
+    model: str = ""
+    pulse: Pulse
+    is_isolated: bool = False
+    """Works in a worktree."""
+    tree: Worktree | None = None
+    child: Child | None = None
+    view: View = field(default_factory=View, repr=False)
+    """Where a fork starts from."""
+    forked: ForkResult | None = None
+    """Where it ended."""
+    stack: AsyncExitStack = field(default_factory=AsyncExitStack)
+    records: tuple[Record, ...] = ()
+    """What it has said, where no log holds that and it is not open."""
+    cancel: Callable[[], Awaitable[object]] | None = None
+    """Stops what it does and waits for that; None while it was never set to work."""
+    last: str = ""
+    """What it said last."""
+    ending: str = ""
+
+    async def close(self) -> None:
+        """Let go of all it holds; it can be opened again."""
+        child, self.child = self.child, None
+        stack, self.stack = self.stack, AsyncExitStack()
+        if child is not None:
+            self.records = tuple(child.session.transcript.records)
+        await stack.aclose()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """What agents of one owner are run with."""
+
+    parent: Parent
+    roll: AgentRegistry
+    opened: Callable[[Child, AgentState], None]
+    """Told of every child before it begins."""
+    progress: Progress | None = None
+
+    async def play(self, member: Member, text: str) -> None:
+        """One turn of an agent from its text to its report, which then stands on the roll.
+
+        Without a text it begins with the letters that have come.
+
+        Comes back by itself, also where it failed; being cancelled passes through, once it is put down.
+        """
+        RUNNING.set(None)  # a task of its own: the call that started it is none of its business
+        clock = self.parent.session.clock
+        begun, member.last, member.ending = clock.seconds(), "", ""
+        status: Status = "stopped"
+        try:
+            status = await self._ended(member, text)
+        finally:
+            left = await _tidied(member)
+            self._put(member, status, left, clock.seconds() - begun)
+
+    def _put(self, member: Member, status: Status, left: Left | None, seconds: float) -> None:
+        state, parent = self.roll.states[member.name], self.parent
+        said = "\n\n".join(part for part in (member.ending, member.last) if part) or NOTHING_SAID
+        if left is not None:
+            said += f"\n\nWhat it changed is in {left.told}"
+        if state.pattern == "teammate" and status == "completed":
+            status = "idle"
+        chars = parent.settings.agents.result_chars
+        self.roll.put(
+            replace(
+                state,
+                status=status,
+                result=bounded(said, f"{state.id}-{state.run}", parent.folder, chars),
+                seconds=seconds,
+                doing="",
+                worktree=str(left.path) if left else "",
+                branch=left.branch if left else "",
+            )
+        )
+
+    async def _ended(self, member: Member, text: str) -> Status:
+        seconds = self.parent.settings.agents.stall_seconds
+        limit = asyncio.timeout(None)
+        try:
+            async with limit:
+                with member.pulse.watched(limit):
+                    return await self._done(member, text)
+        except TimeoutError as error:
+            if not limit.expired():
+                return _failed(member, error)
+            member.ending = STALLED.format(seconds=seconds)
+            return "stalled"
+        except asyncio.CancelledError:
+            member.ending = STOPPED
+            raise
+        except SpendCapReached as error:
+            member.ending = f"It was stopped: {error}"
+            return "stopped"
+        except Exception as error:  # noqa: BLE001  # a background task: its owner reads what went wrong
+            return _failed(member, error)
+
+    async def _done(self, member: Member, text: str) -> Status:
+        if member.type is None:
+            return await self._forked(member, text)
+        child = await self._open(member)
+        rounds, outcome = child.agent.limits.max_rounds, "answered"
+        if not text:
+            await child.session.add_user(WOKEN, is_persons=False)
+        async with self._told_of(member, child), aclosing(child.agent.run(text or None)) as events:
+            async for event in events:
+                self.heard(member, event)
+                if isinstance(event, TurnDone):
+                    outcome = event.outcome
+        if outcome != "turn_limit":
+            return "completed"
+        member.ending = OUT_OF_ROUNDS.format(rounds=rounds)
+        return "stopped"
+
+    async def _forked(self, member: Member, text: str) -> Status:
+        """A fork goes on from where the conversation stood when it was sent for, or where it ended itself."""
+        agent = self.roll.states[member.name].id
+        member.forked = done = await send_fork(
+            self.parent, member.forked or member.view, text, agent=agent, heard=partial(self.heard, member)
+        )
+        if done.stop_reason != "tool_use":
+            return "completed"
+        member.ending = OUT_OF_ROUNDS.format(rounds=len(done.replies))
+        return "stopped"
+
+    async def _open(self, member: Member) -> Child:
+        """The child, as it was left or opened anew; what it costs is booked from the first word on."""
+        if member.child is not None:
+            return member.child
+        assert member.type is not None, "only a kind of agent is opened"
+        state, parent = self.roll.states[member.name], self.parent
+        if member.is_isolated and member.tree is None:
+            member.tree = await _tree(state, parent)
+        birth = ChildSpec(
+            id=state.id,
+            name=state.name,
+            owner=state.owner,
+            type=member.type,
+            model=member.model,
+            tree=member.tree,
+            pulse=member.pulse,
+            records=member.records,
+        )
+        try:
+            member.child = await self.parent.open_child(birth, self.parent, member.stack)
+            self.opened(member.child, state)
+        except BaseException:
+            await member.close()
+            raise
+        return member.child
+
+    @asynccontextmanager
+    async def _told_of(self, member: Member, child: Child) -> AsyncGenerator[None, None]:
+        """Have somebody say in one line what it does, as long as it does it."""
+        if self.progress is None:
+            yield
+            return
+        watching = asyncio.create_task(
+            self.progress.watch(
+                lambda: child.session.view,
+                lambda line: _said(self.roll, member.name, line),
+                stays=child.session.telemetry.hides_words,
+            ),
+            name=f"progress of {member.name}",
+        )
+        try:
+            yield
+        finally:
+            watching.cancel()
+            await asyncio.wait({watching})
+            if not watching.cancelled():
+                watching.exception()  # looked at: a line that was not said is nobody's worry
+
+    def heard(self, member: Member, event: Event) -> None:
+        """Something happened: it is alive, and after a reply the roll says how far it is."""
+        member.pulse.beat()
+        if not isinstance(event, Reply):
+            return
+        if event.message.text:
+            member.last = event.message.text
+        state, usage = self.roll.states[member.name], event.usage
+        if member.child is None:
+            # A fork has no meter, and nobody watches it: its conversation is not at hand before it ends.
+            price = cost(profile(self.parent.session.priced_as(event.model)), usage)
+            tokens, paid = state.tokens + usage.total, state.cost_usd + (price or 0.0)
+            state = replace(state, tokens=tokens, cost_usd=paid, doing=doing_in(event.message))
+        calls = state.calls + len(event.message.tool_calls)
+        self.roll.put(replace(state, rounds=state.rounds + 1, calls=calls))
+
+
+def bounded(text: str, name: str, folder: Path | None, chars: int) -> str:
+    """A report as its reader gets it: of a long one the beginning, and where the whole of it is."""
+    if len(text) <= chars:
+        return text
+    try:
+        kept = ToolResultStore(folder / "tool-results" if folder else None).keep(f"agent-{name}", text)
+        where = f"the whole report, {len(text):,} characters, is in {kept.path}"
+    except StoreError as error:
+        where = f"the report has {len(text):,} characters, and the rest cannot be kept: {error}"
+    return f"{text[:chars]}\n[Cut here: {where}]"
+
+
+def _said(roll: AgentRegistry, name: str, line: str) -> None:
+    if roll.states[name].is_running:
+        roll.change(name, doing=line)
+
+
+def _failed(member: Member, error: BaseException) -> Status:
+    words = " ".join(str(error).split())[:ERROR_CHARS]
+    member.ending = f"It failed: {words or type(error).__name__}"
+    return "failed"
+
+
+async def _tree(state: AgentState, parent: Parent) -> Worktree:
+    """Where it worked before, if that is still there; else a new one."""
+    settings, session = parent.settings, parent.session
+    known = await asyncio.to_thread(lambda: [one.tree for one in records(settings.home)])
+    for tree in known:
+        if state.worktree and tree.path == Path(state.worktree) and tree.path.is_dir():
+            take_over(tree, session=session.id, clock=session.clock)
+            return tree
+    return await make(settings.cwd, state.id, home=settings.home, session=session.id, clock=session.clock)
+
+
+async def _tidied(member: Member) -> Left | None:
+    """A worktree in which nothing was changed goes; what stays there is told."""
+    if member.tree is None:
+        return None
+    looking = asyncio.ensure_future(finish(member.tree))
+    with suppress(asyncio.CancelledError):
+        await asyncio.shield(looking)
+    left = await looking
+    if left is None:
+        member.tree = None
+        await member.close()
+    return left

@@ -1,0 +1,184 @@
+"""Who belongs to a team: `<home>/teams/<team>/config.json`, a flat list that any process may read (A6).
+
+A name belongs to whoever lives: it is refused while its process runs, and free for another once it is gone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from nacre.clock import SYSTEM_CLOCK, Clock
+from nacre.errors import MailError, StoreError
+from nacre.messages.blocks import Extra, Json, JsonObject
+from nacre.store import disk
+from nacre.store.locks import one_writer
+
+MAX_BYTES = 8_000_000
+"""Every change reads and writes the whole file; the fullest list of tasks is about half as large."""
+
+
+POLL_SECONDS = 0.005
+"""Between two tries for the lock, about one flush to disk: members that claim at once must not starve."""
+
+
+T = TypeVar("T")
+
+
+R = TypeVar("R")
+
+
+FORMAT = 1
+"""The version both files are written in; a newer one's fields are kept as long as ours can be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found(Generic[T]):
+    """What a file says, as far as it makes sense."""
+
+    value: T
+    problem: str = ""
+    """What about the file does not; empty: it is whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class Form(Generic[T]):
+    """How a value is read from a file and written to it; what is read from nothing is the beginning."""
+
+    read: Callable[[JsonObject], Found[T]]
+    written: Callable[[T], JsonObject]
+
+
+def nobody(line: str) -> None:
+    """Hears what a file has to tell where nobody else does."""
+
+
+class TeamFile(Generic[T]):
+    """One file in a team's folder; the lock is the team's and lies outside of it, so that it can go whole."""
+
+    def __init__(
+        self, path: Path, form: Form[T], *, tell: Callable[[str], None] = nobody, clock: Clock = SYSTEM_CLOCK
+    ) -> None:
+        self.path = path
+        self._form = form
+        self._tell = tell
+        self._clock = clock
+
+    def read(self) -> T:
+        """What stands there; nobody is waited for, since the file is only ever replaced whole."""
+        found = self._found()
+        return self.change(lambda value: (value, value)) if found.problem else found.value
+
+    def change(self, act: Callable[[T], tuple[T, R]], *, makes_folder: bool = False) -> R:
+        """Let a function say what shall stand there instead; where it refuses, everything stays."""
+        self._check(makes_folder=makes_folder)
+        with self.alone():
+            self._check(makes_folder=makes_folder)
+            found = self._found()
+            if found.problem:
+                self._mend(found)
+            after, result = act(found.value)
+            if after != found.value:
+                self._write(after)
+            return result
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """No other process changes anything of the team meanwhile; a killed one is not in the way."""
+        try:
+            with one_writer(self.path.parent, poll=POLL_SECONDS):
+                yield
+        except StoreError as error:
+            raise MailError(str(error)) from error
+
+    def _check(self, *, makes_folder: bool) -> None:
+        folder = self.path.parent
+        try:
+            if makes_folder:
+                disk.make_folder(folder)
+        except OSError as error:
+            raise MailError(disk.explain(error, folder)) from error
+        if not folder.is_dir():
+            raise MailError(f"there is no team {folder.name}; it may have been removed meanwhile")
+
+    def _found(self) -> Found[T]:
+        try:
+            with os.fdopen(disk.open_regular(self.path, os.O_RDONLY), "rb") as source:
+                content = source.read(MAX_BYTES + 1)
+        except FileNotFoundError:
+            return Found(self._form.read({}).value)
+        except OSError as error:
+            raise MailError(disk.explain(error, self.path)) from error
+        said = _object(content)
+        found = self._form.read(said)
+        version = said.get("version")
+        if found.problem and isinstance(version, int) and version > FORMAT:
+            raise MailError(f"{self.path} was written by a newer nacre; bring this one up to date")
+        return found
+
+    def _mend(self, found: Found[T]) -> None:
+        aside = self.path.with_name(f"{self.path.stem}.bad-{self._clock.new_id()[-8:]}{self.path.suffix}")
+        try:
+            # A second name first: at no moment is there a file less than before.
+            aside.hardlink_to(self.path)
+        except OSError:
+            try:
+                self.path.rename(aside)
+            except OSError as error:
+                raise MailError(disk.explain(error, self.path)) from error
+        self._write(found.value)
+        self._tell(
+            f"{self.path} was damaged ({found.problem}): kept as {aside.name}, what could be read stays"
+        )
+
+    def _write(self, value: T) -> None:
+        text = json.dumps(self._form.written(value), ensure_ascii=False, indent=1)
+        # Half a character, as a newer version's field may hold one, goes back as the escape it came as.
+        content = f"{text}\n".encode(errors="backslashreplace")
+        if len(content) > MAX_BYTES:
+            raise MailError(f"{self.path} is full: it holds {MAX_BYTES:,} bytes at most, and stays as it was")
+        try:
+            disk.replace_file(self.path, content, temp_name=f".{self.path.name}.tmp")
+        except OSError as error:
+            raise MailError(disk.explain(error, self.path)) from error
+
+
+def _object(content: bytes) -> JsonObject:
+    if len(content) > MAX_BYTES:
+        return {}
+    try:
+        said: Json = json.loads(content)
+    except (ValueError, RecursionError):
+        return {}
+    return said if isinstance(said, dict) else {}
+
+
+def moment(said: Json) -> datetime | None:
+    """A time as it stands in such a file, or none."""
+    try:
+        read = datetime.fromisoformat(said) if isinstance(said, str) else None
+    except ValueError:
+        return None
+    return read.replace(tzinfo=UTC) if read and read.tzinfo is None else read
+
+
+def beyond(said: JsonObject, known: frozenset[str]) -> Extra:
+    """The fields that a newer version added."""
+    return tuple((key, value) for key, value in said.items() if key not in known)
+
+
+def text(said: JsonObject, key: str) -> str:
+    """A field that is a text, or nothing."""
+    value = said.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def number(said: Json) -> int | None:
+    """A whole number, or none; a truth value is none, whatever Python thinks."""
+    return said if isinstance(said, int) and not isinstance(said, bool) else None

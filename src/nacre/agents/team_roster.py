@@ -1,0 +1,297 @@
+"""Who belongs to a team: `<home>/teams/<team>/config.json`, a flat list that any process may read (A6).
+
+A name belongs to whoever lives: it is refused while its process runs, and free for another once it is gone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from nacre import process as groups
+from nacre.agents.team_file import FORMAT, Form, Found, TeamFile, beyond, moment, nobody, number, text
+from nacre.agents.team_tasks import TeamTasks
+from nacre.clock import SYSTEM_CLOCK, Clock
+from nacre.errors import MailError
+from nacre.layers.l7_mail.letter import check_name
+from nacre.layers.l7_mail.mailbox import box_path
+from nacre.messages.blocks import Extra, Json, JsonObject
+from nacre.store import disk
+from nacre.store.locks import LEASE_FOLDER
+
+TEAMS = "teams"
+
+
+CONFIG = "config.json"
+
+
+INBOXES = "inboxes"
+
+
+PROMPTED = "prompted"
+"""An empty file; its time says when a person last said something to the lead."""
+
+
+MAX_MEMBERS = 100
+"""Five times as many as one session may run at once: room for those that are gone and may come back."""
+
+
+FOREIGN_SECONDS = 86_400.0
+"""Of another machine's processes nothing can be known, only time tells: nobody works alone for over a day."""
+
+
+SHOWN_CHARS = 64
+"""Of a name that is refused: as long as one may be."""
+
+
+_GONE = ".gone-"
+
+
+_LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """One agent of a team and the process it runs in."""
+
+    name: str
+    type: str = ""
+    session: str = ""
+    pid: int = 0
+    start: str = ""
+    """What tells the process from a later one of its number."""
+    host: str = ""
+    cwd: str = ""
+    joined: datetime = _LONG_AGO
+    extra: Extra = field(default=(), repr=False)
+    """Fields of a newer version, kept as they are."""
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """What no two runs of an agent share, not even those of one name."""
+        return (self.name, self.session, str(self.pid), self.start, self.host)
+
+
+@dataclass(frozen=True, slots=True)
+class _Team:
+    lead: str = ""
+    members: tuple[Member, ...] = ()
+    extra: Extra = ()
+
+
+def member_here(
+    name: str, *, agent_type: str = "", session: str = "", cwd: str = "", clock: Clock = SYSTEM_CLOCK
+) -> Member:
+    """A member that runs in this process, as of now."""
+    return Member(
+        name=check_name(name),
+        type=agent_type,
+        session=session,
+        pid=os.getpid(),
+        start=groups.started(os.getpid()),
+        host=socket.gethostname(),
+        cwd=cwd,
+        joined=clock.now(),
+    )
+
+
+def teams(home: Path) -> tuple[str, ...]:
+    """The names of all teams there are, in order."""
+    with contextlib.suppress(OSError):
+        return tuple(sorted(path.parent.name for path in (home / TEAMS).glob(f"[!.]*/{CONFIG}")))
+    return ()
+
+
+class Roster:
+    """The members of one team; `tell` hears, in a line, of a file that was damaged."""
+
+    def __init__(
+        self, home: Path, team: str, *, tell: Callable[[str], None] = nobody, clock: Clock = SYSTEM_CLOCK
+    ) -> None:
+        name = _name(team)
+        if not name or name.casefold() == LEASE_FOLDER:
+            raise MailError(f"{team[:SHOWN_CHARS]!r} cannot be a team's name; take one such as release-2")
+        self.team = name
+        self.folder = home / TEAMS / self.team
+        self.tasks = TeamTasks(self.folder, tell=tell, clock=clock)
+        self._file = TeamFile(self.folder / CONFIG, _FORM, tell=tell, clock=clock)
+        self._clock = clock
+
+    @property
+    def exists(self) -> bool:
+        """Whether somebody has begun this team and nobody removed it."""
+        return self._file.path.is_file()
+
+    def create(self, lead: Member) -> None:
+        """Begin the team, or lead one again whose lead is gone; members, tasks and letters stay."""
+
+        def begun(team: _Team) -> tuple[_Team, None]:
+            old = next((each for each in team.members if each.name == team.lead), None)
+            if old and self.is_alive(old):
+                raise MailError(f"team {self.team} is led by {_where(old)}; join it or choose another name")
+            return replace(self._with(team, lead), lead=lead.name), None
+
+        self._release_dead(lead.name)
+        self._file.change(begun, makes_folder=True)
+
+    def join(self, member: Member) -> None:
+        """Take a place; that of a member that is gone is taken over, without the tasks it had in progress."""
+        if not self.exists:
+            raise MailError(f"there is no team {self.team}; an agent started with team_name begins one")
+        self._release_dead(member.name)
+        self._file.change(lambda team: (self._with(team, member), None))
+
+    def leave(self, member: Member) -> bool:
+        """Give the place up with the tasks in progress; not one that another has taken over meanwhile."""
+
+        def left(team: _Team) -> tuple[_Team, bool]:
+            rest = tuple(each for each in team.members if each.identity != member.identity)
+            return replace(team, members=rest), rest != team.members
+
+        if not self.exists or not self._file.change(left):
+            return False
+        self.tasks.release(member.name)
+        return True
+
+    def members(self) -> tuple[Member, ...]:
+        """All, in the order they joined, whether they live or not."""
+        return self._file.read().members
+
+    def member(self, name: str) -> Member | None:
+        """The member of this name."""
+        return next((each for each in self.members() if each.name == name), None)
+
+    def lead(self) -> str:
+        """The name of who began the team; empty where nobody did."""
+        return self._file.read().lead
+
+    def is_alive(self, member: Member) -> bool:
+        """Whether the member's own process still runs."""
+        if member.host != socket.gethostname():
+            return abs((self._clock.now() - member.joined).total_seconds()) < FOREIGN_SECONDS
+        return groups.is_alive(member.pid, member.start)
+
+    def heard_person(self) -> None:
+        """Record that a person has said something to the lead; a disk that refuses stops nothing."""
+        with contextlib.suppress(OSError):
+            (self.folder / PROMPTED).touch(mode=disk.FILE_MODE)
+
+    def prompted_at(self) -> int:
+        """When a person last said something to the lead, in nanoseconds; 0 where that is not known."""
+        with contextlib.suppress(OSError):
+            return (self.folder / PROMPTED).stat().st_mtime_ns
+        return 0
+
+    def inbox_path(self, name: str) -> Path:
+        """Where letters to this name lie, also while nobody holds it (A3)."""
+        return box_path(self.folder / INBOXES, name)
+
+    def remove(self) -> None:
+        """Take the team away with its letters and tasks, if nobody lives there any more."""
+
+        def gone(team: _Team) -> tuple[_Team, None]:
+            if living := [each.name for each in team.members if self.is_alive(each)]:
+                raise MailError(f"team {self.team} still has {', '.join(living)}; stop them first")
+            try:
+                self.folder.rename(self.folder.with_name(f"{_GONE}{self._clock.new_id()}"))
+            except OSError as error:
+                raise MailError(disk.explain(error, self.folder)) from error
+            return team, None
+
+        self._file.change(gone)
+        # Also what a removal left that was killed here.
+        for folder in self.folder.parent.glob(f"{_GONE}*"):
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _release_dead(self, name: str) -> None:
+        if self.exists and (old := self.member(name)) and not self.is_alive(old):
+            self.tasks.release(name)
+
+    def _with(self, team: _Team, member: Member) -> _Team:
+        member = replace(member, name=check_name(member.name))
+        # Where a file system knows no capitals, two names that differ in them would share an inbox.
+        alike = (each for each in team.members if each.name.casefold() == member.name.casefold())
+        if any(self.is_alive(each) for each in alike):
+            raise MailError(f"{member.name} is taken in team {self.team}; choose another name")
+        others = tuple(each for each in team.members if each.name != member.name)
+        if len(others) >= MAX_MEMBERS:
+            raise MailError(
+                f"team {self.team} has {MAX_MEMBERS} members, which is the most; begin another team"
+            )
+        return replace(team, members=(*others, member))
+
+
+def _where(member: Member) -> str:
+    return f"{member.name} (process {member.pid} on {member.host})"
+
+
+def _read(said: JsonObject) -> Found[_Team]:
+    rows = said.get("members")
+    lead = _name(said.get("lead"))
+    if not isinstance(rows, list):
+        return Found(_Team(lead or ""), "it holds no list of members")
+    members: dict[str, Member] = {}
+    for row in rows:
+        if (member := _member(row)) and member.name not in members:
+            members[member.name] = member
+    lost = len(rows) - len(members)
+    problem = f"{lost} of {len(rows)} members cannot be read" if lost else ""
+    problem = problem or ("the lead has no proper name" if lead is None else "")
+    return Found(_Team(lead or "", tuple(members.values()), beyond(said, _KNOWN)), problem)
+
+
+def _member(row: Json) -> Member | None:
+    if not isinstance(row, dict) or not (name := _name(row.get("name"))):
+        return None
+    return Member(
+        name=name,
+        type=text(row, "type"),
+        session=text(row, "session"),
+        pid=number(row.get("pid")) or 0,
+        start=text(row, "start"),
+        host=text(row, "host"),
+        cwd=text(row, "cwd"),
+        joined=moment(row.get("joined")) or _LONG_AGO,
+        extra=beyond(row, _KNOWN_OF_MEMBER),
+    )
+
+
+def _name(said: Json) -> str | None:
+    """A name that may stand in a path, empty where there is none; a file may say anything."""
+    with contextlib.suppress(MailError):
+        return check_name(said) if isinstance(said, str) and said else "" if not said else None
+    return None
+
+
+def _written(team: _Team) -> JsonObject:
+    rows: list[Json] = [
+        {
+            "name": each.name,
+            "type": each.type,
+            "session": each.session,
+            "pid": each.pid,
+            "start": each.start,
+            "host": each.host,
+            "cwd": each.cwd,
+            "joined": each.joined.isoformat(),
+            **dict(each.extra),
+        }
+        for each in team.members
+    ]
+    return {"version": FORMAT, "lead": team.lead, "members": rows, **dict(team.extra)}
+
+
+_FORM = Form(_read, _written)
+
+
+_KNOWN = frozenset({"lead", "members"})
+"""Not the version: a newer one's stays, because its fields do."""
+
+
+_KNOWN_OF_MEMBER = frozenset({"name", "type", "session", "pid", "start", "host", "cwd", "joined"})

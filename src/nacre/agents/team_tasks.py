@@ -1,0 +1,347 @@
+"""The tasks of a team as a value: what may be added, claimed, completed and released (A6). Pure, no disk.
+
+What a task waits for is said once, in `blocked_by`; the other direction is drawn from it after every change,
+so that the two cannot differ. Nobody waits in a circle: a link that would close one is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+from typing import Literal, TypeAlias, cast
+
+from nacre.agents.team_file import FORMAT, Form, Found, TeamFile, beyond, moment, nobody, number, text
+from nacre.clock import SYSTEM_CLOCK, Clock
+from nacre.errors import MailError
+from nacre.layers.l7_mail.letter import check_name
+from nacre.messages.blocks import Extra, Json, JsonObject
+from nacre.messages.untrusted_text import printable
+
+State: TypeAlias = Literal["pending", "in_progress", "completed"]
+STATES: tuple[State, ...] = ("pending", "in_progress", "completed")
+MAX_TASKS = 500
+"""Each change reads and writes all of them: at their longest, so many take under a tenth of a second."""
+MAX_TITLE_CHARS = 300
+"""A task is named in a line, as in the list of a session."""
+MAX_DETAIL_CHARS = 2_000
+"""About half a page: who needs more writes it to a file and names that."""
+MAX_BLOCKERS = 20
+"""Who waits for more is better off waiting for one task that stands for them."""
+SHOWN_CHARS = 60
+"""Of a title in a refusal: enough to recognise it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TeamTask:
+    """One thing for a team to do."""
+
+    id: int
+    title: str
+    detail: str = ""
+    state: State = "pending"
+    owner: str = ""
+    """Who works on it or has done it; nobody while it is pending."""
+    blocked_by: tuple[int, ...] = ()
+    blocks: tuple[int, ...] = ()
+    added: datetime | None = None
+    claimed: datetime | None = None
+    completed: datetime | None = None
+    extra: Extra = field(default=(), repr=False)
+    """Fields of a newer version, kept as they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskList:
+    """All tasks in the order of their numbers, which are never given out again."""
+
+    tasks: tuple[TeamTask, ...] = ()
+    next_id: int = 1
+    extra: Extra = ()
+
+    def of(self, number: int) -> TeamTask:
+        """The task of this number."""
+        found = next((task for task in self.tasks if task.id == number), None)
+        if found is None:
+            known = f"{self.tasks[0].id} to {self.tasks[-1].id}" if self.tasks else "the list is empty"
+            raise MailError(f"there is no task {number} ({known})")
+        return found
+
+    def waits_for(self, task: TeamTask) -> tuple[TeamTask, ...]:
+        """The tasks that must be completed before this one may be claimed."""
+        return tuple(each for each in self.tasks if each.id in task.blocked_by and each.state != "completed")
+
+    def with_task(
+        self, new: TeamTask, *, blocked_by: Sequence[int] = (), blocks: Sequence[int] = ()
+    ) -> TaskList:
+        """The list with one more task, under the next number, and its links to others."""
+        for each in blocked_by:
+            self.of(each)
+        for each in blocks:
+            if (task := self.of(each)).state != "pending":
+                raise MailError(f"task {each} is {_stands(task)} and cannot wait any more")
+        fresh = replace(
+            new, id=self.next_id, state="pending", owner="", blocked_by=tuple(sorted(set(blocked_by)))
+        )
+        held = tuple(
+            replace(task, blocked_by=(*task.blocked_by, fresh.id)) if task.id in blocks else task
+            for task in self.tasks
+        )
+        tasks = linked((*held, fresh))
+        if crowded := next((task for task in tasks if len(task.blocked_by) > MAX_BLOCKERS), None):
+            raise MailError(f"task {crowded.id} would wait for more than {MAX_BLOCKERS} tasks")
+        if circle := _circle(tasks):
+            raise MailError(f"tasks would wait for each other in a circle: {' → '.join(map(str, circle))}")
+        return _within_bounds(TaskList(tasks, self.next_id + 1, self.extra), keep={*blocked_by, fresh.id})
+
+    def claimed(self, number: int | None, owner: str, *, at: datetime) -> tuple[TaskList, TeamTask]:
+        """The list with a task in this owner's hands: the one of this number, or the first that is free."""
+        task = self._first_free() if number is None else self.of(number)
+        if task.state != "pending":
+            raise MailError(f"task {task.id} is {_stands(task)}; claim another")
+        if waiting := self.waits_for(task):
+            raise MailError(f"task {task.id} waits for {_named(waiting)}")
+        return self._changed(replace(task, state="in_progress", owner=owner, claimed=at))
+
+    def completed(self, number: int, owner: str, *, at: datetime) -> tuple[TaskList, TeamTask]:
+        """The list with a task done by whoever has it in progress."""
+        task = self.of(number)
+        if task.state != "in_progress":
+            raise MailError(f"task {number} is {_stands(task)}; only one in progress can be completed")
+        if task.owner != owner:
+            raise MailError(f"task {number} is {_stands(task)}; only {task.owner} can complete it")
+        return self._changed(replace(task, state="completed", completed=at))
+
+    def released(self, owner: str, number: int | None = None) -> tuple[TaskList, tuple[TeamTask, ...]]:
+        """The list with what this owner had in progress pending again: all of it, or one task."""
+        if number is not None and ((task := self.of(number)).state, task.owner) != ("in_progress", owner):
+            raise MailError(f"task {number} is {_stands(task)}, not in progress by {owner}")
+        held = [task for task in self.tasks if (task.state, task.owner) == ("in_progress", owner)]
+        freed = tuple(task for task in held if number in {None, task.id})
+        return self.given_back(freed), freed
+
+    def given_back(self, seen: Sequence[TeamTask]) -> TaskList:
+        """The list with these tasks pending again, where they still stand as they were seen."""
+        return replace(
+            self,
+            tasks=tuple(
+                replace(task, state="pending", owner="", claimed=None)
+                if task.state == "in_progress" and task in seen
+                else task
+                for task in self.tasks
+            ),
+        )
+
+    def _first_free(self) -> TeamTask:
+        pending = [task for task in self.tasks if task.state == "pending"]
+        unfinished = {task.id for task in self.tasks if task.state != "completed"}
+        for task in pending:
+            if unfinished.isdisjoint(task.blocked_by):
+                return task
+        taken = sum(task.state == "in_progress" for task in self.tasks)
+        raise MailError(f"no task is free: {len(pending)} wait for others, {taken} in progress")
+
+    def _changed(self, new: TeamTask) -> tuple[TaskList, TeamTask]:
+        tasks = tuple(new if task.id == new.id else task for task in self.tasks)
+        return replace(self, tasks=tasks), new
+
+
+def linked(tasks: Iterable[TeamTask]) -> tuple[TeamTask, ...]:
+    """The tasks with `blocks` as `blocked_by` has it."""
+    tasks = tuple(tasks)
+    blocks: dict[int, list[int]] = {task.id: [] for task in tasks}
+    for task in tasks:
+        for blocker in task.blocked_by:
+            blocks[blocker].append(task.id)
+    return tuple(replace(task, blocks=tuple(blocks[task.id])) for task in tasks)
+
+
+def without_circles(tasks: Iterable[TeamTask]) -> tuple[TeamTask, ...]:
+    """The tasks with links that make sense; a file may say anything."""
+    tasks = tuple(tasks)
+    known = {task.id for task in tasks}
+    sound = tuple(replace(task, blocked_by=tuple(sorted(known & set(task.blocked_by)))) for task in tasks)
+    if not _circle(sound):
+        return linked(sound)
+    # Who waits only for what was there before cannot be in a circle.
+    return linked(
+        replace(task, blocked_by=tuple(each for each in task.blocked_by if each < task.id)) for task in sound
+    )
+
+
+def _circle(tasks: tuple[TeamTask, ...]) -> list[int]:
+    """Tasks that wait for each other, the first also at the end; empty where there are none."""
+    try:
+        TopologicalSorter({task.id: task.blocked_by for task in tasks}).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def _within_bounds(tasks: TaskList, *, keep: set[int]) -> TaskList:
+    """The list at its largest: a task that was done long ago makes room for a new one."""
+    if len(tasks.tasks) <= MAX_TASKS:
+        return tasks
+    done = next((task.id for task in tasks.tasks if task.state == "completed" and task.id not in keep), None)
+    if done is None:
+        raise MailError(f"the list holds {MAX_TASKS} tasks that are not completed; complete some first")
+    rest = tuple(
+        replace(task, blocked_by=tuple(each for each in task.blocked_by if each != done))
+        for task in tasks.tasks
+        if task.id != done
+    )
+    return replace(tasks, tasks=linked(rest))
+
+
+def _stands(task: TeamTask) -> str:
+    match task.state:
+        case "in_progress":
+            return f"in progress by {task.owner}"
+        case "completed":
+            return f"completed by {task.owner}" if task.owner else "completed"
+        case _:
+            return task.state
+
+
+def _named(tasks: tuple[TeamTask, ...]) -> str:
+    return ", ".join(f"{task.id} ({task.title[:SHOWN_CHARS]})" for task in tasks)
+
+
+TASKS = "tasks.json"
+
+
+class TeamTasks:
+    """The list of one team, in its folder; each call is one change that happens whole or not at all."""
+
+    def __init__(
+        self, folder: Path, *, tell: Callable[[str], None] = nobody, clock: Clock = SYSTEM_CLOCK
+    ) -> None:
+        self._file = TeamFile(folder / TASKS, _FORM, tell=tell, clock=clock)
+        self._clock = clock
+
+    def add(
+        self, title: str, detail: str = "", *, blocked_by: Sequence[int] = (), blocks: Sequence[int] = ()
+    ) -> TeamTask:
+        """A new task that waits for some and that others wait for; no circles, no unknown numbers."""
+        title, detail = " ".join(printable(title).split()), printable(detail).strip()
+        if not 0 < len(title) <= MAX_TITLE_CHARS:
+            raise MailError(f"a task needs a title of at most {MAX_TITLE_CHARS} characters")
+        if len(detail) > MAX_DETAIL_CHARS:
+            raise MailError(
+                f"a task's detail holds {MAX_DETAIL_CHARS:,} characters; write the rest to a file and name it"
+            )
+        new = TeamTask(id=0, title=title, detail=detail, added=self._clock.now())
+
+        def added(tasks: TaskList) -> tuple[TaskList, TeamTask]:
+            after = tasks.with_task(new, blocked_by=blocked_by, blocks=blocks)
+            return after, after.tasks[-1]
+
+        return self._file.change(added)
+
+    def claim(self, task: int | None, owner: str) -> TeamTask:
+        """Take a task: this one, or the first that is free; of any number of processes one gets it."""
+        owner = check_name(owner)
+        return self._file.change(lambda tasks: tasks.claimed(task, owner, at=self._clock.now()))
+
+    def complete(self, task: int, owner: str) -> TeamTask:
+        """Say that a task is done; only who has it in progress can."""
+        return self._file.change(lambda tasks: tasks.completed(task, owner, at=self._clock.now()))
+
+    def release(self, owner: str, task: int | None = None) -> tuple[TeamTask, ...]:
+        """Give back what an owner has in progress, all of it or one task: somebody else can claim it."""
+        return self._file.change(lambda tasks: tasks.released(owner, task))
+
+    def give_back(self, seen: Sequence[TeamTask]) -> TaskList:
+        """Release these tasks, whoever has them, where they still stand as they were seen."""
+
+        def back(tasks: TaskList) -> tuple[TaskList, TaskList]:
+            after = tasks.given_back(seen)
+            return after, after
+
+        return self._file.change(back)
+
+    def list(self) -> TaskList:
+        """All tasks, in the order of their numbers."""
+        return self._file.read()
+
+
+def _read(said: JsonObject) -> Found[TaskList]:
+    rows = said.get("tasks")
+    if not isinstance(rows, list):
+        return Found(TaskList(), "it holds no list of tasks")
+    tasks: dict[int, TeamTask] = {}
+    waits: dict[int, list[int]] = {}
+    for row in rows:
+        if isinstance(row, dict) and (task := _task(row)) and task.id not in tasks:
+            tasks[task.id] = task
+            # Who edits the file by hand may have said it on one side only.
+            for each in _numbers(row.get("blocks")):
+                waits.setdefault(each, []).append(task.id)
+    both = (
+        replace(tasks[each], blocked_by=(*tasks[each].blocked_by, *waits.get(each, ())))
+        for each in sorted(tasks)
+    )
+    lost = len(rows) - len(tasks)
+    problem = f"{lost} of {len(rows)} tasks cannot be read" if lost else ""
+    next_id = max(number(said.get("nextId")) or 1, *(each + 1 for each in tasks), 1)
+    return Found(TaskList(without_circles(both), next_id, beyond(said, _KNOWN)), problem)
+
+
+def _task(row: JsonObject) -> TeamTask | None:
+    id_, title, state = number(row.get("id")), text(row, "title"), row.get("state")
+    if not id_ or id_ < 1 or not title or state not in STATES:
+        return None
+    owner = text(row, "owner")
+    if state == "in_progress" and not owner:
+        state = "pending"
+    return TeamTask(
+        id=id_,
+        title=title,
+        detail=text(row, "detail"),
+        state=cast("State", state),
+        owner=owner if state != "pending" else "",
+        blocked_by=_numbers(row.get("blockedBy")),
+        added=moment(row.get("added")),
+        claimed=moment(row.get("claimed")),
+        completed=moment(row.get("completed")),
+        extra=beyond(row, _KNOWN_OF_TASK),
+    )
+
+
+def _numbers(said: Json) -> tuple[int, ...]:
+    read = (number(each) for each in said) if isinstance(said, list) else ()
+    return tuple(each for each in read if each is not None)
+
+
+def _written(tasks: TaskList) -> JsonObject:
+    rows: list[Json] = [
+        {
+            "id": task.id,
+            "title": task.title,
+            "detail": task.detail,
+            "state": task.state,
+            "owner": task.owner,
+            "blocks": list(task.blocks),
+            "blockedBy": list(task.blocked_by),
+            "added": _stamp(task.added),
+            "claimed": _stamp(task.claimed),
+            "completed": _stamp(task.completed),
+            **dict(task.extra),
+        }
+        for task in tasks.tasks
+    ]
+    return {"version": FORMAT, "nextId": tasks.next_id, "tasks": rows, **dict(tasks.extra)}
+
+
+def _stamp(at: datetime | None) -> str | None:
+    return at.isoformat() if at else None
+
+
+_FORM = Form(_read, _written)
+_KNOWN = frozenset({"nextId", "tasks"})
+"""Not the version: a newer one's stays, because its fields do."""
+_KNOWN_OF_TASK = frozenset({
+    "id", "title", "detail", "state", "owner", "blocks", "blockedBy", "added", "claimed", "completed",
+})  # fmt: skip

@@ -1,0 +1,195 @@
+"""The teams a session is part of: begun with its first member, joined, and left at the end (A6).
+
+Who begins a team leads it under the name `main`. A session that leaves nothing on disk has none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Protocol
+
+from nacre.agents.registry import AgentState
+from nacre.agents.team import Team
+from nacre.agents.team_roster import Member, Roster, member_here
+from nacre.agents.tools import Order
+from nacre.errors import MailError, ToolError
+from nacre.layers.l7_mail.letter import MAIN
+from nacre.layers.l7_mail.peek import peek
+from nacre.messages.records import Noted
+from nacre.session.session import Session
+from nacre.settings import Settings
+
+LEADS = "leads"
+"""The kind of note that says which teams the session leads."""
+NOT_KEPT = "This session leaves nothing on disk, and a team does: start the agent without team_name."
+
+
+class Ender(Protocol):
+    """Who can have an agent end that waits."""
+
+    async def end(self, name: str) -> AgentState: ...
+
+
+def _nobody(team: str) -> None:
+    return None
+
+
+class Teams:
+    """Whom of which team this process stands for."""
+
+    def __init__(self, session: Session, settings: Settings, *, keeps: bool, name: str = MAIN) -> None:
+        self.name = name
+        """Under which the session itself is in its teams."""
+        self.rosters: dict[str, Roster] = {}
+        self.joined: Callable[[str], None] = _nobody
+        """Told of every team that the session itself becomes part of."""
+        self.one_by_one = asyncio.Lock()
+        """Held while somebody is given a place: orders of one reply come side by side."""
+        self._session = session
+        self.settings = settings
+        self._keeps = keeps
+        self._places: dict[str, tuple[str, Member]] = {}
+        self._led: frozenset[str] = frozenset()
+        self._leaving: set[asyncio.Task[None]] = set()
+
+    def inbox_path(self, team: str, name: str) -> Path:
+        """Where a member's letters lie."""
+        return Roster(self.settings.home, team).inbox_path(name)
+
+    def find(self, name: str, team: str | None) -> Path | None:
+        """Where letters to a member of a team lie, or of any team of the session; None without such a one."""
+        rosters = self.rosters.values() if team is None else filter(None, [self.rosters.get(team)])
+        return next((roster.inbox_path(name) for roster in rosters if roster.member(name)), None)
+
+    def people(self, team: str | None = None) -> Sequence[str]:
+        """The members of a team that live, or of all teams of the session."""
+        rosters = [one for one in self.rosters.values() if team in {None, one.team}]
+        return [each.name for roster in rosters for each in roster.members() if roster.is_alive(each)]
+
+    async def lead_again(self) -> None:
+        """A session that goes on leads the teams that it led before, where anybody still counts on it."""
+        note = self._session.view.last_noted(LEADS) if self._keeps else None
+        led = note.fact("teams") if note is not None else []
+        for team in map(str, led if isinstance(led, list) else []):
+            with suppress(MailError):
+                if await asyncio.to_thread(self._is_counted_on, team):
+                    await self._lead(team)
+
+    def _is_counted_on(self, team: str) -> bool:
+        """Whether a member lives, or has written."""
+        roster = Roster(self.settings.home, team)
+        lives = any(roster.is_alive(each) for each in roster.members() if each.name != self.name)
+        return lives or (roster.exists and bool(peek(roster.inbox_path(self.name)).waiting))
+
+    async def enlist(self, team: str, name: str, kind: str) -> None:
+        """Give an agent of this session its place in a team, which is begun where there is none."""
+        if not self._keeps:
+            raise ToolError(NOT_KEPT)
+        try:
+            if team not in self.rosters:
+                await self._lead(team)
+            if self.settings.agents.teammates == "process":
+                await asyncio.to_thread(self._check_free, team, name)
+            else:
+                await self._join(team, name, kind)
+        except MailError as error:
+            raise ToolError(f"{str(error)[:1].upper()}{str(error)[1:]}.") from error
+
+    def heard_person(self) -> None:
+        """A person has said something to the session: members of the teams that it leads can find it out."""
+        for team in self._led:
+            self.rosters[team].heard_person()
+
+    async def come_back(self, state: AgentState) -> None:
+        """An agent that had left its team is set to work again."""
+        if state.name not in self._places:
+            await self.enlist(state.team, state.name, state.type)
+
+    def left(self, name: str) -> None:
+        """An agent has ended: its place is free, and its tasks are anybody's; done beside everything else."""
+        if name in self._places:
+            task = asyncio.create_task(self.leave(name), name=f"leave for {name}")
+            self._leaving.add(task)
+            task.add_done_callback(self._leaving.discard)
+
+    async def leave(self, name: str) -> None:
+        """Give a place up, with the tasks that go with it."""
+        team, member = self._places.pop(name, ("", None))
+        if member is not None:
+            with suppress(MailError):
+                await asyncio.to_thread(self.rosters[team].leave, member)
+
+    async def close(self) -> None:
+        """Leave all teams; letters and tasks stay, for whoever takes the names up again."""
+        if self._leaving:
+            await asyncio.wait(self._leaving)
+        for name in list(self._places):
+            await self.leave(name)
+
+    async def stand_in(self, roster: Roster, kind: str) -> None:
+        """The session itself becomes a member under its own name."""
+        self.rosters[roster.team] = roster
+        await self._join(roster.team, self.name, kind)
+        self.joined(roster.team)
+
+    async def _lead(self, team: str) -> None:
+        roster = Roster(self.settings.home, team, tell=self._session.notify, clock=self._session.clock)
+        lead = self._member(self.name, "")
+        await asyncio.to_thread(roster.create, lead)
+        self.rosters[roster.team] = roster
+        self._places[f"{self.name}@{roster.team}"] = (roster.team, lead)
+        clock, self._led = self._session.clock, self._led | {roster.team}
+        note = Noted(id=clock.new_id(), at=clock.now(), kind=LEADS, facts={"teams": [*sorted(self._led)]})
+        await self._session.transcript.append(note)
+        self.joined(roster.team)
+
+    async def _join(self, team: str, name: str, kind: str) -> None:
+        member = self._member(name, kind)
+        await asyncio.to_thread(self.rosters[team].join, member)
+        self._places[name] = (team, member)
+
+    def _check_free(self, team: str, name: str) -> None:
+        """Whoever has a process of its own joins by itself; here it is only refused early."""
+        roster = self.rosters[team]
+        held = roster.member(name)
+        if held is not None and roster.is_alive(held):
+            raise MailError(f"{name} is taken in team {team}; choose another name")
+
+    def _member(self, name: str, kind: str) -> Member:
+        session, cwd = self._session.id, str(self.settings.cwd)
+        return member_here(name, agent_type=kind, session=session, cwd=cwd, clock=self._session.clock)
+
+
+class Enlisting:
+    """A crew for teams, too: an agent has its place on the roster before it begins."""
+
+    def __init__(self, crew: Team, teams: Teams, ender: Ender) -> None:
+        self._crew = crew
+        self._teams = teams
+        self._ender = ender
+
+    async def answer(self, order: Order) -> str:
+        """Start an agent; a member of a team only where the team takes it."""
+        if not order.team:
+            return await self._crew.answer(order)
+        async with self._teams.one_by_one:
+            name = self._crew.house.roll.named(order.name, order.type)
+            await self._teams.enlist(order.team, name, order.type)
+            try:
+                # Soon over, for teammates work in the background; until then the name is not on the roll.
+                return await self._crew.answer(replace(order, name=name))
+            except BaseException:
+                await self._teams.leave(name)
+                raise
+
+    async def stop(self, name: str) -> str:
+        """Stop an agent; one that waits ends as well."""
+        state = self._crew.house.roll.find(name)
+        if state.status != "idle":
+            return await self._crew.stop(name)
+        state = await self._ender.end(name)
+        return f"{name} has ended."

@@ -1,0 +1,133 @@
+"""What an agent works with: its tools behind a guard, the tools of MCP servers, a task list, the way back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+
+from nacre.agents.team_task_tool import TaskDesk
+from nacre.agents.tools import Desk
+from nacre.context.skill_list import SkillDesk
+from nacre.layers.experimental.snip import Scissors
+from nacre.layers.l2_microcompact.pin_tool import Pinboard
+from nacre.layers.l7_mail.send_message import PostDesk
+from nacre.messages.records import Noted
+from nacre.session.rewind import Rewind
+from nacre.session.session import Session
+from nacre.tools.base import Tool
+from nacre.tools.guard import Guard
+from nacre.tools.policy import WILD, WRITTEN_OUT
+from nacre.tools.rules import Rule
+from nacre.tools.tasks import TASKS, Task, TaskBoard, restored, stored
+from nacre.tools.workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Desks:
+    """Where tools put what belongs to a session; each is bound to one later, because tools come first."""
+
+    pins: Pinboard = field(default_factory=Pinboard)
+    scissors: Scissors = field(default_factory=Scissors)
+    skills: SkillDesk | None = None
+    crew: Desk = field(default_factory=Desk)
+    post: PostDesk = field(default_factory=PostDesk)
+    team_tasks: TaskDesk = field(default_factory=TaskDesk)
+
+
+@dataclass(frozen=True, slots=True)
+class Toolset:
+    """Tools and all that belongs to them."""
+
+    workspace: Workspace
+    guard: Guard
+    board: TaskBoard = field(default_factory=TaskBoard)
+    tools: list[Tool] = field(default_factory=list)
+    notices: NoticeQueue = field(default_factory=lambda: NoticeQueue())
+    """Problems with tools: collected until a session takes them."""
+    pins: Pinboard = field(default_factory=Pinboard)
+    scissors: Scissors = field(default_factory=Scissors)
+    skills: SkillDesk | None = None
+    """None where they are switched off."""
+    crew: Desk = field(default_factory=Desk)
+    """Where orders for other agents go."""
+    post: PostDesk = field(default_factory=PostDesk)
+    """Where letters to other agents go."""
+    team_tasks: TaskDesk = field(default_factory=TaskDesk)
+
+    def open_to(self, folders: Iterable[Path]) -> None:
+        """Let tools work in these folders without a question, as part of the session's own business."""
+        policy = self.guard.policy
+        # Where they really are, because that is what the guard compares.
+        new = sorted({folder.resolve() for folder in folders} - set(policy.directories))
+        self.guard.policy = replace(policy, directories=(*policy.directories, *new))
+
+    def allow(self, place: Path, *, tools: Iterable[str], why: str) -> None:
+        """Let these tools have a file, or all in a folder, without a question; what is denied stays so.
+
+        The place is the real one: a link planted there leads to what is judged by itself.
+        """
+        # The very place is meant: `[id]` is a name here and no set of letters.
+        pattern = f"//{WILD.sub(WRITTEN_OUT, str(place).lstrip('/'))}"
+        self.guard.policy = self.guard.policy.with_rules(Rule("allow", name, pattern, why) for name in tools)
+
+    def belong_to(self, session: Session, folder: Path | None) -> Rewind:
+        """Tie the task list and the files before a change to a session, whose log then holds them."""
+        self.notices.forward_to(partial(session.notify, level="warning"))
+        notes = session.view.noted(TASKS)
+        self.board.tasks = restored(notes[-1].fact("tasks")).tasks if notes else ()
+
+        async def keep(tasks: tuple[Task, ...]) -> None:
+            note = Noted(
+                id=session.clock.new_id(), at=session.clock.now(), kind=TASKS, facts={"tasks": stored(tasks)}
+            )
+            await session.transcript.append(note)
+
+        self.board.changed = keep
+        self.pins.belong_to(session.transcript, session.clock)
+        if self.skills is not None:
+            let_read = partial(self.allow, tools=["Read"], why="a skill that was loaded")
+            self.skills.belong_to(session.transcript, session.clock, let_read)
+        rewind = Rewind(session.transcript, session.clock, folder=folder)
+        self.workspace.before_change = rewind.keep
+        return rewind
+
+
+def toolset_of(
+    workspace: Workspace,
+    guard: Guard,
+    board: TaskBoard,
+    desks: Desks,
+    tools: list[Tool],
+    notices: NoticeQueue | None = None,
+) -> Toolset:
+    """Tools that were built for these desks, with them."""
+    pins, scissors, skills, crew = desks.pins, desks.scissors, desks.skills, desks.crew
+    post, tasks = desks.post, desks.team_tasks
+    return Toolset(
+        workspace, guard, board, tools, notices or NoticeQueue(), pins, scissors, skills, crew, post, tasks
+    )
+
+
+class NoticeQueue:
+    """Lines for the person: collected until a session takes them, then passed on at once."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+        self._forward: Callable[[str], None] | None = None
+
+    def add(self, line: str) -> None:
+        if self._forward is not None:
+            self._forward(line)
+        elif line not in self._lines:
+            self._lines.append(line)
+
+    def take(self) -> tuple[str, ...]:
+        """What was collected, once."""
+        taken, self._lines = self._lines, []
+        return tuple(taken)
+
+    def forward_to(self, notify: Callable[[str], None]) -> None:
+        """Pass later lines on; what was collected waits for `take`."""
+        self._forward = notify

@@ -1,0 +1,241 @@
+"""Wakes agents for their letters: one that waits has somebody at its bell, one that has ended works again.
+
+Letters can come from other processes, and while an agent gives its last reply; so each is looked after as
+long as it is there. A person who wants it to end is obeyed at once (A4).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Protocol
+
+from nacre.agents.mail_post import AgentPost
+from nacre.agents.process_teammates import Elsewhere
+from nacre.agents.registry import OVER, AgentState
+from nacre.agents.team import Team
+from nacre.agents.teams import Teams
+from nacre.errors import MailError, NacreError
+from nacre.layers.l7_mail.inbox import Inbox
+from nacre.layers.l7_mail.layer import NOT_WOKEN, TOO_OFTEN, Mail, Wakes, told
+from nacre.layers.l7_mail.letter import Letter
+from nacre.session.background import AGENT_PURPOSE, Background
+
+PERSON = "uds:"
+"""From such an address a person's command asks an agent to end: it is nobody of its session or team."""
+
+
+class Room(Protocol):
+    """Where inboxes are."""
+
+    teams: Teams
+
+    def inbox(self, name: str) -> Inbox: ...
+
+    async def sifted(self, words: str) -> str:
+        """Words without what must not be told (M27)."""
+        ...
+
+
+@dataclass(slots=True, eq=False)
+class _Care:
+    """Somebody who looks after one agent's letters."""
+
+    task: asyncio.Task[None] | None = None
+    mailing: Mail | None = None
+    """The agent's own, where it is open."""
+    post: AgentPost | None = None
+    poked: asyncio.Event = field(default_factory=asyncio.Event)
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    wakes: Wakes = field(default_factory=Wakes)
+    heeded: set[str] = field(default_factory=set)
+    """Wishes of a person, and letters to a fork, that were taken care of."""
+
+
+class Waking:
+    """All of a session's agents that this process runs."""
+
+    def __init__(self, room: Room, team: Team, background: Background, tell: Callable[[str], None]) -> None:
+        """`tell` shows a line to the person."""
+        self._room = room
+        self._tell = tell
+        self._team = team
+        self._background = background
+        self._cared: defaultdict[str, _Care] = defaultdict(_Care)
+        self._is_closed = False
+        self.elsewhere: Elsewhere | None = None
+        """Those who run elsewhere."""
+
+    def open(self, name: str, mailing: Mail, post: AgentPost) -> None:
+        """An agent is there: from now on somebody is at its bell."""
+        care = self._cared[name]
+        care.mailing, care.post = mailing, post
+        self._attend(name)
+
+    async def wake(self, name: str) -> None:
+        """A letter has been put into an agent's inbox; one that does not work is set to work.
+
+        `MailError` where letters have woken it too often.
+        """
+        state = self._states.get(name)
+        if state is None or self._is_closed:
+            return
+        if self.elsewhere is not None and self.elsewhere.has(state):
+            await self.elsewhere.wake(state)
+            return
+        await self._rouse(name)
+        self._attend(name)
+        if self._cared[name].wakes.held:
+            raise MailError(NOT_WOKEN)
+
+    def heard_person(self) -> None:
+        """A person has said something: letters may wake every agent again."""
+        for care in self._cared.values():
+            care.wakes.reset()
+
+    def heed(self, state: AgentState) -> None:
+        """An agent has changed: letters may have come meanwhile, and others may find room now."""
+        if self._is_closed or state.is_running:
+            return
+        if state.status in OVER:
+            self._room.teams.left(state.name)
+        for care in self._cared.values():
+            care.poked.set()
+
+    async def end(self, name: str) -> AgentState:
+        """Have an agent end, at work or not; it can still be written to."""
+        if self.elsewhere is not None and self.elsewhere.has(self._states[name]):
+            return self._team.house.roll.change(name, status="stopped", told=self._states[name].run)
+        if self._states[name].is_running:
+            await self._team.halt(name)
+        await self._background.wait(f"{AGENT_PURPOSE} {name}")  # it may still be putting its tools down
+        state = self._states[name]
+        if state.status == "idle":
+            state = self._team.house.roll.change(name, status="completed", told=state.run)
+        if (member := self._team.house.members.get(name)) is not None:
+            await member.close()
+        return state
+
+    async def close(self) -> None:
+        """Wait at no bell any more."""
+        self._is_closed = True
+        tasks = [care.task for care in self._cared.values() if care.task is not None]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    @property
+    def _states(self) -> dict[str, AgentState]:
+        return self._team.house.roll.states
+
+    def _attend(self, name: str) -> None:
+        care = self._cared[name]
+        if care.task is None or care.task.done():
+            care.task = asyncio.create_task(self._stand(name, care), name=f"letters of {name}")
+        care.poked.set()
+
+    async def _stand(self, name: str, care: _Care) -> None:
+        """Until the agent has ended and nothing waits for it."""
+        with self._room.inbox(name).bell() as bell:
+            while True:
+                care.poked.clear()
+                waits = True
+                # Whoever wrote has heard of it; here it is tried again once somebody else has ended.
+                with suppress(NacreError):
+                    await self._heed_person(name, care)
+                    waits = await self._rouse(name)
+                state = self._states[name]
+                if state.status in OVER and not waits:
+                    return
+                await first_of(bell.rung(), care.poked.wait())
+
+    async def _rouse(self, name: str) -> bool:
+        """Set an agent to work on its letters, if it has any and does not work; whether some still wait."""
+        care = self._cared[name]
+        async with care.lock:
+            state = self._states[name]
+            if state.is_running:
+                return False
+            if care.post is not None and care.post.is_leaving:
+                await self._say_goodbye(name, care)
+            letters = await self._letters(name, care)
+            new = care.wakes.new(letters)
+            if not any(_wakes(letter, state) for letter in new):
+                return bool(care.wakes.held)
+            if not care.wakes.allows(new):
+                self._tell_once(name, care)
+                return True
+            if state.team:
+                await self._room.teams.come_back(state)
+            is_fork = state.pattern == "fork"
+            await self._team.resume(name, await self._room.sifted(told(letters)) if is_fork else "")
+            care.wakes.woken()
+            if is_fork:
+                # No layer brings it letters: what it was told is what it received.
+                care.heeded |= {letter.id for letter in letters}
+                inbox = self._room.inbox(name)
+                found = await asyncio.to_thread(inbox.waiting, care.heeded)
+                if not found.letters:
+                    await asyncio.to_thread(inbox.settle, found.place)
+            return False
+
+    def _tell_once(self, name: str, care: _Care) -> None:
+        if not care.wakes.is_told:
+            care.wakes.is_told = True
+            self._tell(TOO_OFTEN.format(name=name))
+
+    async def _letters(self, name: str, care: _Care) -> list[Letter]:
+        known = care.heeded | (care.mailing.known() if care.mailing else set())
+        found = await asyncio.to_thread(self._room.inbox(name).waiting, known)
+        return [letter for letter in found.letters if not is_from_person(letter)]
+
+    async def _say_goodbye(self, name: str, care: _Care) -> None:
+        """It has agreed to end, and its turn is over."""
+        if care.post is not None:
+            care.post.is_leaving = False
+        await self.end(name)
+
+    async def _heed_person(self, name: str, care: _Care) -> None:
+        """A person wants it to end: it does, and says so."""
+        known = care.heeded | (care.mailing.known() if care.mailing else set())
+        found = await asyncio.to_thread(self._room.inbox(name).waiting, known)
+        state = self._states[name]
+        for letter in found.letters:
+            if not is_from_person(letter):
+                continue
+            care.heeded.add(letter.id)
+            if letter.at < state.started or state.status in OVER:
+                continue
+            if care.post is not None:
+                with suppress(MailError):
+                    await care.post.send(
+                        letter.sender, "", kind="shutdown_response", approves=True, answers=letter.id
+                    )
+                care.post.is_leaving = False
+            await self.end(name)
+
+
+def _wakes(letter: Letter, state: AgentState) -> bool:
+    """Whether an agent begins anew for it; what lay there when it was stopped waits until it does."""
+    return state.status != "stopped" or letter.at >= state.started + timedelta(seconds=state.seconds)
+
+
+def is_from_person(letter: Letter) -> bool:
+    """Whether a person asks an agent to end, who need not be asked back."""
+    return letter.kind == "shutdown_request" and letter.sender.startswith(PERSON)
+
+
+async def first_of(*waits: Awaitable[object]) -> None:
+    """Wait for one of them; the others are given up."""
+    tasks = {asyncio.ensure_future(wait) for wait in waits}
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)

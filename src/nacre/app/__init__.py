@@ -1,0 +1,1 @@
+"""The composition root: opens agents and memories from settings."""

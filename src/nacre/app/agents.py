@@ -1,0 +1,172 @@
+"""Ties a team to a session: its kinds of agents, and those that an earlier process left behind."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from nacre.agents.activity_summary import PURPOSE, Onlooker, Progress
+from nacre.agents.child_spec import Parent
+from nacre.agents.mail_room import MailRoom
+from nacre.agents.mail_socket import socket_path
+from nacre.agents.registry import AgentRegistry, AgentState, own_process, read_states, write_state
+from nacre.agents.team import Team, TeamContext
+from nacre.agents.teams import Teams
+from nacre.agents.tools import AGENT
+from nacre.agents.types import agent_types
+from nacre.app.child import check_apart, open_child
+from nacre.app.compaction import Staff
+from nacre.app.startup_context import StartupContext
+from nacre.errors import ConfigError, MailError
+from nacre.layers.l7_mail.letter import MAIN, Letter
+from nacre.layers.l7_mail.uds import serve
+from nacre.messages.blocks import JsonObject
+from nacre.messages.records import Noted
+from nacre.messages.usage import Usage
+from nacre.process import is_alive
+from nacre.providers.choose import build, choose, leaves_machine
+from nacre.session.agent import Agent
+from nacre.session.background import Background
+from nacre.session.meter import SIDE_QUERY
+from nacre.session.session import Session
+from nacre.settings import Settings
+
+UNFINISHED = "It did not finish: the program ended while it was at work. It can be told to go on."
+
+
+def join_team(
+    agent: Agent,
+    settings: Settings,
+    staff: Staff,
+    known: StartupContext,
+    *,
+    folder: Path | None,
+    leaves: bool,
+) -> Team | None:
+    """Let a session have agents, if its model can start some; those of an earlier process stand still.
+
+    `folder` is the session's, `leaves` as in `recollect`.
+    """
+    if AGENT not in agent.tools:
+        return None
+    session, forker = agent.session, staff.forker
+    types = agent_types(settings)
+    for line in (*types.notices, *types.unknown_tools(agent.tools)):
+        session.notify(line)
+    roll = AgentRegistry(folder=folder)
+    if folder is not None:
+        roll.keep = partial(write_state, folder)
+        recover(roll, read_states(folder))
+    parent = Parent(
+        agent=agent,
+        hands=staff.hands,
+        settings=settings,
+        forker=forker,
+        folder=folder,
+        origins=known.witness,
+        open_child=open_child,
+        check_process_child=check_apart,
+        leaves=leaves,
+    )
+    progress = join_progress(session, settings, forker.background)
+    team = Team(parent, TeamContext(roll=roll, types=types, hooks=staff.hooks, progress=progress))
+    team.join()
+    return team
+
+
+def recover(roll: AgentRegistry, states: Iterable[AgentState]) -> None:
+    """Put those on the roll that another process has left; who was at work then did not finish."""
+    own = own_process()[0]
+    for state in states:
+        roll.states[state.name] = state
+        is_elsewhere = state.pattern == "teammate" and state.pid != own
+        if is_elsewhere and is_alive(state.pid, state.process_start):
+            continue
+        if state.is_running:
+            # Also one that was waited for: the call that waited was answered as interrupted.
+            roll.put(replace(state, status="stopped", background=True, result=UNFINISHED, doing=""))
+        elif state.status == "idle":
+            roll.put(replace(state, status="stopped"))
+
+
+async def join_mail(
+    agent: Agent,
+    staff: Staff,
+    settings: Settings,
+    stack: AsyncExitStack,
+    *,
+    team: Team | None,
+    folder: Path | None,
+) -> MailRoom | None:
+    """Let the agents of a session write to each other; to be called behind everybody else who rides."""
+    if not settings.switches.agents:
+        return None
+    teams = Teams(agent.session, settings, keeps=folder is not None)
+    room = MailRoom(agent, staff.hands, staff.background, teams, folder=folder, team=team)
+    room.join()
+    stack.push_async_callback(room.close)
+    await join_socket(room, agent.session, settings, stack)
+    await teams.lead_again()
+    await room.mailing.catch_up()
+    return room
+
+
+async def join_socket(room: MailRoom, session: Session, settings: Settings, stack: AsyncExitStack) -> None:
+    """Listen while somebody talks in a session that is kept; not for one answer, and not in bare mode.
+
+    What comes is in the inbox before whoever sent it hears that it was taken. Where no socket can be, the
+    person is told, and everything else goes on.
+    """
+    if not settings.is_interactive or not room.is_kept or settings.memory.simple:
+        return
+    path = socket_path(settings.home, session.id)
+
+    async def accept(letter: Letter) -> None:
+        await asyncio.to_thread(room.inbox(MAIN).put, letter)
+
+    try:
+        await stack.enter_async_context(serve(path, accept))
+    except MailError as error:
+        session.notify(f"other sessions cannot write to this one: {error}")
+        return
+    room.answer_at(f"uds:{path}")
+
+
+def join_progress(session: Session, settings: Settings, background: Background) -> Progress:
+    """Progress of a session's agents, told by a model where one is named for it, by rule otherwise."""
+    return Progress(settings.agents.progress_seconds, _onlooker(session, settings, background))
+
+
+def _onlooker(session: Session, settings: Settings, background: Background) -> Onlooker | None:
+    named = settings.roles.summary or settings.small_model
+    if named is None:
+        return None
+    try:
+        choice = choose(named, settings.environ)
+    except ConfigError as error:
+        session.notify(f"{error}; until then what agents do is told by rule")
+        return None
+    leaves = leaves_machine(choice, settings.environ)
+    if choice.provider_name == "embedded" or (session.telemetry.hides_words and leaves):
+        return None
+    provider = build(choice, settings.environ)
+    background.held.push_async_callback(provider.close)
+
+    def pay(usage: Usage, model: str) -> None:
+        session.pay(usage, model, purpose=PURPOSE)
+        priced = session.priced_as(model)
+        facts: JsonObject = {"purpose": PURPOSE, "model": priced, "usage": usage.as_json()}
+        note = Noted(id=session.clock.new_id(), at=session.clock.now(), kind=SIDE_QUERY, facts=facts)
+        background.record(note)
+
+    return Onlooker(
+        provider=session.telemetry.aside(provider, PURPOSE),
+        model=choice.model,
+        pay=pay,
+        allows=background.allows,
+        leaves=leaves,
+    )

@@ -1,0 +1,346 @@
+"""Opens one child agent: a session of its own beside its parent's, with the parent's rules and purse.
+
+It takes over who is asked, what may be done and who pays; it shares neither what the parent has read nor
+where it stands, and nothing of it reaches the parent but its report.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from nacre import prompts
+from nacre.agents.child_spec import Child, ChildSpec, Parent
+from nacre.agents.tools import Order
+from nacre.agents.toolset import Desks, Toolset, toolset_of
+from nacre.agents.types import INHERIT, SMALL, AgentType
+from nacre.agents.worktree import told
+from nacre.agents.worktree_record import Worktree
+from nacre.app.compaction import Staff, join_compacting
+from nacre.app.layers import join, join_layers, join_skills
+from nacre.app.memory_locations import memory_paths
+from nacre.app.restored_context import join_restoring
+from nacre.app.startup_context import StartupContext, instructions_context
+from nacre.app.toolset import own_tools, skill_places, with_memory
+from nacre.clock import Clock
+from nacre.context.environment import environment
+from nacre.context.skill_list import SkillDesk
+from nacre.errors import ConfigError, SessionNotFound, ToolError, TranscriptError
+from nacre.layers.l7_mail.send_message import NAME as SEND
+from nacre.memory.agent_memory import AgentKind, AgentMemory, agent_memory
+from nacre.messages.jsonl import Envelope, decode
+from nacre.messages.records import Record
+from nacre.providers.base import Provider
+from nacre.providers.choose import Choice, build, choose, leaves_machine, small_model
+from nacre.session.agent import Agent
+from nacre.session.background import Background
+from nacre.session.forks import ForkRunner
+from nacre.session.session import Base, Session
+from nacre.session.session_log import MAX_RESUME_BYTES, Opened, SessionLogWriter, marked, mend, side_log_path
+from nacre.settings import Settings
+from nacre.store.session_log import SessionLog
+from nacre.tools.base import Tool
+from nacre.tools.checkout_guard import kept_out
+from nacre.tools.policy import Policy
+from nacre.tools.rules import Rule
+from nacre.tools.tasks import TaskBoard
+from nacre.tools.workspace import Workspace
+
+FRAME = prompts.load(__package__, "agent_frame")
+
+
+NAMED = prompts.load(__package__, "agent_name")
+
+
+REMINDER = "<system-reminder>\n{{ text }}\n</system-reminder>"
+
+
+FROM_SERVERS = "mcp__"
+
+
+MEMORY = "memory"
+"""The origin of rules that open a memory to its owner."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenModel:
+    """Who answers a child."""
+
+    provider: Provider
+    model: str
+    leaves: bool
+    notice: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _ChildSetup:
+    """What there is before a child's session."""
+
+    birth: ChildSpec
+    hired: ChosenModel
+    settings: Settings
+    opened: Opened | None
+    known: StartupContext
+    memory: AgentMemory | None
+    hands: Toolset
+    tools: list[Tool]
+
+
+async def open_child(birth: ChildSpec, parent: Parent, stack: AsyncExitStack) -> Child:
+    """The agent with its own session, on disk where the parent's is; let go with the stack."""
+    outfit = await _outfit(birth, parent, stack)
+    hired, settings, hands, tools = outfit.hired, outfit.settings, outfit.hands, outfit.tools
+    session = await _session(outfit, parent)
+    rounds = birth.type.max_turns or parent.agent.limits.max_rounds
+    agent = Agent(session, hired.provider, tools, limits=replace(parent.agent.limits, max_rounds=rounds))
+    background = _supervised(agent, parent, stack)
+    forker = _forker(agent, hands, settings, background)
+    session.layers.append(forker)
+    stack.push_async_callback(agent.cancel)
+    restorer = join_restoring(session, outfit.known, hands, settings, leaves=hired.leaves)
+    join_skills(session, hands, tools=tools)
+    join_compacting(session, settings, Staff(hands, forker, restorer))
+    notices = (hired.notice, outfit.memory.notice if outfit.memory else "")
+    return Child(
+        agent=agent,
+        hands=hands,
+        forker=forker,
+        settings=settings,
+        origins=outfit.known.witness,
+        leaves=hired.leaves,
+        notices=tuple(line for line in notices if line),
+    )
+
+
+async def _outfit(birth: ChildSpec, parent: Parent, stack: AsyncExitStack) -> _ChildSetup:
+    hired = hire(birth, parent, stack)
+    settings = _settings_at(birth.tree, parent.settings)
+    opened = await _opened(birth, parent, settings, stack)
+    known = instructions_context(settings, session=birth.id if opened else "")
+    known.witness.above = parent.origins
+    memory = await _memory(birth, settings, stack, known, clock=parent.session.clock)
+    hands = _hands(birth, parent, settings, stack)
+    tools = _tools(birth.type, hands, known, memory)
+    return _ChildSetup(birth, hired, settings, opened, known, memory, hands, tools)
+
+
+async def _session(outfit: _ChildSetup, parent: Parent) -> Session:
+    """Its conversation, with those who take part in the messages of any session."""
+    opened, hands, known = outfit.opened, outfit.hands, outfit.known
+    records = opened.records if opened else outfit.birth.records
+    session = Session(
+        _base(outfit, parent.session.clock),
+        await known.stays.over(records) if outfit.hired.leaves else records,
+        keeper=opened.keeper if opened else None,
+        settings=parent.session.settings,
+        clock=parent.session.clock,
+    )
+    session.ends_with_answer = True
+    join(session, known, hands, leaves=outfit.hired.leaves)
+    folder = opened.keeper.folder if opened else None
+    join_layers(session, hands, outfit.settings, tools=outfit.tools, folder=folder)
+    hands.belong_to(session, folder)
+    if outfit.birth.tree is None:
+        # What it changes is part of the parent's work, which a person can take back as a whole.
+        hands.workspace.before_change = parent.hands.workspace.before_change
+    return session
+
+
+def hire(birth: ChildSpec, parent: Parent, stack: AsyncExitStack) -> ChosenModel:
+    """Who answers the child: the parent's provider for the same model, else one of its own.
+
+    A model that its kind names and that cannot be had is a notice; one that was asked for is refused.
+    """
+    same = ChosenModel(parent.agent.provider, parent.session.base.model, parent.leaves)
+    named, environ = birth.model or birth.type.model, parent.settings.environ
+    if named in {"", INHERIT}:
+        return same
+    try:
+        choice = _choice(named, parent)
+    except ConfigError as error:
+        if birth.model:
+            raise ToolError(str(error)) from error
+        return replace(same, notice=f"{birth.name} goes on with {same.model}: {error}")
+    if choice.model == parent.session.base.model:
+        return same
+    provider = build(choice, environ)
+    stack.push_async_callback(provider.close)
+    return ChosenModel(provider, choice.model, leaves_machine(choice, environ))
+
+
+def check_apart(kind: AgentType, order: Order, parent: Parent) -> None:
+    """Refuse what a process of its own would not heed; it takes its settings from where the parent's are."""
+    if order.isolation or kind.isolation:
+        raise ToolError(
+            "A teammate with a process of its own has no worktree: leave isolation or team_name out."
+        )
+    if kind.memory is not None and parent.settings.memory.is_on:
+        raise ToolError(
+            f"A teammate with a process of its own is not given what {kind.name} agents know for themselves: "
+            "leave team_name out."
+        )
+    named = order.model or kind.model
+    if named not in {"", INHERIT}:
+        try:
+            _choice(named, parent)
+        except ConfigError as error:
+            raise ToolError(str(error)) from error
+
+
+def _choice(named: str, parent: Parent) -> Choice:
+    settings = parent.settings
+    if named == SMALL:
+        named = settings.small_model or small_model(choose(settings.model, settings.environ))
+    choice = choose(named, settings.environ)
+    if not parent.leaves and leaves_machine(choice, settings.environ):
+        raise ConfigError(f"{named} is not asked: the conversation is with a model on this machine")
+    return choice
+
+
+def _settings_at(tree: Worktree | None, settings: Settings) -> Settings:
+    """The parent's settings; whoever works in a worktree is at the same place of that checkout."""
+    return settings if tree is None else replace(settings, cwd=tree.cwd, project_root=tree.path)
+
+
+async def _opened(
+    birth: ChildSpec, parent: Parent, settings: Settings, stack: AsyncExitStack
+) -> Opened | None:
+    keeper = parent.session.keeper
+    if parent.folder is None or not isinstance(keeper, SessionLogWriter):
+        return None
+    envelope = replace(keeper.envelope, cwd=str(settings.cwd))
+    path = side_log_path(parent.folder, birth.id)
+    clock = parent.session.clock
+    opened = await open_side(path, envelope, agent=birth.id, home=settings.home, clock=clock)
+    stack.push_async_callback(opened.keeper.close)
+    return opened
+
+
+async def _memory(
+    birth: ChildSpec, settings: Settings, stack: AsyncExitStack, known: StartupContext, *, clock: Clock
+) -> AgentMemory | None:
+    """What agents of this kind know for themselves; off where memory is (M26)."""
+    scope = birth.type.memory
+    if scope is None or not settings.memory.is_on:
+        return None
+    keeps = bool(known.session)
+    kind = AgentKind(type=birth.type.name, scope=scope, session=known.session, keeps=keeps)
+    try:
+        opening = agent_memory(
+            kind,
+            memory_paths(settings),
+            clock=clock,
+            extra_guidelines=settings.memory.extra_guidelines or "",
+            origin_of=known.witness.origin_of,
+        )
+        return await stack.enter_async_context(opening)
+    except ConfigError as error:
+        raise ToolError(str(error)) from error
+
+
+def _hands(birth: ChildSpec, parent: Parent, settings: Settings, stack: AsyncExitStack) -> Toolset:
+    """Tools on a workspace of the child's own, behind a guard that goes by the parent's rules."""
+    workspace = Workspace(settings.cwd)
+    workspace.owned = dict(parent.hands.workspace.owned)
+    stack.push_async_callback(workspace.close)
+    policy = _policy(parent.hands.guard.policy, birth.tree)
+    guard = parent.hands.guard.apart(workspace, who=birth.name, policy=policy)
+    guard.waiting = birth.pulse.held
+    skills = SkillDesk(skill_places(settings)) if settings.switches.skills else None
+    board, desks = TaskBoard(), Desks(skills=skills)
+    built = own_tools(settings, workspace, board, desks)
+    theirs = parent.agent.tools
+    tools = kept_out(guard.stand_before(one for one in built if one.name in theirs), workspace, policy)
+    # Tools of servers stand behind the parent's guard already; a caller's own stand behind none.
+    lent = [one for one in theirs.values() if one.name.startswith(FROM_SERVERS) or not one.guarded]
+    return toolset_of(workspace, guard, board, desks, [*tools, *lent])
+
+
+def _policy(policy: Policy, tree: Worktree | None) -> Policy:
+    """The parent's, without what opens the parent's memory; in a worktree the project is that one."""
+    rules = tuple(rule for rule in policy.rules if rule.origin != MEMORY)
+    if tree is None:
+        return replace(policy, rules=rules)
+    twins = (policy.root, *policy.twins)
+    return replace(policy, rules=rules, root=tree.path.resolve(), twins=twins, in_worktree=True)
+
+
+def _tools(kind: AgentType, hands: Toolset, known: StartupContext, memory: AgentMemory | None) -> list[Tool]:
+    """What its kind leaves it; a memory brings its tools along whatever the kind lists (M26)."""
+    always = {SEND} if memory is None else {SEND, "Read", *(one.name for one in memory.tools)}
+    usual = [one for one in hands.tools if kind.may_call(one.name) or one.name in always - kind.disallowed]
+    if memory is None:
+        return usual
+    if any(not one.read_only for one in memory.tools):
+        owned = replace(known, memory=memory.memory, tools=list(memory.tools))
+        brought = with_memory(hands, owned)[len(hands.tools) :]
+    else:
+        pattern = f"//{str(memory.memory.location.directory).lstrip('/')}/**"
+        hands.guard.policy = hands.guard.policy.with_rules([Rule("allow", "Read", pattern, MEMORY)])
+        brought = hands.guard.stand_before(memory.tools)
+    return [one for one in (*usual, *brought) if one.name not in kind.disallowed]
+
+
+def _base(outfit: _ChildSetup, clock: Clock) -> Base:
+    """The same system for all agents of a kind, so that they share what the provider keeps of it."""
+    birth, memory, known = outfit.birth, outfit.memory, outfit.known
+    system = (birth.type.prompt, FRAME, memory.system if memory else "")
+    where = environment(outfit.settings.cwd, clock.now().astimezone())
+    name = prompts.render(NAMED, name=birth.name, type=birth.type.name, owner=birth.owner)
+    tree = prompts.render(REMINDER, text=told(birth.tree)) if birth.tree else ""
+    opening = "\n".join(part for part in (known.context, where, tree, name) if part)
+    model, words = outfit.hired.model, "\n\n".join(part for part in system if part)
+    return Base.of(model, words, outfit.tools, opening=opening)
+
+
+def _supervised(agent: Agent, parent: Parent, stack: AsyncExitStack) -> Background:
+    """Owns what the child starts beside its turns; what that costs is the parent's to allow."""
+    background = Background(agent.session, above=parent.background)
+    agent.session.layers.append(background)
+    stack.push_async_exit(background.leave)
+    return background
+
+
+def _forker(agent: Agent, hands: Toolset, settings: Settings, background: Background) -> ForkRunner:
+    def make(workspace: Workspace) -> Sequence[Tool]:
+        return own_tools(settings, workspace, TaskBoard(hands.board.tasks))
+
+    tools = tuple(agent.tools.values())
+    return ForkRunner(
+        agent.session, agent.provider, tools, guard=hands.guard, background=background, make=make
+    )
+
+
+class SideKeeper(SessionLogWriter):
+    """Writes a child's records to its log; every line says that it is another agent's."""
+
+    def __init__(self, log: SessionLog, envelope: Envelope, *, agent: str, parent: str | None = None) -> None:
+        super().__init__(log, envelope, parent=parent)
+        self._agent = agent
+
+    def _as_written(self, record: Record) -> Record:
+        return marked(record, self._agent)
+
+
+async def open_side(path: Path, envelope: Envelope, *, agent: str, home: Path, clock: Clock) -> Opened:
+    """Begin the log of a child, or go on with it; calls that were cut off are answered then (T8)."""
+    try:
+        log = SessionLog.open(path, home=home)
+    except SessionNotFound:
+        log = SessionLog.create_at(path, home=home)
+    try:
+        return await mend(_load(log, envelope, agent), clock)
+    except BaseException:
+        log.close()
+        raise
+
+
+def _load(log: SessionLog, envelope: Envelope, agent: str) -> Opened:
+    where = log.resume_offset()
+    if where.bytes_to_read > MAX_RESUME_BYTES:
+        raise TranscriptError(f"the log of agent {agent} is too long to go on with; start another agent")
+    loaded = decode(log.read(where.offset), session_id=envelope.session_id, subagent=True)
+    keeper = SideKeeper(log, envelope, agent=agent, parent=loaded.leaf)
+    return Opened(keeper, loaded.records, loaded.problems, [])

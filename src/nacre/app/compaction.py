@@ -1,0 +1,196 @@
+"""Tie layers 3 and 4 to a session: who writes summaries and notes, what is read again, who is told."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from nacre.agents.toolset import Toolset
+from nacre.app.model_for_role import model_for_role
+from nacre.app.restored_context import SessionRestorer
+from nacre.cache.models import profile
+from nacre.errors import SummaryRejected
+from nacre.hooks.points import Hooks
+from nacre.layers.experimental.collapse import Collapse
+from nacre.layers.l3_notes.config import Form
+from nacre.layers.l3_notes.file import NotesFile
+from nacre.layers.l3_notes.layer import Notes
+from nacre.layers.l3_notes.policy import is_wanted
+from nacre.layers.l4_compact.layer import SHRUNK_TAIL_SHARE, Compact, Summarise
+from nacre.layers.l4_compact.overflow_files import FOLDER, OverflowFiles
+from nacre.layers.l4_compact.policy import COMPACTION, past
+from nacre.layers.l4_compact.prefetch_summary import SummaryPrefetch
+from nacre.layers.l4_compact.provider import CompactingThere, compacts
+from nacre.layers.l4_compact.summarise import Part, before_pivot
+from nacre.layers.l4_compact.summarise import summarise as ask_for
+from nacre.loop.fork import Fork
+from nacre.messages.draft import Draft
+from nacre.messages.facts import Facts
+from nacre.messages.records import Noted
+from nacre.messages.rounds import tail_from
+from nacre.messages.view import View
+from nacre.session.background import Background
+from nacre.session.compaction import AUTOMATIC, CompactionRequest
+from nacre.session.forks import ForkRunner
+from nacre.session.session import Session
+from nacre.session.session_log import SessionLogWriter
+from nacre.settings import Settings
+from nacre.store.tool_results import result_store_in
+from nacre.tools.rules import Rule
+
+
+@dataclass(frozen=True, slots=True)
+class Staff:
+    """Everybody a session has that a compaction can make use of."""
+
+    hands: Toolset
+    forker: ForkRunner
+    restorer: SessionRestorer
+    hooks: Hooks | None = None
+
+    @property
+    def background(self) -> Background:
+        return self.forker.background
+
+    @property
+    def fork(self) -> Fork | None:
+        """None without a model: rules do."""
+        return self.forker if self.forker.has_model else None
+
+
+def join_compacting(session: Session, settings: Settings, staff: Staff) -> Compact:
+    """Keep notes of a session and let it be compacted: by itself where that is wanted, by hand always."""
+    keeper = session.keeper if isinstance(session.keeper, SessionLogWriter) else None
+    folder = keeper.folder if keeper else None
+    desk = OverflowFiles(folder=folder, log=keeper.path if keeper else None, shelf=result_store_in(folder))
+    if folder is not None and keeper is not None:
+        staff.hands.open_to([folder / FOLDER])
+        # What a summary points to may be read without a question.
+        rule = Rule("allow", "Read", f"//{str(keeper.path.resolve()).lstrip('/')}", "this session's log")
+        staff.hands.guard.policy = staff.hands.guard.policy.with_rules([rule])
+    writer = model_for_role(settings.roles.notes, staff.forker, settings)
+    join_noting(session, settings, folder=folder, background=staff.background, fork=writer)
+    summarise, ahead = _summariser(session, settings, staff), None
+    if summarise is not None and settings.switches.compact_prepare:
+        ahead = _preparation(session, summarise, staff.background, settings.compaction.summary_seconds)
+    compacting = Compact(
+        session,
+        settings=settings.compaction,
+        summarise=summarise,
+        preparation=ahead,
+        restorer=staff.restorer,
+        tasks=lambda: str(staff.hands.board) if staff.hands.board.tasks else "",
+        desk=desk,
+        is_automatic=settings.switches.compact,
+        uses_provider=compacts_there(session, settings),
+    )
+    compacting.yields_to = join_collapsing(session, settings, staff.background, staff.fork)
+    session.layers.append(compacting)
+    return compacting
+
+
+def _summariser(session: Session, settings: Settings, staff: Staff) -> Summarise | None:
+    """Who is asked for summaries: the provider for its own, where that is wanted; then a model."""
+    fork, given = model_for_role(settings.roles.compact, staff.forker, settings), settings.compaction
+    if fork is None:
+        return None
+    there = None
+    if compacts_there(session, settings):
+        record = staff.background.record
+        there = CompactingThere(session, staff.forker.provider, settings=given, record=record)
+
+    async def summarise(view: View, wish: CompactionRequest, facts: Facts) -> Draft:
+        most = min(given.tail_tokens, int(view.estimate * SHRUNK_TAIL_SHARE))
+        place = wish.span.keeps_from or tail_from(view.items, most)
+        if there is not None and place and not wish.span.first:
+            with suppress(SummaryRejected):
+                return await there(before_pivot(view, place), focus=wish.focus)
+        words = [one.text for one in facts.words]
+        part = _part(view, wish)
+        return await ask_for(view, fork, focus=wish.focus, words=words, settings=given, part=part)
+
+    return summarise
+
+
+def _part(view: View, wish: CompactionRequest) -> Part:
+    span = wish.span
+    if span.first:
+        return Part("from", view.items[span.first].record_id)
+    if span.keeps_from is not None and span.keeps_from < len(view.items):
+        return Part("up_to", view.items[span.keeps_from].record_id)
+    return Part()
+
+
+def _preparation(
+    session: Session, summarise: Summarise, background: Background, seconds: float
+) -> SummaryPrefetch:
+    async def make(view: View) -> Draft:
+        async with asyncio.timeout(seconds):
+            draft = await summarise(view, AUTOMATIC, Facts.of(view.records))
+        return draft if draft.covers else replace(draft, covers=view.items[-1].record_id)
+
+    waiting: list[Noted] = []
+    """Failures that the log does not know of before the next boundary."""
+
+    def failed(error: Exception) -> None:
+        clock, there = session.clock, {note.id for note in session.view.noted(COMPACTION)}
+        waiting[:] = [note for note in waiting if note.id not in there]
+        then = past(session.view)
+        failures = then.failures + len(waiting) + 1
+        facts = replace(then, failures=failures).as_json() | {"reason": str(error)}
+        waiting.append(Noted(id=clock.new_id(), at=clock.now(), kind=COMPACTION, facts=facts))
+        background.record(waiting[-1])
+
+    return SummaryPrefetch(background, make, failed=failed)
+
+
+def join_noting(
+    session: Session,
+    settings: Settings,
+    *,
+    folder: Path | None,
+    background: Background,
+    fork: Fork | None = None,
+) -> Notes | None:
+    """Keep notes of a session in its folder, if they are wanted and it has one; without a model no `fork`."""
+    wanted = is_wanted(
+        switch=settings.switches.notes and not settings.memory.simple,
+        compacts=settings.switches.compact,
+        settings=settings.notes,
+    )
+    if folder is None or not wanted:
+        return None
+    form = Form.of(settings.home)
+    for problem in form.problems:
+        session.notify(problem)
+    can_edit = any(tool["name"] == "Edit" for tool in session.base.tools)
+    noting = Notes(
+        session,
+        NotesFile.of(folder),
+        background=background,
+        fork=fork if can_edit else None,
+        form=form,
+        settings=settings.notes,
+    )
+    noting.gives_drafts = settings.switches.notes_compact
+    session.layers.append(noting)
+    return noting
+
+
+def join_collapsing(
+    session: Session, settings: Settings, background: Background, fork: Fork | None
+) -> Collapse | None:
+    """Let finished work be collapsed, if that is switched on; to be joined before compaction."""
+    if not settings.switches.collapse:
+        return None
+    collapsing = Collapse(session, background, fork)
+    session.layers.append(collapsing)
+    return collapsing
+
+
+def compacts_there(session: Session, settings: Settings) -> bool:
+    """Whether the provider compacts this session: switched on, and every model that may answer takes it."""
+    models = [session.base.model, *([settings.fallback_model] if settings.fallback_model else [])]
+    return settings.switches.compact_provider and compacts(profile(model) for model in models)

@@ -1,0 +1,361 @@
+"""From settings to an agent that is ready to run: provider, tools, session, on disk or not."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TypeVar
+
+from nacre import prompts
+from nacre.agents.mail_room import MailRoom
+from nacre.agents.team import Team
+from nacre.agents.toolset import Toolset
+from nacre.app.agents import join_mail, join_team
+from nacre.app.compaction import Staff, join_compacting
+from nacre.app.dream import Dream, join_dreaming
+from nacre.app.extraction import join_extracting
+from nacre.app.layers import (
+    join,
+    join_forks,
+    join_hooks,
+    join_layers,
+    join_planning,
+    join_recall,
+    join_skills,
+)
+from nacre.app.restored_context import join_restoring
+from nacre.app.startup_context import StartupContext, for_tools, load_startup_context
+from nacre.app.toolset import build_toolset, with_memory
+from nacre.cache.models import put_in_force, with_overrides
+from nacre.clock import SYSTEM_CLOCK, Clock
+from nacre.context.environment import environment, git_branch
+from nacre.context.plan import Plan
+from nacre.context.recall import Recall
+from nacre.errors import SessionNotFound
+from nacre.hooks.instructions import join_instructions
+from nacre.hooks.points import Hooks
+from nacre.layers.l4_compact.layer import Compact
+from nacre.layers.l5_extract.layer import Extract
+from nacre.loop.limits import Limits
+from nacre.memory.memory import Memory
+from nacre.memory.recall.base import Recalled
+from nacre.providers.base import Provider
+from nacre.providers.choose import Choice, build, choose, leaves_machine, require_installed
+from nacre.providers.fallback import with_fallback
+from nacre.providers.retry import RetrySettings
+from nacre.session.agent import Agent
+from nacre.session.background import Background
+from nacre.session.forks import ForkRunner
+from nacre.session.rewind import Rewind
+from nacre.session.session import Base, Session, SessionSettings
+from nacre.session.session_log import Opened, mend, start
+from nacre.session.session_log import resume as resume_log
+from nacre.settings import Settings, load
+from nacre.store.sessions import Sessions
+from nacre.tools.base import Tool
+from nacre.tools.guard import Ask
+
+SYSTEM = prompts.load(__package__, "system")
+LATEST = "latest"
+"""Stands for the newest session of the working directory."""
+NEW = "new"
+"""Stands for a session that begins now."""
+UNKEPT = "unkept"
+"""Stands for a session that leaves nothing on disk."""
+UNNAMED = "unnamed"
+"""The model's name when a caller brings a provider and does not say."""
+Chooser = Callable[[list[Tool]], Sequence[Tool]]
+"""Makes the tools of an agent from the usual ones: `lambda usual: [*usual, mine]`."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedAgent:
+    """An agent, and what there is to say about it before the first turn."""
+
+    agent: Agent
+    choice: Choice | None
+    hands: Toolset
+    rewind: Rewind
+    notices: tuple[str, ...] = ()
+    recaller: Recall | None = None
+    memories: tuple[Memory, ...] = ()
+    """The project's, the team's and the person's, as far as there are any."""
+    hooks: Hooks | None = None
+    """The person's own commands at fixed points."""
+    forker: ForkRunner = field(kw_only=True)
+    """Sends forks out from the session."""
+    compacting: Compact = field(kw_only=True)
+    """Makes the conversation shorter, by itself and when asked."""
+    extracting: Extract | None = field(default=None, kw_only=True)
+    """Draws memories from the conversation, where that is wanted."""
+    dreaming: Dream | None = field(default=None, kw_only=True)
+    """Has memory consolidated between sessions, where that is wanted."""
+    planning: Plan = field(kw_only=True)
+    """Keeps the plan of the session."""
+    team: Team | None = field(default=None, kw_only=True)
+    """Starts other agents, where the model can send for them."""
+    mail: MailRoom | None = field(default=None, kw_only=True)
+    """Brings letters in and out, where there can be other agents."""
+
+    @property
+    def background(self) -> Background:
+        """Owns what outlives a turn."""
+        return self.forker.background
+
+    def recalled(self) -> Recalled | None:
+        """What the last message got from memory, and why."""
+        return self.recaller.last if self.recaller else None
+
+
+@asynccontextmanager
+async def open_agent(
+    settings: Settings | None = None,
+    *,
+    provider: Provider | None = None,
+    tools: Sequence[Tool] | Chooser | None = None,
+    session: str = NEW,
+    ask: Ask | None = None,
+    clock: Clock = SYSTEM_CLOCK,
+) -> AsyncIterator[OpenedAgent]:
+    """An agent for the working directory; on leaving the block everything it held is let go.
+
+    Without a provider the settings and the environment choose one. `session` takes `new`, `latest`, an id or
+    its beginning, or `unkept`. The usual tools stand behind a guard that asks `ask`; your own do not. A list
+    in `tools` is instead of the usual ones; a function gets these and returns what the agent shall have.
+    Memory and instructions do not depend on tools: recall works with any, and without one that saves, the
+    model only reads memory. `load(cwd, environ, cli={"disableAutoMemory": True})` makes settings without it.
+    """
+    check_given(settings, provider, tools, session)
+    settings = _in_force(settings or load(Path.cwd(), os.environ))
+    choice = None if provider else choose(settings.model, settings.environ)
+    if choice is not None and session == NEW:
+        # Only then: what is there can be looked at and compacted by rule without anybody to ask.
+        require_installed(choice)
+    async with AsyncExitStack() as stack:
+        provider = provider or _hired(choice, settings, stack)
+        opened = None if session == UNKEPT else await _opened(settings, session, clock, stack)
+        beginning = _Beginning(settings, choice, provider, opened, tools, ask, clock)
+        yield await _ready(beginning, stack)
+
+
+@dataclass(frozen=True, slots=True)
+class _Beginning:
+    """What there is before a session is tied to anybody."""
+
+    settings: Settings
+    choice: Choice | None
+    provider: Provider
+    opened: Opened | None
+    tools: Sequence[Tool] | Chooser | None
+    ask: Ask | None
+    clock: Clock
+
+
+async def _ready(begun: _Beginning, stack: AsyncExitStack) -> OpenedAgent:
+    """Open what is known, make the session, and tie to it whoever takes part."""
+    settings, choice, opened, tools = begun.settings, begun.choice, begun.opened, begun.tools
+    leaves, keeper = _leaves(choice, settings), opened.keeper if opened else None
+    hands = await build_toolset(settings, stack, ask=begun.ask, keeps=opened is not None)
+    known = await load_startup_context(settings, stack, keeper=keeper, clock=begun.clock, leaves=leaves)
+    usual = with_memory(hands, known)
+    tools = usual if tools is None else check_tools(tools(usual)) if callable(tools) else tools
+    known = await for_tools(known, tools, settings, leaves=leaves)
+    model = choice.model if choice else settings.model or UNNAMED
+    base = base_of(model, known, tools, settings, begun.clock)
+    opened = await _fit_to_go(opened, known, leaves)
+    talk, folder = _session(base, opened, settings, begun.clock), keeper.folder if keeper else None
+    join(talk, known, hands, leaves=leaves)
+    join_layers(talk, hands, settings, tools=tools, folder=folder)
+    recaller = await join_recall(talk, known, hands, settings, stack, leaves=leaves)
+    hooks, rewind = join_hooks(talk, settings, hands, stack), hands.belong_to(talk, folder)
+    agent = Agent(talk, begun.provider, tools, limits=_limits(settings))
+    forker = await join_forks(agent, hands, settings, stack, shared=known.tools)
+    join_instructions(talk, hooks, forker.background)
+    stack.push_async_callback(agent.cancel)
+    restorer = join_restoring(talk, known, hands, settings, leaves=leaves)
+    join_skills(talk, hands, tools=tools)
+    planning = await join_planning(talk, hands, folder)
+    staff = Staff(hands, forker, restorer, hooks)
+    team = join_team(agent, settings, staff, known, folder=folder, leaves=leaves)
+    compacting = join_compacting(talk, settings, staff)
+    extracting = join_extracting(agent, known, settings, forker, leaves=leaves)
+    about = (rewind, _told(opened, hands, known), recaller, known.memories, hooks)
+    return OpenedAgent(
+        *(agent, choice, hands, *about),
+        forker=forker,
+        compacting=compacting,
+        extracting=extracting,
+        dreaming=await join_dreaming(agent, known, hands, settings, forker, stack),
+        planning=planning,
+        team=team,
+        mail=await join_mail(agent, staff, settings, stack, team=team, folder=folder),
+    )
+
+
+def _hired(choice: Choice | None, settings: Settings, stack: AsyncExitStack) -> Provider:
+    """The chosen provider, let go with the stack."""
+    assert choice is not None, "chosen when nobody brings a provider"
+    provider = hire(choice, settings)
+    stack.push_async_callback(provider.close)
+    return provider
+
+
+async def _fit_to_go(opened: Opened | None, known: StartupContext, leaves: bool) -> Opened | None:
+    """A log as it may be sent: one that was written with a model on this machine may hold what must stay."""
+    if opened is None or not leaves:
+        return opened
+    return replace(opened, records=await known.stays.over(opened.records))
+
+
+def _told(opened: Opened | None, hands: Toolset, known: StartupContext) -> tuple[str, ...]:
+    """What there is to say before the first turn."""
+    return (*(opened.notices if opened else ()), *hands.notices.take(), *known.notices)
+
+
+def _leaves(choice: Choice | None, settings: Settings) -> bool:
+    """Whether what the model is told leaves the machine; nobody knows where a provider of one's own is."""
+    if choice is None:
+        return True
+    named = settings.fallback_model
+    hired = [choice, *([choose(named, settings.environ)] if named else [])]
+    return any(leaves_machine(one, settings.environ) for one in hired)
+
+
+def _in_force(settings: Settings) -> Settings:
+    """The settings, once what they say about models counts for this process."""
+    if settings.models:
+        put_in_force(with_overrides({"models": settings.models}))
+    return settings
+
+
+def base_of(
+    model: str, known: StartupContext, tools: Sequence[Tool], settings: Settings, clock: Clock
+) -> Base:
+    """What stands before the conversation: the same for every project, but for the opening words."""
+    system = "\n\n".join(part for part in (SYSTEM, known.manual) if part)
+    where = environment(settings.cwd, clock.now().astimezone())
+    return Base.of(model, system, tools, opening="\n".join(part for part in (known.context, where) if part))
+
+
+def _session(base: Base, opened: Opened | None, settings: Settings, clock: Clock) -> Session:
+    return Session(
+        base,
+        opened.records if opened else (),
+        keeper=opened.keeper if opened else None,
+        settings=session_settings(settings),
+        clock=clock,
+    )
+
+
+def hire(choice: Choice, settings: Settings) -> Provider:
+    """The chosen provider, with the one that takes over when it is out of reach (Q5)."""
+    main = build(choice, settings.environ, retry=_retry(settings))
+    if settings.fallback_model is None:
+        return main
+    second = choose(settings.fallback_model, settings.environ)
+    return with_fallback(main, build(second, settings.environ, retry=_retry(settings)), second.model)
+
+
+def session_settings(settings: Settings) -> SessionSettings:
+    """What the settings say about a session's requests."""
+    return SessionSettings(
+        max_output=settings.max_output_tokens or SessionSettings().max_output,
+        cache_ttl=settings.cache_ttl,
+        window_ceiling=settings.max_context_tokens,
+        compact_percent=settings.autocompact.pct,
+        compact_window=settings.autocompact.window,
+    )
+
+
+def _limits(settings: Settings) -> Limits:
+    """A person who names an output limit means it: a reply that reaches it gets no more room."""
+    named = settings.max_output_tokens
+    usual = Limits(max_rounds=settings.max_turns)
+    return replace(usual, max_output=named, raised_output=named) if named else usual
+
+
+def _retry(settings: Settings) -> RetrySettings:
+    given, usual = settings.retry, RetrySettings()
+    return replace(usual, tries=given.tries or usual.tries, max_wait=given.max_wait_seconds or usual.max_wait)
+
+
+async def _opened(settings: Settings, wanted: str, clock: Clock, stack: AsyncExitStack) -> Opened:
+    branch = git_branch(settings.cwd)
+    if wanted == NEW:
+        opened = start(settings.home, settings.cwd, branch_name=branch, clock=clock)
+    else:
+        path = find_log(settings, wanted)
+        opened = await mend(resume_log(path, home=settings.home, branch_name=branch, clock=clock), clock)
+    stack.push_async_callback(opened.keeper.close)
+    return opened
+
+
+def find_log(settings: Settings, wanted: str) -> Path:
+    """The log of a session, by its id, the beginning of one, or `latest`."""
+    sessions = Sessions(settings.home)
+    if wanted != LATEST:
+        return sessions.find(wanted)
+    newest = sessions.latest(settings.cwd)
+    if newest is None:
+        raise SessionNotFound(
+            f"there is no session in {settings.cwd} to continue yet; start one with `nacre chat`"
+        )
+    return newest
+
+
+Given = TypeVar("Given")
+PORT = ("name", "capabilities", "stream", "count_tokens", "close")
+"""What every provider has; `nacre.Provider` says what each is for."""
+
+
+def check_given(settings: object, provider: object, tools: object, session: object) -> None:
+    """Raise `TypeError` for what would fail far from where it was given."""
+    if settings is not None and not isinstance(settings, Settings):
+        raise TypeError(f"settings takes what nacre.settings.load returns, not {_shown(settings)}")
+    if not isinstance(session, str):
+        raise TypeError(f"session takes 'new', 'latest', 'unkept' or an id, not {_shown(session)}")
+    if provider is not None:
+        _check_provider(provider)
+    if tools is not None and not _makes_tools(tools):
+        check_tools(tools)
+
+
+def check_tools(tools: Given) -> Given:
+    """These tools; raises `TypeError` where they are none: functions that they could be made of are not."""
+    if isinstance(tools, Tool) or not isinstance(tools, Collection):
+        raise TypeError(f"tools takes a list of tools, not {_shown(tools)}; put it into one")
+    for one in tools:
+        if not isinstance(one, Tool):
+            raise TypeError(
+                f"{_shown(one)} is not a tool; decorate an async function with @nacre.tool to make it one"
+            )
+    return tools
+
+
+def _check_provider(provider: object) -> None:
+    if isinstance(provider, str):
+        raise TypeError(
+            f"provider takes an object, not {_shown(provider)}; leave it out and name a model in "
+            "settings.json or in the variable NACRE_MODEL"
+        )
+    if isinstance(provider, type):
+        raise TypeError(f"provider takes an object, not the class itself; write {provider.__name__}(…)")
+    missing = [name for name in PORT if not hasattr(provider, name)]
+    if missing:
+        raise TypeError(f"{_shown(provider)} is not a provider: it has no {', '.join(missing)}")
+
+
+def _makes_tools(tools: object) -> bool:
+    """Whether this is a function that gets the usual tools; a single tool is no such function."""
+    return callable(tools) and not isinstance(tools, Tool)
+
+
+def _shown(value: object) -> str:
+    """A word or a name as it is, anything else by its type: what it holds can be long."""
+    if isinstance(value, str):
+        return repr(value)
+    name = getattr(value, "__name__", None)
+    return str(name) if isinstance(name, str) else f"a {type(value).__name__}"

@@ -1,0 +1,51 @@
+"""What a message would get from memory, without a session; how memories are checked against a project."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from nacre.app.memory_locations import memory_places
+from nacre.clock import SYSTEM_CLOCK
+from nacre.memory.recall.base import Query, Recalled
+from nacre.memory.recall.drift.check import BUDGET_SECONDS, check_ranked
+from nacre.memory.recall.drift.word_cache import WordCache
+from nacre.memory.recall.local_index import LocalIndex
+from nacre.memory.recall.recall import CheckDrift, recall
+from nacre.memory.recall.skip import why_skip
+from nacre.settings import Settings
+
+
+async def recall_once(settings: Settings, text: str) -> Recalled:
+    """What a message with this text would get at the start of a session, from the local index alone (R10).
+
+    A single word is looked for, too, though a message of it alone would get nothing: somebody asks for it.
+    """
+    import asyncio  # noqa: PLC0415 - a hook takes `drift_of` from here while somebody waits
+
+    there = [place for place in memory_places(settings).in_use if place.directory.is_dir()]
+    has_files = bool(there) and settings.memory.is_on
+    skipped = why_skip(
+        text, is_on=settings.memory.is_on, attached_bytes=0, has_files=has_files, is_question=True
+    )
+    if skipped:
+        return Recalled(query=text, skipped=skipped)
+    rankers = [LocalIndex(place.directory, place.cache, writes=place.cache.is_dir()) for place in there]
+    query = Query(text=text, now=SYSTEM_CLOCK.now())
+    drift = drift_of(settings) if settings.switches.drift_check else None
+
+    def looked_up() -> Recalled:
+        for ranker in rankers:
+            ranker.refresh()
+        found = recall(query, rankers, drift=drift)
+        for ranker in rankers:
+            ranker.close()
+        return found
+
+    return await asyncio.to_thread(looked_up)
+
+
+def drift_of(
+    settings: Settings, words: WordCache | None = None, *, budget_seconds: float = BUDGET_SECONDS
+) -> CheckDrift:
+    """Checks memories against the working tree of the project (R12)."""
+    return partial(check_ranked, root=settings.project_root, budget_seconds=budget_seconds, known=words)

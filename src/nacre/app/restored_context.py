@@ -1,0 +1,261 @@
+"""What a compaction gets back, read again now: opening, rules, files, and what others bring (C21).
+
+Nothing changes while it is read. `settle`, once the compaction is in the log, makes the workspace forget what
+the model no longer sees; `carry` gives the notes that say what it was told again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from nacre import prompts
+from nacre.agents.toolset import Toolset
+from nacre.app.startup_context import StartupContext, context_of
+from nacre.context.environment import environment
+from nacre.context.instruction_updates import InstructionUpdates
+from nacre.context.privacy import LocalOnlyFilter
+from nacre.errors import StoreError, ToolError
+from nacre.layers.l1_offload.in_view import READER
+from nacre.layers.l1_offload.reread import is_numbered
+from nacre.layers.l4_compact.policy import CompactSettings
+from nacre.memory.instructions.load import Instructions, digests
+from nacre.memory.local_only import Staying
+from nacre.memory.startup_text import render_again, render_context
+from nacre.messages.blocks import JsonObject
+from nacre.messages.draft import Fragment
+from nacre.messages.pairing import Item
+from nacre.messages.records import Noted
+from nacre.messages.results import Answered, answered
+from nacre.messages.tokens import estimate_text
+from nacre.messages.untrusted_text import neutralise, one_line
+from nacre.session.attachments import DAY, INSTRUCTIONS, RECORD, WHOLE
+from nacre.session.restoration import Restored, Restorer, cut, within
+from nacre.session.session import OPENING, Session
+from nacre.settings import Settings
+from nacre.tools.read import ReadSettings, read_tool
+from nacre.tools.workspace import Version, Workspace, expecting
+
+RESTORED_OPENING = prompts.load(__package__, "restored_opening")
+
+
+class SessionRestorer(Restorer):
+    """Reads the opening, the rules and recently read files again as well; owned by one session."""
+
+    def __init__(
+        self,
+        session: Session,
+        hands: Toolset,
+        known: StartupContext,
+        settings: Settings,
+        *,
+        announcer: InstructionUpdates | None = None,
+        leaves: bool = True,
+    ) -> None:
+        super().__init__(session)
+        self._workspace = hands.workspace
+        self._known = known
+        self._settings = settings
+        self._announcer = announcer
+        self._leaves = leaves
+        self._files = FileReader(hands, known, settings, leaves=leaves)
+
+    async def fragments(self, kept: Sequence[Item], tokens: int) -> list[Fragment]:
+        """All that comes back beside these items, within so many tokens; files are the first to be cut."""
+        instructions = await self._instructions()
+        seen = self._workspace.recently_seen()
+        day = self._session.clock.now().astimezone().date().isoformat()
+        opening = [] if self._stands_open(kept) else [await self._opening(instructions, tokens)]
+        rules = [_rules(instructions)] if instructions else []
+        first = within([*opening, *rules], tokens)
+        room = tokens - _tokens(first)
+        others = await self._from_layers(kept, room)
+        room -= _tokens(others)
+        told = instructions.all_files if instructions else ()
+        visible = visible_in(kept, self._workspace)
+        wanted = [path for path in seen if path not in visible]
+        files = await self._files.read(
+            wanted, tokens=room, settings=self._settings.compaction, without={one.real for one in told}
+        )
+        self.last = Restored(
+            fragments=(*first, *others, *(one.fragment for one in files)),
+            kept=kept,
+            files=tuple(one.path for one in files),
+            whole={one.path: one.version for one in files if one.version is not None},
+            told=digests(told) if opening else {},
+            day=day if opening else "",
+            seen=frozenset(seen) - visible,
+            shown=self._workspace.shown,
+        )
+        return list(self.last.fragments)
+
+    def settle(self) -> None:
+        """The compaction with the last fragments is in the log: only what stands there counts as seen."""
+        last = self.last
+        self._workspace.forget(last.seen)
+        if last.day and self._announcer is not None:
+            self._announcer.restored()
+        for path in reversed(last.files):
+            if (version := last.whole.get(path)) is not None:
+                self._workspace.saw(path, version)
+
+    def _notes(self, summary_id: str) -> list[Noted]:
+        """What the log says of the opening from now on."""
+        clock, last = self._session.clock, self.last
+        if not last.day:
+            return []
+        record: JsonObject = {RECORD: summary_id}
+        told: JsonObject = {"files": {**last.told}, WHOLE: True}
+        facts: dict[str, JsonObject] = {OPENING: record, DAY: {"date": last.day, **record}}
+        if self._announcer is not None:
+            facts[INSTRUCTIONS] = told | record
+        return [
+            Noted(id=clock.new_id(), at=clock.now(), kind=kind, facts=what) for kind, what in facts.items()
+        ]
+
+    async def _instructions(self) -> Instructions | None:
+        if self._announcer is None:
+            return self._known.instructions
+        return await self._announcer.again(self._session.view)
+
+    def _stands_open(self, kept: Sequence[Item]) -> bool:
+        """Whether what was said ahead of the conversation stays in view by itself."""
+        note = self._session.view.last_noted(OPENING)
+        return note is not None and any(item.record_id == note.fact(RECORD) for item in kept)
+
+    async def _opening(self, instructions: Instructions | None, tokens: int) -> Fragment:
+        # What came in later stands by itself, behind: it may be cut before anything of this is.
+        begun = replace(instructions, later=()) if instructions else None
+        known = replace(self._known, instructions=begun)
+        try:
+            context = await context_of(known, self._settings, leaves=self._leaves)
+        except (StoreError, OSError):
+            context = render_context(begun)  # memory that cannot be read now is no reason not to go on
+        now = self._session.clock.now().astimezone()
+        where = await asyncio.to_thread(environment, self._workspace.cwd, now)
+        room = tokens - estimate_text(RESTORED_OPENING) - estimate_text(where) - 1
+        text = "\n".join(part for part in (RESTORED_OPENING, cut(context, room), where) if part)
+        return Fragment(kind="opening", name="opening", text=text)
+
+
+def join_restoring(
+    session: Session, known: StartupContext, hands: Toolset, settings: Settings, *, leaves: bool
+) -> SessionRestorer:
+    """The restorer of a session whose layers have joined; `leaves` as in `recollect`."""
+    announcer = session.layer(InstructionUpdates)
+    return SessionRestorer(session, hands, known, settings, announcer=announcer, leaves=leaves)
+
+
+def _rules(instructions: Instructions) -> Fragment:
+    return Fragment(kind="rules", name="rules", text=render_again(instructions.later))
+
+
+def _tokens(fragments: Iterable[Fragment]) -> int:
+    return sum(estimate_text(one.text) for one in fragments)
+
+
+RESTORED_FILE = prompts.load(__package__, "restored_file")
+WRITER = "Write"
+"""The tool whose call itself shows the file."""
+LEAST_TOKENS = 300
+"""Less than this of a file, with the words around it, says too little."""
+_REMARK = re.compile(r"\[(?:Stopped here|More lines follow).*?offset=(\d+)\.\]\Z")
+_LONG_LINE = "more characters in this line]"
+"""How Read ends a line that it did not show whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileAgain:
+    """A file as it is now."""
+
+    path: Path
+    fragment: Fragment
+    version: Version | None
+    """Set where the model sees all of it, letter by letter: it may be changed without another look."""
+
+
+class FileReader:
+    """Reads files on behalf of the model, and only what a call of Read could have without a question."""
+
+    def __init__(self, hands: Toolset, known: StartupContext, settings: Settings, *, leaves: bool) -> None:
+        self._hands = hands
+        self._stays = known.stays if leaves else LocalOnlyFilter()
+        # Memories are recalled, results are pointed to, logs are neither: none of them is a file of the work.
+        self._not_these = [
+            *(memory.location.directory.resolve() for memory in known.memories),
+            *(place.resolve() for place in hands.workspace.owned),
+            (settings.home / "projects").resolve(),
+        ]
+
+    async def read(
+        self, paths: Iterable[Path], *, tokens: int, settings: CompactSettings, without: Iterable[Path] = ()
+    ) -> list[FileAgain]:
+        """The first few that can be read; what is gone, denied, binary or too large is passed over."""
+        room, hidden = min(tokens, settings.files_tokens), set(without)
+        staying = await self._stays.now()
+        found: list[FileAgain] = []
+        for path in paths:
+            if len(found) == settings.max_files or room < LEAST_TOKENS:
+                break
+            if path in hidden or any(path.is_relative_to(place) for place in self._not_these):
+                continue
+            again = await self._again(path, min(room, settings.file_tokens), staying)
+            if again is not None:
+                found.append(again)
+                room -= estimate_text(again.fragment.text)
+        return found
+
+    async def _again(self, path: Path, tokens: int, staying: Staying) -> FileAgain | None:
+        workspace = self._hands.workspace.clone()  # so that nobody takes it for read before it stands there
+        shown = one_line(str(path))
+        frame = estimate_text(prompts.render(RESTORED_FILE, path=shown, lines="")) + LEAST_TOKENS // 10
+        reader = read_tool(workspace, ReadSettings(tokens=max(1, tokens - frame)))
+        arguments: JsonObject = {"file_path": str(path)}
+        decision = self._hands.guard.policy.decide(reader, arguments, self._hands.workspace)
+        if decision.effect != "allow":
+            return None
+        workspace.forget([path])
+        try:
+            with expecting(path):
+                lines = str(await reader.call(arguments))
+        except ToolError:
+            return None
+        version = workspace.seen(path)
+        if version is None or version.digest is None:
+            return None
+        told = neutralise(staying.without(_bounded(lines)))
+        is_whole = told == lines and _LONG_LINE not in lines
+        text = prompts.render(RESTORED_FILE, path=shown, lines=told)
+        if estimate_text(text) > tokens:
+            return None
+        return FileAgain(
+            path, Fragment(kind="file", name=str(path), text=text), version if is_whole else None
+        )
+
+
+def visible_in(kept: Sequence[Item], workspace: Workspace) -> frozenset[Path]:
+    """Files of which a read, or the call that wrote them, stands in these items."""
+    found: set[Path] = set()
+    for one in answered(kept):
+        given = one.call.input.get("file_path")
+        if isinstance(given, str) and _shows(one):
+            try:
+                found.add(workspace.locate(given))
+            except ToolError:
+                continue
+    return frozenset(found)
+
+
+def _shows(one: Answered) -> bool:
+    """Whether the model can read the file off it: a pointer or a list of changes does not do."""
+    if one.result.is_error:
+        return False
+    return one.call.name == WRITER or (one.call.name == READER and is_numbered(one.result.text))
+
+
+def _bounded(lines: str) -> str:
+    """The same with a remark of our own where Read stopped: it was not the tool's bound that cut it."""
+    return _REMARK.sub(r"[Cut here for want of room; Read goes on with offset=\1.]", lines)

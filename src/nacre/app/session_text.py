@@ -1,0 +1,129 @@
+"""A session in lines for a person at any door: a call, a result, who works at what, who has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from nacre.agents.registry import AgentState
+from nacre.errors import NacreError, ProviderError
+from nacre.formatting import human_count, shorten
+from nacre.messages.blocks import Json, ToolCall, ToolResult
+from nacre.messages.records import Said
+from nacre.session.background import AGENT_PURPOSE
+from nacre.session.session import Session
+
+if TYPE_CHECKING:
+    from nacre.app.open_agent import OpenedAgent
+
+MAX_ARGUMENT_CHARS = 80
+"""Of a call's arguments on its line; the whole call stands in the transcript."""
+MAX_RESULT_CHARS = 100
+"""Of a result's first line."""
+SHOWN_IN_STATUS = 3
+"""Agents named in the status line; the rest are counted."""
+WORDS_CHARS = 80
+"""Of a report on the line that says that it is there."""
+LAST_WORDS_CHARS = 160
+"""Of each of the last two messages when a session is resumed: two lines on a narrow terminal."""
+PILLS = {
+    "compact": "compacting",
+    "collapse": "compacting",
+    "notes": "notes",
+    "hooks": "hooks",
+    "extract": "saving",
+    "dream": "dreaming",
+}
+"""What a person is told of work in the background, by its name."""
+ENDED = {
+    "completed": "is done",
+    "idle": "is done and waits for letters",
+    "failed": "has failed",
+    "stopped": "was stopped",
+    "stalled": "was stopped because it hung",
+}
+_WHO = {"user": "you", "assistant": "agent", "system": "note"}
+
+
+def call_line(call: ToolCall) -> str:
+    """`Read(file_path=src/app.py)`, shortened."""
+    arguments = ", ".join(f"{name}={_short(value)}" for name, value in call.input.items())
+    return f"{call.name}({shorten(arguments, MAX_ARGUMENT_CHARS)})"
+
+
+def result_line(result: ToolResult) -> str:
+    """The first line of a result and how many more there are."""
+    lines = result.text.strip().splitlines()
+    if not lines:
+        return "no output"
+    more = f" (+{len(lines) - 1} lines)" if len(lines) > 1 else ""
+    return shorten(lines[0].strip(), MAX_RESULT_CHARS) + more
+
+
+def working(ready: OpenedAgent) -> tuple[list[str], list[str]]:
+    """What goes on in the background: pieces of work by their pills, and agents by what they do."""
+    names = [each for each in ready.background.running() if not each.startswith(f"{AGENT_PURPOSE} ")]
+    return work_pills(names), pills(ready.team.states() if ready.team else ())
+
+
+def work_pills(names: Iterable[str]) -> list[str]:
+    """Each kind of work in the background once, by what a person calls it."""
+    return list(dict.fromkeys(PILLS.get(each.partition(" ")[0], each) for each in names))
+
+
+def pills(states: Sequence[AgentState]) -> list[str]:
+    """Who works in the background, and at what."""
+    running = [each for each in states if each.is_running]
+    shown = [f"{each.name}: {each.doing}" if each.doing else each.name for each in running[:SHOWN_IN_STATUS]]
+    more = len(running) - len(shown)
+    return [*shown, f"{more} more agent{'s' * (more != 1)}"] if more else shown
+
+
+def waiting_line(states: Sequence[AgentState], now: datetime) -> str:
+    """What the agents do that a turn waits for, in one line; empty where it waits for none."""
+    waited_for = [each for each in states if each.is_running and not each.background]
+    return " | ".join(
+        f"{each.name}: {each.doing or 'starting'} ({max(0, (now - each.started).total_seconds()):.0f} s)"
+        for each in waited_for
+    )
+
+
+def ended_line(state: AgentState) -> str:
+    """That an agent ended, how, and the first words of what it says."""
+    words = shorten(state.result, WORDS_CHARS)
+    spent = f"{state.seconds:.0f} s, {human_count(state.tokens)} tokens, ${state.cost_usd:.4f}"
+    return f"{state.name} {ENDED.get(state.status, state.status)} ({spent})" + (f": {words}" if words else "")
+
+
+def stopped_line(ready: OpenedAgent) -> str:
+    """That a stopped turn loses nothing, and stops what it waits for and nobody else."""
+    names = [each.name for each in (ready.team.states() if ready.team else ()) if each.is_running]
+    goes = f"go{'es' * (len(names) == 1)} on in the background (/agents stop NAME)"
+    return "stopped; what was said so far is kept" + (f"; {', '.join(names)} {goes}" if names else "")
+
+
+def failed_line(error: NacreError) -> str:
+    """Why a turn ended, and how to ask again where that could help."""
+    return (
+        f"{error} (what you said is kept; /retry asks again)"
+        if isinstance(error, ProviderError)
+        else str(error)
+    )
+
+
+def resumed_lines(session: Session) -> list[str]:
+    """What was said last, so that the person knows where they are."""
+    said = [
+        record
+        for record in session.transcript.records
+        if isinstance(record, Said) and not record.aside and not record.meta and record.message.text.strip()
+    ]
+    if not said:
+        return []
+    last = [f"{_WHO[record.role]}: {shorten(record.message.text, LAST_WORDS_CHARS)}" for record in said[-2:]]
+    return [f"resumed session {session.id}", *last]
+
+
+def _short(value: Json) -> str:
+    return value if isinstance(value, str) else repr(value)

@@ -1,0 +1,268 @@
+"""A teammate in a process of its own: waits at its bell, runs a turn for the letters that come, and reports.
+
+Killed anywhere it loses nothing: started again under its name it goes on with its session, in which stands
+what it has received, and with what waits in its mailbox (A3, A5).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import ExitStack, aclosing, asynccontextmanager, suppress
+from dataclasses import replace
+
+from nacre import prompts
+from nacre.agents.directory import team_of
+from nacre.agents.mail_room import MailRoom
+from nacre.agents.process_teammates import DEPTH, HELD, REPORT, ROOT
+from nacre.agents.registry import AgentRegistry
+from nacre.agents.run import NOTHING_SAID, OUT_OF_ROUNDS, WOKEN, bounded
+from nacre.agents.team_roster import Roster
+from nacre.agents.types import INHERIT, SMALL, AgentType, agent_types
+from nacre.agents.waking import first_of, is_from_person
+from nacre.app.open_agent import NEW, SYSTEM, OpenedAgent, open_agent
+from nacre.errors import ConfigError, MailError, NacreError, TranscriptError
+from nacre.layers.l7_mail.inbox import Bell
+from nacre.layers.l7_mail.layer import MAIL, NOT_WOKEN, TOO_OFTEN, Wakes
+from nacre.layers.l7_mail.letter import Letter, brief, check_name
+from nacre.layers.l7_mail.mailbox import Mailbox
+from nacre.layers.l7_mail.send_message import NAME as SEND
+from nacre.messages.blocks import JsonObject
+from nacre.messages.events import Event, Notice, TurnDone
+from nacre.messages.records import Noted, Record, Said
+from nacre.providers.choose import choose, small_model
+from nacre.session.session import Base
+from nacre.settings import Settings
+from nacre.store.sessions import Sessions
+from nacre.tools.base import Tool
+
+FRAME = prompts.load(__package__, "teammate")
+NAMED = prompts.load(__package__, "teammate_name")
+REPORTED = "reported"
+"""The kind of note that says of which reply the lead was told: reply."""
+
+
+def _nobody(event: Event) -> None:
+    return None
+
+
+@asynccontextmanager
+async def open_teammate(
+    settings: Settings,
+    name: str,
+    team: str,
+    *,
+    kind: str,
+    model: str = "",
+) -> AsyncIterator[Teammate]:
+    """Take a place in a team; it is left with the block. A name that was held before goes on where it was.
+
+    `model`: instead of the one of its kind.
+    """
+    name, roster = check_name(name), team_of(settings.home, team)
+    old = roster.member(name)
+    if old is not None and roster.is_alive(old):
+        raise MailError(f"{name} is taken in team {team}: process {old.pid}; choose another name")
+    known = agent_types(settings).types
+    if kind not in known:
+        raise ConfigError(f"there is no kind of agent named {kind!r}; known are {', '.join(sorted(known))}")
+    lead, one = roster.lead(), known[kind]
+    async with open_agent(
+        _settings_of(one, settings, model or one.model),
+        tools=lambda usual: _tools(one, usual),
+        session=_session(settings, old.session if old else ""),
+    ) as ready:
+        if ready.mail is None:
+            raise ConfigError("agents are switched off here (switches.agents), so there are no teammates")
+        if ready.team is not None:
+            _place_below(ready.team.house.roll, settings.environ)
+        session = ready.agent.session
+        session.base = _base(session.base, f"{one.prompt}\n\n{prompts.render(FRAME, lead=lead)}")
+        session.ends_with_answer = True
+        await ready.mail.become(name, roster, kind)
+        yield Teammate(ready, ready.mail, roster, chars=settings.agents.result_chars)
+
+
+class Teammate:
+    """One member of a team, as long as its process runs."""
+
+    def __init__(self, ready: OpenedAgent, room: MailRoom, roster: Roster, *, chars: int) -> None:
+        self.ready = ready
+        self.hear: Callable[[Event], None] = _nobody
+        """Told of all that happens in its turns."""
+        self._agent, self._session = ready.agent, ready.agent.session
+        self._room = room
+        self._roster = roster
+        self._chars = chars
+        self._since = self._session.clock.now()
+        self._bells: Sequence[Bell] = ()
+        self._wakes = Wakes()
+        self._prompted_at = roster.prompted_at()
+
+    @property
+    def name(self) -> str:
+        return self._room.teams.name
+
+    async def serve(self, prompt: str = "") -> None:
+        """Work off what comes, until it agrees to end or a person wants it to."""
+        with ExitStack() as held:
+            self._bells = [held.enter_context(inbox.bell()) for inbox in self._room.mailing.inboxes]
+            await self._report()
+            if not self._session.is_opened:
+                words = prompts.render(
+                    NAMED, name=self.name, team=self._roster.team, lead=self._roster.lead()
+                )
+                await self._session.add_user(words, is_persons=False)
+            if prompt:
+                await self._turn(prompt)
+            elif _is_owed(self._session.transcript.records):
+                await self._turn(None)
+            while not self._room.post.is_leaving and not await self._obeys():
+                if await self._may_wake():
+                    await self._session.add_user(WOKEN, is_persons=False)
+                    await self._turn(None)
+                else:
+                    await self._rung()
+
+    async def _may_wake(self) -> bool:
+        """Whether letters have come that may begin a turn; the lead is told of those that may not."""
+        new = self._wakes.new(await self._room.mailing.waiting())
+        if not new:
+            return False
+        if (at := self._roster.prompted_at()) != self._prompted_at:
+            self._prompted_at = at
+            self._wakes.reset()
+            await self._room.heard_person()
+        if self._wakes.allows(new):
+            self._wakes.woken()
+            return True
+        is_first, self._wakes.is_told = not self._wakes.is_told, True
+        if is_first:
+            self.hear(Notice(TOO_OFTEN.format(name=self.name), "warning"))
+        await self._report(f"{self.name}: {NOT_WOKEN}.", prefix=HELD if is_first else REPORT)
+        return False
+
+    async def _turn(self, text: str | None) -> None:
+        """A turn to its end, or until a person wants it to end; then the lead hears of it."""
+        playing = asyncio.create_task(self._played(text), name=f"turn of {self.name}")
+        try:
+            while not playing.done():
+                await first_of(_ended(playing), self._rung())
+                if not playing.done() and await self._obeys():
+                    return
+        finally:
+            playing.cancel()
+            await asyncio.wait({playing})
+        await self._report(playing.result())
+
+    async def _played(self, text: str | None) -> str:
+        """Why it did not come to its end, if it did not."""
+        outcome = "answered"
+        try:
+            async with aclosing(self._agent.run(text)) as events:
+                async for event in events:
+                    self.hear(event)
+                    if isinstance(event, TurnDone):
+                        outcome = event.outcome
+        except NacreError as error:
+            return f"It failed: {' '.join(str(error).split())}"
+        return "" if outcome != "turn_limit" else OUT_OF_ROUNDS.format(rounds=self._agent.limits.max_rounds)
+
+    async def _rung(self) -> None:
+        await first_of(*(bell.rung() for bell in self._bells))
+
+    async def _obeys(self) -> bool:
+        """Whether a person wants it to end; who asked is told that it does."""
+        known = self._room.mailing.known()
+        for inbox in self._room.mailing.inboxes:
+            found = await asyncio.to_thread(inbox.waiting, known)
+            wishes = [one for one in found.letters if is_from_person(one) and one.at >= self._since]
+            if wishes:
+                with suppress(MailError):
+                    await self._room.post.send(
+                        wishes[-1].sender, "", kind="shutdown_response", approves=True, answers=wishes[-1].id
+                    )
+                return True
+        return False
+
+    async def _report(self, failure: str = "", *, prefix: str = REPORT) -> None:
+        """Tell the lead what came of a turn; of one reply once, whoever is killed in between."""
+        lead, clock = self._roster.lead(), self._session.clock
+        reply = _last_reply(self._session.transcript.records)
+        last = self._session.view.last_noted(REPORTED)
+        is_told = reply is None or (last is not None and last.fact("reply") == reply.id)
+        if not lead or lead == self.name or (is_told and not failure):
+            return
+        said = failure or (reply.message.text if reply else "") or NOTHING_SAID
+        folder = getattr(self._session.keeper, "folder", None)
+        letter = Letter(
+            id=f"{prefix}{clock.new_id() if failure or reply is None else reply.id}",
+            sender=self.name,
+            to=lead,
+            text=bounded(said, f"{self.name}-report", folder, self._chars),
+            summary=brief(said.strip().partition("\n")[0]),
+            at=clock.now(),
+        )
+        await asyncio.to_thread(Mailbox(self._roster.inbox_path(lead)).put, letter)
+        facts: JsonObject = {"reply": reply.id if reply else ""}
+        await self._session.transcript.append(
+            Noted(id=clock.new_id(), at=clock.now(), kind=REPORTED, facts=facts)
+        )
+
+
+async def _ended(task: asyncio.Task[str]) -> None:
+    await asyncio.wait({task})
+
+
+def _base(base: Base, words: str) -> Base:
+    """The same, with what its kind says instead of what every session is told; nothing was sent yet."""
+    texts = (str(block["text"]).replace(SYSTEM, words, 1) for block in base.system)
+    return replace(base, system=tuple({"type": "text", "text": text} for text in texts))
+
+
+def _place_below(roll: AgentRegistry, environ: Mapping[str, str]) -> None:
+    """Hold a process that another session started to the limits on agents that hold there."""
+    depth = environ.get(DEPTH, "")
+    roll.root, roll.depth = environ.get(ROOT, ""), int(depth) if depth.isdecimal() else 0
+
+
+def _is_owed(records: Sequence[Record]) -> bool:
+    """Whether words, letters or results stand there that it has not answered, killed or not."""
+    for one in reversed(records):
+        if isinstance(one, Noted) and one.kind == MAIL:
+            return True
+        if isinstance(one, Said) and one.aside is None and not one.meta:
+            return one.role == "user"
+    return False
+
+
+def _last_reply(records: Sequence[Record]) -> Said | None:
+    """The last words of the last turn, if that has ended with words."""
+    for one in reversed(records):
+        if isinstance(one, Said) and one.aside is None:
+            is_answer = one.role == "assistant" and not one.message.tool_calls
+            return one if is_answer else None
+    return None
+
+
+def _session(settings: Settings, before: str) -> str:
+    """The session of whoever held the name, so that it knows what was received; a new one without it."""
+    if not before:
+        return NEW
+    try:
+        Sessions(settings.home).find(before)
+    except TranscriptError:
+        return NEW
+    return before
+
+
+def _settings_of(kind: AgentType, settings: Settings, named: str) -> Settings:
+    """The session's settings, with the model that is meant and the rounds that its kind may take."""
+    if named == SMALL:
+        named = settings.small_model or small_model(choose(settings.model, settings.environ))
+    model = settings.model if named in {"", INHERIT} else named
+    return replace(settings, model=model, max_turns=kind.max_turns or settings.max_turns)
+
+
+def _tools(kind: AgentType, usual: Sequence[Tool]) -> list[Tool]:
+    return [one for one in usual if kind.may_call(one.name) or one.name == SEND]

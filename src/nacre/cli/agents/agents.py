@@ -1,0 +1,212 @@
+"""`nacre agents`: who works and who could; writing to them and stopping them stand in the files beside it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from nacre.cli.agents.mail import inbox, send
+from nacre.cli.agents.run import run_member
+from nacre.cli.agents.stop import stop
+from nacre.cli.memory.open import json_option
+from nacre.cli.options import RunOptions, load_settings
+from nacre.cli.output import (
+    cut_last,
+    human_age,
+    human_count,
+    is_terminal,
+    print_error,
+    print_json,
+    print_table,
+    printable,
+)
+from nacre.clock import SYSTEM_CLOCK
+from nacre.messages.blocks import Json, JsonObject
+
+if TYPE_CHECKING:
+    from nacre.agents.directory import MemberSeen, Seen, TeamSeen
+    from nacre.agents.types import AgentType
+
+SHORT_ID = 8
+"""Characters of an id that are shown."""
+
+
+@click.group()
+def agents() -> None:
+    """List agents and teams, write to them, read their letters, stop them.
+
+    NAME is an agent of this directory's sessions, a member of a team, or the beginning of an agent's id; the
+    beginning of a session's id means the session itself.
+    """
+
+
+@agents.command("list", short_help="List agents and teams.")
+@click.option("--all", "everywhere", is_flag=True, help="Those of every directory, not only of this one.")
+@json_option
+@click.pass_obj
+def list_(options: RunOptions, /, *, everywhere: bool, as_json: bool) -> None:
+    """List the agents that work or ended within a day, and the teams with their people and tasks."""
+    from nacre.agents.directory import agents_seen, is_recent, teams_seen
+
+    settings, now = load_settings(options), SYSTEM_CLOCK.now()
+    cwd = None if everywhere else settings.cwd
+    found = [each for each in agents_seen(settings.home, cwd) if is_recent(each, now)]
+    teams = teams_seen(settings.home, cwd)
+    if as_json:
+        print_json(
+            {"agents": [_agent_json(each) for each in found], "teams": [_team_json(one) for one in teams]}
+        )
+        return
+    _print_agents(found, everywhere=everywhere)
+    for n, team in enumerate(teams):
+        if found or n:
+            print()
+        _print_team(team)
+    if not found and not teams:
+        where = "" if everywhere else f" in {printable(str(settings.cwd))}; --all looks in every directory"
+        print(f"No agent works or has worked lately{where}.")
+
+
+def _agent_json(each: Seen) -> JsonObject:
+    state = each.state
+    return {
+        "id": state.id,
+        "name": state.name,
+        "type": state.type,
+        "pattern": state.pattern,
+        "status": state.status,
+        "description": state.description,
+        "doing": state.doing,
+        "session": each.session,
+        "cwd": each.cwd,
+        "owner": state.owner,
+        "team": state.team,
+        "model": state.model,
+        "background": state.background,
+        "started": state.started.isoformat(),
+        "seconds": state.seconds,
+        "rounds": state.rounds,
+        "calls": state.calls,
+        "tokens": state.tokens,
+        "cost_usd": state.cost_usd,
+        "worktree": state.worktree,
+        "branch": state.branch,
+        "pid": state.pid,
+    }
+
+
+def _team_json(team: TeamSeen) -> JsonObject:
+    members: list[Json] = [
+        {
+            "name": each.member.name,
+            "type": each.member.type,
+            "alive": each.is_alive,
+            "waiting": each.waiting,
+            "pid": each.member.pid,
+            "host": each.member.host,
+            "session": each.member.session,
+            "cwd": each.member.cwd,
+            "joined": each.member.joined.isoformat(),
+        }
+        for each in team.members
+    ]
+    return {"team": team.name, "lead": team.lead, "members": members, "tasks": {**team.tasks}}
+
+
+def _print_agents(found: list[Seen], *, everywhere: bool) -> None:
+    now = SYSTEM_CLOCK.now()
+    header = [
+        "name", "id", "type", "status", "age", "tokens", "money", "session",
+        *["directory"] * everywhere, "doing",
+    ]  # fmt: skip
+    rows = [
+        [
+            each.state.name,
+            each.state.id[:SHORT_ID],
+            each.state.type,
+            each.state.status,
+            human_age(each.state.started, now),
+            human_count(each.state.tokens),
+            f"${each.state.cost_usd:.4f}",
+            each.session[:SHORT_ID],
+            *[each.cwd or "-"] * everywhere,
+            (each.state.doing if each.is_running else each.state.description) or "-",
+        ]
+        for each in found
+    ]
+    if rows and is_terminal():
+        cut_last(header, rows)
+    print_table(rows, header=header if rows else (), right=(5, 6))
+
+
+def _print_team(team: TeamSeen) -> None:
+    pending, working, done = (team.tasks[state] for state in ("pending", "in_progress", "completed"))
+    tasks = f"{pending} open, {working} in progress, {done} done"
+    print(f"team {printable(team.name)}: {tasks if pending + working + done else 'no tasks'}")
+    now = SYSTEM_CLOCK.now()
+    print_table(
+        [
+            [
+                f"  {each.member.name}",
+                "lead" if each.member.name == team.lead else each.member.type or "-",
+                "alive" if each.is_alive else "gone",
+                human_age(each.member.joined, now),
+                _letters(each),
+            ]
+            for each in team.members
+        ]
+    )
+
+
+def _letters(each: MemberSeen) -> str:
+    return f"{each.waiting} letter{'s' * (each.waiting != 1)} waiting" if each.waiting else "-"
+
+
+@agents.command(short_help="List the types of agents there are.")
+@json_option
+@click.pass_obj
+def types(options: RunOptions, /, *, as_json: bool) -> None:
+    """List the types of agents that can be started here, and where each is defined."""
+    from nacre.agents.types import agent_types
+
+    found = agent_types(load_settings(options))
+    listed = [found.types[name] for name in sorted(found.types)]
+    if as_json:
+        print_json([_type_json(each) for each in listed])
+    else:
+        header = ["type", "model", "tools", "from", "description"]
+        rows = [
+            [
+                each.name,
+                each.model,
+                "all" if each.tools is None else str(len(each.tools)),
+                str(each.origin) if each.origin else "built in",
+                " ".join(each.description.split()),
+            ]
+            for each in listed
+        ]
+        if is_terminal():
+            cut_last(header, rows)
+        print_table(rows, header=header)
+    for notice in found.notices:
+        print_error(notice)
+
+
+def _type_json(each: AgentType) -> JsonObject:
+    return {
+        "type": each.name,
+        "description": each.description,
+        "model": each.model,
+        "tools": None if each.tools is None else [*sorted(each.tools)],
+        "disallowed": [*sorted(each.disallowed)],
+        "max_turns": each.max_turns,
+        "memory": each.memory,
+        "background": each.background,
+        "isolation": each.isolation,
+        "origin": str(each.origin) if each.origin else None,
+    }
+
+
+for command in (send, inbox, run_member, stop):
+    agents.add_command(command)

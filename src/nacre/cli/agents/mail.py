@@ -1,0 +1,140 @@
+"""`nacre agents send` and `inbox`: write to agents of other processes, and see what waits for them."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from nacre.cli.memory.open import json_option, run
+from nacre.cli.options import RunOptions, load_settings
+from nacre.cli.output import human_age, print_error, print_json, printable
+from nacre.clock import SYSTEM_CLOCK
+from nacre.messages.blocks import JsonObject
+
+if TYPE_CHECKING:
+    from nacre.agents.directory import Target
+    from nacre.layers.l7_mail.inbox import Inbox
+    from nacre.layers.l7_mail.letter import Letter
+    from nacre.layers.l7_mail.post import Sent
+
+MAX_STDIN_CHARS = 200_000
+"""Twice what a letter may hold: enough to refuse it with the reason, whatever is piped in."""
+SHOWN_SENDER = 30
+"""Characters of a sender on its line."""
+
+team_option = click.option("--team", metavar="TEAM", default="", help="Of this team.")
+
+
+@click.command(short_help="Write to an agent or a team.")
+@click.argument("to")
+@click.argument("message")
+@team_option
+@click.option("--summary", metavar="LINE", default="", help="One line for display; else the first line.")
+@click.option(
+    "--from", "sender", metavar="NAME", default="", help="Who writes, so that an answer finds its way."
+)
+@click.pass_obj
+def send(options: RunOptions, /, to: str, message: str, *, team: str, summary: str, sender: str) -> None:
+    """Write MESSAGE (`-` reads stdin) to TO: an agent, `*` for a whole team, or `uds:PATH`.
+
+    It is read between two steps of the receiver's work. While nobody runs there, it waits.
+    """
+    text = sys.stdin.read(MAX_STDIN_CHARS) if message == "-" else message
+    if not text.strip():
+        raise click.UsageError("a letter needs words; give MESSAGE, or pipe it in with -")
+    if to == "*" and not team:
+        raise click.UsageError("`*` writes to a whole team; say which with --team")
+    told, target = run(_sent(options, to, text, team=team, summary=summary, sender=sender))
+    where = f" ({target.where})" if target else f" (team {team})" if team else ""
+    print(f"sent to {printable(', '.join(told.to))}{printable(where)}")
+    for note in told.notes:
+        print_error(note)
+    if target is not None and target.is_gone:
+        print_error(f"{target.name} is not running; the letter waits in its inbox")
+
+
+async def _sent(
+    options: RunOptions, to: str, text: str, *, team: str, summary: str, sender: str
+) -> tuple[Sent, Target | None]:
+    from nacre.agents.directory import find, team_of
+    from nacre.layers.l7_mail.letter import TERMINAL, check_name
+    from nacre.layers.l7_mail.mailbox import Mailbox
+    from nacre.layers.l7_mail.policy import Name, address
+    from nacre.layers.l7_mail.post import Post
+
+    settings = load_settings(options)
+    # A session is meant by the beginning of its id, which is a name to look up and not an address.
+    is_name = isinstance(address(to), Name)
+    target = find(settings.home, settings.cwd, to, team=team) if is_name else None
+    roster = team_of(settings.home, team) if team else None
+
+    def box(name: str) -> Inbox | None:
+        if target is not None:
+            return Mailbox(target.inbox)
+        return Mailbox(roster.inbox_path(name)) if roster else None
+
+    def everyone() -> list[str]:
+        return [each.name for each in roster.members()] if roster else []
+
+    post = Post(check_name(sender) if sender else TERMINAL, find=box, everyone=everyone)
+    return await post.send(target.name if target else to, text, summary=summary), target
+
+
+@click.command(short_help="Show the letters that wait for an agent.")
+@click.argument("name")
+@team_option
+@click.option("--all", "with_received", is_flag=True, help="Also those that were received already.")
+@json_option
+@click.pass_obj
+def inbox(options: RunOptions, /, name: str, *, team: str, with_received: bool, as_json: bool) -> None:
+    """Show the letters that wait for NAME; it will get them all the same."""
+    from nacre.agents.directory import find
+    from nacre.layers.l7_mail.peek import peek
+
+    settings = load_settings(options)
+    target = find(settings.home, settings.cwd, name, team=team)
+    found = peek(target.inbox)
+    received = found.received if with_received else ()
+    if as_json:
+        rows = [_as_json(each, waits=False) for each in received]
+        print_json([*rows, *(_as_json(each, waits=True) for each in found.waiting)])
+        return
+    for each in received:
+        _print_letter(each, "received")
+    for each in found.waiting:
+        _print_letter(each, "waiting")
+    if not received and not found.waiting:
+        hint = "" if with_received else "; --all shows what it has received"
+        print(f"No letter waits for {printable(target.name)} ({printable(target.where)}){hint}.")
+    if found.unreadable:
+        print_error(
+            f"{found.unreadable} lines of {target.inbox} are no letters; they are set aside when read"
+        )
+
+
+def _as_json(letter: Letter, *, waits: bool) -> JsonObject:
+    return {
+        "id": letter.id,
+        "from": letter.sender,
+        "to": letter.to,
+        "kind": letter.kind,
+        "summary": letter.summary,
+        "message": letter.text,
+        "approve": letter.approves,
+        "answers": letter.answers or None,
+        "at": letter.at.isoformat(),
+        "waiting": waits,
+    }
+
+
+def _print_letter(letter: Letter, state: str) -> None:
+    age = human_age(letter.at, SYSTEM_CLOCK.now())
+    kind = "" if letter.kind == "text" else f" {letter.kind}"
+    yes = "" if letter.approves is None else " yes" if letter.approves else " no"
+    head = f"{state} · {letter.sender[:SHOWN_SENDER]} · {age}{kind}{yes}: {letter.summary}"
+    print(printable(head))
+    if letter.text.strip() and letter.text.strip() != letter.summary:
+        for line in letter.text.strip().splitlines():
+            print(f"  {printable(line)}")

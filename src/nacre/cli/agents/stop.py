@@ -1,0 +1,156 @@
+"""`nacre agents stop`: ask an agent to end, and say what came of it; or end the process of a teammate."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import tempfile
+from typing import TYPE_CHECKING
+
+import click
+
+from nacre.cli.agents.mail import team_option
+from nacre.cli.memory.open import run
+from nacre.cli.options import RunOptions, load_settings
+from nacre.cli.output import print_error, printable
+from nacre.errors import MailError
+
+if TYPE_CHECKING:
+    from nacre.agents.directory import Seen, Target
+    from nacre.agents.registry import AgentState
+    from nacre.layers.l7_mail.letter import Letter
+
+ASK_SECONDS = 10.0
+"""How long an answer is waited for: letters are read between two steps of the work."""
+GOODBYE_SECONDS = 5.0
+"""After its yes, or after a polite signal: time to write down what it knows."""
+POLL_SECONDS = 0.1
+WORDS = "The person asks you to stop: finish or put down what you are at."
+
+
+@click.command(short_help="Ask an agent to shut down.")
+@click.argument("name")
+@team_option
+@click.option("--now", "at_once", is_flag=True, help="End the process of a teammate that has one of its own.")
+@click.pass_obj
+def stop(options: RunOptions, /, name: str, *, team: str, at_once: bool) -> int:
+    """Ask NAME to shut down, wait a little, and say what came of it; exit code 1 when it goes on."""
+    from nacre.agents.directory import find
+    from nacre.layers.l7_mail.letter import MAIN
+
+    settings = load_settings(options)
+    target = find(settings.home, settings.cwd, name, team=team)
+    if target.name == MAIN:
+        raise MailError(f"{target.where}: main is a session of its own; leave it there with Ctrl-D")
+    if not target.is_running:
+        print(f"{printable(target.name)} is not running")
+        return 0
+    said = run(_killed(target) if at_once else _asked(target))
+    if _is_there(target):
+        print_error(said)
+        return 1
+    print(f"{printable(target.name)} has stopped")
+    return 0
+
+
+async def _asked(target: Target) -> str:
+    """Send a request that can be answered to this very process; why it goes on, if it does."""
+    from nacre.layers.l7_mail.mailbox import Mailbox
+    from nacre.layers.l7_mail.post import Post
+    from nacre.layers.l7_mail.uds import serve
+
+    answers: asyncio.Queue[Letter] = asyncio.Queue()
+    with tempfile.TemporaryDirectory(prefix="nacre-") as folder:
+        desk = f"{folder}/answer"
+        async with serve(desk, answers.put):
+            post = Post(f"uds:{desk}", find=lambda _: Mailbox(target.inbox), everyone=lambda: [target.name])
+            await post.send(target.name, WORDS, summary="asked to stop", kind="shutdown_request")
+            return await _outcome(target, answers)
+
+
+async def _outcome(target: Target, answers: asyncio.Queue[Letter]) -> str:
+    waiting = asyncio.create_task(answers.get(), name="answer")
+    try:
+        gone = asyncio.create_task(_gone(target, ASK_SECONDS), name="end")
+        await asyncio.wait({waiting, gone}, return_when=asyncio.FIRST_COMPLETED)
+        gone.cancel()
+        if not waiting.done():
+            return f"{target.name} has not answered yet; it reads letters between two steps of its work"
+        letter = waiting.result()
+        if letter.approves is False:
+            return f"{target.name} goes on: {letter.text.strip() or letter.summary}"
+        await _gone(target, GOODBYE_SECONDS)
+        return f"{target.name} said that it would stop, and has not yet"
+    finally:
+        waiting.cancel()
+
+
+async def _killed(target: Target) -> str:
+    """A polite signal, then the other one, to this very process and no other of its number."""
+    process = _own_process(target)
+    try:
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            signal.pidfd_send_signal(process, number)
+            if await _gone(target, GOODBYE_SECONDS):
+                break
+    except ProcessLookupError:
+        pass
+    finally:
+        os.close(process)
+    return f"{target.name} cannot be ended; see `ps {target.member.pid if target.member else ''}`"
+
+
+def _own_process(target: Target) -> int:
+    """A hold on the teammate's process; refused for everybody who shares one with others."""
+    from nacre.process import started
+
+    member, roster = target.member, target.roster
+    if member is None or roster is None:
+        raise MailError(f"{target.name} works inside its session; stop it there with /agents stop, or ask it")
+    if member.host != socket.gethostname():
+        raise MailError(f"{target.name} runs on {member.host}; end it there")
+    shared = [each.name for each in roster.members() if each.pid == member.pid and each.name != member.name]
+    if shared or member.name == roster.lead():
+        others = ", ".join(shared) or "the person's own session"
+        raise MailError(f"{target.name} shares its process with {others}; ask it to stop instead")
+    if not member.start:
+        raise MailError(
+            f"this system cannot tell process {member.pid} from another one; ask it to stop instead"
+        )
+    try:
+        process = os.pidfd_open(member.pid)
+    except OSError as error:
+        raise MailError(f"{target.name} cannot be ended: {error.strerror}") from error
+    # Held first and looked at then: the number cannot be given to another one in between.
+    if started(member.pid) != member.start:
+        os.close(process)
+        raise MailError(f"process {member.pid} is not {target.name} any more; nothing was ended")
+    return process
+
+
+async def _gone(target: Target, seconds: float) -> bool:
+    """Whether it has ended, after waiting for that at most so long."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + seconds
+    while _is_there(target):
+        if loop.time() >= until:
+            return False
+        await asyncio.sleep(POLL_SECONDS)
+    return True
+
+
+def _is_there(target: Target) -> bool:
+    from nacre.agents.registry import read_states, seen_from_outside
+
+    roster, member, seen = target.roster, target.member, target.seen
+    if roster is not None and member is not None:
+        now = roster.member(member.name)
+        return now is not None and now.identity == member.identity and roster.is_alive(member)
+    states = read_states(seen.folder) if seen is not None else ()
+    return any(seen_from_outside(each).status in {"running", "idle"} for each in states if _is(each, seen))
+
+
+def _is(state: AgentState, seen: Seen | None) -> bool:
+    return seen is not None and state.id == seen.state.id

@@ -1,0 +1,1 @@
+"""`nacre chat` and `nacre -p`."""

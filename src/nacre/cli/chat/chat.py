@@ -1,0 +1,318 @@
+"""`nacre chat`: a conversation in the terminal, on the whole screen or line by line.
+
+Ctrl-C stops the turn, not the program.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from pathlib import Path
+
+import click
+
+from nacre.app.chat_session import Ending, Leave, Place, Reopen, enter, move
+from nacre.app.open_agent import OpenedAgent
+from nacre.app.session_text import failed_line, resumed_lines, stopped_line, working
+from nacre.app.startup_context import instruction_paths
+from nacre.cli.chat.agent_notices import Beside
+from nacre.cli.chat.input_history import History
+from nacre.cli.chat.loop_thread import LoopThread
+from nacre.cli.chat.render import TurnPrinter, status_line, styled
+from nacre.cli.chat.slash import COMMANDS, Scene, obey
+from nacre.cli.options import RunOptions, load_settings, run_options
+from nacre.cli.output import has_colour, is_terminal, print_error, printable
+from nacre.cli.progress import countdown
+from nacre.cli.signals import end_on_signals
+from nacre.errors import NacreError
+from nacre.memory.instructions.load import load_instructions
+from nacre.session.background import IN_BACKGROUND
+from nacre.settings import Settings, decline, trust
+from nacre.settings.consent import consent
+from nacre.tools.guard import Answer, Question
+
+
+@click.command()
+@run_options
+@click.pass_obj
+def chat(options: RunOptions, /, **given: str | int | bool | None) -> int:
+    """Talk in the terminal. /help lists what can be typed; Ctrl-C stops a turn, Ctrl-D leaves."""
+    return run_chat(options.updated(**given))
+
+
+def run_chat(options: RunOptions) -> int:
+    """Hold a conversation until the person leaves."""
+    options.check()
+    settings = _trusted(options, load_settings(options))
+    _consented(options, settings)
+    if fits_screen(options, os.environ):
+        return _on_screen(options, settings)
+    end_on_signals()
+    with LoopThread() as loop, History(settings.home, keeps=not options.incognito) as history:
+        _Conversation(settings, loop, history).hold(options.session)
+    return 0
+
+
+def fits_screen(options: RunOptions, environ: Mapping[str, str]) -> bool:
+    """Whether the chat gets the whole screen: a person, a terminal that can, and the extra `tui`."""
+    is_asked_for = not options.line and environ.get("NACRE_TUI", "1") != "0"
+    is_capable = environ.get("TERM", "dumb") != "dumb" and is_terminal(sys.stdin) and is_terminal()
+    return is_asked_for and is_capable and find_spec("textual") is not None
+
+
+def _on_screen(options: RunOptions, settings: Settings) -> int:
+    from nacre.tui.run import run_tui
+    from nacre.tui.slash import Run, Slash
+    from nacre.tui.talk import Start
+
+    def done(line: str, ready: OpenedAgent, run: Run, go_on: Callable[[OpenedAgent], None]) -> Ending:
+        return obey(line, Scene(ready, settings, run, go_on))
+
+    slash = Slash({name: command.summary for name, command in COMMANDS.items()}, done)
+    ended = run_tui(
+        Start(settings=settings, session=options.session, slash=slash, keeps=not options.incognito)
+    )
+    for line in ended.last_words:
+        print_error(line)
+    return ended.code
+
+
+def _trusted(options: RunOptions, settings: Settings) -> Settings:
+    """Ask once, on the first run in a directory that brings settings of its own."""
+    is_person = is_terminal(sys.stdin) and is_terminal()
+    if not settings.wants_trust or not is_person or options.incognito:
+        return settings
+    is_yes = ask_trust(settings.project_root, settings.wants_trust)
+    (trust if is_yes else decline)(settings.home, settings.project_root)
+    return load_settings(options)
+
+
+def _consented(options: RunOptions, settings: Settings) -> None:
+    """Ask about each file outside the project that its instructions include; a yes is remembered (M23)."""
+    if options.incognito or not (is_terminal(sys.stdin) and is_terminal()):
+        return
+    for path in load_instructions(instruction_paths(settings)).outside:
+        if ask_outside(settings.project_root, path):
+            consent(settings.home, settings.project_root, path)
+
+
+@dataclass(frozen=True, slots=True)
+class _Here:
+    """The session the person is in, as a terminal shows it."""
+
+    place: Place
+    beside: Beside
+    """Who is told of its agents."""
+
+    @property
+    def ready(self) -> OpenedAgent:
+        return self.place.ready
+
+
+class _Conversation:
+    """One person at the terminal, in one session after another."""
+
+    def __init__(self, settings: Settings, loop: LoopThread, history: History) -> None:
+        self._settings = replace(settings, is_interactive=True)
+        self._loop = loop
+        self._history = history
+        self._is_person = is_terminal(sys.stdin) and is_terminal()
+        self._colour = has_colour()
+        self._printer = TurnPrinter()
+        """One for all turns: a question can be put in one turn and answered in another."""
+        self._beside = Beside(tuple, self._history.above)
+
+    def hold(self, session: str) -> None:
+        here = self._open(session)
+        try:
+            while isinstance(ending := self._listen(here), Reopen):
+                here = self._move(here, ending)
+            here.place.leaves("prompt_input_exit")
+        finally:
+            self._let_go(here)
+
+    def _let_go(self, here: _Here) -> None:
+        """Leave a session; what its work in the background came to meanwhile is still told."""
+        self._loop.call(here.place.held.aclose())
+        self._tell_last(here)
+
+    def _tell_last(self, here: _Here) -> None:
+        for line in (*here.beside.untold(), *(one.text for one in here.ready.agent.session.notices())):
+            print_error(line)
+
+    def _open(self, session: str) -> _Here:
+        place = self._loop.call(self._enter(session))
+        self._greet(place.ready)
+        return _Here(place, self._told_of_agents(place.ready))
+
+    async def _enter(self, session: str) -> Place:
+        return await enter(
+            self._settings, session, ask=self._ask if self._is_person else None, tell=countdown
+        )
+
+    def _told_of_agents(self, ready: OpenedAgent) -> Beside:
+        if ready.team is None:
+            return Beside(tuple, self._history.above)
+        beside = Beside(ready.team.states, self._history.above)
+        ready.team.house.roll.on_change.append(beside.changed)
+        return beside
+
+    def _move(self, here: _Here, to: Reopen) -> _Here:
+        async def let_go(left: Place) -> None:
+            await left.held.aclose()
+            self._tell_last(here)
+
+        is_again = to.session == here.ready.agent.session.id
+        try:
+            place = self._loop.call(move(here.place, to, self._enter, let_go))
+        except NacreError as error:
+            if is_again:
+                raise
+            print_error(str(error))
+            return here
+        (self._status if is_again else self._greet)(place.ready)
+        return _Here(place, self._told_of_agents(place.ready))
+
+    def _listen(self, here: _Here) -> Leave | Reopen:
+        self._beside = here.beside
+        while True:
+            try:
+                ending = self._hear(here.ready)
+            except KeyboardInterrupt:
+                print("\n(Ctrl-D or /exit leaves)" if self._is_person else "")
+                continue
+            if ending is not None:
+                return ending
+
+    def _hear(self, ready: OpenedAgent) -> Leave | Reopen | None:
+        for line in self._beside.untold():
+            print(styled(f"· {printable(line)}", "dim", colour=self._colour))
+        try:
+            text = self._history.ask("> " if self._is_person else "")
+        except EOFError:
+            if self._is_person:
+                print()
+            return Leave()
+        if text.startswith("/"):
+            return self._obey(text, ready)
+        if text.strip():
+            self._turn(ready, text)
+        return None
+
+    def _obey(self, text: str, ready: OpenedAgent) -> Leave | Reopen | None:
+        try:
+            return obey(text, Scene(ready, self._settings, self._loop.call, self._go_on))
+        except NacreError as error:
+            print_error(str(error))
+            return None
+
+    async def _ask(self, question: Question) -> Answer:
+        # An agent in the background asks while the person types: their line stays, and the question waits.
+        is_beside = IN_BACKGROUND.get()
+        if is_beside:
+            self._history.above(printable(f"· {question.reason}; you are asked with your next message"))
+        # A reader is asked about while the reply still streams: its words must not run into the question.
+        with self._printer.held():
+            return await self._loop.in_main(lambda: self._answer(question, is_beside=is_beside))
+
+    def _answer(self, question: Question, *, is_beside: bool) -> Answer:
+        try:
+            return ask_permission(question, self._history.answer)
+        except KeyboardInterrupt:
+            if not is_beside:
+                raise  # and with the question the turn that asked it ends
+            # No turn of the person's asks this: whoever does would wait for ever, and all others behind it.
+            return "no"
+
+    def _go_on(self, ready: OpenedAgent) -> None:
+        self._turn(ready, None)
+
+    def _turn(self, ready: OpenedAgent, text: str | None) -> None:
+        printer = self._printer
+        try:
+            self._loop.call(_play(ready, text, printer, self._beside))
+        except KeyboardInterrupt:
+            printer.end()
+            print_error(stopped_line(ready))
+        except NacreError as error:
+            printer.end()
+            print_error(failed_line(error))
+        self._status(ready)
+
+    def _status(self, ready: OpenedAgent) -> None:
+        if self._is_person:
+            line = status_line(ready.agent.session, *working(ready))
+            print(styled(line, "dim", colour=self._colour))
+
+    def _greet(self, ready: OpenedAgent) -> None:
+        for problem in self._settings.problems:
+            print_error(problem.line)
+        for notice in ready.notices:
+            print_error(notice)
+        if not self._is_person:
+            return
+        if ready.choice is not None:
+            print(styled(ready.choice.reason, "bold", colour=self._colour))
+            if ready.choice.offer:
+                print(styled(ready.choice.offer, "dim", colour=self._colour))
+        for line in resumed_lines(ready.agent.session):
+            print(styled(line, "dim", colour=self._colour))
+        print(styled("/help lists commands", "dim", colour=self._colour))
+
+
+async def _play(ready: OpenedAgent, text: str | None, printer: TurnPrinter, beside: Beside) -> None:
+    async with beside.shown(printer), aclosing(ready.agent.run(text)) as events:
+        async for event in events:
+            printer.show(event)
+        await printer.free()  # a question of somebody in the background must not swallow the answer
+    printer.end()
+
+
+_ANSWERS: dict[str, Answer] = {"y": "once", "yes": "once", "a": "always", "always": "always"}
+
+
+def ask_permission(question: Question, read: Callable[[str], str] = input) -> Answer:
+    """Show what would happen and read the answer; anything but yes or always is no."""
+    colour = has_colour()
+    heading = f"? {question.tool} needs your word ({printable(question.reason)})"
+    print(styled(heading, "yellow", colour=colour))
+    for line in question.preview.splitlines():
+        print("    " + styled(printable(line), _style(line), colour=colour))
+    always = f"  always would allow {printable(question.rule.text)} in this project from now on"
+    print(styled(always, "dim", colour=colour))
+    return _ANSWERS.get(_word(read, "  go ahead? [y]es, [a]lways, [N]o: "), "no")
+
+
+def ask_trust(directory: Path, wants: tuple[str, ...], read: Callable[[str], str] = input) -> bool:
+    """Whether what a directory's own settings bring may be used."""
+    print(f"The settings in {directory} bring: {', '.join(wants)}.")
+    print("They can run programs and send your words elsewhere. Unless you trust the")
+    print("directory, they are ignored.")
+    return _word(read, "  trust it? [y]es, [N]o: ") in {"y", "yes"}
+
+
+def ask_outside(root: Path, path: Path, read: Callable[[str], str] = input) -> bool:
+    """Whether a project's instructions may pull in a file that lies outside of it (M23)."""
+    print(printable(f"The instructions in {root} include {path}, which is outside of it."))
+    return _word(read, "  load it, now and from now on? [y]es, [N]o: ") in {"y", "yes"}
+
+
+def _word(read: Callable[[str], str], prompt: str) -> str:
+    try:
+        return read(prompt).strip().lower()
+    except (EOFError, UnicodeDecodeError):
+        print()
+        return ""
+    except KeyboardInterrupt:
+        print()  # what is said next begins on a line of its own
+        raise
+
+
+def _style(line: str) -> str:
+    if line.startswith("+"):
+        return "green"
+    return "red" if line.startswith("-") else "dim"

@@ -1,0 +1,102 @@
+"""What the person typed before: line editing and history across sessions, where the terminal has them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sys
+from pathlib import Path
+from types import ModuleType, TracebackType
+from typing import Self
+
+from nacre.cli.output import has_colour
+from nacre.store.input_history import FILE, GOES_ON, MAX_LINES
+
+
+class History:
+    """Asks for lines; keeps them in `<home>/chat_history` unless nothing may be kept."""
+
+    def __init__(self, home: Path, *, keeps: bool) -> None:
+        self._path = home / FILE
+        self._keeps = keeps
+        self._readline = _readline()
+        self._prompt: str | None = None
+        """What stands before the line that is being typed."""
+
+    def __enter__(self) -> Self:
+        if self._readline and self._keeps:
+            with contextlib.suppress(OSError):
+                self._readline.read_history_file(self._path)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not (self._readline and self._keeps):
+            return
+        # A history that cannot be kept is no reason to end a session with an error.
+        with contextlib.suppress(OSError):
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            os.close(os.open(self._path, os.O_CREAT | os.O_WRONLY, 0o600))
+            self._readline.set_history_length(MAX_LINES)
+            self._readline.write_history_file(self._path)
+            self._path.chmod(0o600)
+
+    def ask(self, prompt: str) -> str:
+        """One line from the person; a backslash at its end asks for another."""
+        line = self._typed(prompt)
+        while line.endswith(GOES_ON):
+            line = line[:-1] + "\n" + self._typed("… " if prompt else "")
+        return line
+
+    def above(self, line: str) -> bool:
+        """Show a line above the one that is being typed; false where nobody types, or a terminal cannot.
+
+        Called from another thread than the one that waits for the person.
+        """
+        prompt = self._prompt
+        if prompt is None or self._readline is None or not has_colour():
+            return False
+        typed = prompt + self._readline.get_line_buffer()
+        if len(typed) >= shutil.get_terminal_size().columns:
+            return False  # it stands on several rows, of which only the last could be taken away
+        sys.stdout.write(f"\r\x1b[K{line}\n{typed}")
+        sys.stdout.flush()
+        return True
+
+    def _typed(self, prompt: str) -> str:
+        self._prompt = prompt
+        try:
+            return input(prompt)
+        finally:
+            self._prompt = None
+
+    def answer(self, prompt: str) -> str:
+        """A word in answer to a question: typed after it was asked, and not kept among what was said."""
+        _drop_typed_ahead()
+        if self._readline is None:
+            return input(prompt)
+        self._readline.set_auto_history(False)
+        try:
+            return input(prompt)
+        finally:
+            self._readline.set_auto_history(True)
+
+
+def _drop_typed_ahead() -> None:
+    """Forget what was typed before: it was meant for the next message, and must not say yes to anything."""
+    try:
+        import termios
+    except ImportError:
+        return
+    with contextlib.suppress(termios.error, OSError, ValueError):
+        termios.tcflush(sys.stdin, termios.TCIFLUSH)
+
+
+def _readline() -> ModuleType | None:
+    try:
+        import readline
+    except ImportError:
+        return None
+    return readline

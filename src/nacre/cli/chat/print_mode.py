@@ -1,0 +1,169 @@
+"""`nacre -p TEXT`: one prompt, its answer on stdout, and out."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import stat
+import sys
+
+import click
+
+from nacre.app.open_agent import open_agent
+from nacre.cli.options import RunOptions, load_settings
+from nacre.cli.output import print_error, print_json
+from nacre.cli.progress import countdown
+from nacre.cli.signals import run_to_end
+from nacre.context.recalled import memories_of
+from nacre.messages.blocks import JsonObject
+from nacre.messages.events import (
+    CallReady,
+    Event,
+    Notice,
+    Reply,
+    ResultReady,
+    StartedOver,
+    TextDelta,
+    ThinkingDelta,
+    TurnDone,
+    Waiting,
+)
+from nacre.messages.usage import Usage
+from nacre.session.session import Session
+
+
+def run_prompt(options: RunOptions) -> int:
+    """Answer once; exit code 1 when the turn ended without an answer: at its limit, or declined."""
+    return run_to_end(_run(options.updated(prompt=with_piped(options.prompt or ""))))
+
+
+async def _run(options: RunOptions) -> int:
+    settings = load_settings(options)
+    async with open_agent(settings, session=options.session) as ready:
+        ready.background.tell = countdown
+        ready.agent.session.ends_with_answer = True
+        for told in (*(problem.line for problem in settings.problems), *ready.notices):
+            print_error(told)
+        answer, done = "", None
+        async for event in ready.agent.run(options.prompt or ""):
+            match event:
+                case Reply():
+                    answer = event.message.text
+                case TurnDone():
+                    done = event
+                case Notice(text) if options.output_format == "text":
+                    print_error(text)
+                case Waiting(seconds, reason) if options.output_format != "stream-json":
+                    print_error(f"{reason}; trying again in {seconds:.0f} s")
+                case _:
+                    pass
+            if options.output_format == "stream-json" and (line := event_json(event)):
+                print(json.dumps(line, ensure_ascii=False), flush=True)
+        assert done is not None
+        # Before anything is closed: what goes wrong then must not cost an answer that was paid for.
+        _tell(answer, _result(answer, ready.agent.session, done), options.output_format)
+    # What work in the background came to, which was waited for.
+    for notice in ready.agent.session.notices():
+        print_error(notice.text)
+    return 0 if done.outcome == "answered" else 1
+
+
+def _tell(answer: str, result: JsonObject, output_format: str) -> None:
+    if output_format == "text":
+        print(answer, flush=True)
+    elif output_format == "json":
+        print_json(result)
+    else:
+        print(json.dumps({"type": "result", **result}, ensure_ascii=False), flush=True)
+
+
+def _result(answer: str, session: Session, done: TurnDone) -> JsonObject:
+    saved, recalled = memories_of(session.transcript.records)
+    return {
+        "result": answer,
+        "session": session.id,
+        "usage": usage_json(done.usage),
+        "cost_usd": round(done.cost_usd, 6),
+        "turns": done.rounds,
+        "outcome": done.outcome,
+        "memories_saved": saved,
+        "memories_recalled": recalled,
+    }
+
+
+def usage_json(usage: Usage) -> JsonObject:
+    estimated: JsonObject = {"approximate": True} if usage.approximate else {}
+    return {
+        **estimated,
+        "input": usage.input,
+        "cache_write": usage.cache_write,
+        "cache_read": usage.cache_read,
+        "output": usage.output,
+    }
+
+
+def event_json(event: Event) -> JsonObject | None:
+    """An event as one line of `stream-json`; none for what the result repeats."""
+    match event:
+        case TextDelta(text):
+            return {"type": "text", "text": text}
+        case ThinkingDelta(text):
+            return {"type": "thinking", "text": text}
+        case CallReady(call):
+            return {"type": "call", "id": call.id, "name": call.name, "input": call.input}
+        case ResultReady(call, result):
+            return {"type": "result_of", "id": call.id, "text": result.text, "is_error": result.is_error}
+        case Reply():
+            return {"type": "reply", "text": event.message.text, "usage": usage_json(event.usage)}
+        case Waiting(seconds, reason):
+            return {"type": "waiting", "seconds": seconds, "reason": reason}
+        case StartedOver(reason):
+            return {"type": "started_over", "reason": reason}
+        case Notice(text, level):
+            return {"type": "notice", "text": text, "level": level}
+        case _:
+            return None
+
+
+STDIN = "-"
+"""As a prompt: take it from stdin."""
+SILENT_SECONDS = 3.0
+"""A pipe that nobody writes to or closes, as some schedulers leave one, is not waited for any longer."""
+
+
+def with_piped(prompt: str) -> str:
+    """The prompt and what was piped in behind it; a usage error where there is no word in either."""
+    if prompt == STDIN:
+        if not (text := _read()).strip():
+            raise click.UsageError("nothing came on stdin; pipe the prompt in, or say it after -p")
+        return text
+    piped = _read() if _has_input() else ""
+    return f"{prompt}\n\n{piped}" if piped.strip() else prompt
+
+
+def _has_input() -> bool:
+    """Whether somebody sends something: a file, or a pipe in which there is something, or its end."""
+    try:
+        mode = os.fstat(sys.stdin.fileno()).st_mode
+    except (AttributeError, OSError, ValueError):
+        return False  # there is none, or it is closed
+    if stat.S_ISREG(mode):
+        return True
+    if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
+        return False
+    if select.select([sys.stdin], [], [], SILENT_SECONDS)[0]:
+        return True
+    print_error(
+        f"nothing came on stdin in {SILENT_SECONDS:.0f} s; going on without it (`< /dev/null` is quicker)"
+    )
+    return False
+
+
+def _read() -> str:
+    if sys.stdin is None:
+        return ""
+    try:
+        return sys.stdin.buffer.read().decode()
+    except UnicodeDecodeError as error:
+        raise click.UsageError("what came on stdin is no UTF-8 text; convert it first") from error

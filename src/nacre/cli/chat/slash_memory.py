@@ -1,0 +1,168 @@
+"""Slash commands for memories: those a conversation was given, and those it saved (Q6, E6)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nacre.cli.output import print_error, printable
+from nacre.context.recalled import in_view
+from nacre.errors import NacreError
+from nacre.layers.l5_extract.layer import WORK
+from nacre.layers.l5_extract.saving import REASON, SHORT_COMMIT
+from nacre.memory.files.folder import TEAM_PREFIX
+from nacre.memory.format.entry import Change
+from nacre.memory.format.pointers import INDEX_FILE
+from nacre.memory.undo import in_force, undo
+
+if TYPE_CHECKING:
+    from nacre.app.open_agent import OpenedAgent
+    from nacre.layers.l5_extract.saving import Kept
+    from nacre.memory.memory import Memory
+    from nacre.store.history import Commit
+
+
+UNDO = "undo"
+PATIENCE_SECONDS = 2.0
+"""How long somebody who asks is kept waiting for what is under way: rules need far less, a model more."""
+MAX_COMMITS = 200
+"""Of a memory are looked through for those of one conversation."""
+_CORRECTED, _FORGOTTEN = "corrected in a chat", "forgotten in a chat"
+_DONE = {
+    "remember": "saved",
+    REASON: "saved, as drawn from the conversation:",
+    "correct": "corrected",
+    _CORRECTED: "corrected",
+    "forget": "forgot",
+    _FORGOTTEN: "forgot",
+}
+"""What a change did, by the reason it gives."""
+
+
+async def forget(ready: OpenedAgent, text: str) -> None:
+    """`/forget N`: forget what stands at this place of the list; without a number the list."""
+    found = _meant(ready, text)
+    if found is None:
+        return
+    memory, file = found
+    try:
+        entry, commit = await memory.forget(file, _by_hand(ready, _FORGOTTEN))
+    except NacreError as error:
+        print_error(str(error))
+        return
+    print(printable(f"forgot {entry.file}: {' '.join(entry.body.split())}"))
+    print(f"`nacre memory undo {commit[:10]}` brings it back; this conversation has still read it")
+
+
+async def correct(ready: OpenedAgent, text: str) -> None:
+    """`/correct N TEXT`: let it say something else from now on."""
+    number, _, words = text.partition(" ")
+    found = _meant(ready, number)
+    if found is None:
+        return
+    if not words.strip():
+        print_error(f"say what it should say instead: /correct {number} TEXT")
+        return
+    memory, file = found
+    try:
+        saved = await memory.correct(file, words.strip(), _by_hand(ready, _CORRECTED), origin="user")
+    except NacreError as error:
+        print_error(str(error))
+        return
+    print(printable(f"corrected {saved.entry.file}; `nacre memory undo {saved.commit[:10]}` takes it back"))
+
+
+async def saved_here(ready: OpenedAgent, text: str) -> None:
+    """`/memory`: what this conversation has changed in memory; `/memory undo` takes the last back (E6)."""
+    extracting = ready.extracting
+    if extracting and not await ready.background.wait(WORK, PATIENCE_SECONDS):
+        print("still at it: what was said last is being looked through")
+    drawn = extracting.last if extracting else None
+    proposed = drawn if drawn and drawn.is_proposed else None
+    changes = await _changes(ready)
+    if text == UNDO and changes:
+        await _taken_back(ready, changes, drawn)
+    elif text == UNDO and proposed:
+        print_error("nothing was saved yet: `nacre memory review` accepts or rejects what was found")
+    else:
+        told = [_told(*one) for one in changes] + ([proposed.line] if proposed else [])
+        for line in told or [_nothing(ready)]:
+            print(printable(line))
+
+
+async def _changes(ready: OpenedAgent) -> list[tuple[Memory, Commit]]:
+    """What the conversation did to any memory and nobody took back, newest first."""
+    here = ready.agent.session.id
+    found = [
+        (memory, commit)
+        for memory in ready.memories
+        for commit in in_force(await memory.log(limit=MAX_COMMITS))
+        if commit.session == here and _topics(memory, commit)
+    ]
+    return sorted(found, key=lambda one: one[1].at, reverse=True)
+
+
+async def _taken_back(
+    ready: OpenedAgent, changes: Sequence[tuple[Memory, Commit]], drawn: Kept | None
+) -> None:
+    """The newest change; what was drawn from one turn goes together, whichever memories it is in."""
+    together = {commit for _, commit in drawn.where} if drawn else set()
+    last = (
+        changes[:1] if changes[0][1].id not in together else [one for one in changes if one[1].id in together]
+    )
+    for memory, commit in last:
+        change = _by_hand(ready, f"undo {commit.id[:SHORT_COMMIT]}: {commit.reason}")
+        try:
+            await undo(memory.location, commit.id, change=change, clock=memory.clock, watch=memory.watch)
+        except NacreError as error:
+            print_error(str(error))
+            return
+    files = ", ".join(file for one in last for file in _topics(*one))
+    print(printable(f"took back {files}; this conversation has still read it"))
+
+
+def _told(memory: Memory, commit: Commit) -> str:
+    scope = next((f"--scope {one} " for one in ("team", "user") if memory.location.source == one), "")
+    done = _DONE.get(commit.reason, f"{commit.reason.partition(chr(10))[0]}:")
+    files = ", ".join(_topics(memory, commit))
+    return f"{done} {files} (undo: nacre memory undo {scope}{commit.id[:SHORT_COMMIT]})"
+
+
+def _topics(memory: Memory, commit: Commit) -> list[str]:
+    prefix = TEAM_PREFIX if memory.location.source == "team" else ""
+    return [f"{prefix}{file}" for file in commit.files if file.rpartition("/")[2] != INDEX_FILE]
+
+
+def _nothing(ready: OpenedAgent) -> str:
+    if ready.extracting is None:
+        return "nothing was saved from this conversation, and none is drawn from it (see extract.mode)"
+    return "nothing was saved from this conversation yet; `nacre memory list` shows what there is"
+
+
+def _meant(ready: OpenedAgent, number: str) -> tuple[Memory, str] | None:
+    """The memory at a place of the list; otherwise the list is shown."""
+    paths = in_view(ready.agent.session.view)
+    if not paths:
+        print("no memory was given to this conversation yet")
+        return None
+    if not (number.isdecimal() and 1 <= int(number) <= len(paths)):
+        for place, path in enumerate(paths, 1):
+            print(printable(f"{place:3} {path.name}"))
+        print("/forget N forgets one, /correct N TEXT lets it say something else")
+        return None
+    return _where(ready, paths[int(number) - 1])
+
+
+def _where(ready: OpenedAgent, path: Path) -> tuple[Memory, str] | None:
+    # The team's folder is inside the other: the longest directory that fits is meant.
+    fitting = [one for one in ready.memories if path.is_relative_to(one.location.directory)]
+    if not fitting:
+        print_error(f"{path} is in no memory of this session")
+        return None
+    memory = max(fitting, key=lambda one: len(one.location.directory.parts))
+    return memory, path.relative_to(memory.location.directory).as_posix()
+
+
+def _by_hand(ready: OpenedAgent, reason: str) -> Change:
+    return Change(author="user", reason=reason, session=ready.agent.session.id)

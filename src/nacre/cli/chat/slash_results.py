@@ -1,0 +1,82 @@
+"""Slash commands for tool results: which are in view, and which must stay whatever is cleared."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nacre.cli.output import human_count, print_error, print_table, printable
+from nacre.formatting import shorten
+from nacre.layers.l2_microcompact.pin_tool import shown
+from nacre.messages.pins import pin, pinned
+from nacre.messages.results import Answered, answered
+
+if TYPE_CHECKING:
+    from nacre.session.session import Session
+
+LISTED = 20
+"""So many of the newest results are listed: those before them go first when something is cleared."""
+SHOWN_CHARS = 50
+"""Of a call in a list: enough to recognise it, and the line stays within 80 characters."""
+LAST = "last"
+
+
+async def pin_result(session: Session, wanted: str) -> None:
+    """`/pin last` or `/pin N`: that result stays; without a word the list."""
+    results = _numbered(session)
+    if not results:
+        print("there is no tool result in view yet")
+    elif not wanted:
+        _list(dict(list(results.items())[-LISTED:]), pinned(session.view))
+        print("/pin N or /pin last keeps one whatever is cleared, /unpin N lets it go")
+    elif (found := _meant(results, wanted)) is not None:
+        await session.transcript.append(pin(found.id, session.clock))
+        print(printable(f"pinned: {shorten(shown(found), SHOWN_CHARS)}"))
+
+
+async def unpin_result(session: Session, wanted: str) -> None:
+    """`/unpin N`: that result may be cleared again; without a word the list of what is pinned."""
+    on = pinned(session.view)
+    results = {number: one for number, one in _numbered(session).items() if one.id in on}
+    if not results:
+        print("no result in view is pinned")
+    elif not wanted:
+        _list(results, on)
+        print("/unpin N lets one go")
+    elif (found := _meant(results, wanted)) is not None:
+        await session.transcript.append(pin(found.id, session.clock, on=False))
+        print(printable(f"let go: {shorten(shown(found), SHOWN_CHARS)}"))
+
+
+def _numbered(session: Session) -> dict[int, Answered]:
+    """The results in view, oldest first, numbered from the newest: that is the one most often meant."""
+    results = answered(session.view.items)
+    return {len(results) - place: one for place, one in enumerate(results)}
+
+
+def _list(results: dict[int, Answered], on: frozenset[str]) -> None:
+    print_table(
+        [
+            (
+                str(number),
+                f"{human_count(one.tokens)} tokens",
+                "pinned" if one.id in on else "",
+                printable(shorten(shown(one), SHOWN_CHARS)),
+            )
+            for number, one in results.items()
+        ],
+        right=(0, 1),
+    )
+
+
+def _meant(results: dict[int, Answered], wanted: str) -> Answered | None:
+    """By its number in the list, by the id of its call, or by a part of that which only one has."""
+    if wanted == LAST:
+        return list(results.values())[-1]
+    if wanted.isdecimal() and int(wanted) in results:
+        return results[int(wanted)]
+    ids = [] if wanted.isdecimal() else list(results.values())
+    found = [one for one in ids if one.id == wanted] or [one for one in ids if wanted in one.id]
+    if len(found) == 1:
+        return found[0]
+    print_error(f"{'several results go' if found else 'no result goes'} by {wanted!r}; /pin lists them")
+    return None

@@ -1,0 +1,1 @@
+"""`nacre doctor`."""

@@ -1,0 +1,134 @@
+"""What leaves the machine, and to whom (M27): read off the settings, nothing to take on trust."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from nacre.errors import ConfigError
+from nacre.settings import Settings
+
+if TYPE_CHECKING:
+    from nacre.providers.choose import Choice
+
+VENDORS = {"anthropic": "https://api.anthropic.com", "openai": "https://api.openai.com"}
+"""Where requests go unless an address is configured."""
+BASE_URLS = {"anthropic": "ANTHROPIC_BASE_URL", "openai": "OPENAI_BASE_URL"}
+HERE = "nowhere"
+_LOOPBACK = frozenset({"localhost", "::1"})
+_TALK = "what is said, files the model reads, instructions, memories that are not local-only"
+
+
+@dataclass(frozen=True, slots=True)
+class Leaving:
+    """One way out."""
+
+    what: str
+    to: str
+    """Whom; `nowhere` when this way is closed."""
+    detail: str
+
+
+def ways_out(settings: Settings, choice: Choice | None) -> list[Leaving]:
+    """Every way in which something can leave, closed ones too."""
+    return [
+        *_providers(settings, choice),
+        *_servers(settings),
+        _team(settings),
+        Leaving("web pages", "any host", "WebFetch asks for addresses that the model names")
+        if settings.switches.web_fetch
+        else Leaving("web pages", HERE, "WebFetch is off"),
+        Leaving(
+            "commands", "any host", "what a command that you allow sends, it sends; nacre does not see it"
+        ),
+        _telemetry(settings),
+    ]
+
+
+def _telemetry(settings: Settings) -> Leaving:
+    """Nacre itself reports to nobody; a person may have it tell an OpenTelemetry SDK of their own."""
+    address = settings.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT")
+    if not address:
+        return Leaving(
+            "telemetry", HERE, "nobody is told anything, unless you start nacre with an SDK for it"
+        )
+    from nacre.session.telemetry import is_asked_for
+
+    words = "and the words of what was said" if is_asked_for() else "no words of what was said"
+    return Leaving(
+        "telemetry", host_of(address), f"if an OpenTelemetry SDK is set up: times, figures, {words}"
+    )
+
+
+def _providers(settings: Settings, choice: Choice | None) -> list[Leaving]:
+    from nacre.providers.choose import choose
+
+    if choice is None:
+        return [Leaving("conversation", HERE, "no model is configured that can be used")]
+    ways = [_provider("conversation", choice, settings)]
+    for name, what in (
+        (settings.fallback_model, "conversation, as a fallback"),
+        (settings.small_model, "side work"),
+    ):
+        if not name:
+            continue
+        try:
+            ways.append(_provider(what, choose(name, settings.environ), settings))
+        except ConfigError:
+            continue  # no key, so nothing goes there
+    return list(dict.fromkeys(ways))
+
+
+def _provider(what: str, choice: Choice, settings: Settings) -> Leaving:
+    if choice.provider_name == "embedded":
+        return Leaving(what, HERE, "nothing leaves: the embedded engine answers on this machine")
+    address = settings.environ.get(BASE_URLS[choice.provider_name]) or VENDORS[choice.provider_name]
+    host = host_of(address)
+    where = " (this machine)" if is_loopback(host) else ""
+    return Leaving(what, f"{host}{where}", f"{choice.model}: {_TALK}")
+
+
+def _servers(settings: Settings) -> list[Leaving]:
+    """MCP servers; one that cannot be read is told elsewhere, and is not started."""
+    ways = []
+    for name, entry in sorted(settings.mcp_servers.items()):
+        if not isinstance(entry, dict) or entry.get("disabled") is True:
+            continue
+        url, command = entry.get("url"), entry.get("command")
+        if isinstance(url, str):
+            ways.append(Leaving(f"MCP server {name}", host_of(url), "what the model passes to its tools"))
+        elif isinstance(command, str):
+            detail = "what the model passes to its tools; whether it sends that on is up to it"
+            ways.append(Leaving(f"MCP server {name}", f"the program {command} here", detail))
+    return ways
+
+
+def _team(settings: Settings) -> Leaving:
+    memory = settings.memory
+    if not (memory.is_on and memory.team):
+        return Leaving("team memory", HERE, "it is off")
+    if not memory.team_remote:
+        return Leaving("team memory", HERE, "no place to share it through is set")
+    detail = "memories moved to the team; never one with a credential or marked local-only"
+    return Leaving("team memory", _place(memory.team_remote), detail)
+
+
+def host_of(address: str) -> str:
+    """The host of an address, without the name and password that may stand before it."""
+    parts = urlsplit(address if "://" in address else f"//{address}")
+    try:
+        port = f":{parts.port}" if parts.port else ""
+    except ValueError:
+        port = ""
+    return f"{parts.hostname or 'an address that cannot be read'}{port}"
+
+
+def is_loopback(host: str) -> bool:
+    bare = host.rpartition(":")[0] or host
+    return bare in _LOOPBACK or bare.startswith("127.")
+
+
+def _place(remote: str) -> str:
+    """A git remote by name, an address without its password, or a folder."""
+    return host_of(remote) if "://" in remote else remote.rpartition("@")[2]

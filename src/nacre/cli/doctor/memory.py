@@ -1,0 +1,195 @@
+"""What `nacre doctor` says about memory, instructions and credentials in sessions (M16c, M23, M24, M27)."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nacre.cli.doctor.check import Check, note
+from nacre.errors import ConfigError, NacreError
+from nacre.messages.blocks import JsonObject
+from nacre.settings import Settings
+
+if TYPE_CHECKING:
+    from nacre.memory.files.location import Location
+
+SHOWN = 5
+"""So many files are named in one line; the command that is named beside them has all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryReport:
+    """What there is, in words and for programs, and what is worth saying about it."""
+
+    lines: dict[str, str] = field(default_factory=dict)
+    facts: JsonObject = field(default_factory=dict)
+    checks: tuple[Check, ...] = ()
+
+
+def memory_report(settings: Settings) -> MemoryReport:
+    """Where memory lies, what of it a conversation gets, and what is wrong; nothing is made or changed."""
+    from nacre.app.memory_locations import decided_by, memory_places
+
+    if not settings.memory.is_on:
+        return MemoryReport()
+    try:
+        places = memory_places(settings)
+    except ConfigError as error:
+        return MemoryReport(checks=(Check("memory", ok=False, message=str(error)),))
+    location, own, with_index = places.project, places.user, settings.memory.index
+    project, user = _looked_at(location, with_index=with_index), _looked_at(own, with_index=with_index)
+    shared = _Looked()
+    if settings.memory.team:
+        shared = _looked_at(places.team, with_index=with_index)
+    return MemoryReport(
+        lines={
+            "memory at": f"{location.directory} ({decided_by(settings, location)})",
+            "memories": f"{_counted(project, user, shared)}; mode: {', '.join(_modes(settings))}",
+        },
+        facts={
+            "directory": str(location.directory),
+            "source": location.source,
+            "decided_by": decided_by(settings, location),
+            "mode": settings.memory.mode,
+            "index": settings.memory.index,
+            "team": settings.memory.team,
+            **project.facts,
+            "user": {"directory": str(own.directory), **user.facts},
+            "shared": shared.facts or None,
+        },
+        checks=(*project.checks, *user.checks, *shared.checks),
+    )
+
+
+def _modes(settings: Settings) -> list[str]:
+    given = settings.memory
+    return [given.mode, *["team"] * given.team, *["no index"] * (not given.index)]
+
+
+def _counted(project: _Looked, user: _Looked, shared: _Looked) -> str:
+    team = f", {shared.entries:,} of the team" if shared.facts else ""
+    return f"{project.entries:,} here, {user.entries:,} for all projects{team}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Looked:
+    """One memory directory."""
+
+    entries: int = 0
+    facts: JsonObject = field(default_factory=dict)
+    checks: tuple[Check, ...] = ()
+
+
+def _looked_at(location: Location, *, with_index: bool) -> _Looked:
+    from nacre.memory.checks.lint import lint
+    from nacre.memory.files.scan import scan
+    from nacre.memory.load_report import load_report
+
+    found = scan(location.directory)
+    report = load_report(location.directory, found)
+    states = Counter(one.state for one in report)
+    levels = Counter(str(problem.level) for problem in lint(location.directory, with_index=with_index))
+    doubtful = _unconfirmed(location)
+    refusal = why_read_only(location)
+    lost = {"cut", "left out"} if with_index else {"left out"}
+    amiss = [(one.file, one.why) for one in report if one.state in lost]
+    facts: JsonObject = {
+        "entries": len(found.entries),
+        "states": {str(state): count for state, count in sorted(states.items())},
+        "not_loaded": [{"file": file, "why": why} for file, why in amiss],
+        "problems": {level: levels[level] for level in ("error", "warning", "info")},
+        "read_only": refusal,
+        "unconfirmed": [*doubtful],
+    }
+    checks = [Check("memory", ok=False, message=refusal)] if refusal else []
+    checks += _load_checks(location, amiss)
+    if levels["error"] or levels["warning"]:
+        message = f"{levels.total():,} remarks on {location.directory}; `nacre memory lint` lists them"
+        is_wrong = bool(levels["error"])
+        checks.append(Check("memory", ok=False, message=message) if is_wrong else note("memory", message))
+    if doubtful:
+        message = f"nobody vouches for edits of {_some(doubtful)}; see `nacre memory log --unconfirmed`"
+        checks.append(note("memory", message))
+    return _Looked(entries=len(found.entries), facts=facts, checks=tuple(checks))
+
+
+def _load_checks(location: Location, amiss: list[tuple[str, str]]) -> list[Check]:
+    """What of memory a conversation does not get, and why (M16c)."""
+    index = [why for file, why in amiss if file == "MEMORY.md"]
+    files = [file for file, _ in amiss if file != "MEMORY.md"]
+    checks = [Check("memory", ok=False, message=f"{location.directory}: {why}") for why in index]
+    if files:
+        message = f"a conversation does not get {_some(files)}; `nacre memory list` says why"
+        checks.append(Check("memory", ok=False, message=message))
+    return checks
+
+
+def why_read_only(location: Location) -> str | None:
+    """Why nothing can be written to a memory, as far as looking tells; nothing is made on the way."""
+    from nacre.memory.files.identity import objection
+
+    real = Path(os.path.realpath(location.directory))
+    if real != location.directory:
+        return f"{location.directory} is a symlink to {real}, so memory is read-only; set autoMemoryDirectory"
+    if location.directory.exists() and not os.access(location.directory, os.R_OK | os.W_OK | os.X_OK):
+        return f"no permission to write to {location.directory}; check its owner and its mode"
+    return objection(location.identity_file, location.owner)
+
+
+def _unconfirmed(location: Location) -> list[str]:
+    if not location.history.exists():
+        return []
+    from nacre.memory.confirm import unconfirmed_files
+
+    with suppress(NacreError, OSError):
+        return sorted(unconfirmed_files(location))
+    return []
+
+
+def instruction_checks(settings: Settings) -> list[Check]:
+    """Oversized and unreadable instructions files, and those that wait for consent (M23, M24)."""
+    from nacre.app.startup_context import instruction_paths
+    from nacre.memory.instructions.load import load_instructions
+
+    loaded = load_instructions(instruction_paths(settings))
+    return [
+        *(Check("instructions", ok=False, message=line) for line in loaded.warnings),
+        *(
+            note(
+                "instructions",
+                f"{path} is outside the project; `nacre instructions allow` lets it be included",
+            )
+            for path in loaded.outside
+        ),
+    ]
+
+
+def secret_checks(settings: Settings) -> list[Check]:
+    """Credentials that lie in sessions, as far as two seconds go; never their values (M27)."""
+    from nacre.cli.progress import progress_line
+    from nacre.inspect.credentials import survey
+
+    with progress_line("looking for credentials in sessions") as progress:
+        found = survey(settings.home, progress=progress)
+    checks = [
+        Check("secrets", ok=False, message=f"{one}; it is in plain text, change the credential")
+        for one in found.found[:SHOWN]
+    ]
+    if len(found.found) > SHOWN:
+        more = f"{len(found.found) - SHOWN:,} more in sessions; `nacre sessions check ID` lists a session's"
+        checks.append(Check("secrets", ok=False, message=more))
+    if found.looked < found.total:
+        share = (
+            f"looked through the newest {found.looked / 1e6:,.1f} of {found.total / 1e6:,.1f} MB of sessions"
+        )
+        checks.append(note("secrets", f"{share}; `nacre sessions check ID` looks through one whole"))
+    return checks
+
+
+def _some(files: list[str]) -> str:
+    more = f" and {len(files) - SHOWN:,} more" if len(files) > SHOWN else ""
+    return f"{', '.join(files[:SHOWN])}{more}"

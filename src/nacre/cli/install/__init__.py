@@ -1,0 +1,1 @@
+"""`nacre install`, `uninstall` and `hook`."""

@@ -1,0 +1,85 @@
+"""One memory for nacre and Claude Code: the setting that says so, and the memories that come along (M1)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from shlex import quote
+
+from nacre.app.memory_locations import decided_by, memory_paths, memory_place
+from nacre.cli.install.claude_code import FileChange, added, removed, standing
+from nacre.cli.install.json_edit import Addition
+from nacre.integrations.claude_code.input import client_home, settings_for
+from nacre.memory.files.location import memory_base
+from nacre.memory.transfer.copy_home import Passage
+from nacre.settings import Settings, load
+
+KEY = ("memoryHome",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sharing:
+    """What it takes to have one memory, or to have two again; nothing where it is so already."""
+
+    change: FileChange | None = None
+    passage: Passage | None = None
+
+
+def sharing(environ: Mapping[str, str], cwd: Path) -> Sharing:
+    """How nacre by itself comes to use the memory that the client's hooks use."""
+    own, theirs = load(cwd, environ), settings_for(cwd, environ)
+    old, new = memory_base(memory_paths(own)), memory_base(memory_paths(theirs))
+    if old == new:
+        return Sharing()
+    return Sharing(
+        change=added(_file(own), [Addition(keys=KEY, value=str(new))], client_home(environ)),
+        passage=Passage(old=old, new=new, keeps_index=own.memory.keeps_index, leaves_local=True),
+    )
+
+
+def unsharing(environ: Mapping[str, str], cwd: Path) -> Sharing:
+    """The way back: the setting goes if it is still the one that was written, and every memory stays."""
+    own, client = load(cwd, environ), client_home(environ)
+    if standing(_file(own), KEY, client) != str(client):
+        return Sharing()
+    return Sharing(
+        change=removed(_file(own), client),
+        passage=Passage(old=client, new=Path(os.path.realpath(own.home)), keeps_index=own.memory.keeps_index),
+    )
+
+
+def where_it_is(environ: Mapping[str, str], cwd: Path) -> str:
+    """Where this project's memory lies for both, or that it lies apart; and what decides that."""
+    own, theirs = load(cwd, environ), settings_for(cwd, environ)
+    here, there = memory_place(own, "project"), memory_place(theirs, "project")
+    if here.directory == there.directory:
+        return f"One memory for both, below {memory_base(memory_paths(own))} ({decided_by(own, here)})"
+    return (
+        f"This project's memory is {there.directory} in Claude Code ({decided_by(theirs, there)}), but "
+        f"{here.directory} in nacre ({decided_by(own, here)})"
+    )
+
+
+def still_shared(environ: Mapping[str, str], cwd: Path) -> str:
+    """That nacre goes on with the client's memory because the person said so; else nothing."""
+    own = load(cwd, environ)
+    if not own.memory.home or memory_base(memory_paths(own)) != client_home(environ):
+        return ""
+    return f"nacre goes on using the memory in {own.memory.home} (memoryHome: {own.origin('memoryHome')})"
+
+
+def aside(environ: Mapping[str, str], cwd: Path) -> str:
+    """Which home nacre has without the client's variable, and how that comes to share; else nothing."""
+    own, usual = load(cwd, environ), Path(environ.get("HOME") or Path.home()) / ".nacre"
+    if own.origin("home") != "environment CLAUDE_CONFIG_DIR" or not usual.is_dir():
+        return ""
+    return (
+        f"Where CLAUDE_CONFIG_DIR is not set, nacre's home is {usual}; to have it share that memory, too: "
+        f"NACRE_HOME={quote(str(usual))} nacre install claude-code"
+    )
+
+
+def _file(own: Settings) -> Path:
+    return own.home / "settings.json"

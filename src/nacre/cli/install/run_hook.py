@@ -1,0 +1,122 @@
+"""One hook from stdin to stdout: bounded in time, quiet, and never a reason for the client to stop.
+
+Without click, which takes longer to import than the answer takes to find.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from nacre.errors import NacreError
+
+MAX_BYTES = 16_000_000
+"""Of what a hook is told: a prompt with a long paste in it, many times over."""
+PROMPT_SECONDS = 5.0
+"""A person waits, though seldom for more than a quarter of a second: a machine can be that busy with other
+things. After so long the prompt goes without memories, and the index is made ready beside it."""
+OTHER_SECONDS = 8.0
+"""Nobody waits for an answer to the others, but the client waits for their end."""
+WORK_SECONDS = 300.0
+"""Of what is done when the hook has long ended: more than this is not slow but stuck."""
+ALIVE = 0
+"""The only way a hook ends: 2 would block the client, and any other number reads as trouble."""
+
+
+def run_hook(event: str, *, now: bool = False) -> int:
+    """Answer one hook; whatever goes wrong is a line on stderr."""
+    raw = b""
+    try:
+        with _ending_after(PROMPT_SECONDS if event == "UserPromptSubmit" else OTHER_SECONDS, event):
+            raw = _told()
+        with _ending_after(_seconds(event, now=now), event, raw=raw):
+            _answer(event, raw, now=now)
+    except NacreError as error:
+        _complain(str(error))
+    except (KeyboardInterrupt, BrokenPipeError):
+        pass
+    except Exception as error:
+        if os.environ.get("NACRE_DEBUG"):
+            raise
+        _complain(f"unexpected {type(error).__name__}: {error}; set NACRE_DEBUG=1 to see where")
+    return ALIVE
+
+
+def _answer(event: str, raw: bytes, *, now: bool) -> None:
+    from nacre.integrations.claude_code.hooks import answer, work
+    from nacre.integrations.claude_code.input import EVENTS
+
+    if event not in EVENTS:
+        raise NacreError(f"{event[:40]!r} is no hook that nacre answers: {', '.join(EVENTS)}")
+    if now:
+        work(event, raw, os.environ)
+        return
+    answered = answer(event, raw, os.environ)
+    given = answered.as_json(event)
+    if given:
+        # ASCII: whatever the client's terminal is set to, the bytes are the same.
+        sys.stdout.write(json.dumps(given, ensure_ascii=True) + "\n")
+        sys.stdout.flush()
+    if answered.later:
+        _leave(event, raw)
+
+
+def _seconds(event: str, *, now: bool) -> float:
+    if now:
+        return WORK_SECONDS
+    return PROMPT_SECONDS if event == "UserPromptSubmit" else OTHER_SECONDS
+
+
+def _told() -> bytes:
+    if sys.stdin is None or sys.stdin.isatty():
+        raise NacreError("Claude Code runs this and tells it JSON on stdin; see `nacre install --help`")
+    raw = sys.stdin.buffer.read(MAX_BYTES + 1)
+    if len(raw) > MAX_BYTES:
+        raise NacreError(f"was told more than {MAX_BYTES:,} bytes; not read")
+    return raw
+
+
+def _leave(event: str, raw: bytes) -> None:
+    """Start the rest in a process of its own, which the client neither waits for nor ends."""
+    import subprocess
+
+    # -P: what lies in the client's working directory is not a part of nacre.
+    command = [sys.executable, "-P", "-m", "nacre", "hook", event, "--now"]
+    null = subprocess.DEVNULL
+    started = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=null, stderr=null, start_new_session=True
+    )
+    assert started.stdin is not None
+    with started.stdin as pipe:
+        pipe.write(raw)
+    # Not waited for, on purpose; whoever adopts it will.
+    started.returncode = 0
+
+
+@contextmanager
+def _ending_after(seconds: float, event: str, *, raw: bytes = b"") -> Iterator[None]:
+    """End the process, well, if what is inside takes longer."""
+
+    def end() -> None:
+        _complain(f"took longer than {seconds:g} s; the client goes on without it")
+        if raw and event == "UserPromptSubmit":
+            _leave(event, raw)
+        os._exit(ALIVE)
+
+    timer = threading.Timer(seconds, end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _complain(what: str) -> None:
+    if sys.stderr is not None:
+        sys.stderr.write(f"nacre hook: {' '.join(what.split())}\n")
+        sys.stderr.flush()

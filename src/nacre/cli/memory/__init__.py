@@ -1,0 +1,1 @@
+"""`nacre memory`, `recall`, `dream` and `instructions`."""

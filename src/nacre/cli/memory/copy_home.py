@@ -1,0 +1,105 @@
+"""All memories of one home brought to another, told in lines for a person."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from nacre.memory.files.scan import Skipped
+from nacre.memory.transfer.copy_home import Brought, Crossing, Passage
+from nacre.messages.blocks import JsonObject
+
+SHOWN = 10
+"""So many directories are listed one by one, and so many names in one line."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrived:
+    """What became of every memory of a home, or would."""
+
+    passage: Passage
+    found: tuple[Brought, ...]
+    without: tuple[Skipped, ...]
+    is_dry: bool
+
+    @property
+    def count(self) -> int:
+        return sum(len(one.imported.files) for one in self.found)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing was refused and nothing failed."""
+        return not any(one.failed or one.imported.refused for one in self.found)
+
+    def lines(self) -> Iterator[str]:
+        """How many came, of whom, and what did not and why."""
+        if self.count:
+            verb = "would copy" if self.is_dry else "copied"
+            memories = "memory" if self.count == 1 else "memories"
+            yield f"{verb} {self.count:,} {memories} from {self.passage.old} to {self.passage.new}:"
+            several = [one for one in self.found if one.imported.files]
+            for one in several[:SHOWN]:
+                yield f"  {len(one.imported.files):,} for {one.crossing.whose}"
+            if len(several) > SHOWN:
+                yield f"  ... and for {len(several) - SHOWN:,} more"
+        for one in self.found:
+            yield from _remarks(one)
+        for left in self.without:
+            yield f"left: {left.file}: {left.why}"
+
+    def as_json(self) -> JsonObject:
+        """For a program."""
+        return {
+            "old": str(self.passage.old),
+            "new": str(self.passage.new),
+            "memories": self.count,
+            "directories": [_as_json(one) for one in self.found],
+            "left": [{"directory": one.file, "why": one.why} for one in self.without],
+            "dry_run": self.is_dry,
+        }
+
+
+def bring_all(passage: Passage, *, is_dry: bool) -> Arrived:
+    """Copy what is missing, directory by directory, or find out what that would be."""
+    crossings, without = passage.crossings()
+    if is_dry:
+        found = [passage.rehearse(one) for one in crossings]
+    else:
+        found = asyncio.run(_brought(passage, crossings))
+    return Arrived(passage=passage, found=tuple(found), without=tuple(without), is_dry=is_dry)
+
+
+async def _brought(passage: Passage, crossings: Sequence[Crossing]) -> list[Brought]:
+    return [await passage.bring(one) for one in crossings]
+
+
+def _remarks(one: Brought) -> Iterator[str]:
+    source = one.crossing.source
+    if one.failed:
+        yield f"left: {source}: {one.failed}"
+    for renamed in one.imported.renamed:
+        target = one.crossing.target.directory
+        yield f"{renamed.was} of {one.crossing.whose} is another one there; it is {target / renamed.file}"
+    for each in (*one.imported.refused, *one.imported.skipped):
+        yield f"left: {source / each.file} {each.why}"
+    if one.staying:
+        names = ", ".join(one.staying[:SHOWN]) + (", ..." if len(one.staying) > SHOWN else "")
+        yield f"left: {names} in {source}: local-only, and another program sends what it reads there"
+    if one.has_team:
+        yield f"left: the team's memory in {source}; `nacre memory sync` brings it from where it is shared"
+
+
+def _as_json(one: Brought) -> JsonObject:
+    done = one.imported
+    return {
+        "directory": str(one.crossing.source),
+        "to": str(one.crossing.target.directory),
+        "files": [*done.files],
+        "same": [*done.same],
+        "renamed": [{"was": each.was, "file": each.file} for each in done.renamed],
+        "refused": [{"file": each.file, "why": each.why} for each in (*done.refused, *done.skipped)],
+        "local_only": [*one.staying],
+        "commit": done.commit,
+        "failed": one.failed,
+    }

@@ -1,0 +1,352 @@
+"""`nacre dream`: consolidate this project's memory by hand, look at it, stop it, take it back (layer 6)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import click
+
+from nacre.cli.memory.open import json_option, place, run
+from nacre.cli.options import RunOptions, load_settings
+from nacre.cli.output import print_error, print_json, printable
+from nacre.errors import ConfigError, StoreError
+
+if TYPE_CHECKING:
+    from nacre.app.dream import DreamTarget
+    from nacre.layers.l6_dream.dream import DreamOptions, DreamResult
+    from nacre.settings import Settings
+    from nacre.store.history import History
+import difflib
+from collections.abc import Mapping
+from datetime import datetime
+
+from nacre.cli.output import has_colour
+
+if TYPE_CHECKING:
+    from nacre.layers.l6_dream.copy import Copy
+    from nacre.layers.l6_dream.state import State
+
+
+KILL_SECONDS = 15.0
+"""How long to wait for a dream in another process to end: it looks every fifth of a second."""
+UNDID = "took back dream "
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What the command line says."""
+
+    force: bool
+    dry_run: bool
+    yes: bool
+    nightly: bool
+    by_rule: bool
+    pick: bool
+    as_json: bool
+
+
+@click.group(invoke_without_command=True, short_help="Put this project's memory in order.")
+@click.option("--force", is_flag=True, help="However short the time and few the sessions since the last.")
+@click.option("--dry-run", is_flag=True, help="Change nothing; show the diff.")
+@click.option("--yes", is_flag=True, help="Let more than the usual share of memories be put away.")
+@click.option("--nightly", is_flag=True, help="Sort the days' logs, once a day; for cron.")
+@click.option("--by-rule", is_flag=True, help="Ask no model.")
+@click.option("--pick", is_flag=True, help="Ask about every change.")
+@json_option
+@click.pass_context
+def dream(ctx: click.Context, /, **asked: bool) -> int:
+    """Put this project's memory in order: merge what says the same, write dates out, mend the index.
+
+    Everything is done on a copy, checked, and then taken over as one commit, or not at all. What you wrote
+    yourself is only proposed to (`nacre memory review`); pinned memories stay as they are.
+    """
+    if ctx.invoked_subcommand is not None:
+        return 0
+    from nacre.cli.signals import run_to_end
+
+    return run_to_end(_dreamt(ctx.obj, Asked(**asked)))
+
+
+async def _dreamt(options: RunOptions, asked: Asked) -> int:
+    from nacre.app.dream import DreamTarget
+    from nacre.layers.l6_dream.dream import recover
+    from nacre.memory.memory import Memory
+
+    settings = load_settings(options)
+    if not settings.memory.is_on:
+        raise ConfigError("memory is switched off, so there is nothing to dream of; see `nacre doctor`")
+    location = place(options, "project")
+    if asked.dry_run:
+        memory = Memory(location)
+    else:
+        memory = await Memory.at(location, settings.cwd)
+        recover(location)
+    occasion = DreamTarget(settings=settings, memory=memory)
+    why = _not_due(occasion, asked)
+    if why:
+        return _told_not_due(why, as_json=asked.as_json)
+    done = await _with_whom(occasion, asked)
+    return _report(done, asked)
+
+
+def _not_due(occasion: DreamTarget, asked: Asked) -> str:
+    from nacre.layers.l6_dream.lock import Lock
+    from nacre.layers.l6_dream.policy import Moment, stops_at
+
+    location, settings = occasion.location, occasion.settings
+    lock = Lock(location.directory, location.cache, clock=occasion.clock)
+    moment = Moment(
+        now=occasion.clock.now(),
+        last=lock.last,
+        sessions=lambda since: len(occasion.touched(since)),
+        is_daily=asked.nightly or settings.memory.mode == "daily",
+        is_forced=asked.force or asked.dry_run,
+    )
+    return stops_at(moment, settings.dream) or ""
+
+
+def _told_not_due(why: str, *, as_json: bool) -> int:
+    said = f"not due: {why}; `nacre dream --force` does it all the same"
+    if as_json:
+        print_json({
+            "status": "skipped", "phase": "starting", "sessions": [], "changes": [], "proposed": [],
+            "commit": None, "error": said,
+        })  # fmt: skip
+    else:
+        print(said)
+    return 0
+
+
+async def _with_whom(occasion: DreamTarget, asked: Asked) -> DreamResult:
+    """By the model that is set up for this, else by rule."""
+    from dataclasses import replace
+
+    from nacre.app.dream import dreamer_of, night_of
+    from nacre.app.open_agent import UNKEPT, open_agent
+    from nacre.layers.l6_dream.dream import dream as dream_once
+
+    wish, settings = _wish(asked), occasion.settings
+    if asked.by_rule or _is_embedded(settings):
+        return await dream_once(night_of(occasion, is_nightly=asked.nightly), wish)
+    quiet = replace(settings, mcp_servers={}, hooks={})
+    async with open_agent(quiet, session=UNKEPT) as ready:
+        dreamer = dreamer_of(occasion, ready.forker, ready.hands)
+        return await dream_once(night_of(occasion, dreamer=dreamer, is_nightly=asked.nightly), wish)
+
+
+def _is_embedded(settings: Settings) -> bool:
+    from nacre.providers.choose import choose
+
+    return choose(settings.roles.dream or settings.model, settings.environ).provider_name == "embedded"
+
+
+def _wish(asked: Asked) -> DreamOptions:
+    pass
+    from nacre.layers.l6_dream.dream import DreamOptions
+
+    return DreamOptions(is_dry=asked.dry_run, is_unbraked=asked.yes, refuse=refused if asked.pick else None)
+
+
+def _report(done: DreamResult, asked: Asked) -> int:
+    pass
+
+    state = done.state
+    is_fine = state.status in {"completed", "skipped", "put off"}
+    if asked.as_json:
+        document = done.as_json()
+        if asked.dry_run and done.copy is not None:
+            pass
+
+            document["diff"] = diffs(done.copy)
+        print_json(document)
+        return 0 if is_fine else 1
+    if asked.dry_run and done.copy is not None:
+        show_diff(done.copy)
+    for line in report_lines(state, is_dry=asked.dry_run):
+        print(printable(line))
+    if not is_fine:
+        print_error(f"the dream changed nothing: {state.error}")
+    return 0 if is_fine else 1
+
+
+@dream.command(short_help="Say what the dream is doing, or what became of the last.")
+@json_option
+@click.pass_obj
+def status(options: RunOptions, /, *, as_json: bool) -> int:
+    """Say what the dream is doing, in whatever process, or what became of the last one."""
+    pass
+    from nacre.layers.l6_dream.dream import recover
+    from nacre.layers.l6_dream.lock import Lock
+    from nacre.layers.l6_dream.state import Board
+
+    location = place(options, "project")
+    if location.cache.is_dir():
+        recover(location)
+    board = Board(location.cache)
+    state, last = board.read(), Lock(location.directory, location.cache).last()
+    if as_json:
+        document = state.as_json()
+        document["last"] = last.isoformat() if last else None
+        document["gates"] = dict(board.gates())
+        print_json(document)
+        return 0
+    for line in status_lines(state, last, board.gates()):
+        print(printable(line))
+    return 0
+
+
+@dream.command(short_help="End the dream that is under way.")
+@json_option
+@click.pass_obj
+def kill(options: RunOptions, /, *, as_json: bool) -> int:
+    """End the dream that is under way, in whatever process; memory stays as it was."""
+    return run(_killed(options, as_json=as_json))
+
+
+async def _killed(options: RunOptions, *, as_json: bool) -> int:
+    import asyncio
+
+    from nacre.clock import SYSTEM_CLOCK
+    from nacre.layers.l6_dream.dream import recover
+    from nacre.layers.l6_dream.state import Board
+
+    location = place(options, "project")
+    board = Board(location.cache)
+    before = board.read()
+    if before.status != "running":
+        raise StoreError("no dream is under way; `nacre dream status` says what became of the last")
+    board.ask_to_stop(before.run)
+    until = SYSTEM_CLOCK.seconds() + KILL_SECONDS
+    state = before
+    while state.status == "running" and SYSTEM_CLOCK.seconds() < until:
+        recover(location)
+        state = board.read()
+        await asyncio.sleep(0.05)
+    if as_json:
+        print_json({"run": before.run, "status": state.status})
+    elif state.status == "running":
+        print_error(f"process {state.pid} on {state.host} was asked to stop and has not answered yet")
+    else:
+        print(f"the dream of process {before.pid} has ended: {state.status}")
+    return 1 if state.status == "running" else 0
+
+
+@dream.command(short_help="Take back the last dream.")
+@json_option
+@click.pass_obj
+def undo(options: RunOptions, /, *, as_json: bool) -> int:
+    """Take back what the last dream changed; what others changed since stays."""
+    return run(_undone(options, as_json=as_json))
+
+
+async def _undone(options: RunOptions, *, as_json: bool) -> int:
+    from pathlib import Path
+
+    from nacre.cli.memory.open import by_hand
+    from nacre.memory.memory import Memory
+    from nacre.memory.undo import undo as take_back
+    from nacre.store.history import History
+
+    memory = await Memory.at(place(options, "project"), Path.cwd())
+    found = _last_dream(History(memory.location.history))
+    if found is None:
+        raise StoreError("there is no dream to take back; `nacre memory log` lists what changed")
+    commit = await take_back(memory.location, found, change=by_hand(f"{UNDID}{found[:10]}"))
+    if as_json:
+        print_json({"undone": found, "commit": commit})
+    else:
+        print(f"took back dream {found[:10]}: memory is as it was before it, but for what changed since")
+    return 0
+
+
+def _last_dream(history: History) -> str | None:
+    """The newest dream that was not taken back already."""
+    at, undone = history.newest, set[str]()
+    while at:
+        head = history.head(at)
+        reason = head.signature.reason
+        if reason.startswith(UNDID):
+            undone.add(reason.removeprefix(UNDID).strip())
+        elif head.signature.author == "dream" and at[:10] not in undone:
+            return at
+        at = head.parent
+    return None
+
+
+_COLOURS = {"+": "green", "-": "red", "@": "cyan"}
+SHOWN_TEXTS = 3
+"""Of the last turns' words; the JSON has them all."""
+
+
+def report_lines(state: State, *, is_dry: bool = False) -> list[str]:
+    """What a dream changed and why, a line for each file."""
+    if state.status in {"skipped", "put off"}:
+        return [f"{state.status}: {state.error}"]
+    if state.status != "completed":
+        return []
+    lines = [f"{one['action']} {one['file']}: {one['reason']}" for one in state.changes]
+    lines += [f"proposed {one['file']}: {one['reason']}" for one in state.proposed]
+    if not lines:
+        return ["nothing to do: memory is in order"]
+    if is_dry:
+        return [*lines, "nothing was changed; without --dry-run it will be"]
+    if state.proposed:
+        lines.append("`nacre memory review` shows what was proposed")
+    if state.commit:
+        lines.append(f"commit {state.commit[:10]}; `nacre dream undo` takes it back")
+    return lines
+
+
+def status_lines(state: State, last: datetime | None, gates: Mapping[str, int]) -> list[str]:
+    """What the dream is doing, or what became of the last one."""
+    when = last.astimezone().strftime("%Y-%m-%d %H:%M") if last else "never"
+    lines = [f"last consolidated: {when}"]
+    if state.status != "never":
+        # How far it has come is of interest while it goes on: one that changed nothing ends as it started.
+        now = f"{state.status}, {state.phase}" if state.status == "running" else state.status
+        lines.append(f"{now}, by {state.by} (process {state.pid} on {state.host})")
+        lines.append(f"sessions: {len(state.sessions)}, files touched: {len(state.files)}")
+    if state.tools:
+        lines.append("tools: " + ", ".join(f"{name} {count}" for name, count in sorted(state.tools.items())))
+    lines += [f"| {text}" for text in state.texts[-SHOWN_TEXTS:]]
+    if state.error:
+        lines.append(f"why: {state.error}")
+    if state.failures:
+        lines.append(f"failed in a row: {state.failures}")
+    if gates:
+        lines.append("turns by gate: " + ", ".join(f"{name} {count}" for name, count in gates.items()))
+    return lines
+
+
+def diffs(copy: Copy, files: frozenset[str] | None = None) -> str:
+    """What differs, as a unified diff."""
+    shown = [file for file in copy.changed if files is None or file in files]
+    return "".join(_diff(file, copy.base.get(file), copy.now.get(file)) for file in shown)
+
+
+def show_diff(copy: Copy, files: frozenset[str] | None = None) -> None:
+    """Print what differs."""
+    colour = has_colour()
+    for line in diffs(copy, files).splitlines():
+        click.secho(printable(line), fg=_COLOURS.get(line[:1]) if colour else None, color=colour)
+
+
+def refused(copy: Copy) -> frozenset[str]:
+    """Ask about every change; the files of those the person does not want."""
+    unwanted: set[str] = set()
+    reasons = {step.file: step.reason for step in copy.told()}
+    for part in copy.parts():
+        show_diff(copy, part)
+        for file in sorted(part):
+            print(printable(f"{file}: {reasons.get(file, '')}"))
+        if not click.confirm("Do this?", default=True):
+            unwanted |= part
+    return frozenset(unwanted)
+
+
+def _diff(file: str, before: bytes | None, after: bytes | None) -> str:
+    old, new = ((data or b"").decode(errors="replace").splitlines(keepends=True) for data in (before, after))
+    names = ("/dev/null" if before is None else f"a/{file}", "/dev/null" if after is None else f"b/{file}")
+    lines = difflib.unified_diff(old, new, *names)
+    return "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)

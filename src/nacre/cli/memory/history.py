@@ -1,0 +1,181 @@
+"""`nacre memory log`, `diff` and `undo`: who changed what, and how to take it back (M15)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+import click
+
+from nacre.cli.memory.open import by_hand, json_option, read_only, run, scope_option, writable
+from nacre.cli.options import RunOptions
+from nacre.cli.output import has_colour, print_error, print_json, print_table, printable
+from nacre.errors import StoreError, VersionConflict
+from nacre.inspect.memory_origin import SHORT_COMMIT, author_shown
+from nacre.messages.blocks import JsonObject
+
+if TYPE_CHECKING:
+    from nacre.memory.memory import Memory
+    from nacre.store.history import Commit
+
+SHOWN_FILES = 3
+UNCONFIRMED = "unconfirmed"
+_COLOURS = {"+": "green", "-": "red", "@": "cyan"}
+
+
+@click.command(short_help="List what changed, newest first.")
+@click.argument("name", required=False)
+@click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="At most so many.")
+@click.option("--unconfirmed", is_flag=True, help="Only edits beside an agent that nobody confirmed.")
+@scope_option
+@json_option
+@click.pass_obj
+def log(options: RunOptions, /, name: str | None, **given: str | int | bool) -> int:
+    """List who changed memory and why, newest first; with NAME only what changed that memory.
+
+    An edit made by other means while an agent was at work is `unconfirmed` until `nacre memory confirm`.
+    """
+    from nacre.memory.confirm import doubts, unconfirmed_commits
+
+    opened = run(read_only(options, str(given["scope"]), picks_up=True))
+    file = run(known_file(opened, name)) if name else None
+    limit, only = int(given["limit"]), bool(given["unconfirmed"])
+    if only:
+        found = unconfirmed_commits(opened.location)
+        commits = [each for each in found if file is None or file in each.files][:limit]
+    else:
+        commits = run(opened.log(limit=limit, file=file))
+    confirmed = doubts(opened.location).confirmed
+    if given["as_json"]:
+        print_json([commit_json(each, confirmed) for each in commits])
+    elif commits:
+        header = ["commit", "when", "author", "reason", "files"]
+        print_table([_row(each, confirmed) for each in commits], header=header)
+    else:
+        print_error("nothing is unconfirmed" if only else "nothing was changed yet")
+    return 0
+
+
+async def known_file(opened: Memory, name: str) -> str:
+    """The file of a memory that is there, or that was there once."""
+    for file in (name, f"{name}.md"):
+        if await opened.log(limit=1, file=file):
+            return file
+    return (await opened.find(name)).file
+
+
+def commit_json(each: Commit, confirmed: Collection[str]) -> JsonObject:
+    """A commit as programs rely on it; `confirmed` is null where there was no doubt."""
+    return {
+        "commit": each.id,
+        "author": each.author,
+        "reason": each.reason,
+        "session": each.session,
+        "at": each.at.isoformat(),
+        "files": [*each.files],
+        "confirmed": each.id in confirmed if each.author == UNCONFIRMED else None,
+    }
+
+
+def _row(each: Commit, confirmed: Collection[str]) -> list[str]:
+    more = f" and {len(each.files) - SHOWN_FILES} more" if len(each.files) > SHOWN_FILES else ""
+    when = each.at.astimezone().strftime("%Y-%m-%d %H:%M")
+    files = ", ".join(each.files[:SHOWN_FILES]) + more
+    reason = each.reason.partition("\n")[0]
+    return [each.id[:SHORT_COMMIT], when, author_shown(each, confirmed), reason, files]
+
+
+@click.command(short_help="Show what a commit changed.")
+@click.argument("commit", required=False)
+@scope_option
+@json_option
+@click.pass_obj
+def diff(options: RunOptions, /, commit: str | None, *, scope: str, as_json: bool) -> int:
+    """Show what a commit of `nacre memory log` changed; without one, the newest."""
+    opened = run(read_only(options, scope, picks_up=True))
+    newest = run(opened.log(limit=1))
+    if not newest:
+        raise StoreError("nothing was changed yet, so there is nothing to compare")
+    wanted = commit or newest[0].id
+    changed = run(opened.diff(wanted))
+    if as_json:
+        rows: list[JsonObject] = [{"file": each.file, "diff": each.text} for each in changed]
+        print_json({"commit": wanted, "files": [*rows]})
+        return 0
+    colour = has_colour()
+    for each in changed:
+        for line in each.text.splitlines():
+            style = _COLOURS.get(line[:1]) if colour else None
+            click.secho(printable(line), fg=style, color=colour)
+    return 0
+
+
+@click.command(short_help="Take back a change.")
+@click.argument("commit", required=False)
+@scope_option
+@json_option
+@click.pass_obj
+def undo(options: RunOptions, /, commit: str | None, *, scope: str, as_json: bool) -> int:
+    """Take back a commit of `nacre memory log`; without one, the newest that still holds.
+
+    Once more goes one further back; to take back an undo, name its commit. What changed since stays, and a
+    move is taken back on either side.
+    """
+    return run(_undo(options, commit, scope=scope, as_json=as_json))
+
+
+async def _undo(options: RunOptions, commit: str | None, *, scope: str, as_json: bool) -> int:
+    from nacre.memory.files.transaction import pick_up
+    from nacre.memory.undo import newest_in_force
+    from nacre.store.history import History
+
+    opened = await writable(options, scope)
+    # What was edited by other means is the newest change, too.
+    newest = await pick_up(opened.location)
+    history = History(opened.location.history)
+    undone = history.one(commit) if commit and newest else newest_in_force(opened.location)
+    made = await _taken_back(options, opened, undone, scope=scope)
+    if as_json:
+        print_json({"undone": undone.id, "commit": made, "files": [*undone.files]})
+    elif made == newest:
+        print_error(f"{undone.id[:SHORT_COMMIT]} was taken back already")
+    else:
+        reason = undone.reason.partition("\n")[0]
+        files = f": {', '.join(undone.files)}" if undone.files else ""
+        print(printable(f"undid {undone.id[:SHORT_COMMIT]} ({reason}){files}"))
+        if undone.files:
+            where = "" if scope == "project" else f" --scope {scope}"
+            print(printable(f"`nacre memory undo {made[:SHORT_COMMIT]}{where}` brings it back."))
+    return 0
+
+
+async def _taken_back(options: RunOptions, opened: Memory, undone: Commit, *, scope: str) -> str:
+    """Take a change back, a move on either side; returns the commit that does so here."""
+    from nacre.memory.transfer.move import other_side, sides_of
+
+    sides = sides_of(undone)
+    if sides is None or scope not in {sides.source, sides.target}:
+        return await _reversed(opened, undone)
+    other = sides.other(scope)
+    there = await writable(options, other)
+    twin = other_side(undone, opened.location, there.location)
+    # Where it comes back goes first: a failure in between leaves it twice, never nowhere.
+    comes_back = sides.target if sides.is_back else sides.source
+    if twin is not None and other == comes_back:
+        await _reversed(there, twin)
+    made = await _reversed(opened, undone)
+    if twin is not None and other != comes_back:
+        try:
+            await _reversed(there, twin)
+        except VersionConflict:
+            print_error(
+                f"its copy in {other} memory changed since and stays; see `nacre memory list --scope {other}`"
+            )
+    return made
+
+
+async def _reversed(opened: Memory, undone: Commit) -> str:
+    from nacre.memory.undo import undo as take_back
+
+    change = by_hand(f"undo {undone.id[:SHORT_COMMIT]}: {undone.reason}")
+    return await take_back(opened.location, undone.id, change=change)

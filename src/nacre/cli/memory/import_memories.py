@@ -1,0 +1,120 @@
+"""`nacre memory import`: memories of Claude Code, notes in Markdown, and exports of mem0 become ours."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from nacre.cli.memory.open import json_option, read_only, run, scope_option, writable
+from nacre.cli.options import RunOptions
+from nacre.cli.output import print_error, print_json, printable
+from nacre.messages.blocks import JsonObject
+
+if TYPE_CHECKING:
+    from nacre.memory.transfer.import_memories import Imported
+
+SHOWN_FILES = 20
+"""So many files of one import are listed one by one."""
+
+
+@click.command("import", short_help="Take memories in from elsewhere.")
+@click.argument("path", type=click.Path(path_type=Path))
+@click.option("--trust", is_flag=True, help="Vouch for facts that another program worked out.")
+@click.option("--allow-secret", is_flag=True, help="Take in what seems to hold a credential, too.")
+@click.option("--home", is_flag=True, help="PATH is a home: take in the memories of all its projects.")
+@click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
+@scope_option
+@json_option
+@click.pass_obj
+def import_(options: RunOptions, /, path: Path, **given: str | bool) -> int:
+    """Take in a memory folder, a .tar.gz of one, Markdown notes, or a JSON export of mem0.
+
+    Files with frontmatter and whole memory folders stay byte for byte; a note becomes one memory. What is
+    there already is skipped, and nothing is overwritten. Facts of mem0 are untrusted unless --trust.
+
+    With --home PATH is a folder such as ~/.claude or another ~/.nacre: each project's memories go to the
+    same project's here; those for every project, and agents' own, likewise.
+    """
+    if given["home"]:
+        return _whole_home(options, path, given)
+    from nacre.memory.format.entry import Change
+    from nacre.memory.transfer.import_memories import Terms, rehearse, take_in
+    from nacre.memory.transfer.import_sources import read_batch
+
+    batch = read_batch(path)
+    scope, is_dry = str(given["scope"]), bool(given["dry_run"])
+    if scope == "team" and given["allow_secret"]:
+        raise click.UsageError("the team's memory never holds a secret; leave out --allow-secret")
+    terms = Terms(origin="user" if given["trust"] else "untrusted", allow_secret=bool(given["allow_secret"]))
+    opened = run(read_only(options, scope) if is_dry else writable(options, scope))
+    if is_dry:
+        done = rehearse(opened.location, batch, terms=terms)
+    else:
+        change = Change(author="import", reason=f"imported from {path.absolute().name}")
+        done = run(take_in(opened.location, batch, terms=terms, change=change))
+    if given["as_json"]:
+        print_json(_as_json(done, is_dry=is_dry))
+    else:
+        _print_imported(done, is_dry=is_dry)
+    for each in done.refused:
+        print_error(f"refused: {each.file} {each.why}")
+    return 1 if done.refused else 0
+
+
+def _whole_home(options: RunOptions, path: Path, given: dict[str, str | bool]) -> int:
+    from nacre.app.memory_locations import memory_paths
+    from nacre.cli.memory.copy_home import bring_all
+    from nacre.cli.options import load_settings
+    from nacre.memory.files.location import memory_base
+    from nacre.memory.transfer.copy_home import Passage
+
+    if given["trust"] or given["allow_secret"] or given["scope"] != "project":
+        raise click.UsageError("--home takes everything as it is; leave out the other options")
+    settings = load_settings(options)
+    old, new = path.resolve(), memory_base(memory_paths(settings))
+    if not old.is_dir() or old == new:
+        what = "is where memory is kept already" if old == new else "is no folder"
+        raise click.UsageError(f"{path} {what}; name a home such as ~/.claude")
+    passage = Passage(old=old, new=new, keeps_index=settings.memory.keeps_index)
+    done = bring_all(passage, is_dry=bool(given["dry_run"]))
+    if given["as_json"]:
+        print_json(done.as_json())
+    else:
+        for line in done.lines():
+            print(printable(line))
+        if not done.count:
+            print(printable(f"there is nothing in {old} that is not here already"))
+    return 0 if done.is_whole else 1
+
+
+def _as_json(done: Imported, *, is_dry: bool) -> JsonObject:
+    return {
+        "files": [*done.files],
+        "same": [*done.same],
+        "renamed": [{"was": each.was, "file": each.file} for each in done.renamed],
+        "refused": [{"file": each.file, "why": each.why} for each in done.refused],
+        "skipped": [{"file": each.file, "why": each.why} for each in done.skipped],
+        "commit": done.commit,
+        "dry_run": is_dry,
+        "feedback": done.feedback,
+    }
+
+
+def _print_imported(done: Imported, *, is_dry: bool) -> None:
+    for file in done.files[:SHOWN_FILES]:
+        print(printable(f"{'would import' if is_dry else 'imported'} {file}"))
+    if len(done.files) > SHOWN_FILES:
+        print(f"... and {len(done.files) - SHOWN_FILES:,} more")
+    for renamed in done.renamed:
+        print(printable(f"{renamed.was} was taken by another memory: the new one is {renamed.file}"))
+    for each in done.skipped:
+        print(printable(f"skipped: {each.file} {each.why}"))
+    same = f", {len(done.same):,} there already" if done.same else ""
+    index = ", and the index" if done.has_index else ""
+    print(f"{len(done.files):,} memor{'y' if len(done.files) == 1 else 'ies'}{index}{same}")
+    if done.feedback:
+        print_error(done.feedback)
+    if done.commit:
+        print(f"`nacre memory undo {done.commit[:10]}` takes it all back.")

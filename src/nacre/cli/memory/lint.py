@@ -1,0 +1,48 @@
+"""`nacre memory lint`: what is wrong with the memories, one line each; `--fix` puts right what it can."""
+
+from __future__ import annotations
+
+import click
+
+from nacre.cli.memory.open import by_hand, json_option, read_only, run, scope_option, writable
+from nacre.cli.options import RunOptions
+from nacre.cli.output import print_json, printable
+from nacre.messages.blocks import JsonObject
+
+
+@click.command(short_help="Report what is wrong with the memories.")
+@click.option("--fix", is_flag=True, help="Put right what can be, in one commit.")
+@scope_option
+@json_option
+@click.pass_obj
+def lint(options: RunOptions, /, *, fix: bool, scope: str, as_json: bool) -> int:
+    """Report what is wrong with the index, the frontmatter and the links; exit code 1 when anything is."""
+    from nacre.memory.checks.lint import lint as look
+    from nacre.memory.checks.lint_fix import Mended, mend
+
+    opened = run(writable(options, scope) if fix else read_only(options, scope))
+    mended = Mended(files=(), commit="")
+    if fix:
+        mended = run(mend(opened.location, by_hand("lint --fix")))
+    problems = look(opened.location.directory)
+    if as_json:
+        rows: list[JsonObject] = [
+            {
+                "file": each.file,
+                "kind": each.kind,
+                "message": each.message,
+                "fixable": each.fixable,
+                "level": each.level,
+            }
+            for each in problems
+        ]
+        print_json({"problems": [*rows], "fixed": [*mended.files], "commit": mended.commit})
+        return 1 if problems else 0
+    for file in mended.files:
+        print(printable(f"fixed {file}"))
+    for each in problems:
+        print(printable(f"{each.file}: {each.message} [{each.kind}{', fixable' if each.fixable else ''}]"))
+    fixable = sum(each.fixable for each in problems)
+    count = f"{len(problems):,} problem{'s' * (len(problems) != 1)}" if problems else "nothing is wrong"
+    print(f"{count}; `nacre memory lint --fix` puts {fixable:,} right" if fixable and not fix else count)
+    return 1 if problems else 0

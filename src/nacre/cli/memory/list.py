@@ -1,0 +1,188 @@
+"""`nacre memory list`: the memories, and which of them a conversation starts with (M16c)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+import click
+
+from nacre.cli.memory.open import json_option, read_only, run, scope_option
+from nacre.cli.options import RunOptions
+from nacre.cli.output import (
+    cut_last,
+    human_age,
+    human_count,
+    is_terminal,
+    print_error,
+    print_json,
+    print_table,
+    printable,
+)
+from nacre.errors import StoreError
+from nacre.messages.blocks import JsonObject
+
+if TYPE_CHECKING:
+    from nacre.memory.files.scan import Scan
+    from nacre.memory.format.entry import Entry
+    from nacre.memory.load_report import Reported
+    from nacre.memory.memory import Memory
+    from nacre.memory.recall.usage import Usage
+
+INDEX = "MEMORY.md"
+SHOWN = 10
+"""So many memories that were cut are named; `--json` has all."""
+
+
+@click.command("list", short_help="List the memories, newest first.")
+@click.option("--usage", "with_usage", is_flag=True, help="Show how often each was of use.")
+@scope_option
+@json_option
+@click.pass_obj
+def list_(options: RunOptions, /, *, scope: str, with_usage: bool, as_json: bool) -> None:
+    """List the memories, newest first, and what of the index a conversation gets.
+
+    With --usage: how often recall offered and attached each, how often a reply cited it and somebody
+    contradicted it afterwards, as far as words tell, and the tokens it took.
+    """
+    from nacre.memory.load_report import load_report
+
+    opened = run(read_only(options, scope, picks_up=True))
+    found = run(opened.scan())
+    report = {one.file: one for one in load_report(opened.location.directory, found)}
+    doubted = _doubted(opened)
+    usage = _usage_of(opened, found) if with_usage else None
+    if as_json:
+        print_json([
+            {
+                **entry_json(each),
+                **_state(report.get(each.file)),
+                "unconfirmed": each.file in doubted,
+                **({} if usage is None else {"usage": _usage_json(usage[each.file])}),
+            }
+            for each in found.entries
+        ])  # fmt: skip
+    elif usage and found.entries:
+        _print_usage(found, usage)
+    elif report:
+        _print_list(found, opened, report, doubted)
+    else:
+        print("There are no memories yet. Save one with `nacre memory save TEXT`.")
+
+
+def _doubted(opened: Memory) -> Collection[str]:
+    """The unconfirmed files; a history that cannot be read is no reason to show no memories."""
+    from nacre.memory.confirm import unconfirmed_files
+
+    try:
+        return unconfirmed_files(opened.location).keys()
+    except StoreError as error:
+        print_error(f"what is unconfirmed cannot be told: {error}")
+        return ()
+
+
+def _usage_of(opened: Memory, found: Scan) -> dict[str, Usage]:
+    """How often each was of use; a memory that is not on record was not, so far."""
+    from nacre.memory.recall.usage import Usage, read_usage
+
+    files = [each.file for each in found.entries]
+    known = read_usage(opened.location, files)
+    return {file: known.get(file) or Usage(file=file) for file in files}
+
+
+def _usage_json(usage: Usage) -> JsonObject:
+    return {
+        "offered": usage.offered,
+        "attached": usage.attached,
+        "cited": usage.cited,
+        "contradicted": usage.contradicted,
+        "tokens": usage.tokens,
+        "last": usage.last.isoformat() if usage.last else None,
+    }
+
+
+def _print_usage(found: Scan, usage: dict[str, Usage]) -> None:
+    from nacre.clock import SYSTEM_CLOCK
+
+    now = SYSTEM_CLOCK.now()
+    header = ["file", "offered", "attached", "cited", "contradicted", "tokens", "last", "description"]
+    rows = []
+    for each in found.entries:
+        its = usage[each.file]
+        counts = (its.offered, its.attached, its.cited, its.contradicted)
+        numbers = [f"{count:,}" if count else "-" for count in counts]
+        tokens = human_count(its.tokens) if its.tokens else "-"
+        last = human_age(its.last, now) if its.last else "-"
+        rows.append([each.file, *numbers, tokens, last, each.description or "-"])
+    if is_terminal():
+        cut_last(header, rows)
+    print_table(rows, header=header, right=(1, 2, 3, 4, 5))
+
+
+def entry_json(entry: Entry) -> JsonObject:
+    """An entry as programs rely on it."""
+    when = entry.modified or entry.written
+    return {
+        "file": entry.file,
+        "name": entry.title,
+        "description": entry.description,
+        "type": entry.kind,
+        "origin": entry.origin,
+        "modified": when.isoformat() if when else None,
+        "bytes": entry.bytes,
+        "indexed": entry.indexed,
+        "pinned": entry.pinned,
+    }
+
+
+def _state(reported: Reported | None) -> JsonObject:
+    return {"state": reported.state, "why": reported.why} if reported else {"state": "unlisted", "why": ""}
+
+
+def _print_list(found: Scan, opened: Memory, report: dict[str, Reported], doubted: Collection[str]) -> None:
+    from nacre.clock import SYSTEM_CLOCK
+
+    now = SYSTEM_CLOCK.now()
+    header = ["file", "type", "changed", "size", "index", "description"]
+    rows = [
+        [
+            each.file,
+            each.kind or "-",
+            human_age(when, now) if (when := each.modified or each.written) else "-",
+            human_count(each.bytes),
+            "cut" if report[each.file].state == "cut" else "yes" if each.indexed else "no",
+            _described(each, is_doubted=each.file in doubted),
+        ]
+        for each in found.entries
+    ]
+    if is_terminal():
+        cut_last(header, rows)
+    print_table(rows, header=header if rows else (), right=(3,))
+    index = run(opened.index())
+    left = sum(not each.indexed for each in found.entries)
+    unlisted = f", {left:,} of the memories not listed" if left else ""
+    if rows:
+        print()
+    print(f"{INDEX}: {index.lines:,} lines, {index.bytes:,} bytes, loaded {_how(index.cut)}{unlisted}")
+    _print_amiss(list(report.values()))
+
+
+def _described(entry: Entry, *, is_doubted: bool) -> str:
+    """The description, behind what keeps it from being taken at its word."""
+    marks = ("untrusted" * (entry.origin == "untrusted"), "unconfirmed" * is_doubted)
+    return " ".join([*(f"({mark})" for mark in marks if mark), entry.description or "-"])
+
+
+def _print_amiss(report: list[Reported]) -> None:
+    """What a conversation does not get although it should; nothing when all is well."""
+    cut = [one.file for one in report if one.state == "cut" and one.file != INDEX]
+    if cut:
+        more = f" and {len(cut) - SHOWN:,} more" if len(cut) > SHOWN else ""
+        print(printable(f"cut off with the end of the index: {', '.join(cut[:SHOWN])}{more}"))
+    for one in report:
+        if one.state == "left out":
+            print(printable(f"left out: {one.file} {one.why}"))
+
+
+def _how(cut: str) -> str:
+    return f"only in part: too many {cut}; `nacre memory lint` says more" if cut else "whole"

@@ -1,0 +1,103 @@
+"""`nacre memory move` and `export`: a memory to another scope, all memories to another place."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+import click
+
+from nacre.cli.memory.open import SCOPES, by_hand, json_option, read_only, run, scope_option, writable
+from nacre.cli.options import RunOptions
+from nacre.cli.output import print_error, print_json, printable
+from nacre.errors import StoreError
+
+DEFAULT_EXPORT = "nacre-memory.tar.gz"
+TEAM = "team"
+
+
+@click.command(short_help="Move a memory to another scope.")
+@click.argument("name")
+@click.option("--to", "target", type=click.Choice(SCOPES), required=True, help="Where it shall hold.")
+@click.option("--from", "source", type=click.Choice(SCOPES), help="Where it is (default: where it is found).")
+@click.option("--trust", is_flag=True, help="Vouch for what came from outside, so that the team may have it.")
+@json_option
+@click.pass_obj
+def move(
+    options: RunOptions, /, name: str, *, target: str, source: str | None, trust: bool, as_json: bool
+) -> int:
+    """Move a memory between this project, what holds everywhere and the team: one commit on either side."""
+    from nacre.memory.transfer.move import MOVED
+    from nacre.memory.transfer.move import move as carry
+
+    source = source or run(_where(options, name, target))
+    if source == target:
+        raise click.UsageError(f"it is in {target} memory already; name another scope")
+    change = by_hand(f"{MOVED}{source} to {target}")
+    opened, there = run(writable(options, source)), run(writable(options, target))
+    moved = run(carry(name, source=opened, target=there, change=change, is_trusted=trust))
+    if as_json:
+        print_json({"file": moved.file, "was": moved.was, "removed": moved.removed, "added": moved.added})
+        return 0
+    print(printable(f"moved {moved.was} to {there.location.directory / moved.file}"))
+    if not moved.added:
+        print_error("the same memory was there already")
+    if TEAM in {source, target}:
+        print(f"`nacre memory sync` {'takes it from' if source == TEAM else 'gives it to'} everybody else.")
+    return 0
+
+
+async def _where(options: RunOptions, name: str, target: str) -> str:
+    """The one scope that has it: by its exact name, else by words; where several do, the person must say."""
+    from nacre.memory.memory import the_one
+    from nacre.memory.scopes import named
+
+    memories = {scope: await read_only(options, scope) for scope in SCOPES if scope != target}
+    entries = {scope: await one.list() for scope, one in memories.items()}
+    found = [scope for scope, there in entries.items() if named(name, there)]
+    for scope, there in entries.items() if not found else ():
+        with suppress(StoreError):
+            the_one(name, there)
+            found.append(scope)
+    if not found:
+        raise StoreError(
+            f"no memory answers to {name!r} in {' or '.join(entries)} memory; see `nacre memory list`"
+        )
+    if len(found) > 1:
+        raise StoreError(f"{name!r} is in {' and '.join(found)} memory; say which with --from")
+    return found[0]
+
+
+@click.command(short_help="Copy all memories elsewhere.")
+@click.argument("target", required=False, type=click.Path(path_type=Path), metavar="[DIR|FILE.tar.gz]")
+@click.option("--keep-secrets", is_flag=True, help="Leave credentials in; without it they are taken out.")
+@click.option("--force", is_flag=True, help="Write over what is there.")
+@scope_option
+@json_option
+@click.pass_obj
+def export(
+    options: RunOptions, /, target: Path | None, *, keep_secrets: bool, force: bool, scope: str, as_json: bool
+) -> int:
+    """Copy every memory and the index, byte for byte, into a folder or a packed file.
+
+    Without a target, into nacre-memory.tar.gz here. What looks like a credential is replaced by the name of
+    its kind, unless --keep-secrets says otherwise.
+    """
+    from nacre.memory.transfer.export import export as write
+
+    opened = run(read_only(options, scope))
+    done = write(opened.location, target or Path(DEFAULT_EXPORT), redacts=not keep_secrets, replaces=force)
+    if done.secrets:
+        print_error(f"{', '.join(done.secrets)} may hold a credential, which went out with it")
+    if as_json:
+        print_json({
+            "path": str(done.path.absolute()),
+            "files": [*done.files],
+            "redacted": [*done.redacted],
+            "secrets": [*done.secrets],
+        })  # fmt: skip
+        return 0
+    print(printable(f"wrote {len(done.files):,} file{'s' * (len(done.files) != 1)} to {done.path}"))
+    for file in done.redacted:
+        print(printable(f"redacted {file}"))
+    return 0

@@ -1,0 +1,116 @@
+"""Which memory a command works on, and how it is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from nacre.cli.options import RunOptions, load_settings
+from nacre.errors import ConfigError
+
+if TYPE_CHECKING:
+    from nacre.memory.files.location import Location, Scope
+    from nacre.memory.format.entry import Change
+    from nacre.memory.memory import Memory
+
+T = TypeVar("T")
+Function = TypeVar("Function", bound=Callable[..., object])
+AGENT = "agent:"
+SCOPES = ("project", "user", "team")
+
+
+class ScopeType(click.ParamType[str]):
+    """Whose memory: the project's, the person's, the team's, or a type of agent's own (M7b, M18, M26)."""
+
+    name = "scope"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if value not in SCOPES and not (value.startswith(AGENT) and len(value) > len(AGENT)):
+            self.fail(f"{value!r} is none of project, user, team and agent:NAME", param, ctx)
+        return value
+
+
+scope_option = click.option(
+    "--scope",
+    type=ScopeType(),
+    metavar="project|user|team|agent:NAME[@user|@local]",
+    default="project",
+    show_default=True,
+    help="Whose memory: this project's, the one that holds everywhere, the team's, or an agent type's own.",
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+
+
+def place(options: RunOptions, scope: str) -> Location:
+    """Where the memory of a scope lies; nothing is made."""
+    from nacre.app.memory_locations import memory_paths, memory_place
+    from nacre.memory.files.location import agent_location
+
+    settings = load_settings(options)
+    if scope.startswith(AGENT):
+        name, _, reach = scope.removeprefix(AGENT).partition("@")
+        return agent_location(_reach(reach), name, memory_paths(settings))
+    return memory_place(settings, "user" if scope == "user" else "team" if scope == "team" else "project")
+
+
+def _reach(written: str) -> Scope:
+    """How far an agent type's memory reaches (M26): committed with the project unless another is named."""
+    match written:
+        case "" | "project":
+            return "project"
+        case "user":
+            return "user"
+        case "local":
+            return "local"
+        case _:
+            raise ConfigError(f"{written!r} is no reach of an agent's memory; use @user, @project or @local")
+
+
+async def read_only(options: RunOptions, scope: str, *, picks_up: bool = False) -> Memory:
+    """The memory to look at: a directory that nacre never wrote to is left without a trace."""
+    from contextlib import suppress
+
+    from nacre.errors import StoreError
+    from nacre.memory.files.transaction import pick_up, recover
+    from nacre.memory.memory import Memory
+
+    location = place(options, scope)
+    is_ours = location.history.exists()
+    if is_ours:
+        # Looking is possible where writing is not: a disk that is read-only, a lock that is held.
+        with suppress(StoreError):
+            await (pick_up(location) if picks_up else recover(location))
+    return Memory(location, writes_cache=is_ours)
+
+
+async def writable(options: RunOptions, scope: str) -> Memory:
+    """The memory to change: made if it is not there, and claimed for this project."""
+    from pathlib import Path
+
+    from nacre.memory.memory import Memory
+
+    keeps_index = scope != "project" or load_settings(options).memory.keeps_index
+    return await Memory.at(place(options, scope), Path.cwd(), keeps_index=keeps_index)
+
+
+def by_hand(reason: str) -> Change:
+    """A change that the person at the keyboard asked for."""
+    from nacre.memory.format.entry import Change
+
+    return Change(author="user", reason=reason)
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """Run to the end; the command line's one step into the event loop."""
+    import asyncio
+
+    found: list[T] = []
+
+    async def kept() -> None:
+        # Not as the task's result: `asyncio.run` writes that out in full for an error nobody sees.
+        found.append(await work)
+
+    asyncio.run(kept())
+    return found[0]

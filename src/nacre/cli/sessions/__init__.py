@@ -1,0 +1,1 @@
+"""`nacre sessions`, `compact`, `context`, `gc` and `stats`."""

@@ -1,0 +1,122 @@
+"""`nacre sessions check`: everything that is odd about a session or a transcript file, one line each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from nacre.cli.options import RunOptions, load_settings
+from nacre.cli.output import print_error, print_json, printable
+from nacre.cli.progress import progress_line
+from nacre.messages.blocks import JsonObject
+
+if TYPE_CHECKING:
+    from nacre.inspect.check import Findings
+    from nacre.inspect.credentials import Flagged
+    from nacre.messages.records import Problem
+    from nacre.settings import Settings
+
+
+@click.command(short_help="Report everything odd in a session or a file.")
+@click.argument("target", metavar="ID|FILE")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@click.pass_obj
+def check(options: RunOptions, /, target: str, *, as_json: bool) -> int:
+    """Report everything odd in a session or a transcript file; exit code 1 when there is anything.
+
+    Torn, repeated or unreadable lines, broken chains, calls and results without their partner: all of it
+    loads anyway; this says what was found. Any file that `import` takes can be checked. Credentials that lie
+    in the log, or in a session's tool results and notes, are named by kind and line, never by value.
+    """
+    from nacre.inspect.check import check_file
+
+    path, session = _target(load_settings(options), target)
+    with progress_line(f"checking {path.name}") as progress:
+        form, found = check_file(path, session=session, progress=progress)
+    secrets = _secrets(path, is_session=session is not None)
+    total = sum(len(each.problems) for each in found)
+    if as_json:
+        ok = not total and not secrets
+        print_json(
+            {**_as_json(path, form, found), "ok": ok, "secrets": [_secret_json(one) for one in secrets]}
+        )
+    else:
+        _print_findings(path, form, found)
+        for one in secrets:
+            print_error(f"{one} in plain text; `nacre sessions export` takes it out of what you pass on")
+    return 1 if total or secrets else 0
+
+
+def _secrets(path: Path, *, is_session: bool) -> list[Flagged]:
+    from nacre.inspect.credentials import Flagged, files_of, flagged_in, flagged_lines
+    from nacre.inspect.sources import open_source
+
+    with progress_line("looking for credentials") as progress, open_source(path, progress=progress) as source:
+        found = [Flagged(path=path, line=line, kind=kind) for line, kind in flagged_lines(source.lines)]
+    beside = [each for each in files_of(path) if each != path] if is_session else []
+    return [*found, *(one for each in beside for one in flagged_in(each))]
+
+
+def _secret_json(one: Flagged) -> JsonObject:
+    return {"path": str(one.path), "line": one.line, "kind": one.kind}
+
+
+def _target(settings: Settings, target: str) -> tuple[Path, str | None]:
+    """A file by that name, else the session of that id."""
+    from nacre.cli.sessions.find import find_session
+    from nacre.errors import SessionNotFound
+
+    path = Path(target)
+    if path.exists() or "/" in target:
+        return path, None
+    try:
+        log = find_session(settings, target)
+    except SessionNotFound as error:
+        raise SessionNotFound(f"{error} (and there is no file of that name)") from None
+    return log, log.stem
+
+
+def problem_json(problem: Problem) -> JsonObject:
+    return {"kind": problem.kind, "where": problem.where, "message": problem.message}
+
+
+def _as_json(path: Path, form: str, found: list[Findings]) -> JsonObject:
+    return {
+        "file": str(path),
+        "format": form,
+        "ok": not any(each.problems for each in found),
+        "session": found[0].session if found else None,
+        "records": sum(each.records for each in found),
+        "messages": sum(each.messages for each in found),
+        "problems": [
+            {**problem_json(problem), "session": each.session} for each in found for problem in each.problems
+        ],
+        "sessions": [
+            {
+                "session": each.session,
+                "records": each.records,
+                "messages": each.messages,
+                "problems": len(each.problems),
+            }
+            for each in found
+        ],
+    }
+
+
+def _print_findings(path: Path, form: str, found: list[Findings]) -> None:
+    total = 0
+    for each in found:
+        total += len(each.problems)
+        if each.problems and len(found) > 1:
+            print(f"session {each.session}")
+        for problem in each.problems:
+            where = f"{problem.where}: " if problem.where else ""
+            print(printable(f"{where}{problem.message} [{problem.kind}]"))
+    records, messages = sum(each.records for each in found), sum(each.messages for each in found)
+    sessions = f"{len(found):,} sessions, " if len(found) > 1 else ""
+    said = f"{printable(path.name)} ({form}): {sessions}{records:,} records, {messages:,} messages"
+    if not found or not records:
+        print_error(f"{said}; there is nothing in it")
+    print(f"{said}, {total:,} problem{'s' * (total != 1)}" if total else f"{said}, nothing odd")

@@ -1,0 +1,199 @@
+"""`nacre gc`: take away what old sessions left on disk, after showing it."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import click
+
+from nacre.cli.options import RunOptions, load_settings
+from nacre.cli.output import human_age, print_error, print_json, print_table
+from nacre.messages.blocks import JsonObject
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from nacre.agents.worktree import Leftover
+    from nacre.inspect.prune import Held, Piece, Pruned, PrunePlan
+    from nacre.settings import Settings
+
+DEFAULT_DAYS = 30
+"""Sessions that old are seldom gone on with, and what a tool said then can be had again."""
+MAX_DAYS = 36_500
+"""A century: no session is older, and dates that far back can still be told."""
+KILOBYTE, MEGABYTE = 1_000, 1_000_000
+SHORT_ID = 8
+
+
+def _finite(_: click.Context, __: click.Parameter, value: float | None) -> float | None:
+    """A number that can be counted with: `nan` and `inf` pass every range."""
+    if value is not None and not math.isfinite(value):
+        raise click.BadParameter(f"{value} is no number of days or megabytes; write one such as 30")
+    return value
+
+
+@click.command(short_help="Take away what old sessions left on disk.")
+@click.option(
+    "--older-than",
+    type=click.FloatRange(min=0, max=MAX_DAYS),
+    callback=_finite,
+    metavar="DAYS",
+    help=f"What was written longer ago goes; {DEFAULT_DAYS} unless --max-size is given.",
+)
+@click.option(
+    "--max-size",
+    type=click.FloatRange(min=0),
+    callback=_finite,
+    metavar="MB",
+    help="The oldest goes until no more than this is left.",
+)
+@click.option("--transcripts", is_flag=True, help="Whole sessions may go, not only results of their tools.")
+@click.option("--yes/--dry-run", "is_meant", default=False, help="Do it, or only show it, as without either.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@click.pass_obj
+def gc(
+    options: RunOptions,
+    /,
+    *,
+    older_than: float | None,
+    max_size: float | None,
+    transcripts: bool,
+    is_meant: bool,
+    as_json: bool,
+) -> int:
+    """Take away tool results that sessions keep in files, oldest first; without --yes they are only shown.
+
+    This is about the sessions of all directories, as far as nacre wrote them, imported them or went on with
+    them: what only another program wrote into the same home is its own. A session that is open keeps
+    everything, and so does one that an open session points to. A session that is resumed later says which of
+    its results are gone. Worktrees of agents whose process is gone go, too, unless something in them has
+    changed: these are named and stay.
+    """
+    from nacre.clock import SYSTEM_CLOCK
+    from nacre.inspect.prune import Wish, plan, prune
+
+    settings = load_settings(options)
+    days = DEFAULT_DAYS if older_than is None and max_size is None else older_than
+    wish = Wish(
+        older_than=None if days is None else timedelta(days=days),
+        max_bytes=None if max_size is None else round(max_size * MEGABYTE),
+        transcripts=transcripts,
+    )
+    now = SYSTEM_CLOCK.now()
+    planned = plan(settings.home, wish, now)
+    done = prune(settings.home, planned) if is_meant else None
+    empty, changed = _worktrees(settings, is_meant=is_meant)
+    if as_json:
+        print_json({**_as_json(planned, done), **_worktrees_as_json(empty, changed)})
+    else:
+        _print(planned, done, now)
+        _print_worktrees(empty, changed, is_meant=is_meant)
+    for line in done.failed if done else ():
+        print_error(line)
+    return 1 if done and done.failed else 0
+
+
+def _worktrees(settings: Settings, *, is_meant: bool) -> tuple[list[Leftover], list[Leftover]]:
+    """Of agents that are gone: those that go or would go, and those in which something has changed."""
+    if not (settings.home / "worktrees").is_dir():
+        return [], []
+    from nacre.agents.worktree import leftovers, tidy
+
+    if is_meant:
+        return asyncio.run(tidy(settings.home))
+    found = asyncio.run(leftovers(settings.home))
+    return [one for one in found if one.left is None], [one for one in found if one.left is not None]
+
+
+def _worktrees_as_json(empty: Sequence[Leftover], changed: Sequence[Leftover]) -> JsonObject:
+    return {
+        "worktrees": [str(one.record.tree.path) for one in empty],
+        "worktrees_kept": [one.left.told for one in changed if one.left],
+    }
+
+
+def _print_worktrees(empty: Sequence[Leftover], changed: Sequence[Leftover], *, is_meant: bool) -> None:
+    if empty:
+        what = f"{_count(len(empty), 'unchanged worktree')} of agents that are gone"
+        print(f"Removed {what}." if is_meant else f"Would remove {what}: add --yes to do it.")
+    for one in changed:
+        if one.left is not None:
+            print(f"Kept: {one.left.told}")
+
+
+def _as_json(planned: PrunePlan, done: Pruned | None) -> JsonObject:
+    from nacre.inspect.prune import sessions_of
+
+    pieces = done.gone if done else planned.goes
+    return {
+        "dry_run": done is None,
+        "files": len(pieces),
+        "bytes": sum(one.bytes for one in pieces),
+        "kept_bytes": planned.kept_bytes,
+        "in_use": [*planned.in_use],
+        "kept_sessions": {"sessions": planned.logs.sessions, "bytes": planned.logs.bytes},
+        "foreign": {"sessions": planned.foreign.sessions, "bytes": planned.foreign.bytes},
+        "failed": [*(done.failed if done else ())],
+        "sessions": [
+            {
+                "session": log.stem,
+                "log": str(log),
+                "bytes": sum(one.bytes for one in own),
+                "paths": [str(one.path) for one in own],
+            }
+            for log, own in sessions_of(pieces).items()
+        ],
+    }
+
+
+def _print(planned: PrunePlan, done: Pruned | None, now: datetime) -> None:
+    pieces = done.gone if done else planned.goes
+    if pieces:
+        _print_sessions(pieces, now)
+    if planned.in_use:
+        print(f"{_count(len(planned.in_use), 'session')} in use: left alone.")
+    what = f"{_count(len(pieces), 'file')}, {_size(sum(one.bytes for one in pieces))}"
+    left = _left(planned)
+    if done is not None:
+        print(f"Removed {what}; {left}.")
+    elif pieces:
+        print(f"Would remove {what}; {left}. Nothing was changed: add --yes to do it.")
+    else:
+        print(f"Nothing to remove; {left}.")
+    if planned.foreign.sessions:
+        print(f"{_held(planned.foreign)} of another program: left alone.")
+
+
+def _left(planned: PrunePlan) -> str:
+    """What stays of what was looked at; the sessions themselves go only with --transcripts."""
+    if not planned.logs.sessions:
+        return f"{_size(planned.kept_bytes)} stay"
+    return f"{_size(planned.kept_bytes)} of results and {_held(planned.logs)} stay"
+
+
+def _held(held: Held) -> str:
+    return f"{_count(held.sessions, 'session')} ({_size(held.bytes)})"
+
+
+def _print_sessions(pieces: Sequence[Piece], now: datetime) -> None:
+    from nacre.inspect.prune import sessions_of
+
+    rows = []
+    for log, own in sessions_of(pieces).items():
+        kind = "whole session" if any(one.kind == "transcript" for one in own) else "tool results"
+        size = _size(sum(one.bytes for one in own))
+        age = human_age(min(one.modified for one in own), now)
+        rows.append([log.stem[:SHORT_ID], kind, str(len(own)), size, age])
+    print_table(rows, header=("session", "what", "files", "size", "oldest"), right=(2, 3))
+
+
+def _count(number: int, name: str) -> str:
+    return f"{number:,} {name}{'s' * (number != 1)}"
+
+
+def _size(size: int) -> str:
+    return f"{size / MEGABYTE:,.1f} MB" if size >= MEGABYTE else f"{size / KILOBYTE:,.0f} kB"

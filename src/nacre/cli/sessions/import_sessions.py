@@ -1,0 +1,171 @@
+"""`nacre sessions import`: recordings of Claude Code and other programs become sessions of ours."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from nacre.cli.options import RunOptions, load_settings
+from nacre.cli.output import print_error, print_json, printable
+from nacre.cli.progress import progress_line
+from nacre.cli.sessions.check import problem_json
+from nacre.errors import NacreError
+from nacre.messages.blocks import JsonObject
+
+if TYPE_CHECKING:
+    from nacre.inspect.import_sessions import Imported, Place
+
+SHOWN_SESSIONS = 10
+"""So many sessions of one import are listed one by one."""
+SHOWN_FILES = 3
+"""So many files that hold none are named."""
+
+
+@dataclass(slots=True)
+class _Haul:
+    """What came of the files so far."""
+
+    imported: list[Imported] = field(default_factory=list)
+    errors: list[JsonObject] = field(default_factory=list)
+    passed: list[str] = field(default_factory=list)
+    """Files of a folder that are something else."""
+    apart: int = 0
+    """Logs of sub-agents in a folder: each would be a session beside the one it belongs to."""
+
+
+@click.command("import")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=Path))
+@click.option(
+    "--cwd",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="The directory the sessions belong to (default: the one they name, else this one).",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@click.pass_obj
+def import_(options: RunOptions, /, files: tuple[Path, ...], *, cwd: Path | None, as_json: bool) -> int:
+    """Take recorded sessions into nacre, gzipped or not.
+
+    Reads Claude Code logs (kept byte for byte), lists of Anthropic or OpenAI messages, and recorded runs of
+    tau-bench, SWE-agent and OpenHands. Nothing that is there already is overwritten. A FILE may be a folder:
+    all transcripts in it and below are taken, but for those of sub-agents, which you can name one by one.
+    """
+    from nacre.inspect.import_sessions import Place
+
+    settings = load_settings(options)
+    place = Place(home=settings.home, here=settings.cwd, cwd=cwd.absolute() if cwd else None)
+    haul = _Haul()
+    wanted = list(_wanted(files, haul))
+    for number, (path, is_named) in enumerate(wanted, start=1):
+        label = f"importing {path.name}" + f" ({number:,} of {len(wanted):,})" * (len(wanted) > 1)
+        _take(path, place, haul, label=label, is_named=is_named)
+    if haul.imported and as_json:
+        print_json(_as_json(haul))
+    elif haul.imported:
+        _print_imported(haul.imported)
+    if not as_json:
+        _print_left_out(haul)
+    return 1 if haul.errors else 0
+
+
+def _wanted(files: Iterable[Path], haul: _Haul) -> Iterator[tuple[Path, bool]]:
+    """Every file that may hold a session, and whether it was named itself."""
+    from nacre.inspect.import_sessions import SUBAGENT_PREFIX
+    from nacre.inspect.sources import files_in
+
+    for path in files:
+        if not path.is_dir():
+            yield path, True
+            continue
+        inside = files_in(path)
+        sessions = [one for one in inside if not one.name.startswith(SUBAGENT_PREFIX)]
+        haul.apart += len(inside) - len(sessions)
+        if not sessions:
+            _fail(haul, path, f"{path} holds no transcript; name a folder with .jsonl or .json files")
+        yield from ((one, False) for one in sessions)
+
+
+def _take(path: Path, place: Place, haul: _Haul, *, label: str, is_named: bool) -> None:
+    from nacre.errors import ForeignTranscript
+    from nacre.inspect.import_sessions import import_file
+
+    try:
+        with progress_line(label) as progress:
+            haul.imported += import_file(path, place, progress=progress)
+    except NacreError as error:
+        # One bad file among many is no reason to leave the others out.
+        if isinstance(error, ForeignTranscript) and not is_named:
+            haul.passed.append(str(path))
+        else:
+            _fail(haul, path, str(error))
+
+
+def _fail(haul: _Haul, path: Path, why: str) -> None:
+    print_error(why)
+    haul.errors.append({"file": str(path), "message": why})
+
+
+def _as_json(haul: _Haul) -> JsonObject:
+    imported = haul.imported
+    return {
+        "session": imported[0].session,
+        "records": sum(each.records for each in imported),
+        "messages": sum(each.messages for each in imported),
+        "problems": [
+            {**problem_json(problem), "session": each.session}
+            for each in imported
+            for problem in each.problems
+        ],
+        "sessions": [
+            {
+                "session": each.session,
+                "records": each.records,
+                "messages": each.messages,
+                "problems": [problem_json(problem) for problem in each.problems],
+                "status": each.status,
+                "notices": [*each.notices],
+                "format": each.form,
+                "cwd": each.cwd,
+                "path": str(each.path),
+            }
+            for each in imported
+        ],
+        "errors": [*haul.errors],
+        "passed_over": [*haul.passed],
+        "subagents_left_out": haul.apart,
+    }
+
+
+def _print_imported(imported: list[Imported]) -> None:
+    for each in imported[:SHOWN_SESSIONS]:
+        word = "unchanged" if each.status == "unchanged" else "imported"
+        print(printable(f"{word} {each.session}  {each.messages:,} messages  {each.cwd}  ({each.form})"))
+        for notice in each.notices:
+            print(printable(f"  {notice}"))
+    if len(imported) > SHOWN_SESSIONS:
+        print(f"... and {len(imported) - SHOWN_SESSIONS:,} more sessions")
+    if len(imported) > 1:
+        old = sum(each.status == "unchanged" for each in imported)
+        print(f"{len(imported) - old:,} imported" + f", {old:,} were there already" * bool(old))
+    kinds = Counter(problem.kind for each in imported for problem in each.problems)
+    if kinds:
+        counted = ", ".join(f"{count:,} {kind}" for kind, count in kinds.most_common())
+        total = f"{kinds.total():,} problem{'s' * (kinds.total() != 1)}"
+        print(f"{total}: {counted}  (`nacre sessions check FILE` lists them)")
+    new = next((each for each in imported if each.status != "unchanged"), imported[0])
+    print(f"See one with `nacre sessions show {new.session[:8]}`.")
+
+
+def _print_left_out(haul: _Haul) -> None:
+    if haul.passed:
+        names = ", ".join(Path(one).name for one in haul.passed[:SHOWN_FILES])
+        more = f" and {len(haul.passed) - SHOWN_FILES:,} more" * (len(haul.passed) > SHOWN_FILES)
+        print_error(f"passed over, because they hold no transcript: {printable(names)}{more}")
+    if haul.apart:
+        logs = f"{haul.apart:,} log{'s' * (haul.apart != 1)} of sub-agents"
+        print_error(f"left out: {logs}; name one to import it")

@@ -1,0 +1,308 @@
+"""`nacre sessions show`: who said what, as a person reads it; streams, so that size does not matter (T9)."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from nacre.cli.options import RunOptions, load_settings
+from nacre.cli.output import human_count, print_error, print_json, printable
+from nacre.messages.blocks import Json, JsonObject
+
+if TYPE_CHECKING:
+    pass
+    from nacre.messages.records import Record
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from datetime import datetime
+
+from nacre.cli.output import has_colour
+from nacre.inspect.export import ASIDES, compaction_line, replacement_line
+from nacre.messages.blocks import (
+    Block,
+    Document,
+    Image,
+    Opaque,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+)
+from nacre.messages.records import Compacted, Noted, Record, Replaced, Said, Undone
+from nacre.messages.view import View
+from nacre.messages.wire import render_blocks
+from nacre.store.summaries import one_line
+
+
+@click.command(short_help="Show who said what in a session.")
+@click.argument("session", metavar="ID")
+@click.option(
+    "--full", is_flag=True, help="Everything ever recorded, uncut: also what a compaction replaced."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@click.pass_obj
+def show(options: RunOptions, /, session: str, *, full: bool, as_json: bool) -> None:
+    """Show a session: what the model would see if it went on, long results shortened.
+
+    With --full: everything that was ever recorded, in order and whole, with sub-agents, branches left behind
+    and the decisions of the layers. With --json the messages as a request carries them, or all records.
+    """
+    from nacre.cli.sessions.find import find_session
+
+    path = find_session(load_settings(options), session)
+    if as_json:
+        _print_document(path, full=full)
+        return
+    _print_head(path)
+    pass
+
+    for line in tell(_entries(path, full=full), full=full):
+        print(line)
+
+
+def _print_head(path: Path) -> None:
+    from nacre.inspect.export import moment
+    from nacre.store.summaries import summarise
+
+    summary = summarise(path)
+    facts = [
+        summary.cwd or "",
+        moment(summary.started) if summary.started else "",
+        f"{summary.messages:,} messages",
+        f"{human_count(summary.tokens)} tokens" if summary.tokens else "",
+        f"compacted {summary.compactions}x" if summary.compactions else "",
+    ]
+    print(f"session {summary.session}")
+    print(printable("  ".join(fact for fact in facts if fact)))
+
+
+def _entries(path: Path, *, full: bool) -> Iterator[Entry]:
+    from nacre.session.read_session import look, look_back, stream
+
+    pass
+
+    if not full and (looked := look(path)) is not None:
+        before = looked.view.epochs.count("compact")
+        yield from from_view(looked.view)
+        if before:
+            print_error(f"what {before} compaction{'s' * (before > 1)} replaced is left out; --full shows it")
+        return
+    loaded = look_back(path) if full else None
+    if loaded is None:
+        print_error("this log is too large to be folded: it is shown as it was written")
+    for record in loaded.records if loaded else stream(path):
+        entry = from_record(record)
+        if full or entry.is_message:
+            yield entry
+
+
+def _print_document(path: Path, *, full: bool) -> None:
+    from nacre.errors import TranscriptError
+    from nacre.session.read_session import look, look_back, stream
+
+    if full:
+        loaded = look_back(path)
+        _print_records(path.stem, iter(loaded.records) if loaded else stream(path))
+        return
+    looked = look(path)
+    if looked is None:
+        raise TranscriptError(
+            f"session {path.stem} is too large to be folded; use --full, or `nacre sessions export`"
+        )
+    messages: list[Json] = [*looked.view.messages]
+    print_json({"session": path.stem, "tokens": looked.view.count(), "messages": messages})
+
+
+def _print_records(session: str, records: Iterator[Record]) -> None:
+    """One document, written record by record: all of them at once might not fit in memory."""
+    pass
+
+    print(f'{{"session": {json.dumps(session)}, "records": [', end="")
+    for number, record in enumerate(records):
+        line: JsonObject = record_json(record)
+        sys.stdout.write((",\n" if number else "\n") + json.dumps(line))
+    print("\n]}")
+
+
+LINE_CHARS = 160
+"""A shortened call, result or thought: two lines of a terminal."""
+ARGUMENT_CHARS = 60
+"""One argument of a shortened call."""
+META_LINES = 3
+"""So much of what a program added to the conversation is shown; it is often long and seldom of interest."""
+_COLOURS = {"user": "cyan", "assistant": "green"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One thing to tell: a message, or a line about what happened to the conversation."""
+
+    at: datetime | None
+    role: str = ""
+    blocks: tuple[Block, ...] = ()
+    marks: tuple[str, ...] = ()
+    line: str = ""
+    is_message: bool = True
+    number: int = 0
+    """Its place in the view, from 1; none for what is not in view."""
+
+    @property
+    def has_results_only(self) -> bool:
+        return bool(self.blocks) and all(isinstance(block, ToolResult) for block in self.blocks)
+
+
+def from_view(view: View) -> Iterator[Entry]:
+    """What stands in the view, in order."""
+    said = {record.id: record for record in view.records if isinstance(record, Said)}
+    summaries = {
+        record.summary_id or record.id: record for record in view.records if isinstance(record, Compacted)
+    }
+    for number, item in enumerate(view.items, 1):
+        blocks = tuple(part.block for part in item.parts)
+        if summary := summaries.get(item.record_id):
+            yield Entry(at=summary.at, blocks=blocks, line=compaction_line(summary))
+        else:
+            record = said.get(item.record_id)
+            marks = ("added by the program",) if record and record.meta else ()
+            at = record.at if record else None
+            yield Entry(at=at, role=item.role, blocks=blocks, marks=marks, number=number)
+
+
+def from_record(record: Record) -> Entry:
+    """One record, whatever it is."""
+    match record:
+        case Said():
+            marks = [ASIDES[record.aside]] if record.aside else []
+            marks += ["added by the program"] if record.meta else []
+            return Entry(at=record.at, role=record.role, blocks=record.blocks, marks=tuple(marks))
+        case Compacted():
+            return Entry(at=record.at, blocks=record.summary, line=compaction_line(record))
+        case Replaced():
+            return Entry(at=record.at, line=replacement_line(record), is_message=False)
+        case Undone(target=target):
+            return Entry(at=record.at, line=f"Undone: {target}", is_message=False)
+        case Noted(kind=kind, facts=facts):
+            return Entry(at=record.at, line=f"noted {kind} {json.dumps(facts)}", is_message=False)
+
+
+def record_json(record: Record) -> JsonObject:
+    """A record for programs: its kind, and its fields under their names."""
+    fields: JsonObject = {"record": type(record).__name__, "id": record.id, "at": record.at.isoformat()}
+    match record:
+        case Said():
+            reply: JsonObject | None = None if record.reply is None else asdict(record.reply)
+            return fields | {
+                "role": record.role,
+                "content": render_blocks(record.blocks),
+                "aside": record.aside,
+                "meta": record.meta,
+                "reply": reply,
+            }
+        case Compacted():
+            return fields | {
+                "summary": render_blocks(record.summary),
+                "first": record.first,
+                "keeps_from": record.keeps_from,
+                "trigger": record.trigger,
+                "kind": record.kind,
+                "pre_tokens": record.pre_tokens,
+                "post_tokens": record.post_tokens,
+            }
+        case Replaced():
+            changes: list[Json] = [
+                {"at": asdict(change.at), "stands": render_blocks(change.stands)} for change in record.changes
+            ]
+            return fields | {"reason": record.reason, "changes": changes}
+        case Undone():
+            return fields | {"target": record.target}
+        case Noted():
+            return fields | {"kind": record.kind, "facts": record.facts}
+
+
+def tell(entries: Iterable[Entry], *, full: bool) -> Iterator[str]:
+    """Lines without their ends; a speaker who goes on gets no second heading."""
+    speaker: tuple[str, tuple[str, ...]] | None = ("", ())
+    for entry in entries:
+        if entry.line:
+            if speaker is not None:
+                yield ""
+            yield _styled(printable(f"--- {entry.line}"), "yellow")
+            speaker = None
+        elif not entry.has_results_only:
+            now = (entry.role, entry.marks)
+            if now != speaker:
+                yield ""
+                yield _heading(entry)
+            speaker = now
+        for block in entry.blocks:
+            yield from _told(block, full=full, brief=bool(entry.marks) and not full)
+
+
+def _heading(entry: Entry) -> str:
+    name = f"{entry.role} ({', '.join(entry.marks)})" if entry.marks else entry.role
+    when = f"  {entry.at.astimezone():%Y-%m-%d %H:%M:%S}" if entry.at else ""
+    number = f"  #{entry.number}" if entry.number else ""
+    return _styled(name, _COLOURS.get(entry.role)) + when + number
+
+
+def _styled(text: str, colour: str | None) -> str:
+    return click.style(text, fg=colour, bold=True) if has_colour() else text
+
+
+def _told(block: Block, *, full: bool, brief: bool) -> Iterator[str]:
+    match block:
+        case Text(text):
+            yield from _lines(text, "  ", most=META_LINES if brief else None)
+        case Thinking(text):
+            yield from (
+                _lines(f"(thinks) {text}", "  ")
+                if full
+                else [f"  (thinks) {printable(one_line(text, LINE_CHARS))}"]
+            )
+        case ToolCall(_, name, arguments):
+            yield f"  -> {printable(_call(name, arguments, full=full))}"
+        case ToolResult():
+            yield from _result(block, full=full)
+        case Image() | Document():
+            yield f"  [{type(block).__name__.lower()}]"
+        case Opaque(kind, wire):
+            yield f"  [{printable(kind)}] {printable(json.dumps(wire)) if full else ''}".rstrip()
+
+
+def _lines(text: str, indent: str, *, most: int | None = None) -> Iterator[str]:
+    lines = text.strip("\n").splitlines() if text.strip() else []
+    for line in lines[:most]:
+        yield (indent + printable(line.expandtabs(4))).rstrip()
+    if most is not None and len(lines) > most:
+        yield f"{indent}... {len(lines) - most:,} more lines"
+
+
+def _call(name: str, arguments: JsonObject, *, full: bool) -> str:
+    if full:
+        return f"{name} {json.dumps(arguments, ensure_ascii=False)}"
+    given = ", ".join(f"{key}={_argument(value)}" for key, value in arguments.items())
+    return one_line(f"{name}({given})", LINE_CHARS)
+
+
+def _argument(value: Json) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return one_line(text, ARGUMENT_CHARS)
+
+
+def _result(result: ToolResult, *, full: bool) -> Iterator[str]:
+    word = "<- error: " if result.is_error else "<- "
+    others = [f"[{type(part).__name__.lower()}]" for part in result.content if not isinstance(part, Text)]
+    text = result.text
+    if full:
+        yield f"  {word}{' '.join(others)}".rstrip()
+        yield from _lines(text, "     ")
+        return
+    count = len(text.splitlines())
+    size = f"  ({count:,} lines)" if count > 1 else ""
+    shown = " ".join([one_line(text, LINE_CHARS), *others]).strip() or "(empty)"
+    yield f"  {word}{printable(shown)}{size}"

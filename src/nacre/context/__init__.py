@@ -1,0 +1,1 @@
+"""What accompanies a message: the date, instructions, recalled memories, skills, the plan."""

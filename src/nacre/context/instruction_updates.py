@@ -1,0 +1,120 @@
+"""Instructions that come in or change while a session runs, told at its tail (M23, M25)."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from nacre.memory.instructions.load import (
+    InstructionFile,
+    Instructions,
+    changed_since,
+    digests,
+    reload,
+    taken_up,
+    touched,
+)
+from nacre.memory.startup_text import render_changes, render_later
+from nacre.messages.blocks import JsonObject, ToolResult
+from nacre.messages.records import Said
+from nacre.messages.view import View
+from nacre.session.attachments import INSTRUCTIONS, Attachment, told_in
+from nacre.session.layer import Layer
+from nacre.session.session import OPENING
+from nacre.tools.workspace import Workspace
+
+
+class InstructionUpdates(Layer):
+    """Knows what the model was told of the instructions, and tells it what is new; owned by one session."""
+
+    def __init__(self, instructions: Instructions, workspace: Workspace, view: View) -> None:
+        self._opening = self._now = instructions
+        self._workspace = workspace
+        self._looked_at: set[Path] = set()
+        self._told = told_in(view.noted(INSTRUCTIONS))
+        """Digests by path."""
+        self._is_begun = False
+        self.on_loaded: Callable[[Sequence[InstructionFile], bool], None] = _nobody
+        """Told of files that have come in, and whether a compaction had them read again."""
+
+    async def attach(self, said: Said, view: View) -> Sequence[Attachment]:
+        """What touched files bring along goes with results; what changed on disk with a person's words."""
+        self._told = told_in(view.noted(INSTRUCTIONS))
+        if any(isinstance(block, ToolResult) for block in said.blocks):
+            return await self._arrived()
+        if not self._is_begun:
+            self._is_begun = True
+            self.on_loaded(self._opening.all_files, False)
+        if view.last_noted(OPENING) is None:
+            files = self._opening.all_files
+            return [self._noted(files)] if files else []
+        return await self._changed()
+
+    async def again(self, view: View) -> Instructions:
+        """All that counts by now, read again from disk, also what an earlier process told (C21)."""
+        told = [Path(path) for path, digest in told_in(view.noted(INSTRUCTIONS)).items() if digest]
+        self._now = await asyncio.to_thread(lambda: reload(taken_up(self._now, told)))
+        return self._now
+
+    def restored(self) -> None:
+        """A compaction has put everything that counts before the model again."""
+        self.on_loaded(self._now.all_files, True)
+
+    async def _arrived(self) -> list[Attachment]:
+        paths = [path for path in self._workspace.recently_seen() if path not in self._looked_at]
+        self._looked_at.update(paths)
+        if not paths:
+            return []
+        arrival = await asyncio.to_thread(touched, self._now, reversed(paths))
+        self._now = arrival.instructions
+        now = digests(arrival.files)
+        new = [file for file in arrival.files if self._told.get(str(file.path)) != now[str(file.path)]]
+        self.on_loaded(new, False)
+        text = render_later(new)
+        if not text:
+            return []
+        return [self._noted(new, text=text, notice=_said("now in force", (file.path for file in new)))]
+
+    async def _changed(self) -> list[Attachment]:
+        changes = await asyncio.to_thread(changed_since, self._now, self._told)
+        self._now = changes.instructions
+        if not changes:
+            return []
+        # What the model wrote or read in this very version it need not be told again.
+        unknown = tuple(file for file in changes.changed if not self._has_seen(file.path))
+        self.on_loaded([file for file in changes.changed if str(file.path) not in self._told], False)
+        text = render_changes(replace(changes, changed=unknown))
+        notice = _said("instructions changed", [*(file.path for file in unknown), *changes.gone])
+        return [self._noted(changes.changed, gone=changes.gone, text=text, notice=notice)]
+
+    def _has_seen(self, path: Path) -> bool:
+        seen = self._workspace.seen(path.resolve())
+        try:
+            return seen is not None and seen.digest == hashlib.sha256(path.read_bytes()).hexdigest()
+        except OSError:
+            return False
+
+    def _noted(
+        self,
+        files: Iterable[InstructionFile],
+        *,
+        gone: Iterable[Path] = (),
+        text: str = "",
+        notice: str = "",
+    ) -> Attachment:
+        told = digests(files) | {str(path): "" for path in gone}
+        self._told |= told
+        facts: JsonObject = {"files": {**told}}
+        return Attachment(kind=INSTRUCTIONS, text=text, facts=facts, notice=notice)
+
+
+def _nobody(files: Sequence[InstructionFile], is_again: bool) -> None:
+    return None
+
+
+def _said(what: str, paths: Iterable[Path]) -> str:
+    names = ", ".join(map(str, paths))
+    return f"{what}: {names}" if names else ""

@@ -1,0 +1,182 @@
+"""The plan of a session: one Markdown text, shown to the model when it changes and after a compaction (C21).
+
+It lies in the session's folder, where the person and the model may change it; a session that is not kept
+holds it in memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from nacre import prompts
+from nacre.errors import StoreError
+from nacre.messages.blocks import JsonObject
+from nacre.messages.draft import Fragment
+from nacre.messages.pairing import Item
+from nacre.messages.records import Noted, Said
+from nacre.messages.untrusted_text import neutralise, one_line
+from nacre.messages.view import View
+from nacre.session.attachments import RECORD, Attachment, digest, standing
+from nacre.session.layer import Layer
+from nacre.session.restoration import CUT
+from nacre.session.session import Session
+from nacre.store import disk
+from nacre.tools.workspace import Workspace
+
+PLAN = "plan"
+"""The kind of note that says in which version the model knows the plan."""
+
+
+FILE, ASIDE = "plan.md", ".plan.writing"
+
+
+SHOWN_CHARS = 16_000
+"""Of a plan, about 4,000 tokens: what a compaction brings back of one has room for that."""
+
+
+MAX_BYTES = 1_048_576
+"""A larger file is no plan that anybody works by."""
+
+
+SHOWN = prompts.load(__package__, "plan")
+
+
+WHERE = prompts.load(__package__, "plan_where")
+
+
+GONE = prompts.load(__package__, "plan_gone")
+
+
+HEAD_ONLY = prompts.load(__package__, "plan_cut")
+
+
+class Plan(Layer):
+    """Keeps the plan of one session, and shows it to the model."""
+
+    log_kinds = {PLAN: "own"}
+
+    def __init__(
+        self, session: Session, folder: Path | None = None, workspace: Workspace | None = None
+    ) -> None:
+        """Without a folder the plan is held in memory; `workspace` knows what the model wrote itself."""
+        self.path = Path(os.path.realpath(folder)) / FILE if folder else None
+        self._session = session
+        self._workspace = workspace
+        self._text = ""
+        self._brought = self._amiss = ""
+
+    async def read(self) -> str:
+        """The plan as it is now; empty when there is none. Raises `StoreError` for what is no plan."""
+        path = self.path
+        return self._text if path is None else await asyncio.to_thread(_read, path)
+
+    async def write(self, text: str) -> None:
+        """Let this be the plan; an empty text removes it."""
+        text = f"{text.strip()}\n" if text.strip() else ""
+        if len(text.encode(errors="replace")) > MAX_BYTES:
+            raise StoreError(f"the plan is longer than {MAX_BYTES:,} bytes; keep what it rests on in files")
+        if self.path is None:
+            self._text = text
+        else:
+            await asyncio.to_thread(_write, self.path, text)
+
+    async def attach(self, said: Said, view: View) -> Sequence[Attachment]:
+        """The plan, where it is not as the model knows it; of what it wrote itself only the log is told."""
+        try:
+            now = await self.read()
+        except StoreError as error:
+            if str(error) != self._amiss:
+                self._session.notify(f"the plan is not shown: {error}")
+            self._amiss = str(error)
+            return []
+        version, known = _version(now), _known(view)
+        if version == known:
+            return []
+        facts: JsonObject = {"digest": version, "path": str(self.path or "")}
+        if version and self._is_its_own(now):
+            return [Attachment(kind=PLAN, facts=facts, notice="the model changed the plan; /plan shows it")]
+        return [Attachment(kind=PLAN, text=self.shown(now) if version else GONE, facts=facts)]
+
+    def shown(self, text: str) -> str:
+        """A plan as the model reads it."""
+        where = prompts.render(WHERE, path=one_line(str(self.path))) if self.path else ""
+        return prompts.render(SHOWN, where=where, plan=_head(text, self.path))
+
+    async def restore(self, kept: Sequence[Item] = ()) -> list[Fragment]:
+        """What a compaction gets back of it."""
+        text = await self.read()
+        self._brought = _version(text)
+        return [Fragment(kind="plan", name="the plan", text=self.shown(text))] if self._brought else []
+
+    def carry(self, restored: Sequence[Fragment], summary_id: str) -> list[Noted]:
+        """What the log says of it from now on, if it came back."""
+        if not (self._brought and any(one.kind == "plan" and CUT not in one.text for one in restored)):
+            return []
+        facts: JsonObject = {"digest": self._brought, "path": str(self.path or ""), RECORD: summary_id}
+        clock = self._session.clock
+        return [Noted(id=clock.new_id(), at=clock.now(), kind=PLAN, facts=facts)]
+
+    async def inherit(self) -> None:
+        """A session that branched off another begins with that one's plan."""
+        note = self._session.view.last_noted(PLAN)
+        if note is None or not note.fact("digest") or self.path is None or self.path.exists():
+            return
+        there = Path(str(note.fact("path")))
+        # A log may say anything: only the folder of a session beside this one is looked into.
+        if there != self.path and there.parent.parent == self.path.parent.parent and there.name == FILE:
+            text = await asyncio.to_thread(_read, there)
+            if _version(text) == note.fact("digest"):
+                await self.write(text)
+
+    def _is_its_own(self, text: str) -> bool:
+        """Whether the model has written or read the file in this very version."""
+        seen = self._workspace.seen(self.path) if self._workspace and self.path else None
+        return seen is not None and seen.digest == hashlib.sha256(text.encode()).hexdigest()
+
+
+def _known(view: View) -> str:
+    """The version that the model knows; empty when it knows of none."""
+    notes = standing(view, PLAN)
+    return str(notes[-1].fact("digest")) if notes else ""
+
+
+def _version(text: str) -> str:
+    return digest(text) if text.strip() else ""
+
+
+def _head(text: str, path: Path | None) -> str:
+    text = neutralise(text).strip("\n")
+    if len(text) <= SHOWN_CHARS:
+        return text
+    head = text[:SHOWN_CHARS].rpartition("\n")[0] or text[:SHOWN_CHARS]
+    rest = f"the rest stands in {one_line(str(path))}" if path else "the rest is not shown"
+    return f"{head}\n{prompts.render(HEAD_ONLY, rest=rest)}"
+
+
+def _read(path: Path) -> str:
+    try:
+        with os.fdopen(disk.open_regular(path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        raise StoreError(disk.explain(error, path)) from error
+    if len(data) > MAX_BYTES or b"\0" in data:
+        raise StoreError(f"{path} is no plan: it is binary, or larger than {MAX_BYTES:,} bytes; remove it")
+    return data.decode(errors="replace")
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        if not text:
+            path.unlink(missing_ok=True)
+            return
+        disk.make_folder(path.parent)
+        # Only the session's own process writes here, so that one name is enough.
+        disk.replace_file(path, text.encode(errors="replace"), temp_name=ASIDE)
+    except OSError as error:
+        raise StoreError(disk.explain(error, path)) from error

@@ -1,0 +1,332 @@
+"""Recall in a session: the local index answers at once, a small model beside the reply (R1)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from nacre.clock import Clock
+from nacre.context.recall_stats import Counting
+from nacre.context.recalled import RECALLED, bytes_in_view, in_view, noted
+from nacre.memory.recall.attach import attachment
+from nacre.memory.recall.base import MAX_PICKS, LeftOut, Pick, Query, Ranked, Ranker, Recalled
+from nacre.memory.recall.drift.word_cache import WordCache
+from nacre.memory.recall.recall import (
+    Already,
+    CheckDrift,
+    attached,
+    candidates,
+    recall,
+    within_budget,
+)
+from nacre.memory.recall.select import select
+from nacre.memory.recall.skip import why_skip
+from nacre.messages.blocks import JsonObject, Text, ToolCall, ToolResult
+from nacre.messages.records import Said
+from nacre.messages.usage import Usage
+from nacre.messages.view import View
+from nacre.providers.base import Provider
+from nacre.session.attachments import Attachment
+from nacre.session.layer import Layer
+from nacre.session.meter import SIDE_QUERY
+from nacre.tools.workspace import Workspace
+
+PURPOSE = "memdir_relevance"
+"""Under which name the questions to the small model are booked (R5)."""
+LOCAL_CAP_SECONDS = 0.020
+"""What recall may take of a turn's time (R1); what comes later rides with the next message."""
+WARM_SECONDS = 0.25
+"""What opening a session may take longer, so that its first message finds the index ready."""
+SELECTOR_SECONDS = 10.0
+"""A small model that has not answered by then is not worth waiting for."""
+DEEPEN_SECONDS = 0.25
+"""Of one piece of work beside the reply: who leaves waits for no more than this."""
+RECENT_TOOLS = 8
+"""Tool calls looked back at: the last few rounds (R13)."""
+
+
+def _nobody_pays(usage: Usage, model: str) -> None:
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selector:
+    """A small model that chooses among the memories (R5)."""
+
+    provider: Provider
+    model: str
+    leaves: bool = True
+    """What it is asked leaves the machine, so that local-only memories are not on its list (M27)."""
+    pay: Callable[[Usage, str], None] = _nobody_pays
+    """Told what each question cost."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aid:
+    """Who helps with recall, where there is somebody."""
+
+    drift: CheckDrift | None = None
+    words: WordCache | None = None
+    """What a large tree holds, learnt whenever a check has run out of time: a checkout changes much of it."""
+    selector: Selector | None = None
+    counting: Counting | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Late:
+    """What was found for a message after it had gone."""
+
+    found: Recalled
+    query: Query
+    is_chosen: bool = False
+    """By the small model, so that it is not asked again."""
+
+
+class Recall(Layer):
+    """Adds memories to messages; owned by one session, and so is everything it starts."""
+
+    log_kinds = {RECALLED: "drop"}  # what is no longer in view may be attached again (R7)
+
+    def __init__(
+        self,
+        rankers: Sequence[Ranker],
+        workspace: Workspace,
+        clock: Clock,
+        *,
+        aid: Aid | None = None,
+        hides_local: bool = True,
+    ) -> None:
+        self.last: Recalled | None = None
+        """What the last message got, and why; for people."""
+        self._asked: list[Attachment] = []
+        """What the small model has cost, not in the log yet."""
+        self._rankers = rankers
+        self._workspace = workspace
+        self._clock = clock
+        self._hides_local = hides_local
+        self._drift = aid.drift if aid else None
+        self._selector = aid.selector if aid else None
+        self._counting = aid.counting if aid else None
+        self._words = aid.words if aid else None
+        self._late: list[asyncio.Task[_Late]] = []
+        self._refreshing: asyncio.Task[None] | None = None
+        self._is_warm = False
+        self._is_fresh = False
+        """Everything was looked at just now, so that the first message need not do it again."""
+        self._is_quick = True
+        """Looking for changes takes no time worth speaking of, so that it can go before the ranking."""
+
+    async def attach(self, said: Said, view: View) -> Sequence[Attachment]:
+        """With a person's words what the local index finds; with anything what came late (R1)."""
+        is_persons = not said.meta and not any(isinstance(block, ToolResult) for block in said.blocks)
+        text = "\n".join(block.text for block in said.blocks if isinstance(block, Text))
+        if is_persons and self._counting is not None:
+            # Before anything new is attached: the last reply cannot have made use of that.
+            self._counting.answered(view, text)
+        came = self._arrived(view)
+        asked, self._asked = self._asked, []
+        late = [*asked, *_extras(came)]
+        if not is_persons:
+            return late
+        already = _with(self._already(view), came)
+        skipped = why_skip(text, is_on=True, attached_bytes=already.attached_bytes, has_files=True)
+        if skipped:
+            self.last = Recalled(query=text, skipped=skipped)
+            return late
+        query = Query(text=text, now=self._clock.now(), recent_tools=_recent_tools(view))
+        return [*late, *await self._looked_up(query, already)]
+
+    async def warm(self) -> None:
+        """Get the indexes ready while nobody has said anything yet; a large one goes on by itself."""
+        self._refreshing = asyncio.create_task(asyncio.to_thread(self._refresh), name="refresh memories")
+        await asyncio.wait([self._refreshing], timeout=WARM_SECONDS)
+
+    def on_cancel(self) -> None:
+        """The turn was cancelled, and with it what was still being looked for."""
+        for task in self._late:
+            task.cancel()
+
+    async def close(self) -> None:
+        """End whatever is still under way; what is only to be written down is waited for."""
+        if self._counting is not None:
+            await self._counting.close()
+        tasks = [*self._late, *([self._refreshing] if self._refreshing else [])]
+        for task in tasks:
+            task.cancel()
+        for task in tasks:
+            with suppress(asyncio.CancelledError, Exception):
+                await task
+
+    async def _looked_up(self, query: Query, already: Already) -> list[Attachment]:
+        work = asyncio.create_task(asyncio.to_thread(self._local, query, already), name="recall")
+        done, _ = await asyncio.wait([work], timeout=LOCAL_CAP_SECONDS)
+        if not done:
+            self._late.append(asyncio.create_task(_later(work, query), name="late recall"))
+            self.last = Recalled(query=query.text, problem="the index is not ready yet; the picks come later")
+            return []
+        if (error := work.exception()) is not None:
+            self.last = Recalled(query=query.text, problem=_failed(error))
+            return []
+        found = work.result()
+        self._taken(found, query, already)
+        return _extras(found.picks)
+
+    def _taken(self, found: Recalled, query: Query, already: Already) -> None:
+        """What the local index found rides now: tell, count, and look further beside the reply."""
+        self.last = found
+        if self._counting is not None:
+            self._counting.recalled(found, query.text)
+        if self._selector is not None:
+            chosen = self._selected(query, found, already)
+            self._late.append(asyncio.create_task(chosen, name="select memories"))
+        self._look_again(found)
+
+    def _look_again(self, found: Recalled) -> None:
+        """Beside the reply, what took too long on its way: the directory, or the words of a large tree."""
+        if self._refreshing is not None and not self._refreshing.done():
+            return
+        drifts = [one.drift for one in found.picks if one.drift]
+        ran_out = any(one.exists is None for drift in drifts for one in drift.references)
+        if ran_out and self._words is not None:
+            self._refreshing = asyncio.create_task(asyncio.to_thread(self._learn), name="learn words")
+        else:
+            self._refreshing = asyncio.create_task(self._deepened(), name="refresh memories")
+
+    async def _deepened(self) -> None:
+        """Notice what changed, where that takes long, and work out what it means, a bit at a time."""
+        if not self._is_quick:
+            await asyncio.to_thread(self._refresh)
+        for ranker in self._rankers:
+            while await asyncio.to_thread(ranker.deepen, seconds=DEEPEN_SECONDS):
+                pass
+
+    def _learn(self) -> None:
+        if self._words is not None:
+            self._words.learn()
+
+    def _local(self, query: Query, already: Already) -> Recalled:
+        if self._is_quick and not self._is_fresh:
+            self._refresh()
+        self._is_fresh = False
+        return recall(query, self._rankers, already=already, drift=self._drift, clock=self._clock)
+
+    def _refresh(self) -> None:
+        begun, is_first = self._clock.seconds(), not self._is_warm
+        for ranker in self._rankers:
+            ranker.refresh()
+        if is_first and self._words is not None:
+            self._words.ready()
+        self._is_warm, self._is_fresh = True, is_first
+        # The first time everything may have to be read; that says nothing about the next.
+        self._is_quick = is_first or self._clock.seconds() - begun < LOCAL_CAP_SECONDS / 2
+
+    async def _selected(self, query: Query, found: Recalled, already: Already) -> _Late:
+        assert self._selector is not None, "asked only where there is one"
+        picked = {str(one.ranked.path) for one in found.picks}
+        places = MAX_PICKS - len(picked)
+        there = await asyncio.to_thread(candidates, query, self._rankers)
+        already = replace(already, hides_local=already.hides_local or self._selector.leaves)
+        new = [one for one in there if _may_ride(one, already) and str(one.path) not in picked]
+        if not new or places <= 0:
+            return _Late(found=Recalled(query=query.text), query=query, is_chosen=True)
+        answer = await select(
+            query, new, self._selector.provider, self._selector.model, timeout=SELECTOR_SECONDS
+        )
+        if answer.usage is not None:
+            self._selector.pay(answer.usage, self._selector.model)
+            self._asked.append(_booked(answer.usage, self._selector.model))
+        if answer.problem and self.last is not None:
+            self.last = replace(self.last, problem=answer.problem)
+        picks = await asyncio.to_thread(attached, answer.chosen[:places], query, self._drift)
+        return _Late(found=Recalled(query=query.text, picks=tuple(picks)), query=query, is_chosen=True)
+
+    def _arrived(self, view: View) -> list[Pick]:
+        """What was found after its message had gone, unless the model has come across it meanwhile."""
+        done = [task for task in self._late if task.done()]
+        self._late = [task for task in self._late if not task.done()]
+        if not done:
+            return []
+        already, came = self._already(view), list[Pick]()
+        for task in done:
+            if task.cancelled():
+                continue
+            if (error := task.exception()) is not None:
+                self.last = replace(self.last or Recalled(query=""), problem=_failed(error))
+                continue
+            late = task.result()
+            found = _still_new(late.found, already)
+            already = _with(already, found.picks)
+            came += found.picks
+            if not late.is_chosen:
+                self._taken(found, late.query, already)
+            elif self._counting is not None:
+                self._counting.recalled(found, late.query.text)
+        return came
+
+    def _already(self, view: View) -> Already:
+        paths = (*in_view(view), *self._workspace.recently_seen())
+        return Already(
+            paths=frozenset(str(path) for path in paths),
+            attached_bytes=bytes_in_view(view),
+            hides_local=self._hides_local,
+        )
+
+
+def _with(already: Already, picks: Sequence[Pick]) -> Already:
+    """What rides along already, too: it is not in the view yet."""
+    paths = already.paths | {str(one.ranked.path) for one in picks}
+    size = already.attached_bytes + sum(one.bytes for one in picks)
+    return replace(already, paths=paths, attached_bytes=size)
+
+
+def _still_new(found: Recalled, already: Already) -> Recalled:
+    """Without the picks that the model has seen meanwhile, or for which there is no room any more."""
+    new = [one for one in found.picks if str(one.ranked.path) not in already.paths]
+    seen = [
+        LeftOut(one.ranked.entry.file, "already seen", one.ranked.score)
+        for one in found.picks
+        if str(one.ranked.path) in already.paths
+    ]
+    kept, over = within_budget(new, already.attached_bytes)
+    return replace(found, picks=tuple(kept), left_out=(*found.left_out, *seen, *over))
+
+
+def _booked(usage: Usage, model: str) -> Attachment:
+    """A note of what a question to the small model cost (R5)."""
+    facts: JsonObject = {"purpose": PURPOSE, "model": model, "usage": usage.as_json()}
+    return Attachment(kind=SIDE_QUERY, facts=facts)
+
+
+def _failed(error: BaseException) -> str:
+    return f"recall failed: {error}"
+
+
+async def _later(work: asyncio.Task[Recalled], query: Query) -> _Late:
+    return _Late(found=await work, query=query)
+
+
+def _may_ride(one: Ranked, already: Already) -> bool:
+    is_hidden = one.entry.local_only and already.hides_local
+    return one.entry.origin != "untrusted" and not is_hidden and str(one.path) not in already.paths
+
+
+def _extras(picks: Sequence[Pick]) -> list[Attachment]:
+    if not picks:
+        return []
+    text, names = attachment(picks), ", ".join(one.ranked.entry.file for one in picks)
+    facts = noted((one.ranked.path for one in picks), size=sum(one.bytes for one in picks))
+    notice = f"recalled {len(picks)} {'memory' if len(picks) == 1 else 'memories'}: {names}"
+    return [Attachment(kind=RECALLED, text=text, facts=facts, notice=notice)]
+
+
+def _recent_tools(view: View) -> tuple[str, ...]:
+    """The tools used lately, newest first, each once."""
+    calls = (
+        part.block.name
+        for item in reversed(view.items[-4 * RECENT_TOOLS :])
+        for part in reversed(item.parts)
+        if isinstance(part.block, ToolCall)
+    )
+    return tuple(dict.fromkeys(calls))[:RECENT_TOOLS]

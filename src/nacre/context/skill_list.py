@@ -1,0 +1,286 @@
+"""Which skills there are, told once at the tail, then what changed; a compaction gets them back (C21)."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated
+
+from nacre import prompts
+from nacre.clock import Clock
+from nacre.context.skills import Found, Skill, SkillPlace, find_skills, skill_text
+from nacre.errors import OutsideStore, ToolError
+from nacre.messages.blocks import JsonObject, ToolResult
+from nacre.messages.draft import Fragment
+from nacre.messages.pairing import Item
+from nacre.messages.records import Noted, Said
+from nacre.messages.results import answered
+from nacre.messages.transcript import Transcript
+from nacre.messages.untrusted_text import neutralise, one_line
+from nacre.messages.view import View
+from nacre.session.attachments import RECORD, WHOLE, Attachment, digest, standing, told_in
+from nacre.session.layer import Layer
+from nacre.session.restoration import CUT
+from nacre.session.session import Session
+from nacre.tools.base import Tool, tool
+
+NAME = "Skill"
+SKILL = "skill"
+"""The kind of note that says that a skill was loaded."""
+DESCRIPTION = prompts.load(__package__, "skill")
+LOADED = prompts.load(__package__, "skill_loaded")
+ARGUMENTS, FOLDER = "$ARGUMENTS", "${CLAUDE_SKILL_DIR}"
+"""What stands in a skill for what it is called with, and for its folder."""
+MAX_ARGUMENT_CHARS = 4_000
+"""What a skill is called with is a line or two; a log that notes it must not grow by more."""
+
+
+def _to_nobody(folder: Path) -> None:
+    return None
+
+
+class SkillDesk:
+    """The skills of one session: looked for on disk whenever somebody asks; mutable."""
+
+    def __init__(
+        self, places: Iterable[SkillPlace], *, on_notice: Callable[[str], None] | None = None
+    ) -> None:
+        """`on_notice` is told once of each problem with a skill."""
+        self._places = tuple(places)
+        self._on_notice = on_notice
+        self._reported: set[str] = set()
+        self._log: tuple[Transcript, Clock] | None = None
+        self._open_to_tools: Callable[[Path], None] = _to_nobody
+
+    def look(self) -> dict[str, Skill]:
+        """Every skill there is now, by name."""
+        found: Found = find_skills(self._places)
+        for line in found.notices:
+            if line not in self._reported:
+                self._reported.add(line)
+                if self._on_notice is not None:
+                    self._on_notice(line)
+        return found.skills
+
+    def belong_to(self, transcript: Transcript, clock: Clock, open_to_tools: Callable[[Path], None]) -> None:
+        """Have loading noted there; the folders of what was loaded before are opened to tools again."""
+        self._log, self._open_to_tools = (transcript, clock), open_to_tools
+        before = invoked(transcript.view)
+        for skill in self.look().values() if before else ():
+            if skill.name in before:
+                open_to_tools(skill.folder)
+
+    async def load(self, name: str, arguments: str = "") -> str:
+        """What the model reads of a skill; from now on its folder may be read, and the log knows of it."""
+        skills = await asyncio.to_thread(self.look)
+        skill = skills.get(name) or skills.get(name.strip().lstrip("/"))
+        if skill is None:
+            raise ToolError(_unknown(name, skills))
+        if len(arguments) > MAX_ARGUMENT_CHARS:
+            raise ToolError(f"The arguments are longer than {MAX_ARGUMENT_CHARS:,} characters; shorten them.")
+        text = await asyncio.to_thread(shown, skill, arguments)
+        self._open_to_tools(skill.folder)
+        if self._log is not None:
+            transcript, clock = self._log
+            facts: JsonObject = {"name": skill.name, "path": str(skill.path), "arguments": arguments}
+            await transcript.append(Noted(id=clock.new_id(), at=clock.now(), kind=SKILL, facts=facts))
+        return text
+
+
+def skill_tool(desk: SkillDesk) -> Tool:
+    """Loads a skill by its name."""
+
+    @tool(name=NAME, description=DESCRIPTION)
+    async def load_skill(
+        skill: Annotated[str, "The name of the skill, as it is listed."],
+        arguments: Annotated[str, "What to do with it, where the skill asks for something."] = "",
+    ) -> str:
+        return await desk.load(skill, arguments)
+
+    # It bounds itself; half a skill and a pointer would make the model read the file instead.
+    return replace(load_skill, max_result_chars=math.inf)
+
+
+def shown(skill: Skill, arguments: str = "") -> str:
+    """A skill as the model reads it; `ToolError` where its file cannot be read."""
+    try:
+        text = neutralise(skill_text(skill))
+    except (OSError, OutsideStore) as error:
+        raise ToolError(f"The skill {skill.name} cannot be read any more: {error}.") from error
+    folder, given = one_line(str(skill.folder)), neutralise(arguments)
+    has_place = ARGUMENTS in text
+    text = text.replace(FOLDER, folder).replace(ARGUMENTS, given)
+    if given.strip() and not has_place:
+        text = f"{text}\n\nArguments: {given}"
+    return prompts.render(LOADED, name=skill.name, folder=folder, text=text)
+
+
+def invoked(view: View) -> dict[str, JsonObject]:
+    """What the log says of every skill that was loaded, by name, the one loaded last at the end."""
+    found: dict[str, JsonObject] = {}
+    for note in view.noted(SKILL):
+        if isinstance(name := note.fact("name"), str):
+            found.pop(name, None)
+            found[name] = note.facts
+    return found
+
+
+def _unknown(name: str, skills: Iterable[str]) -> str:
+    names = list(skills)
+    near = get_close_matches(name, names, n=3) or names[:10]
+    there = f"did you mean {', '.join(near)}?" if near else "there is none any more."
+    return f"There is no skill {one_line(name)[:100]!r}; {there}"
+
+
+SKILLS = "skills"
+"""The kind of note that says which skills the model was told of, each with a digest."""
+
+
+DESCRIPTION_CHARS = 400
+"""Of one skill in the list: what it is for is said in two or three sentences."""
+
+
+LIST_CHARS = 12_000
+"""Of all descriptions, about 3,000 tokens that every session pays for; behind that names stand alone."""
+
+
+LISTED = prompts.load(__package__, "skills_listed")
+
+
+CHANGED = prompts.load(__package__, "skills_changed")
+
+
+NEW = prompts.load(__package__, "skills_new")
+
+
+GONE = prompts.load(__package__, "skills_gone")
+
+
+ONE_GONE = prompts.load(__package__, "skill_gone")
+
+
+THE_LIST = "the list of skills"
+
+
+class Skills(Layer):
+    """Knows which skills the model was told of, and tells it what is new; owned by one session."""
+
+    log_kinds = {SKILL: "all", SKILLS: "own"}  # what was loaded comes back with every later compaction
+
+    def __init__(self, session: Session, desk: SkillDesk, *, is_offered: bool = True) -> None:
+        """`is_offered`: the model has the tool for them; without it all there were are gone."""
+        self._session = session
+        self._desk = desk
+        self._is_offered = is_offered
+        self._brought: JsonObject = {}
+
+    async def attach(self, said: Said, view: View) -> Sequence[Attachment]:
+        """The list with the first words, changes with later ones; with results only what was lost."""
+        notes = standing(view, SKILLS)
+        is_listed = any(note.fact(WHOLE) is True for note in notes)
+        if is_listed and any(isinstance(block, ToolResult) for block in said.blocks):
+            return []
+        now = await self._now()
+        if not is_listed:
+            return [Attachment(kind=SKILLS, text=listed(now.values()), facts=_facts(now))] if now else []
+        told = told_in(notes, SKILLS)
+        new = [one for name, one in now.items() if told.get(name) != _version(one)]
+        gone = [name for name, version in told.items() if version and name not in now]
+        if not (new or gone):
+            return []
+        names = [one.name for one in new]
+        facts: JsonObject = {SKILLS: {**_versions(new), **dict.fromkeys(gone, "")}}
+        notice = f"skills changed: {', '.join([*names, *(f'{name} is gone' for name in gone)])}"
+        return [Attachment(kind=SKILLS, text=changed(new, gone), facts=facts, notice=notice)]
+
+    async def restore(self, kept: Sequence[Item] = ()) -> list[Fragment]:
+        """What a compaction gets back: the skills that were loaded, newest first, then the list."""
+        view, now = self._session.view, await self._now()
+        there = _loaded_in(kept, view)
+        names = [one for one in reversed(invoked(view).items()) if one[0] not in there]
+        found = [await asyncio.to_thread(_again, now.get(name), facts) for name, facts in names]
+        self._brought = {}
+        if now and not self._stands_in(kept):
+            self._brought = _facts(now)
+            found.append(Fragment(kind="other", name=THE_LIST, text=listed(now.values())))
+        return found
+
+    def carry(self, restored: Sequence[Fragment], summary_id: str) -> list[Noted]:
+        """What the log says of the list from now on, if all of it came back."""
+        clock = self._session.clock
+        is_whole = any(one.name == THE_LIST and CUT not in one.text for one in restored)
+        if not (self._brought and is_whole):
+            return []
+        facts: JsonObject = {**self._brought, RECORD: summary_id}
+        return [Noted(id=clock.new_id(), at=clock.now(), kind=SKILLS, facts=facts)]
+
+    async def _now(self) -> dict[str, Skill]:
+        return await asyncio.to_thread(self._desk.look) if self._is_offered else {}
+
+    def _stands_in(self, kept: Sequence[Item]) -> bool:
+        there = {item.record_id for item in kept}
+        notes = self._session.view.noted(SKILLS)
+        return any(note.fact(WHOLE) is True and note.fact(RECORD) in there for note in notes)
+
+
+def listed(skills: Iterable[Skill]) -> str:
+    """The list as the model reads it."""
+    return prompts.render(LISTED, skills=_lines(skills))
+
+
+def _lines(skills: Iterable[Skill]) -> str:
+    room, lines = LIST_CHARS, list[str]()
+    for one in skills:
+        words = neutralise(one.description)
+        if len(words) > DESCRIPTION_CHARS:
+            words = f"{words[:DESCRIPTION_CHARS].rstrip()}…"
+        room -= len(words)
+        lines.append(f"- {one.name}: {words}" if room >= 0 else f"- {one.name}")
+    return "\n".join(lines)
+
+
+def changed(new: Sequence[Skill], gone: Sequence[str]) -> str:
+    """What is new and what is gone, as the model reads it."""
+    parts = [
+        prompts.render(GONE, names=", ".join(map(neutralise, gone))) if gone else "",
+        prompts.render(NEW, skills=_lines(new)) if new else "",
+    ]
+    return prompts.render(CHANGED, changes=" ".join(filter(None, parts)))
+
+
+def _again(skill: Skill | None, facts: JsonObject) -> Fragment:
+    """A skill as it is on disk now, with what it was called with."""
+    name = neutralise(str(facts["name"]))
+    named = f"the skill {name}"
+    if skill is not None:
+        try:
+            return Fragment(kind="skill", name=named, text=shown(skill, str(facts.get("arguments") or "")))
+        except ToolError:
+            pass  # it went between two looks
+    return Fragment(kind="skill", name=named, text=prompts.render(ONE_GONE, name=name))
+
+
+def _loaded_in(kept: Sequence[Item], view: View) -> set[str]:
+    """The skills whose words stay in view by themselves."""
+    replaced = view.replaced
+    return {
+        str(one.call.input.get("skill")).strip().lstrip("/")
+        for one in answered(kept)
+        if one.call.name == NAME and not one.result.is_error and one.id not in replaced
+    }
+
+
+def _facts(skills: Mapping[str, Skill]) -> JsonObject:
+    return {SKILLS: {**_versions(skills.values())}, WHOLE: True}
+
+
+def _versions(skills: Iterable[Skill]) -> dict[str, str]:
+    return {one.name: _version(one) for one in skills}
+
+
+def _version(skill: Skill) -> str:
+    return digest(f"{skill.description}\n{skill.folder}")

@@ -1,0 +1,1 @@
+"""The prompt-cache rules of Anthropic and OpenAI as pure functions."""

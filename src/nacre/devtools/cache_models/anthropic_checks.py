@@ -1,0 +1,279 @@
+"""What the Messages API refuses before it looks at its cache, in the API's own words where they are known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from nacre.cache.models import ModelProfile
+from nacre.devtools.cache_models.anthropic_render import THINKING, blocks_of, objects
+from nacre.devtools.cache_models.anthropic_state import Call, Refusal, Rendered
+from nacre.messages.blocks import Json, JsonObject
+
+MAX_MESSAGES = 100_000
+"""The API's own bound."""
+EDITING_BETA = "context-management-2025-06-27"
+LIFETIMES = ("5m", "1h")
+
+
+def refuse(call: Call, profile: ModelProfile) -> Refusal | None:
+    """The first thing wrong with a request that can be told from its body alone."""
+    body = call.body
+    for check in (
+        _shape(body),
+        _marked(body, profile.max_markers),
+        _placed(body, profile),
+        _paired(body),
+        _settings(call, profile),
+    ):
+        for problem in check:
+            return Refusal(400, "invalid_request_error", problem)
+    return None
+
+
+def markers_of(body: JsonObject, blocks: Sequence[Rendered]) -> tuple[tuple[int, str], ...] | Refusal:
+    """Where the prompt's cache markers stand, the automatic one included."""
+    markers = [(index, block.marker) for index, block in enumerate(blocks) if block.marker]
+    automatic = body.get("cache_control")
+    if isinstance(automatic, dict):
+        ttl = str(automatic.get("ttl") or "5m")
+        target = next((i for i in range(len(blocks) - 1, -1, -1) if is_markable(blocks[i])), None)
+        if target is not None and (not markers or markers[-1][0] != target):
+            markers.append((target, ttl))
+        elif target is not None and markers[-1][1] != ttl:
+            return _invalid(
+                f"cache_control.ttl: '{ttl}' conflicts with the ttl='{markers[-1][1]}' of the last block."
+            )
+    early = next((index for index, ttl in markers if ttl == "5m"), len(blocks))
+    late = next((index for index, ttl in markers if ttl == "1h" and index > early), None)
+    if late is not None:
+        return _invalid(
+            f"{_dotted(blocks[late])}.cache_control.ttl: a ttl='1h' cache_control block must not come "
+            "after a ttl='5m' cache_control block. Note that blocks are processed in the following order: "
+            "`tools`, `system`, `messages`."
+        )
+    return tuple(markers)
+
+
+def is_markable(block: Rendered) -> bool:
+    """Whether a cache marker may stand on this block."""
+    if block.kind in THINKING or block.kind == "output_config":
+        return False
+    return block.kind != "text" or bool(block.wire.get("text"))
+
+
+def _invalid(message: str) -> Refusal:
+    return Refusal(400, "invalid_request_error", message)
+
+
+def _dotted(block: Rendered) -> str:
+    index, inner = block.at
+    return f"{block.level}.{index}" if inner < 0 else f"{block.level}.{index}.content.{inner}"
+
+
+def _shape(body: JsonObject) -> Iterator[str]:
+    messages = body.get("messages")
+    if not isinstance(messages, list):
+        yield "messages: Field required" if messages is None else "messages: Input should be a valid list"
+        return
+    if not messages:
+        yield "messages: at least one message is required"
+    if len(messages) > MAX_MESSAGES:
+        yield f"messages: at most {MAX_MESSAGES} messages are allowed"
+    for index, message in enumerate(messages):
+        if not isinstance(message, dict):
+            yield f"messages.{index}: Input should be a valid dictionary"
+            continue
+        role = message.get("role")
+        if not isinstance(role, str) or role not in {"user", "assistant", "system"}:
+            yield f"messages.{index}.role: Input should be 'user', 'assistant' or 'system'"
+        content = message.get("content")
+        if isinstance(content, list):
+            yield from _shaped(content, f"messages.{index}.content")
+        elif not isinstance(content, str) and "output_config" not in message:
+            yield f"messages.{index}.content: Field required"
+    system, tools = body.get("system"), body.get("tools")
+    yield from _shaped(system if isinstance(system, list) else [], "system")
+    yield from _shaped(tools if isinstance(tools, list) else [], "tools", needs="name")
+
+
+def _shaped(blocks: list[Json], path: str, needs: str = "type") -> Iterator[str]:
+    for inner, block in enumerate(blocks):
+        if not isinstance(block, dict):
+            yield f"{path}.{inner}: Input should be a valid dictionary"
+            continue
+        kind = block.get("type")
+        wanted = (
+            {"tool_use": "id", "tool_result": "tool_use_id"}.get(kind, needs)
+            if isinstance(kind, str)
+            else needs
+        )
+        if not isinstance(block.get(wanted), str):
+            yield f"{path}.{inner}.{wanted}: Field required"
+
+
+def _marked(body: JsonObject, most: int) -> Iterator[str]:
+    found = 1 if isinstance(body.get("cache_control"), dict) else 0
+    last: Json = None
+    for path, block in _every_block(body):
+        control = block.get("cache_control")
+        last = control
+        if not isinstance(control, dict):
+            continue
+        found += 1
+        if block.get("type") in THINKING:
+            yield f"{path}.{block['type']}.cache_control: Extra inputs are not permitted"
+        if block.get("type") == "text" and not block.get("text"):
+            yield f"{path}.text: cache_control cannot be set for empty text blocks"
+        if (control.get("ttl") or "5m") not in LIFETIMES:
+            yield f"{path}.cache_control.ephemeral.ttl: Input should be '5m' or '1h'"
+    # The automatic marker takes no slot of its own where the last block is marked already.
+    found -= 1 if isinstance(last, dict) and isinstance(body.get("cache_control"), dict) else 0
+    if found > most:
+        yield f"A maximum of {most} blocks with cache_control may be provided. Found {found}."
+
+
+def _every_block(body: JsonObject) -> Iterator[tuple[str, JsonObject]]:
+    for index, tool in enumerate(objects(body.get("tools"))):
+        yield f"tools.{index}", tool
+    for index, block in enumerate(objects(body.get("system"))):
+        yield f"system.{index}", block
+    for index, message in enumerate(objects(body.get("messages"))):
+        for inner, block in enumerate(objects(message.get("content"))):
+            yield f"messages.{index}.content.{inner}", block
+
+
+def _placed(body: JsonObject, profile: ModelProfile) -> Iterator[str]:
+    """System messages stand behind a user's words and before an assistant's; a compaction stands first."""
+    messages = objects(body.get("messages"))
+    for index, message in enumerate(messages):
+        if message.get("role") != "system":
+            continue
+        if not profile.system_messages:
+            yield f"messages.{index}.role: system messages are not supported by this model"
+        before = messages[index - 1].get("role") if index else None
+        after = messages[index + 1].get("role") if index + 1 < len(messages) else "assistant"
+        if before not in {"user", "system"} or after not in {"assistant", "system"}:
+            yield (
+                f"messages.{index}: a system message must follow a user message "
+                "and be last or precede an assistant message"
+            )
+    signed = [
+        (index, inner)
+        for index, message in enumerate(messages)
+        for inner, block in enumerate(objects(message.get("content")))
+        if block.get("type") == "compaction" and block.get("signature")
+    ]
+    if signed and signed != [(0, 0)]:
+        yield "compaction_block_misplaced: exactly one compaction block must come first in `messages`"
+
+
+def _paired(body: JsonObject) -> Iterator[str]:
+    """Every call is answered at the start of the very next user message, and only calls are answered."""
+    open_calls: list[str] = []
+    last = 0
+    for last, role, blocks in _merged(objects(body.get("messages"))):
+        results = _leading_results(blocks) if role == "user" else []
+        yield from _unanswered(last, [call for call in open_calls if call not in results])
+        for block in blocks:
+            call_id = block.get("tool_use_id")
+            if block.get("type") == "tool_result" and call_id not in open_calls:
+                yield (
+                    f"messages.{last}.content: unexpected `tool_use_id` found in `tool_result` blocks: "
+                    f"{call_id}. Each `tool_result` block must have a corresponding `tool_use` block in the "
+                    "previous message."
+                )
+        if len(set(results)) < len(results):
+            yield f"messages.{last}.content: each tool_use must have a single result."
+        calls = [block for block in blocks if block.get("type") == "tool_use"]
+        open_calls = [str(call.get("id")) for call in calls] if role == "assistant" else []
+    yield from _unanswered(last, open_calls)
+
+
+def _unanswered(index: int, calls: list[str]) -> Iterator[str]:
+    if calls:
+        yield (
+            f"messages.{index}: `tool_use` ids were found without `tool_result` blocks immediately after: "
+            f"{', '.join(calls)}. Each `tool_use` block must have a corresponding `tool_result` block "
+            "in the next message."
+        )
+
+
+def _merged(messages: list[JsonObject]) -> list[tuple[int, str, list[JsonObject]]]:
+    """Messages of one role in a row are one; what a compaction stands for is gone."""
+    merged: list[tuple[int, str, list[JsonObject]]] = []
+    for index, message in enumerate(messages):
+        role = str(message.get("role"))
+        blocks = blocks_of(message.get("content"))
+        summaries = [i for i, b in enumerate(blocks) if b.get("type") == "compaction" and b.get("content")]
+        if summaries:
+            merged, blocks = [], blocks[summaries[-1] :]
+        if merged and merged[-1][1] == role:
+            merged[-1] = (merged[-1][0], role, [*merged[-1][2], *blocks])
+        else:
+            merged.append((index, role, blocks))
+    return merged
+
+
+def _leading_results(blocks: list[JsonObject]) -> list[str]:
+    leading: list[str] = []
+    for block in blocks:
+        if block.get("type") != "tool_result":
+            break
+        leading.append(str(block.get("tool_use_id")))
+    return leading
+
+
+def _settings(call: Call, profile: ModelProfile) -> Iterator[str]:
+    body = call.body
+    ceiling = body.get("max_tokens")
+    if isinstance(ceiling, int) and ceiling > profile.max_output:
+        yield (
+            f"max_tokens: {ceiling} > {profile.max_output}, which is the maximum allowed number of output "
+            f"tokens for {profile.model}"
+        )
+    forced = _is_forced(body)
+    if forced and not profile.forced_tool_choice:
+        yield "tool_choice: forcing a tool is not supported by this model"
+    if ceiling == 0:
+        yield from _warming(body, forced=forced)
+    if "context_management" in body and EDITING_BETA not in call.betas and not _only_compacts(body):
+        yield "context_management: Extra inputs are not permitted"
+    if isinstance(body.get("compaction"), dict):
+        yield from _summarising(body, forced=forced)
+
+
+def _is_forced(body: JsonObject) -> bool:
+    choice = body.get("tool_choice")
+    return isinstance(choice, dict) and choice.get("type") in {"any", "tool"}
+
+
+def _format(body: JsonObject) -> Json:
+    output = body.get("output_config")
+    return output.get("format") if isinstance(output, dict) else None
+
+
+def _only_compacts(body: JsonObject) -> bool:
+    management = body.get("context_management")
+    edits = objects(management.get("edits")) if isinstance(management, dict) else []
+    return all(str(item.get("type")).startswith("compact_") for item in edits)
+
+
+def _warming(body: JsonObject, *, forced: bool) -> Iterator[str]:
+    thinking = body.get("thinking")
+    if body.get("stream") is True:
+        yield "max_tokens: 0 cannot be combined with `stream`"
+    if isinstance(thinking, dict) and thinking.get("type") == "enabled":
+        yield "max_tokens: 0 cannot be combined with manual thinking"
+    if _format(body) is not None or forced:
+        yield "max_tokens: 0 cannot be combined with `output_config.format` or a forced `tool_choice`"
+
+
+def _summarising(body: JsonObject, *, forced: bool) -> Iterator[str]:
+    for key in ("context_management", "stop_sequences"):
+        if body.get(key):
+            yield f"compaction: cannot be combined with `{key}`"
+    if forced or _format(body) is not None:
+        yield "compaction: cannot be combined with a forced `tool_choice` or `output_config.format`"
+    messages = _merged(objects(body.get("messages")))
+    if all(block.get("type") == "compaction" for _, _, blocks in messages for block in blocks):
+        yield "compaction_nothing_to_summarize: there are no messages to summarise"

@@ -1,0 +1,432 @@
+"""OpenAI's prompt cache as pure functions (P6): message boundaries on newer models, token intervals before.
+
+Works on Responses and on chat completions. Which machine a request lands on is not simulated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from typing import Literal
+
+from nacre.cache.models import ModelProfile, cost
+from nacre.devtools.cache_models.anthropic_lookup import Prompt, Sampled, prompt_of
+from nacre.devtools.cache_models.anthropic_render import DIGEST_BYTES, Count, chain, digest, objects, render
+from nacre.devtools.cache_models.anthropic_report import changed_level, first_difference, trace_of
+from nacre.devtools.cache_models.anthropic_state import (
+    Cache,
+    Call,
+    Entry,
+    Iteration,
+    Level,
+    Outcome,
+    Refusal,
+    Rendered,
+    Snapshot,
+)
+from nacre.messages.blocks import Json, JsonObject
+from nacre.messages.tokens import FLAT_TOKENS, estimate_json, estimate_text
+from nacre.messages.usage import Usage
+from nacre.messages.wire import canonical
+
+TOOL_OUTPUTS = frozenset({"tool", "function_call_output", "custom_tool_call_output", "computer_call_output"})
+DEVELOPER = frozenset({"developer", "system"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """The blocks of a request and where they may be cut."""
+
+    blocks: list[Rendered]
+    ends: tuple[int, ...]
+    """Blocks that end an eligible message: a user's, the last tool output in a row, the developer's first."""
+    developer_end: int
+    """The block that ends the leading developer messages, or -1."""
+    marked: tuple[tuple[int, str], ...]
+    """Blocks with an explicit breakpoint, and its lifetime where it names one."""
+
+
+def estimate(wire: JsonObject) -> int:
+    """Tokens of a block, by its bytes."""
+    match wire:
+        case {"text": str(text)} | {"content": str(text)} | {"output": str(text)}:
+            return estimate_text(text)
+        case {"type": "input_image" | "input_file" | "image_url" | "file"}:
+            return FLAT_TOKENS
+        case _:
+            return estimate_json(wire)
+
+
+def layout(body: JsonObject, count: Count) -> Layout:
+    """Tools first, then instructions and the conversation, a block per content part."""
+    blocks = [
+        render(tool, level="tools", role="", at=(index, -1), count=count)
+        for index, tool in enumerate(objects(body.get("tools")))
+    ]
+    items = list(_items(body))
+    leading = next((i for i, item in enumerate(items) if _speaker(item) not in DEVELOPER), len(items))
+    ends: list[int] = []
+    for index, item in enumerate(items):
+        level: Level = "system" if index < leading else "messages"
+        for inner, part in enumerate(_parts(item)):
+            blocks.append(_rendered(part, level=level, role=_speaker(item), at=(index, inner), count=count))
+        if _is_eligible(items, index, leading):
+            ends.append(len(blocks) - 1)
+    return Layout(
+        blocks=blocks,
+        ends=tuple(ends),
+        developer_end=ends[0] if leading and ends else -1,
+        marked=tuple((i, block.marker) for i, block in enumerate(blocks) if block.marker),
+    )
+
+
+def _items(body: JsonObject) -> Iterator[JsonObject]:
+    if "messages" in body:
+        yield from objects(body["messages"])
+        return
+    instructions = body.get("instructions")
+    if isinstance(instructions, str) and instructions:
+        yield {"role": "developer", "content": instructions}
+    said: Json = body.get("input")
+    if isinstance(said, str):
+        yield {"role": "user", "content": said}
+    yield from objects(said)
+
+
+def _speaker(item: JsonObject) -> str:
+    """A message's role; what is no message speaks under its type."""
+    return str(item.get("role") or item.get("type") or "")
+
+
+def _parts(item: JsonObject) -> Iterator[JsonObject]:
+    content = item.get("content")
+    rest = {key: value for key, value in item.items() if key not in {"role", "content", "id"}}
+    if isinstance(content, str):
+        yield {"type": "text", "text": content}
+    elif isinstance(content, list):
+        yield from objects(content)
+    if item.get("role") is None or "tool_calls" in rest or "tool_call_id" in rest:
+        yield rest
+
+
+def _rendered(part: JsonObject, *, level: Level, role: str, at: tuple[int, int], count: Count) -> Rendered:
+    point = part.get("prompt_cache_breakpoint")
+    bare = {key: value for key, value in part.items() if key != "prompt_cache_breakpoint"}
+    block = render({"role": role, **bare}, level=level, role="", at=at, count=_of_part(count))
+    if not isinstance(point, dict):
+        return block._replace(role=role)
+    return block._replace(role=role, marker=str(point.get("ttl") or "explicit"))
+
+
+def _of_part(count: Count) -> Count:
+    return lambda wire: count({key: value for key, value in wire.items() if key != "role"})
+
+
+def _is_eligible(items: Sequence[JsonObject], index: int, leading: int) -> bool:
+    speaker = _speaker(items[index])
+    if index < leading:
+        return index == leading - 1
+    if speaker in TOOL_OUTPUTS:
+        return index + 1 == len(items) or _speaker(items[index + 1]) not in TOOL_OUTPUTS
+    return speaker == "user"
+
+
+__all__ = ["Cache", "Call", "Outcome", "Refusal", "Switches", "api_usage", "estimate", "simulate"]
+
+WRITES = 4
+"""Breakpoints one request can write, the implicit one included."""
+FIRST_EXPLICIT, LATEST_EXPLICIT, EARLIER_ENDS = 2, 50, 20
+"""The lookup set of the caching guide."""
+LATEST_BREAKPOINTS = 80
+"""The lookup set of the SDK's reference."""
+LONG_TTLS: dict[str, float] = {"12h": 43_200.0, "24h": 86_400.0}
+IDLE_CAP_SECONDS = 3_600.0
+"""However often it is used, an entry held in memory does not get older than this."""
+SNAPSHOTS = 16
+"""How many past requests are kept for diagnostics."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Switches:
+    """What the documentation leaves open."""
+
+    lookup: Literal["guide", "reference"] = "guide"
+    """The guide's set of places, or the latest 80 breakpoints of the SDK's reference."""
+    tier_in_key: bool = False
+    """Whether requests of two service tiers see each other's entries."""
+    hidden_tokens: int = 0
+    """Tokens the provider puts in front, neither shown nor billed; they shift the intervals."""
+
+
+DEFAULT_SWITCHES = Switches()
+
+
+def simulate(
+    cache: Cache,
+    call: Call,
+    *,
+    profile: ModelProfile,
+    switches: Switches = DEFAULT_SWITCHES,
+    count: Count = estimate,
+) -> Outcome:
+    """What the provider answers to a call in terms of tokens, money and memory."""
+    if call.body.get("prewarm") is True:
+        call = replace(call, output_tokens=0)
+    plan = layout(call.body, count)
+    seed = _seed(call, profile, switches)
+    links = chain(plan.blocks, {"tools": seed, "system": b"", "messages": b""})
+    prompt = prompt_of(plan.blocks, links, ())
+    if prompt.tokens > profile.window:
+        refusal = _too_long(call.body, prompt.tokens, profile)
+        return Outcome(cache=cache, refusal=refusal, prompt_tokens=prompt.tokens)
+    if call.outcome in {"rejected", "broken_before"}:
+        return Outcome(cache=cache, prompt_tokens=prompt.tokens, original_tokens=prompt.tokens)
+    asked = _Asked(call=call, plan=plan, prompt=prompt, seed=seed, profile=profile, switches=switches)
+    sampled = asked.sample(cache.entries)
+    shot = _snapshot(call, plan, prompt, sampled, profile)
+    price = cost(profile, sampled.usage)
+    return Outcome(
+        cache=replace(cache, entries=sampled.entries, sent=(*cache.sent, shot)[-SNAPSHOTS:]),
+        usage=sampled.usage,
+        cost_usd=None if price is None else price * call.price_factor,
+        diagnostics=_diagnose(cache, call, shot),
+        trace=trace_of(cache, call, prompt, sampled, unbound=()),
+        prompt_tokens=prompt.tokens,
+        original_tokens=prompt.tokens,
+        iterations=(Iteration("message", sampled.usage),),
+    )
+
+
+def api_usage(outcome: Outcome, *, chat: bool = False) -> JsonObject:
+    """Usage as the Responses API reports it, or chat completions; the input counter includes the cached."""
+    usage = outcome.usage
+    details: JsonObject = {"cached_tokens": usage.cache_read, "cache_write_tokens": usage.cache_write}
+    if chat:
+        return {
+            "prompt_tokens": usage.prompt,
+            "completion_tokens": usage.output,
+            "total_tokens": usage.total,
+            "prompt_tokens_details": details,
+            "completion_tokens_details": {"reasoning_tokens": 0},
+        }
+    long = usage.cache_write_1h
+    details["cache_write_tokens_details"] = {
+        "ttl_30m_tokens": usage.cache_write - long,
+        "ttl_12h_tokens": long,
+    }
+    return {
+        "input_tokens": usage.prompt,
+        "input_tokens_details": details,
+        "output_tokens": usage.output,
+        "output_tokens_details": {"reasoning_tokens": 0},
+        "total_tokens": usage.total,
+    }
+
+
+def _too_long(body: JsonObject, tokens: int, profile: ModelProfile) -> Refusal:
+    text = "Your input exceeds the context window of this model. Please adjust your input and try again."
+    if "messages" in body:
+        text = (
+            f"This model's maximum context length is {profile.window} tokens. "
+            f"However, your messages resulted in {tokens} tokens. Please reduce the length of the messages."
+        )
+    return Refusal(400, "context_length_exceeded", text)
+
+
+def _settings(body: JsonObject) -> dict[str, Json]:
+    """What stands in front of the tools, under the names by which a miss is explained."""
+    text, reasoning = body.get("text"), body.get("reasoning")
+    text = text if isinstance(text, dict) else {}
+    reasoning = reasoning if isinstance(reasoning, dict) else {}
+    parallel = body.get("parallel_tool_calls")
+    return {
+        "prompt_cache_key": body.get("prompt_cache_key"),
+        "text_format": text.get("format") or body.get("response_format"),
+        "reasoning_effort": reasoning.get("effort") or body.get("reasoning_effort"),
+        "verbosity": text.get("verbosity") or body.get("verbosity"),
+        "service_tier": body.get("service_tier"),
+        "parallel": True if parallel is None else parallel,
+        "context_management": body.get("context_management"),
+    }
+
+
+def _seed(call: Call, profile: ModelProfile, switches: Switches) -> bytes:
+    settings = _settings(call.body)
+    settings["reasoning_effort"] = settings["reasoning_effort"] or profile.default_effort
+    if not switches.tier_in_key:
+        del settings["service_tier"]
+    return digest([call.org, call.workspace, profile.model, settings])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """One request laid out, and the rules it meets."""
+
+    call: Call
+    plan: Layout
+    prompt: Prompt
+    seed: bytes
+    profile: ModelProfile
+    switches: Switches
+
+    def sample(self, entries: Mapping[bytes, Entry]) -> Sampled:
+        kept = {key: entry for key, entry in entries.items() if entry.expires_at > self.call.start}
+        if self.profile.cache == "boundaries":
+            return _at_boundaries(kept, self)
+        if self.profile.cache == "intervals":
+            return _at_intervals(kept, self)
+        usage = Usage(input=self.prompt.tokens, output=self.call.output_tokens)
+        return Sampled(entries, usage, -1, 0.0, 0, 0, ())
+
+
+def _at_boundaries(entries: dict[bytes, Entry], asked: _Asked) -> Sampled:
+    """Newer models: exact match at a boundary, longest first; only what lies beyond the hit is written."""
+    call, plan, prompt, least = asked.call, asked.plan, asked.prompt, asked.profile.min_cacheable
+    options = call.body.get("prompt_cache_options")
+    options = options if isinstance(options, dict) else {}
+    is_implicit = options.get("mode") != "explicit"
+    candidates = _candidates(plan, asked.switches.lookup, implicit=is_implicit)
+    eligible = (i for i in candidates if prompt.sums[i] >= least)
+    found = next((i for i in eligible if _is_live(entries, prompt.chain[i], call.start)), -1)
+    read = prompt.sums[found] if found >= 0 else 0
+    age = call.start - entries[prompt.chain[found]].written_at if found >= 0 else 0.0
+    writes = _writes(plan, plan.ends[-1:] if is_implicit else (), default=str(options.get("ttl") or "30m"))
+    writes = {i: ttl for i, ttl in writes.items() if prompt.sums[i] >= least}
+    long_end = max((prompt.sums[i] for i, ttl in writes.items() if ttl in LONG_TTLS), default=0)
+    end = max((prompt.sums[i] for i in writes), default=0)
+    _store(entries, asked, {prompt.chain[i]: (prompt.sums[i], writes[i]) for i in writes})
+    if found >= 0:
+        hit = entries[prompt.chain[found]]
+        entries[prompt.chain[found]] = hit._replace(expires_at=max(hit.expires_at, call.start + hit.ttl))
+    usage = Usage(
+        input=prompt.tokens - max(read, end),
+        cache_read=read,
+        cache_write=max(0, end - read),
+        cache_write_1h=max(0, long_end - read),
+        output=call.output_tokens,
+    )
+    return Sampled(entries, usage, found, age, len(candidates), max(read, end), ())
+
+
+def _candidates(plan: Layout, lookup: str, *, implicit: bool) -> list[int]:
+    """Where a cached prefix is looked for, longest first."""
+    explicit = [index for index, _ in plan.marked]
+    ends = list(plan.ends) if implicit else []
+    if lookup == "reference":
+        return sorted({*explicit, *ends}, reverse=True)[:LATEST_BREAKPOINTS]
+    near = ends[-1 - EARLIER_ENDS :]
+    developer = [plan.developer_end] if implicit and plan.developer_end >= 0 else []
+    return sorted({*explicit[:FIRST_EXPLICIT], *explicit[-LATEST_EXPLICIT:], *near, *developer}, reverse=True)
+
+
+def _writes(plan: Layout, implicit: Sequence[int], *, default: str) -> dict[int, str]:
+    explicit = plan.marked[-(WRITES - len(implicit)) :]
+    named = {index: default if ttl == "explicit" else ttl for index, ttl in explicit}
+    return {**dict.fromkeys(implicit, default), **named}
+
+
+def _store(entries: dict[bytes, Entry], asked: _Asked, places: Mapping[bytes, tuple[int, str]]) -> None:
+    call = asked.call
+    visible = call.first_token if call.end is None else call.end
+    visible = call.start if visible is None else visible
+    for key, (tokens, name) in places.items():
+        ttl = LONG_TTLS.get(name, float(asked.profile.ttl_seconds))
+        old = entries.get(key)
+        if old is None:
+            entries[key] = Entry(tokens, visible, call.start + ttl, ttl, call.start)
+        else:
+            longer = max(old.ttl, ttl)
+            entries[key] = old._replace(
+                visible_at=min(old.visible_at, visible),
+                expires_at=max(old.expires_at, call.start + longer),
+                ttl=longer,
+            )
+
+
+def _is_live(entries: Mapping[bytes, Entry], key: bytes, now: float) -> bool:
+    entry = entries.get(key)
+    return entry is not None and entry.visible_at <= now < entry.expires_at
+
+
+def _at_intervals(entries: dict[bytes, Entry], asked: _Asked) -> Sampled:
+    """Older models: every so many tokens is a boundary; writing is free, reads are rounded down."""
+    call, profile, hidden = asked.call, asked.profile, asked.switches.hidden_tokens
+    places = [place for place in _cuts(asked) if place[0] - hidden >= profile.min_cacheable]
+    live = [place for place in places if _is_live(entries, place[1], call.start)]
+    boundary, key, index = live[-1] if live else (0, b"", -1)
+    read = max(0, boundary - hidden) // profile.round_to * profile.round_to
+    age = call.start - entries[key].written_at if live else 0.0
+    name = "24h" if call.body.get("prompt_cache_retention") == "24h" else "in_memory"
+    _store(entries, asked, {key: (tokens, name) for tokens, key, _ in places})
+    for _, key, _ in places:
+        entry = entries[key]
+        if entry.ttl < IDLE_CAP_SECONDS:
+            cap = entry.written_at + IDLE_CAP_SECONDS
+            entries[key] = entry._replace(expires_at=min(entry.expires_at, cap))
+    usage = Usage(input=asked.prompt.tokens - read, cache_read=read, output=call.output_tokens)
+    cached = max(0, places[-1][0] - hidden) if places else 0
+    return Sampled(entries, usage, index, age, len(places), cached, ())
+
+
+def _cuts(asked: _Asked) -> Iterator[tuple[int, bytes, int]]:
+    """Each boundary's tokens, digest and block; inside a block it falls at its share of the block's bytes."""
+    prompt, interval, hidden = asked.prompt, asked.profile.interval, asked.switches.hidden_tokens
+    before, base = asked.seed, hidden
+    for index, block in enumerate(prompt.blocks):
+        end = hidden + prompt.sums[index]
+        first = base // interval * interval + interval
+        if first <= end:
+            coded = canonical(block.wire)
+            state = blake2b(before, digest_size=DIGEST_BYTES)
+            done = 0
+            for cut in range(first, end + 1, interval):
+                share = -(-len(coded) * (cut - base) // (end - base))
+                state.update(coded[done:share])
+                done = share
+                yield cut, state.digest(), index
+        before, base = prompt.chain[index], end
+
+
+def _snapshot(call: Call, plan: Layout, prompt: Prompt, sampled: Sampled, profile: ModelProfile) -> Snapshot:
+    return Snapshot(
+        message_id=call.message_id,
+        lane=call.lane,
+        model=profile.model,
+        settings=_settings(call.body),
+        config=b"",
+        blocks=tuple(plan.blocks),
+        chain=tuple(prompt.chain),
+        cached=sampled.cached,
+    )
+
+
+def _diagnose(cache: Cache, call: Call, now: Snapshot) -> JsonObject | None:
+    """Why a request does not continue the one it is compared with, in the provider's words."""
+    options = call.body.get("prompt_cache_options")
+    wanted = options.get("comparison_response_id") if isinstance(options, dict) else None
+    before = next((shot for shot in reversed(cache.sent) if shot.message_id == wanted), None)
+    if not isinstance(wanted, str) or before is None:
+        return None
+    reason = _reason(before, now)
+    if reason is None:
+        return {"type": "cache_hit"}
+    place = first_difference(before.chain, now.chain) or 0
+    missed = sum(block.tokens for block in before.blocks[place:])
+    return {"type": "cache_miss", "reason": reason, "cache_missed_tokens": missed}
+
+
+def _reason(before: Snapshot, now: Snapshot) -> str | None:
+    if before.model != now.model:
+        return "model"
+    if isinstance(before.settings, dict) and isinstance(now.settings, dict):
+        for name in ("prompt_cache_key", "text_format", "reasoning_effort", "verbosity", "service_tier"):
+            if before.settings[name] != now.settings[name]:
+                return name
+    place = first_difference(before.chain, now.chain)
+    if place is None:
+        return None
+    if changed_level(before.blocks, now.blocks, place) == "tools":
+        return "tools"
+    compacted = {block.kind for block in now.blocks} - {block.kind for block in before.blocks}
+    return "context_compacted" if "compaction" in compacted else "input"

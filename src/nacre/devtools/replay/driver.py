@@ -1,0 +1,248 @@
+"""A real session driven by a recording: its own layers and markers, with the recording's clock.
+
+Nothing is asked of any model; what the recorded one answered is taken as the reply.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import time
+from collections.abc import AsyncGenerator, Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Literal
+
+from nacre.cache.breakpoints import Lifetime
+from nacre.cache.keep_warm_settings import WarmingSettings
+from nacre.devtools.replay.other_policies import TRUNCATE
+from nacre.devtools.replay.recorded_clock import RecordedClock
+from nacre.devtools.replay.schema import Asked, LayerAction, Sent, Setting, Side, Step
+from nacre.errors import ContextOverflow
+from nacre.layers.l1_offload.offload import DUPLICATE, OFFLOAD, REREAD
+from nacre.messages.blocks import JsonObject, Message
+from nacre.messages.events import ProviderEvent, Reply
+from nacre.messages.records import Compacted, Noted, Record, Replaced, ReplyFacts
+from nacre.messages.usage import Usage
+from nacre.messages.view import View
+from nacre.providers.base import Capabilities, Request
+from nacre.session.cache_warming import KeepWarm
+from nacre.session.session import Base, Session, SessionSettings
+
+QUESTION = "Sum up this conversation so that the work can go on from it."
+"""Stands for what others ask for a summary with; a real prompt is longer by little."""
+
+
+class DrivenSession(Session):
+    """A session that is told by a recording, not by a person, that a turn begins."""
+
+    def begin_turn(self) -> None:
+        self._starts_turn = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drive:
+    """How a session is set up for a replay."""
+
+    lifetime: Lifetime | Literal["auto"] = "5m"
+    compact_percent: float | None = None
+    """Where in the effective window compaction begins, in percent; None: as C3 says. It can only lower."""
+    is_endless: bool = False
+    """Whatever it grows to is sent, as far as the model's own window reaches."""
+    summary_tokens: int = 0
+    """Output tokens of a request for a summary."""
+    warming: WarmingSettings | None = None
+    """How the cache is kept warm while somebody or some tool is waited for; None: it is not."""
+    waits_at_end: bool = True
+    """After its last reply a session waits like in any pause: no log tells that it was closed."""
+
+
+class Driven:
+    """A policy that is a real session."""
+
+    def __init__(self, setting: Setting, drive: Drive) -> None:
+        self.clock = RecordedClock()
+        self.drive = drive
+        self._folder = tempfile.TemporaryDirectory(prefix="nacre-replay-")
+        self._loop = asyncio.new_event_loop()
+        self.session = DrivenSession(
+            Base(model=setting.model, system=setting.base),
+            settings=SessionSettings(
+                cache_ttl=drive.lifetime,
+                window_ceiling=None if drive.is_endless else setting.window,
+                compact_percent=drive.compact_percent,
+            ),
+            clock=self.clock,
+        )
+        self._warmer = self._warmed(drive.warming if setting.has_times else None)
+        self._sides: list[Side] = []
+        """Asked beside the conversation since the last step."""
+        self._last: Sent | None = None
+        self._actions: list[LayerAction] = []
+        self._epochs = 0
+
+    @property
+    def folder(self) -> Path:
+        """Where results that leave the conversation are kept until the replay is over."""
+        return Path(self._folder.name)
+
+    def ask(self, step: Step) -> Asked:
+        return self._loop.run_until_complete(self._ask(step))
+
+    def hear(self, step: Step, usage: Usage) -> None:
+        self._loop.run_until_complete(self._hear(step, usage))
+
+    def close(self) -> tuple[Side, ...]:
+        if self._warmer is not None and self.drive.waits_at_end and self._last is not None:
+            self._loop.run_until_complete(self._warmer.wait(None))
+        self._loop.run_until_complete(self._loop.shutdown_default_executor())
+        self._loop.close()
+        self._folder.cleanup()
+        return tuple(self._sides)
+
+    def _warmed(self, settings: WarmingSettings | None) -> RecordedWarmer | None:
+        return RecordedWarmer(self.session, self.clock, settings, self._refreshed) if settings else None
+
+    def _refreshed(self, at: datetime) -> None:
+        assert self._last is not None, "only what was sent is refreshed"
+        self._sides.append(Side(kind="refresh", sent=replace(self._last, at=at)))
+        self._actions.append(LayerAction("refresh"))
+
+    async def _ask(self, step: Step) -> Asked:
+        if self._warmer is not None and self._last is not None:
+            await self._warmer.wait(step.at)
+        self.clock.at = step.at
+        # Of the processor, not of the wall: what else runs on the machine is not the policy's work.
+        began = time.process_time()
+        await self._take(step)
+        records = await self._fitted()
+        request = self.session.send(self.session.view)
+        cpu = time.process_time() - began
+        self._actions += [action for record in records if (action := _action(record))]
+        self._last = Sent(at=step.at, system=request.system, tools=request.tools, messages=request.messages)
+        epochs = self.session.view.epochs
+        asked = Asked(
+            sent=self._last,
+            sides=tuple(self._sides),
+            actions=tuple(self._actions),
+            rewrites=epochs[self._epochs :],
+            cpu_seconds=cpu,
+        )
+        self._sides, self._actions, self._epochs = [], [], len(epochs)
+        return asked
+
+    async def _take(self, step: Step) -> None:
+        if step.starts_turn:
+            self.session.begin_turn()
+        for said in step.heard:
+            kept = await self.session.keep(said)
+            self._actions += [action for record in kept if (action := _action(record))]
+            await self.session.transcript.append(*kept)
+
+    async def _fitted(self) -> Sequence[Record]:
+        try:
+            records = await self.session.fit(self.session.view, None)
+        except ContextOverflow:
+            # Nothing helps: it is sent as it is, and counted as too large.
+            return ()
+        await self.session.transcript.append(*records)
+        return records
+
+    async def _hear(self, step: Step, usage: Usage) -> None:
+        facts = step.reply.reply or ReplyFacts()
+        said = replace(step.reply, reply=replace(facts, usage=usage, model=self.session.base.model))
+        await self.session.transcript.append(said)
+        message = Message("assistant", step.reply.blocks)
+        self.session.heard(Reply(message=message, usage=usage, id=facts.id, model=self.session.base.model))
+        self.session.notices()
+
+    def summary_of(self, view: View, question: str) -> None:
+        """A summary of a view is asked for: a fork that begins with the same bytes."""
+        request = self.session.request(view)
+        asked: JsonObject = {"role": "user", "content": [{"type": "text", "text": question}]}
+        sent = Sent(
+            at=self.clock.at,
+            system=request.system,
+            tools=request.tools,
+            messages=[*request.messages, asked],
+        )
+        self._sides.append(Side(kind="summary", sent=sent, output_tokens=self.drive.summary_tokens))
+
+
+def _action(record: Record) -> LayerAction | None:
+    match record:
+        case Compacted():
+            return LayerAction("truncate" if record.trigger == TRUNCATE else "compact")
+        case Replaced(reason="clear"):
+            return LayerAction("clear", len(record.changes))
+        case Noted() if record.kind in {OFFLOAD, DUPLICATE, REREAD}:
+            return LayerAction("offload")
+        case _:
+            return None
+
+
+NO_END = timedelta(days=1)
+"""How long after its last reply a session is still waited for: longer than any refreshes go on."""
+
+
+class RecordedWarmer(KeepWarm):
+    """A warmer whose sleep moves the recording's clock, up to when the person came back."""
+
+    def __init__(
+        self,
+        session: Session,
+        clock: RecordedClock,
+        settings: WarmingSettings,
+        refreshed: Callable[[datetime], None],
+    ) -> None:
+        """`refreshed` is told of each refresh that is sent."""
+        super().__init__(session, _Refreshing(session, refreshed), settings=settings, sleep=self._pass_time)
+        session.warming = settings
+        self._clock = clock
+        self._until = clock.at
+        self._is_back = asyncio.Event()
+
+    async def wait(self, until: datetime | None) -> None:
+        """Let the pause go by as far as this; none means that nobody came back."""
+        self._until = until or self._clock.at + NO_END
+        self._is_back = asyncio.Event()
+        self.begin()
+        if self._task is not None:
+            back = asyncio.create_task(self._is_back.wait())
+            await asyncio.wait({self._task, back}, return_when=asyncio.FIRST_COMPLETED)
+            back.cancel()
+        await self.rest()
+
+    async def _pass_time(self, seconds: float) -> None:
+        then = self._clock.at + timedelta(seconds=seconds)
+        if then >= self._until:
+            self._is_back.set()
+            await asyncio.Event().wait()
+        self._clock.at = then
+
+
+class _Refreshing:
+    """A provider that only ever reads what it read before."""
+
+    name = "replay"
+
+    def __init__(self, session: Session, refreshed: Callable[[datetime], None]) -> None:
+        self._session = session
+        self._refreshed = refreshed
+
+    def capabilities(self, model: str) -> Capabilities:
+        return Capabilities(refreshes=self._session.profile.refreshes)
+
+    async def stream(self, request: Request) -> AsyncGenerator[ProviderEvent, None]:
+        answered = self._session.answered
+        before = answered.usage if answered else Usage()
+        usage = Usage(input=before.input, cache_read=before.cache_read + before.cache_write)
+        self._refreshed(self._session.clock.now())
+        yield Reply(message=Message("assistant", ()), usage=usage, model=request.model)
+
+    async def count_tokens(self, request: Request) -> int | None:
+        return None
+
+    async def close(self) -> None:
+        return None

@@ -1,0 +1,182 @@
+"""What each step of a recording used of what had been said before it: the same for every policy (P7).
+
+An identifier is a path, a symbol, a number of three digits or more, or a short quoted string. A pair is two
+of them that follow each other on one line. Thinking counts neither as said nor as use; nor does the base.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
+
+from nacre.devtools.cache_models.anthropic_render import estimate
+from nacre.devtools.replay.schema import Recorded, Step
+from nacre.messages.blocks import Json, JsonObject
+from nacre.messages.wire import render_block
+
+IDENTIFIER = re.compile(
+    r"""
+      "[^"\n]{3,80}" | '[^'\n]{3,80}' | `[^`\n]{3,80}`     # a quoted string
+    | (?:[\w.~@+-]*/)+[\w.@+-]*\w                          # a path
+    | [A-Za-z_]\w*(?:\.\w+)+                               # a file, a dotted name
+    | [A-Za-z]+[0-9_]\w* | _+[A-Za-z]\w*                   # snake_case, names with digits
+    | [a-z]+[A-Z]\w* | [A-Z]+[a-z0-9]+[A-Z]\w*             # camelCase
+    | [0-9]{3,}                                            # a number
+    """,
+    re.VERBOSE,
+)
+NUMBERED = re.compile(r"^[ ]*[0-9]+(?:→|\t)", re.MULTILINE)
+"""What tools put in front of a file's lines; it is no part of the file."""
+OLD_STRINGS = ("old_string", "old_str")
+"""Arguments of tools that edit: text that must be known word for word."""
+MIN_EDIT_CHARS = 4
+"""A shorter text is found by chance."""
+OLD_TOKENS = 20_000
+"""Further back than this counts as old: it is beyond what a kept tail holds."""
+
+Pair = tuple[str, str]
+
+
+class Facts(NamedTuple):
+    """What can be looked for in one block."""
+
+    identifiers: frozenset[str]
+    pairs: frozenset[Pair]
+    text: str
+    """All of it, without the numbers of lines."""
+
+
+class Source(NamedTuple):
+    """Where something was last said."""
+
+    place: int
+    tokens: int
+    """Real ones: what it takes to have it in view again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Need:
+    """What a reply used that had been said before it."""
+
+    identifiers: frozenset[str] = frozenset()
+    old: frozenset[str] = frozenset()
+    """Those among them last said far back."""
+    pairs: tuple[tuple[Pair, Source], ...] = ()
+    edits: tuple[tuple[str, Source], ...] = ()
+    """Texts to be replaced, each with where it was last said as a whole."""
+
+
+def needs(session: Recorded) -> list[Need]:
+    """One for each step."""
+    told = _Told(session.ratio)
+    return [told.need(step) for step in session.steps]
+
+
+def facts_of(wire: JsonObject) -> Facts:
+    """What a block says, as it goes over the wire."""
+    text = NUMBERED.sub("", "\n".join(_texts(wire)))
+    identifiers: set[str] = set()
+    pairs: set[Pair] = set()
+    for line in text.split("\n"):
+        found = IDENTIFIER.findall(line)
+        identifiers.update(found)
+        pairs.update(pairwise(found))
+    return Facts(frozenset(identifiers), frozenset(pairs), text)
+
+
+def _texts(wire: JsonObject) -> Iterator[str]:
+    match wire.get("type"):
+        case "text":
+            yield str(wire.get("text") or "")
+        case "tool_use":
+            yield from _leaves(wire.get("input"))
+        case "tool_result":
+            content = wire.get("content")
+            if isinstance(content, str):
+                yield content
+            elif isinstance(content, list):
+                yield from (
+                    str(part["text"]) for part in content if isinstance(part, dict) and "text" in part
+                )
+
+
+def _leaves(value: Json) -> Iterator[str]:
+    """Every string in a call's arguments; a number counts by its digits."""
+    match value:
+        case str():
+            yield value
+        case bool() | None:
+            return
+        case int() | float():
+            yield str(value)
+        case list():
+            for item in value:
+                yield from _leaves(item)
+        case dict():
+            for item in value.values():
+                yield from _leaves(item)
+
+
+def _edits(value: Json) -> Iterator[str]:
+    """The texts a call wants to replace, however deep they stand in its arguments."""
+    if isinstance(value, list):
+        for item in value:
+            yield from _edits(item)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            if key in OLD_STRINGS and isinstance(item, str):
+                if len(item.strip()) >= MIN_EDIT_CHARS:
+                    yield item
+            else:
+                yield from _edits(item)
+
+
+class _Told:
+    """Everything said so far, and where it was said last."""
+
+    def __init__(self, ratio: float) -> None:
+        self._ratio = ratio
+        self._size = 0
+        self._texts: list[tuple[str, int]] = []
+        self._pairs: dict[Pair, Source] = {}
+        self._last: dict[str, int] = {}
+        """How much had been said when an identifier was said last."""
+
+    def need(self, step: Step) -> Need:
+        for said in step.heard:
+            self._tell(render_block(block) for block in said.blocks)
+        wires = [render_block(block) for block in step.reply.blocks]
+        found = [facts_of(wire) for wire in wires]
+        used = frozenset().union(*(one.identifiers for one in found)) & self._last.keys()
+        pairs = dict.fromkeys(pair for one in found for pair in one.pairs if pair in self._pairs)
+        edits = [
+            text for wire in wires if wire.get("type") == "tool_use" for text in _edits(wire.get("input"))
+        ]
+        need = Need(
+            identifiers=frozenset(used),
+            old=frozenset(one for one in used if self._size - self._last[one] > OLD_TOKENS),
+            pairs=tuple((pair, self._pairs[pair]) for pair in pairs),
+            edits=tuple((text, source) for text in edits if (source := self._whole(text))),
+        )
+        self._tell(wires)
+        return need
+
+    def _tell(self, wires: Iterable[JsonObject]) -> None:
+        for wire in wires:
+            facts = facts_of(wire)
+            tokens = round(estimate(wire) * self._ratio)
+            source = Source(len(self._texts), tokens)
+            self._texts.append((facts.text, tokens))
+            self._size += tokens
+            self._pairs.update(dict.fromkeys(facts.pairs, source))
+            self._last.update(dict.fromkeys(facts.identifiers, self._size))
+
+    def _whole(self, text: str) -> Source | None:
+        """Where a text stands as a whole, looked for from the newest words back."""
+        for place in range(len(self._texts) - 1, -1, -1):
+            if text in self._texts[place][0]:
+                return Source(place, self._texts[place][1])
+        return None

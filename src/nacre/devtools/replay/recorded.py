@@ -1,0 +1,286 @@
+"""Recordings of any form, read as steps: what was heard, when it was asked, what was answered (P7, T7).
+
+What a recording says about its own compactions is left out: the words before them stand in the log, and
+every policy compacts for itself.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from itertools import dropwhile, pairwise
+from pathlib import Path
+from statistics import median
+
+from nacre.devtools.replay.schema import Recorded, Step
+from nacre.errors import ForeignTranscript
+from nacre.inspect.sources import SUFFIXES, open_source
+from nacre.layers.l1_offload.offload import DUPLICATE, OFFLOAD, REREAD
+from nacre.messages.blocks import Block, Text, ToolResult
+from nacre.messages.foreign import ForeignSession, read_foreign
+from nacre.messages.records import Noted, Record, ReplyFacts, Said, Undone
+from nacre.messages.tokens import MAX_RATIO, MIN_RATIO, estimate_blocks, estimate_text
+from nacre.messages.usage import Usage
+from nacre.store.tool_results import FOLDER
+
+ODD_SHARE = 0.1
+"""At either end so many do not count for the ratio: a sum follows outliers, a median small talk."""
+PACE = timedelta(seconds=20)
+"""Between two requests of a recording without times: quick enough that its cache never goes cold."""
+MIN_INCREMENT = 200
+"""Estimated tokens between two requests below which the provider's fixed overheads hide the text."""
+MAX_BASE = 60_000
+"""Tokens: no agent's system prompt and tools take more. A recording that begins in mid-conversation has more
+in its first request; those words are nowhere in the file, and no policy could shrink them."""
+SYNTHETIC = "<synthetic>"
+"""The model Claude Code names for words no model wrote, such as error messages."""
+
+
+def read_recorded(path: Path) -> list[Recorded]:
+    """Every session of a file; raises `TranscriptError` for what is not a transcript, with what to do."""
+    with open_source(path) as source:
+        sessions = read_foreign(source.lines, name=path.name.removesuffix(".gz"))
+    found = [_from_file(one, path, name=_name(path, one, len(sessions))) for one in sessions]
+    kept = [one for one in found if one.steps]
+    if not kept:
+        raise ForeignTranscript(f"{path} holds no reply of a model to a message: there is nothing to replay")
+    return kept
+
+
+def _from_file(session: ForeignSession, path: Path, *, name: str) -> Recorded:
+    read = recorded(session, name=name)
+    steps, lost = made_whole(read.steps, session.records, path)
+    return replace(read, steps=steps, lost_results=lost, paths=(str(path),))
+
+
+def recorded(session: ForeignSession, *, name: str) -> Recorded:
+    """A session that was read, as steps, with its base and the ratio of its estimates."""
+    # A log can begin in the middle: what answers nothing in it cannot be asked for.
+    steps = tuple(dropwhile(lambda step: not step.starts_turn, _steps(session.records)))
+    has_times = session.started is not None
+    if not has_times:
+        steps = tuple(replace(step, at=steps[0].at + PACE * place) for place, step in enumerate(steps))
+    ratio = _ratio(steps)
+    models = Counter(facts.model for step in steps if (facts := step.reply.reply) and facts.model)
+    return Recorded(
+        name=name,
+        steps=tuple(_with_output(step, ratio) for step in steps),
+        base_tokens=_base(steps, ratio) or _system_prompt(session.records),
+        ratio=ratio,
+        error=_error(steps, ratio),
+        model=models.most_common(1)[0][0] if models else None,
+        peak_tokens=max((_usage(step).prompt for step in steps), default=0),
+        has_times=has_times,
+    )
+
+
+def _name(path: Path, session: ForeignSession, count: int) -> str:
+    stem = path.name.removesuffix(".gz")
+    for suffix in SUFFIXES:
+        stem = stem.removesuffix(suffix)
+    return stem if count == 1 else f"{stem}#{session.session_id[:8]}"
+
+
+def _steps(records: Iterable[Record]) -> Iterator[Step]:
+    """One step for each reply; results that came while it still streamed are heard after it."""
+    heard: list[Said] = []
+    later: list[Said] = []
+    parts: list[Said] = []
+    last: datetime | None = None
+    for said in _said(records):
+        if said.role != "assistant":
+            (later if parts else heard).append(said)
+        elif parts and _is_same_reply(parts[-1], said, is_next=not later):
+            parts.append(said)
+        else:
+            if parts:
+                step = _step(heard, parts, last)
+                yield step
+                last, heard, later = step.at, later, []
+            parts = [said]
+    if parts:
+        yield _step(heard, parts, last)
+
+
+def _said(records: Iterable[Record]) -> list[Said]:
+    """What reached the model in the end: nothing set aside, taken back or written by no model."""
+    everything = list(records)
+    undone = {record.target for record in everything if isinstance(record, Undone)}
+    return [
+        record
+        for record in everything
+        if isinstance(record, Said)
+        and record.aside is None
+        and record.id not in undone
+        and not (record.reply and record.reply.model == SYNTHETIC)
+    ]
+
+
+def _is_same_reply(before: Said, said: Said, *, is_next: bool) -> bool:
+    one, other = (part.reply.id if part.reply else None for part in (before, said))
+    return is_next if one is None and other is None else one == other
+
+
+def _step(heard: Sequence[Said], parts: Sequence[Said], last: datetime | None) -> Step:
+    first = parts[0]
+    facts = first.reply or ReplyFacts()
+    usages = [part.reply.usage for part in parts if part.reply and part.reply.usage]
+    # A recording may say the same usage on every record of a reply, or the first tokens only at first.
+    usage = max(usages, key=lambda one: one.total, default=None)
+    at = heard[-1].at if heard else first.at
+    reply = Said(
+        id=first.id,
+        at=first.at,
+        role="assistant",
+        blocks=tuple(block for part in parts for block in part.blocks),
+        reply=replace(facts, id=facts.id or f"reply-{first.id}", usage=usage),
+    )
+    return Step(
+        at=at if last is None else max(at, last),
+        heard=tuple(heard),
+        reply=reply,
+        output_tokens=usage.output if usage else 0,
+        starts_turn=any(not isinstance(block, ToolResult) for said in heard for block in said.blocks),
+    )
+
+
+def _usage(step: Step) -> Usage:
+    facts = step.reply.reply
+    return (facts.usage if facts else None) or Usage()
+
+
+def _with_output(step: Step, ratio: float) -> Step:
+    """Streams are often recorded with the count of their first tokens; then what was said tells more."""
+    said = round(estimate_blocks(step.reply.blocks) * ratio)
+    return replace(step, output_tokens=max(step.output_tokens, said))
+
+
+def _increments(steps: Sequence[Step]) -> Iterator[tuple[int, int]]:
+    """Estimated and real growth of the context from one request to the next, where both are known."""
+    for before, step in pairwise(steps):
+        grown = _usage(step).prompt - _usage(before).prompt
+        if _usage(before).prompt and grown > 0:
+            yield _estimate(before.reply, *step.heard), grown
+
+
+def _estimate(*said: Said) -> int:
+    return sum(estimate_blocks(one.blocks) for one in said)
+
+
+def _ratio(steps: Sequence[Step]) -> float:
+    """Of all requests but the oddest: a result that was shortened before it was recorded must not decide."""
+    found = [one for one in _increments(steps) if one[0] >= MIN_INCREMENT]
+    found.sort(key=lambda one: one[1] / one[0])
+    odd = round(len(found) * ODD_SHARE)
+    usual = found[odd : len(found) - odd]
+    estimated, grown = (sum(column) for column in zip(*usual, strict=True)) if usual else (1, 1)
+    return min(max(grown / estimated, MIN_RATIO), MAX_RATIO)
+
+
+def _base(steps: Sequence[Step], ratio: float) -> int:
+    """What the first request held beyond its messages."""
+    estimated = 0
+    for step in steps:
+        estimated += _estimate(*step.heard)
+        if known := _usage(step).prompt:
+            return min(max(0, known - round(estimated * ratio)), MAX_BASE)
+        estimated += _estimate(step.reply)
+    return 0
+
+
+def _system_prompt(records: Iterable[Record]) -> int:
+    """Some recordings hold the base's words instead of a figure for it."""
+    notes = [record for record in records if isinstance(record, Noted) and record.kind == "system_prompt"]
+    return sum(estimate_text(str(note.fact("text") or "")) for note in notes[:1])
+
+
+def _error(steps: Sequence[Step], ratio: float) -> float | None:
+    """How far the corrected estimate of the whole context is off, from a known context to the next break."""
+    errors: list[float] = []
+    context = 0.0
+    for before, step in pairwise(steps):
+        real, was = _usage(step).prompt, _usage(before).prompt
+        if not context:
+            context = was
+        context += _estimate(before.reply, *step.heard) * ratio
+        if not real or real < was:
+            context = real
+        elif was:
+            errors.append(abs(context - real) / real)
+    return median(errors) if errors else None
+
+
+def made_whole(steps: Sequence[Step], records: Iterable[Record], log: Path) -> tuple[tuple[Step, ...], int]:
+    """The steps with whole results, and how many could not be had because their files are gone."""
+    notes = {
+        str(record.fact("call")): record
+        for record in records
+        if isinstance(record, Noted) and record.kind in {OFFLOAD, DUPLICATE, REREAD}
+    }
+    if not notes:
+        return tuple(steps), 0
+    work = _Work(notes, log)
+    return tuple(
+        replace(step, heard=tuple(work.restored(said) for said in step.heard)) for step in steps
+    ), work.lost
+
+
+class _Work:
+    """Restores results in the order they came, because a later one may refer to an earlier one."""
+
+    def __init__(self, notes: dict[str, Noted], log: Path) -> None:
+        self._notes = notes
+        self._log = log
+        self._texts: dict[str, str] = {}
+        """Whole texts by the call they answered."""
+        self.lost = 0
+
+    def restored(self, said: Said) -> Said:
+        return replace(said, blocks=tuple(self._block(block) for block in said.blocks))
+
+    def _block(self, block: Block) -> Block:
+        if not isinstance(block, ToolResult):
+            return block
+        whole = self._whole(block)
+        self._texts[block.call_id] = block.text if whole is None else whole
+        if whole is None:
+            return block
+        others = (part for part in block.content if not isinstance(part, Text))
+        return replace(block, content=(Text(whole), *others))
+
+    def _whole(self, result: ToolResult) -> str | None:
+        note = self._notes.get(result.call_id)
+        if note is None:
+            return None
+        if note.kind != OFFLOAD:
+            earlier = self._texts.get(str(note.fact("of")))
+            # Of a file that was read again only the changes are in the log: the text they were made to, and
+            # they, have all its words.
+            return f"{earlier}\n{result.text}" if earlier and note.kind == REREAD else earlier
+        whole = _kept(Path(str(note.fact("path"))), self._log)
+        self.lost += whole is None
+        return whole
+
+
+def _kept(path: Path, log: Path) -> str | None:
+    """What is in a result's file: where the log says or, in a home that was moved, beside the log."""
+    beside = log.with_suffix("") / FOLDER / path.name
+    places = [beside, *([path] if path.parent.name == FOLDER else [])]
+    for place in places:
+        try:
+            text = place.read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            continue
+        return _joined(text) if place.suffix == ".json" else text
+    return None
+
+
+def _joined(wire: str) -> str:
+    """The texts of a result that was kept as a list of them."""
+    try:
+        return "\n".join(str(part["text"]) for part in json.loads(wire))
+    except (ValueError, TypeError, KeyError):
+        return wire

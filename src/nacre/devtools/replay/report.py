@@ -1,0 +1,208 @@
+"""What a replay found, as JSON for programs and as rows and sentences for people (P7)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import median
+
+from nacre.cache.models import profile
+from nacre.devtools.replay.recorded import PACE
+from nacre.devtools.replay.run import Terms
+from nacre.devtools.replay.schema import Recorded, Tally
+from nacre.messages.blocks import JsonObject
+
+COLUMNS = ("policy", "cost", "change", "cached", "requests", "peak", "compacted", "too large")
+"""What a policy takes; fits a terminal of 80 characters."""
+KEPT_COLUMNS = ("still in view", "pairs", "edits", "names", "fetched again", "for")
+"""What of the things that later steps used was there when they used it."""
+THOUSAND = 1_000
+
+
+def as_json(sums: Mapping[str, Tally], sessions: Sequence[Recorded], terms: Terms) -> JsonObject:
+    """One document; money is null where the model's price is not known."""
+    errors = [one.error for one in sessions if one.error is not None]
+    return {
+        "sessions": len(sessions),
+        "window": terms.window,
+        "model": terms.model,
+        "with_base": terms.with_base,
+        "estimate_error": round(median(errors), 4) if errors else None,
+        "policies": [policy_json(name, tally, terms) for name, tally in sums.items()],
+    }
+
+
+def policy_json(name: str, tally: Tally, terms: Terms) -> JsonObject:
+    """One policy's figures; `cost_usd` holds `refetch_usd` and `side_usd`, `requests` what made them.
+
+    `usable_…` is what was kept in requests that fit: others are refused, and show the model nothing.
+    """
+    used, gone, usage = tally.used, tally.refused, tally.usage
+    has_price = is_priced(terms.model)
+    return {
+        "policy": name,
+        "requests": tally.requests,
+        "input_tokens": usage.input,
+        "cache_read": usage.cache_read,
+        "cache_write": usage.cache_write,
+        "output_tokens": usage.output,
+        "cost_usd": round(tally.cost_usd, 4) if has_price else None,
+        "hit_rate": round(usage.hit_rate, 4) if usage.prompt else None,
+        "peak_tokens": tally.peak_tokens,
+        "overflow": tally.overflow,
+        "compactions": tally.compactions,
+        "prefix_breaks": tally.prefix_breaks,
+        "unannounced_breaks": tally.unannounced,
+        "invalid_requests": tally.invalid,
+        "retention_pairs": share(used.pairs_kept, used.pairs),
+        "retention_edits": share(used.edits_kept, used.edits),
+        "retention_identifiers": share(used.identifiers_kept, used.identifiers),
+        "retention_old_identifiers": share(used.old_kept, used.old),
+        "usable_pairs": share(used.pairs_kept - gone.pairs_kept, used.pairs),
+        "usable_edits": share(used.edits_kept - gone.edits_kept, used.edits),
+        "pairs_per_1000_tokens": per_thousand(used.pairs_kept, tally.view_tokens),
+        "refetches": tally.refetches,
+        "refetch_usd": round(tally.refetch_usd, 4) if has_price else None,
+        "side_requests": tally.sides,
+        "side_usd": round(tally.side_usd, 4) if has_price else None,
+        "cpu_ms_p50": _milliseconds(tally.cpu_seconds, 0.50),
+        "cpu_ms_p99": _milliseconds(tally.cpu_seconds, 0.99),
+    }
+
+
+def rows(sums: Mapping[str, Tally], terms: Terms) -> list[list[str]]:
+    """What each policy takes, one row a policy; the change is against the first."""
+    first = next(iter(sums.values()))
+    return [[name, *_cells(tally, first, terms)] for name, tally in sums.items()]
+
+
+def columns(terms: Terms) -> Sequence[str]:
+    """The header of the rows: without a price, tokens stand where the money would."""
+    return COLUMNS if is_priced(terms.model) else (COLUMNS[0], "sent", *COLUMNS[2:])
+
+
+def _cells(tally: Tally, first: Tally, terms: Terms) -> list[str]:
+    has_price = is_priced(terms.model)
+    took, before = (each.cost_usd if has_price else each.usage.prompt for each in (tally, first))
+    return [
+        f"${took:,.2f}" if has_price else f"{took:,}",
+        f"{took / before - 1:+.1%}" if before and tally is not first else "-",
+        f"{tally.usage.hit_rate:.1%}" if profile(terms.model).cache != "none" else "-",
+        f"{tally.requests:,}",
+        f"{tally.peak_tokens:,}",
+        _count(tally.compactions),
+        _count(tally.overflow),
+    ]
+
+
+def kept_rows(sums: Mapping[str, Tally], terms: Terms) -> list[list[str]]:
+    """What each policy kept in view of what was used later, and what it took to get the rest again."""
+    return [
+        [
+            name,
+            _percent(tally.used.pairs_kept, tally.used.pairs),
+            _percent(tally.used.edits_kept, tally.used.edits),
+            _percent(tally.used.identifiers_kept, tally.used.identifiers),
+            _count(tally.refetches),
+            f"${tally.refetch_usd:,.2f}" if tally.refetches and is_priced(terms.model) else "-",
+        ]
+        for name, tally in sums.items()
+    ]
+
+
+def sentences(sums: Mapping[str, Tally], sessions: Sequence[Recorded], terms: Terms) -> list[str]:
+    """What the tables mean, and what their figures rest on."""
+    return [*_verdict(sums, terms), *_misfits(sums), *_grounds(sessions, terms)]
+
+
+def _verdict(sums: Mapping[str, Tally], terms: Terms) -> list[str]:
+    names = list(sums)
+    if not is_priced(terms.model):
+        return [f"The price of {terms.model} is not known: only tokens are compared; name another --model."]
+    if len(names) == 1:
+        return []
+    before, after = sums[names[0]], sums[names[-1]]
+    change = f" ({after.cost_usd / before.cost_usd - 1:+.1%})" if before.cost_usd else ""
+    lines = [
+        f"You would have paid ${before.cost_usd:,.2f} with {names[0]!r}; ${after.cost_usd:,.2f}{change} with "
+        f"{names[-1]!r}."
+    ]
+    if beside := after.side_usd + after.refetch_usd:
+        lines.append(
+            f"Of that, ${beside:,.2f} went into {after.sides + after.refetches:,} requests beside the "
+            "conversation:\nsummaries, refreshes of the cache, and fetching again what was hidden."
+        )
+    if after.used.pairs:
+        kept = _percent(after.used.pairs_kept, after.used.pairs)
+        lines.append(f"Of the pairs of names that later steps used, {names[-1]!r} still had {kept} in view.")
+    return lines
+
+
+def _misfits(sums: Mapping[str, Tally]) -> list[str]:
+    """A request that does not fit is refused by the provider; its price is only what it would have been."""
+    return [
+        f"{_number(tally.overflow, 'request')} of {name!r} would not have fitted the window: what it says is "
+        f"for a\nwindow without an end. Without them it kept {_usable(tally)} of the pairs."
+        for name, tally in sums.items()
+        if tally.overflow
+    ]
+
+
+def _usable(tally: Tally) -> str:
+    return _percent(tally.used.pairs_kept - tally.refused.pairs_kept, tally.used.pairs)
+
+
+def _grounds(sessions: Sequence[Recorded], terms: Terms) -> list[str]:
+    errors = [one.error for one in sessions if one.error is not None]
+    figured = [one for one in sessions if one.base_tokens]
+    lines = []
+    if not terms.with_base:
+        lines.append("What stood before the first message (system prompt and tools) is left out.")
+    elif figured:
+        base = round(median(one.base_tokens for one in figured))
+        lines.append(f"System prompt and tools count as recorded: {base:,} tokens in the median session.")
+    if errors:
+        lines.append(f"Token counts are estimates, off by {median(errors):.1%} in the median session.")
+    else:
+        lines.append("The recordings hold no usage, so that token counts are bare estimates by size.")
+    if lost := sum(one.lost_results for one in sessions):
+        which = "1 result is" if lost == 1 else f"{lost:,} results are"
+        lines.append(f"{which} no longer on disk; only how they began is counted.")
+    timeless = sum(not one.has_times for one in sessions)
+    if timeless:
+        which = "1 recording holds" if timeless == 1 else f"{timeless:,} recordings hold"
+        pace = PACE.total_seconds()
+        lines.append(f"{which} no times; a request every {pace:g} seconds is assumed, and no pauses.")
+    return lines
+
+
+def is_priced(model: str) -> bool:
+    return bool(profile(model).prices)
+
+
+def share(kept: int, of: int) -> float | None:
+    """None where nothing could have been kept."""
+    return round(kept / of, 4) if of else None
+
+
+def per_thousand(kept: int, tokens: int) -> float | None:
+    """Of the view, all requests together: what each thousand tokens sent were good for."""
+    return round(kept * THOUSAND / tokens, 4) if tokens else None
+
+
+def _percent(kept: int, of: int) -> str:
+    return f"{kept / of:.1%}" if of else "-"
+
+
+def _count(number: int) -> str:
+    return f"{number:,}" if number else "-"
+
+
+def _number(number: int, name: str) -> str:
+    return f"{number:,} {name}{'s' * (number != 1)}"
+
+
+def _milliseconds(seconds: Sequence[float], quantile: float) -> float | None:
+    ordered = sorted(seconds)
+    return (
+        round(ordered[min(len(ordered) - 1, int(len(ordered) * quantile))] * THOUSAND, 3) if ordered else None
+    )

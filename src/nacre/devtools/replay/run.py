@@ -1,0 +1,245 @@
+"""Recorded sessions through policies: every request charged, every rewrite checked (P7)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+
+from nacre.cache.models import ModelProfile, cost, profile
+from nacre.devtools.cache_models.anthropic_checks import refuse
+from nacre.devtools.cache_models.anthropic_state import Call, Rendered
+from nacre.devtools.replay.costs import Accounts, Bill, accounts
+from nacre.devtools.replay.needs import Facts, Need, Source, facts_of, needs
+from nacre.devtools.replay.other_policies import filler
+from nacre.devtools.replay.schema import Asked, Maker, Point, Recorded, Sent, Setting, Side, Step, Tally, Used
+from nacre.messages.blocks import JsonObject
+from nacre.messages.usage import Usage
+
+Progress = Callable[[int, int], None]
+"""Told how many sessions of how many are done."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """Under what terms sessions are replayed."""
+
+    model: str
+    window: int = 200_000
+    with_base: bool = True
+    """Count what stood before the first message, by the recording's own figures."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replayed:
+    """One session under one policy."""
+
+    session: str
+    policy: str
+    tally: Tally
+    points: tuple[Point, ...] = ()
+
+
+def replay(
+    sessions: Sequence[Recorded], makers: Sequence[Maker], terms: Terms, *, progress: Progress | None = None
+) -> list[Replayed]:
+    """Every session under every policy."""
+    done: list[Replayed] = []
+    total = len(sessions) * len(makers)
+    for session in sessions:
+        study = Study(session)
+        for maker in makers:
+            done.append(replay_one(study, maker, terms))
+            if progress is not None:
+                progress(len(done), total)
+    return done
+
+
+class Study:
+    """A session and what is the same for every policy: what its steps need, what its blocks say."""
+
+    def __init__(self, session: Recorded) -> None:
+        self.session = session
+        self.needs = needs(session)
+        self.reading = Reading()
+
+
+def replay_one(study: Study, maker: Maker, terms: Terms) -> Replayed:
+    """One session under one policy, from the first step to the last."""
+    session = study.session
+    base = session.base_tokens if terms.with_base else 0
+    blocks: tuple[JsonObject, ...] = (
+        ({"type": "text", "text": filler(base, ratio=session.ratio)},) if base else ()
+    )
+    setting = Setting(
+        model=terms.model, window=terms.window, base=blocks, ratio=session.ratio, has_times=session.has_times
+    )
+    running = _Running(study, profile(terms.model), terms.window)
+    policy = maker.start(setting)
+    try:
+        for step, need in zip(session.steps, study.needs, strict=True):
+            asked = policy.ask(step)
+            policy.hear(step, running.take(step, need, asked))
+    finally:
+        after = policy.close()
+    running.beside(after)
+    return Replayed(
+        session=session.name, policy=maker.name, tally=running.tally(), points=tuple(running.points)
+    )
+
+
+def totals(replayed: Iterable[Replayed]) -> dict[str, Tally]:
+    """What each policy took for all sessions together, in the order they were asked for."""
+    sums: dict[str, Tally] = {}
+    for one in replayed:
+        sums[one.policy] = sums.get(one.policy, Tally()) + one.tally
+    return sums
+
+
+class _Running:
+    """The books of one session under one policy."""
+
+    def __init__(self, study: Study, rules: ModelProfile, window: int) -> None:
+        self._rules = rules
+        self._window = window
+        self._books: Accounts = accounts(rules, ratio=study.session.ratio)
+        self._retention = Retention(study.reading)
+        self._sum = Tally()
+        self._cpu: list[float] = []
+        self.points: list[Point] = []
+        self._is_first = True
+
+    def take(self, step: Step, need: Need, asked: Asked) -> Usage:
+        """Charge what was asked for a step; returns what the request itself took."""
+        self.beside(asked.sides)
+        bill = self._books.bill(asked.sent, step.output_tokens)
+        prompt = bill.usage.prompt
+        broke = bill.broke and not self._is_first
+        self._sum += Tally(
+            requests=1,
+            usage=bill.usage,
+            cost_usd=bill.cost_usd,
+            peak_tokens=prompt,
+            view_tokens=prompt,
+            overflow=int(prompt > self._window),
+            invalid=int(self._is_refused(asked.sent, bill)),
+            compactions=asked.count("compact"),
+            prefix_breaks=int(broke),
+            unannounced=int(broke and not asked.rewrites),
+        )
+        self._retain(need, bill)
+        self._cpu.append(asked.cpu_seconds)
+        self.points.append(Point(at=asked.sent.at.timestamp(), tokens=prompt, actions=asked.actions))
+        self._is_first = False
+        return bill.usage
+
+    def beside(self, sides: Sequence[Side]) -> None:
+        """Charge what was asked beside the conversation."""
+        for side in sides:
+            bill = self._books.bill(side.sent, side.output_tokens, is_side=True)
+            self._sum += Tally(
+                requests=1, sides=1, usage=bill.usage, cost_usd=bill.cost_usd, side_usd=bill.cost_usd
+            )
+
+    def _retain(self, need: Need, bill: Bill) -> None:
+        """Look what of the step's needs is in view; each hidden block is fetched by a request of its own."""
+        self._retention.see(bill.blocks, bill.shared)
+        used, hidden = self._retention.check(need)
+        fits = bill.usage.prompt <= self._window
+        self._sum += Tally(used=used, refused=Used() if fits else used)
+        for source in hidden:
+            usage = Usage(cache_read=bill.usage.prompt, cache_write=source.tokens)
+            price = cost(self._rules, usage) or 0.0
+            self._sum += Tally(requests=1, usage=usage, cost_usd=price, refetches=1, refetch_usd=price)
+
+    def tally(self) -> Tally:
+        return self._sum + Tally(cpu_seconds=tuple(self._cpu))
+
+    def _is_refused(self, sent: Sent, bill: Bill) -> bool:
+        """Whether the provider would not take it as it stands."""
+        messages = list(sent.messages)
+        if not (bill.broke or self._is_first):
+            # What stood in the request before was looked at then; only the newest round is new.
+            replies = [place for place, message in enumerate(messages) if message["role"] == "assistant"]
+            messages = messages[replies[-1] :] if replies else messages
+        body: JsonObject = {"system": [*sent.system], "tools": [*sent.tools], "messages": [*messages]}
+        return bill.unbound or refuse(Call(body=body), self._rules) is not None
+
+
+class Reading:
+    """What blocks say, by their digest: worked out once, whichever policy shows them."""
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, Facts] = {}
+
+    def facts(self, block: Rendered) -> Facts:
+        found = self._known.get(block.digest)
+        if found is None:
+            found = self._known[block.digest] = facts_of(block.wire)
+        return found
+
+
+class Retention:
+    """Follows the view of one session under one policy, request by request."""
+
+    def __init__(self, reading: Reading) -> None:
+        self._reading = reading
+        self._shown: list[Facts] = []
+        self._pairs: Counter[Hashable] = Counter()
+        self._identifiers: Counter[Hashable] = Counter()
+        self._fetched: set[int] = set()
+        """Hidden blocks that were paid for and have not been seen in view since."""
+
+    def see(self, blocks: Sequence[Rendered], shared: int) -> None:
+        """The view is now these blocks, of which so many stand as they stood; the base says nothing."""
+        for facts in self._shown[shared:]:
+            _take_away(self._pairs, facts.pairs)
+            _take_away(self._identifiers, facts.identifiers)
+        del self._shown[shared:]
+        for block in blocks[shared:]:
+            facts = self._reading.facts(block) if block.level == "messages" else NOTHING
+            self._shown.append(facts)
+            self._pairs.update(facts.pairs)
+            self._identifiers.update(facts.identifiers)
+
+    def check(self, need: Need) -> tuple[Used, list[Source]]:
+        """What of a step's needs is in view, and the hidden blocks that have to be fetched for the rest."""
+        hidden: dict[int, Source] = {}
+        pairs = edits = 0
+        for pair, source in need.pairs:
+            is_there = pair in self._pairs
+            pairs += is_there
+            self._settle(source, hidden, is_there=is_there)
+        for text, source in need.edits:
+            is_there = any(text in facts.text for facts in reversed(self._shown))
+            edits += is_there
+            self._settle(source, hidden, is_there=is_there)
+        used = Used(
+            pairs=len(need.pairs),
+            pairs_kept=pairs,
+            edits=len(need.edits),
+            edits_kept=edits,
+            identifiers=len(need.identifiers),
+            identifiers_kept=sum(one in self._identifiers for one in need.identifiers),
+            old=len(need.old),
+            old_kept=sum(one in self._identifiers for one in need.old),
+        )
+        return used, list(hidden.values())
+
+    def _settle(self, source: Source, hidden: dict[int, Source], *, is_there: bool) -> None:
+        if is_there:
+            self._fetched.discard(source.place)
+        elif source.place not in self._fetched:
+            self._fetched.add(source.place)
+            hidden[source.place] = source
+
+
+NOTHING = Facts(frozenset(), frozenset(), "")
+
+
+def _take_away(counts: Counter[Hashable], gone: Iterable[Hashable]) -> None:
+    for one in gone:
+        counts[one] -= 1
+        if counts[one] <= 0:
+            # Nothing at all, not a zero: being there is what is asked for.
+            del counts[one]

@@ -1,0 +1,330 @@
+"""Where a request is taken in: checked, answered from the script, billed by the cache rules, written down."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from nacre.devtools.cache_models import anthropic_rules, openai_rules
+from nacre.devtools.cache_models.anthropic_render import Count
+from nacre.devtools.cache_models.anthropic_state import Call, Ending, Outcome, Refusal
+from nacre.devtools.sim.anthropic_api import MessagesApi
+from nacre.devtools.sim.clock import SimClock
+from nacre.devtools.sim.dialect import Accepted, Dialect, Refused, frame
+from nacre.devtools.sim.faults import REFUSALS, Fault, parse_fault_header
+from nacre.devtools.sim.finish import PREWARMED, finish, is_prewarm
+from nacre.devtools.sim.http import ConnectionDropped, HttpRequest, HttpResponse, json_response, parse_json
+from nacre.devtools.sim.log import Exchange
+from nacre.devtools.sim.openai_api import ChatApi
+from nacre.devtools.sim.replies import ReplySource, ScriptedReply
+from nacre.errors import ConfigError, NacreError
+from nacre.messages.blocks import JsonObject
+from nacre.messages.wire import canonical
+
+LOG_LINES = 10_000
+"""Requests kept in the log; a long benchmark must not fill the memory with old bodies."""
+SUMMARY = "The conversation so far, in short."
+"""What a compaction says when the rules find one due in the middle of a request."""
+SSE_HEADERS = (("content-type", "text/event-stream; charset=utf-8"), ("cache-control", "no-cache"))
+DEFAULT_RETRY_AFTER = 1.0
+"""Seconds a rate-limited client is told to wait when the script does not say."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheRules:
+    """What is assumed where the providers' documentation leaves something open."""
+
+    anthropic: anthropic_rules.Switches = field(default_factory=anthropic_rules.Switches)
+    openai: openai_rules.Switches = field(default_factory=openai_rules.Switches)
+    tokens: Count | None = None
+    """How tokens are counted; None: estimated from bytes, as each provider's rules do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Taken:
+    """A request that was accepted, with its place in time and what will go wrong with it."""
+
+    accepted: Accepted
+    fault: Fault | None
+    start: float
+
+    @property
+    def first_token(self) -> float:
+        return self.start + self.accepted.reply.delay
+
+    @property
+    def end(self) -> float:
+        return self.first_token + self.accepted.reply.duration
+
+    @property
+    def streaming(self) -> bool:
+        return self.accepted.body.get("stream") is True
+
+
+class Desk:
+    """The simulator's state and the one way through it."""
+
+    def __init__(self, clock: SimClock, *, rules: CacheRules, source: ReplySource) -> None:
+        self._clock = clock
+        self._rules = rules
+        self._source = source
+        self._grew = asyncio.Event()
+        self.script: deque[ScriptedReply] = deque()
+        self.log: deque[Exchange] = deque(maxlen=LOG_LINES)
+        self.reset()
+
+    def reset(self) -> None:
+        self.script.clear()
+        self.log.clear()
+        rules = self._rules
+        self.messages_api = MessagesApi(rules.anthropic, rules.tokens or anthropic_rules.estimate)
+        self.chat_api = ChatApi(rules.openai, rules.tokens or openai_rules.estimate)
+
+    async def arrivals(self, count: int) -> None:
+        while len(self.log) < count:
+            await self._grew.wait()
+
+    async def complete(self, request: HttpRequest, dialect: Dialect) -> HttpResponse:
+        """Answer one request for a reply."""
+        seen: JsonObject = {}
+        try:
+            seen.update(_opened(request, dialect))
+            taken = await self._take(request, seen, dialect)
+        except Refused as refused:
+            self._write_down(request, seen, refused=refused)
+            return self._turn_away(dialect, refused)
+        return await self._deliver(taken, dialect)
+
+    def count_tokens(self, request: HttpRequest) -> HttpResponse:
+        """Answer one request for the size of a prompt; it is not billed and not in the log."""
+        api = self.messages_api
+        try:
+            body = _opened(request, api)
+            asked = _asked_fault(request.headers)
+            if asked is not None and turns_away(asked, streaming=False):
+                raise _as_refused(asked, api)
+            return json_response(200, api.count_tokens(body, request.headers, self._call(request, body)))
+        except Refused as refused:
+            return self._turn_away(api, refused)
+
+    async def _take(self, request: HttpRequest, body: JsonObject, dialect: Dialect) -> _Taken:
+        start = self._clock.seconds()
+        dialect.check(body, request.headers)
+        words = dialect.in_blocks(body)
+        asked = _asked_fault(request.headers)
+        streaming = body.get("stream") is True
+        if asked is not None and turns_away(asked, streaming=streaming):
+            raise _as_refused(asked, dialect)
+        scripted, from_script = await self._next_reply(words)
+        fault = asked or scripted.fault
+        if fault is not None and turns_away(fault, streaming=streaming):
+            # The item was written to fail: it is used up, and the client's next try gets the next one.
+            self._use_up(from_script)
+            raise _as_refused(fault, dialect)
+        reply = finish(scripted, words, new_id=self._clock.new_id)
+        call = replace(
+            self._call(request, body, reply),
+            start=start,
+            first_token=start + reply.delay,
+            end=start + reply.delay + reply.duration,
+            outcome=_ending(fault),
+            message_id=f"{'msg_' if dialect is self.messages_api else 'chatcmpl-'}{self._clock.new_id()}",
+        )
+        outcome = dialect.bill(call)
+        if outcome.refusal is not None:
+            raise Refused(outcome.refusal)
+        self._use_up(from_script)
+        dialect.remember(outcome)
+        self._write_down(request, body, outcome=outcome, fault=fault, message_id=call.message_id)
+        said = _as_ruled(reply, outcome)
+        accepted = Accepted(body=body, reply=said, outcome=outcome, id=call.message_id, created=int(start))
+        return _Taken(accepted=accepted, fault=fault, start=start)
+
+    def _use_up(self, from_script: bool) -> None:
+        if from_script:
+            self.script.popleft()
+
+    async def _next_reply(self, words: JsonObject) -> tuple[ScriptedReply, bool]:
+        """The reply, and whether it is the script's next item; that stays in place until it is accepted."""
+        if is_prewarm(words):
+            return PREWARMED, False
+        if self.script:
+            return self.script[0], True
+        try:
+            return await self._source(words), False
+        except NacreError as error:
+            raise Refused(Refusal(500, "api_error", f"no reply to give: {error}")) from None
+
+    def _call(self, request: HttpRequest, body: JsonObject, reply: ScriptedReply | None = None) -> Call:
+        headers = request.headers
+        return Call(
+            body=body,
+            org=headers.get("x-sim-org", "org"),
+            workspace=headers.get("x-sim-workspace", "default"),
+            betas=tuple(
+                filter(None, (name.strip() for name in headers.get("anthropic-beta", "").split(",")))
+            ),
+            start=self._clock.seconds(),
+            output_tokens=reply.tokens if reply else 0,
+            lane=headers.get("x-sim-lane", ""),
+            reply=reply.content if reply else (),
+            summary=SUMMARY,
+        )
+
+    async def _deliver(self, taken: _Taken, dialect: Dialect) -> HttpResponse:
+        await self._clock.reach(taken.first_token)
+        ids = (("request-id", f"req_{taken.accepted.id}"),)
+        fault = taken.fault
+        if taken.streaming and not (fault is not None and fault.kind == "hang" and not fault.events_first):
+            return HttpResponse(200, self._frames(taken, dialect), (*SSE_HEADERS, *ids))
+        await self._clock.reach(taken.end)
+        payload = canonical(dialect.whole(taken.accepted))
+        if fault is not None:
+            payload = await broken_body(payload, fault)
+        return HttpResponse(200, payload, (("content-type", "application/json"), *ids))
+
+    async def _frames(self, taken: _Taken, dialect: Dialect) -> AsyncIterator[bytes]:
+        frames = dialect.frames(taken.accepted)
+        if taken.fault is not None:
+            async for event in broken_stream(frames, taken.fault, dialect):
+                yield event
+            return
+        # The last event is held back until the reply's time is over, so that its end is the stream's end.
+        *most, last = frames
+        for event in most:
+            yield event
+        await self._clock.reach(taken.end)
+        yield last
+
+    def _write_down(
+        self,
+        request: HttpRequest,
+        body: JsonObject,
+        *,
+        outcome: Outcome | None = None,
+        refused: Refused | None = None,
+        fault: Fault | None = None,
+        message_id: str | None = None,
+    ) -> None:
+        line = Exchange(route=f"{request.method} {request.path}", at=self._clock.seconds(), body=body)
+        if refused is not None:
+            line = replace(line, status=refused.refusal.status, refusal=refused.refusal, fault=refused.fault)
+        if outcome is not None:
+            line = replace(
+                line,
+                usage=outcome.usage,
+                cost_usd=outcome.cost_usd,
+                trace=outcome.trace,
+                fault=fault.kind if fault else None,
+                message_id=message_id,
+                applied_edits=outcome.applied_edits,
+                diagnostics=outcome.diagnostics,
+            )
+        self.log.append(line)
+        self._grew.set()
+        self._grew = asyncio.Event()
+
+    def _turn_away(self, dialect: Dialect, refused: Refused) -> HttpResponse:
+        request_id = f"req_{self._clock.new_id()}"
+        wait = () if refused.retry_after is None else (("retry-after", f"{refused.retry_after:g}"),)
+        value = {**dialect.error(refused.refusal), "request_id": request_id}
+        return json_response(refused.refusal.status, value, (("request-id", request_id), *wait))
+
+
+def _opened(request: HttpRequest, dialect: Dialect) -> JsonObject:
+    """The body of a request that may come in: it has a key, a bearable size, and is a JSON object."""
+    bearer = request.headers.get("authorization", "").removeprefix("Bearer").strip()
+    if not (request.headers.get("x-api-key", "").strip() or bearer):
+        raise _as_refused(Fault(kind="auth"), dialect)
+    if request.too_large:
+        raise _as_refused(Fault(kind="too_large"), dialect)
+    try:
+        body = parse_json(request.body)
+    except (ValueError, RecursionError) as error:
+        raise Refused(
+            Refusal(400, "invalid_request_error", f"The request body is not valid JSON: {error}")
+        ) from None
+    if not isinstance(body, dict):
+        raise Refused(Refusal(400, "invalid_request_error", "The request body is not a JSON object"))
+    return body
+
+
+def _asked_fault(headers: Mapping[str, str]) -> Fault | None:
+    wish = headers.get("x-sim-fault")
+    if not wish:
+        return None
+    try:
+        return parse_fault_header(wish)
+    except ConfigError as error:
+        raise Refused(Refusal(400, "invalid_request_error", str(error))) from None
+
+
+def _as_refused(fault: Fault, dialect: Dialect) -> Refused:
+    wait = fault.retry_after
+    if wait is None and fault.kind == "rate_limit":
+        wait = DEFAULT_RETRY_AFTER
+    return Refused(dialect.refusal(fault), retry_after=wait, fault=fault.kind)
+
+
+def _ending(fault: Fault | None) -> Ending:
+    """How the provider sees the call end: an answer garbled on its way was still given."""
+    if fault is None or fault.kind in {"malformed", "truncate_json"}:
+        return "ok"
+    return "broken_before" if fault.kind == "hang" and not fault.events_first else "broken_after"
+
+
+def _as_ruled(reply: ScriptedReply, outcome: Outcome) -> ScriptedReply:
+    """The reply with what the rules add to it: a stop reason of their own, a summary that came due."""
+    ruled = replace(reply, stop_reason=outcome.stop_reason or reply.stop_reason)
+    compacted = any(step.kind == "compaction" for step in outcome.iterations)
+    if not compacted or any(block.get("type") == "compaction" for block in reply.content):
+        return ruled
+    block: JsonObject = {"type": "compaction", "content": SUMMARY}
+    rest = () if outcome.stop_reason == "compaction" else reply.content
+    return replace(ruled, content=(block, *rest))
+
+
+GARBLED = b'event: content_block_delta\ndata: {"type": "content_block_delta", "delta": {"te\n\n'
+"""An event whose JSON stops in the middle."""
+NOT_JSON = b"<html><body><h1>502 Bad Gateway</h1></body></html>"
+"""What a proxy in the way says, under the content type of the API."""
+
+
+async def broken_stream(frames: Iterator[bytes], fault: Fault, dialect: Dialect) -> AsyncIterator[bytes]:
+    """The stream up to where the fault strikes, at the latest before its last event; then the fault."""
+    events = list(frames)
+    cut = min(fault.events_first, len(events) - 1)
+    for event in events[:cut]:
+        yield event
+    if fault.kind in REFUSALS:
+        yield frame(dialect.error(dialect.refusal(fault)), "error")
+    elif fault.kind == "malformed":
+        yield GARBLED
+    elif fault.kind == "truncate_json":
+        yield events[cut][: len(events[cut]) // 2]
+    else:
+        await _silence(fault)
+
+
+async def broken_body(payload: bytes, fault: Fault) -> bytes:
+    """A whole answer, spoilt."""
+    if fault.kind == "malformed":
+        return NOT_JSON
+    if fault.kind == "truncate_json":
+        return payload[: len(payload) // 2]
+    await _silence(fault)
+    return payload
+
+
+async def _silence(fault: Fault) -> None:
+    """Hang up, or say nothing until the client does."""
+    if fault.kind == "hang":
+        await asyncio.Event().wait()
+    raise ConnectionDropped
+
+
+def turns_away(fault: Fault, *, streaming: bool) -> bool:
+    """The fault is an HTTP status: only a stream can fail after it has begun."""
+    return fault.is_refusal or (fault.kind in REFUSALS and not streaming)

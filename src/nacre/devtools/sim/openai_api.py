@@ -1,0 +1,275 @@
+"""Chat completions: what they refuse, how they bill, and how they word a reply, whole or streamed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+
+from nacre.cache import models as rules
+from nacre.devtools.cache_models import openai_rules
+from nacre.devtools.cache_models.anthropic_render import Count
+from nacre.devtools.cache_models.anthropic_state import Cache, Call, Outcome, Refusal
+from nacre.devtools.cache_models.openai_rules import Switches
+from nacre.devtools.sim.dialect import Accepted, Refused, frame, pieces
+from nacre.devtools.sim.faults import Fault
+from nacre.messages.blocks import Json, JsonObject
+from nacre.messages.tokens import estimate_blocks
+from nacre.messages.wire import canonical, parse_content
+
+TEXT_PIECE = 24
+"""Characters of text in one streamed chunk: several chunks even for a short sentence."""
+JSON_PIECE = 12
+"""Characters of a tool call's arguments in one chunk: they always arrive broken in odd places."""
+SERVER_ERROR = 500
+"""From this status on, the fault is the provider's."""
+DONE = b"data: [DONE]\n\n"
+
+_FINISH = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "tool_use": "tool_calls",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "refusal": "content_filter",
+}
+_FAULTS: dict[str, Refusal] = {
+    "prompt_too_long": Refusal(
+        400,
+        "context_length_exceeded",
+        "This model's maximum context length is 200000 tokens."
+        " However, your messages resulted in 210000 tokens.",
+    ),
+    "too_large": Refusal(413, "request_too_large", "Request body is too large"),
+    "rate_limit": Refusal(429, "rate_limit_exceeded", "Rate limit reached; try again later"),
+    "overloaded": Refusal(503, "server_error", "The engine is currently overloaded, please try again later"),
+    "server_error": Refusal(500, "server_error", "The server had an error while answering"),
+    "auth": Refusal(401, "invalid_api_key", "Incorrect API key provided"),
+}
+
+
+class ChatApi:
+    """OpenAI's dialect, as compatible servers speak it too."""
+
+    def __init__(self, switches: Switches, count: Count) -> None:
+        self._switches = switches
+        self._count = count
+        self._cache = Cache()
+
+    def check(self, body: JsonObject, headers: Mapping[str, str]) -> None:
+        if not isinstance(body.get("model"), str) or not body["model"]:
+            raise _invalid("you must provide a model parameter")
+        messages = body.get("messages")
+        if not isinstance(messages, list) or not messages:
+            raise _invalid("'messages' must be a non-empty list")
+        for index, message in enumerate(messages):
+            role = message.get("role") if isinstance(message, dict) else None
+            if role not in {"system", "developer", "user", "assistant", "tool"}:
+                raise _invalid(f"messages[{index}].role: {role!r} is not one of the known roles")
+        if fault := unpaired(body):
+            raise _invalid(fault)
+
+    def bill(self, call: Call) -> Outcome:
+        profile = rules.profile(str(call.body.get("model")))
+        return openai_rules.simulate(
+            self._cache, call, profile=profile, switches=self._switches, count=self._count
+        )
+
+    def remember(self, outcome: Outcome) -> None:
+        self._cache = outcome.cache
+
+    def in_blocks(self, body: JsonObject) -> JsonObject:
+        return in_blocks(body)
+
+    def whole(self, accepted: Accepted) -> JsonObject:
+        message = _message(accepted)
+        choice: JsonObject = {
+            "index": 0,
+            "message": message,
+            "logprobs": None,
+            "finish_reason": _finish_reason(accepted),
+        }
+        return {
+            **_envelope(accepted, "chat.completion"),
+            "choices": [choice],
+            "usage": _usage(accepted),
+        }
+
+    def frames(self, accepted: Accepted) -> Iterator[bytes]:
+        envelope = _envelope(accepted, "chat.completion.chunk")
+        for delta in _deltas(_message(accepted)):
+            yield frame({**envelope, "choices": [_choice(delta, None)]})
+        yield frame({**envelope, "choices": [_choice({}, _finish_reason(accepted))]})
+        options = accepted.body.get("stream_options")
+        if isinstance(options, dict) and options.get("include_usage") is True:
+            yield frame({**envelope, "choices": [], "usage": _usage(accepted)})
+        yield DONE
+
+    def refusal(self, fault: Fault) -> Refusal:
+        return _FAULTS[fault.kind]
+
+    def error(self, refusal: Refusal) -> JsonObject:
+        broad = "server_error" if refusal.status >= SERVER_ERROR else "invalid_request_error"
+        return {
+            "error": {"message": refusal.message, "type": broad, "param": None, "code": refusal.type},
+        }
+
+
+def _invalid(message: str) -> Refused:
+    return Refused(Refusal(400, "invalid_request_error", message))
+
+
+def _envelope(accepted: Accepted, kind: str) -> JsonObject:
+    return {
+        "id": accepted.id,
+        "object": kind,
+        "created": accepted.created,
+        "model": accepted.body.get("model"),
+    }
+
+
+def _usage(accepted: Accepted) -> JsonObject:
+    """What is billed; of a reply with reasoning, all that its text and calls do not explain is reasoning."""
+    content = accepted.reply.content
+    usage = openai_rules.api_usage(accepted.outcome, chat=True)
+    if not any(block.get("type") == "thinking" for block in content):
+        return usage
+    kept = [block for block in content if block.get("type") != "thinking"]
+    reasoning = max(0, accepted.outcome.usage.output - estimate_blocks(parse_content([*kept])))
+    return {**usage, "completion_tokens_details": {"reasoning_tokens": reasoning}}
+
+
+def _finish_reason(accepted: Accepted) -> str:
+    return _FINISH.get(accepted.reply.stop_reason or "", "stop")
+
+
+def _message(accepted: Accepted) -> JsonObject:
+    content = accepted.reply.content
+    calls: list[Json] = [
+        {
+            "id": block.get("id"),
+            "type": "function",
+            "function": {"name": block.get("name"), "arguments": canonical(block.get("input")).decode()},
+        }
+        for block in content
+        if block.get("type") == "tool_use"
+    ]
+    thinking = "".join(str(block.get("thinking")) for block in content if block.get("type") == "thinking")
+    message: JsonObject = {"role": "assistant", "content": accepted.reply.text or None, "refusal": None}
+    # Not a field of OpenAI's own API, but where compatible servers put a model's reasoning.
+    reasoning: JsonObject = {"reasoning_content": thinking} if thinking else {}
+    return {**message, **reasoning, **({"tool_calls": calls} if calls else {})}
+
+
+def _deltas(message: JsonObject) -> Iterator[JsonObject]:
+    yield {"role": "assistant", "content": None if message["content"] is None else ""}
+    for name in ("reasoning_content", "content"):
+        for piece in pieces(str(message.get(name) or ""), TEXT_PIECE):
+            yield {name: piece}
+    calls = message.get("tool_calls", [])
+    for index, call in enumerate(calls if isinstance(calls, list) else []):
+        match call:
+            case {"id": call_id, "function": {"name": called, "arguments": str(arguments)}}:
+                head: JsonObject = {"name": called, "arguments": ""}
+                yield {"tool_calls": [{"index": index, "id": call_id, "type": "function", "function": head}]}
+                for piece in pieces(arguments, JSON_PIECE):
+                    yield {"tool_calls": [{"index": index, "function": {"arguments": piece}}]}
+
+
+def _choice(delta: JsonObject, finish_reason: str | None) -> JsonObject:
+    return {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish_reason}
+
+
+def in_blocks(body: JsonObject) -> JsonObject:
+    """The same request as a Messages body: what a reply source needs, and no more."""
+    messages = _objects(body.get("messages"))
+    limit = body.get("max_completion_tokens", body.get("max_tokens"))
+    translated: JsonObject = {
+        "model": body.get("model"),
+        "system": [block for item in messages if _is_system(item) for block in _texts(item.get("content"))],
+        "messages": [_message_words(item) for item in messages if not _is_system(item)],
+        "tools": [_tool(tool) for tool in _objects(body.get("tools"))],
+    }
+    if limit is not None:
+        translated["max_tokens"] = limit
+    match body:
+        case {"response_format": {"type": "json_schema", "json_schema": {"schema": dict(schema)}}}:
+            translated["output_config"] = {"format": {"type": "json_schema", "schema": schema}}
+        case {"response_format": {"type": "json_object"}}:
+            translated["output_config"] = {"format": {"type": "json_schema", "schema": {"type": "object"}}}
+    return translated
+
+
+def unpaired(body: JsonObject) -> str | None:
+    """The first tool call without its answer, or answer without its call."""
+    open_calls: list[str] = []
+    for item in _objects(body.get("messages")):
+        if item.get("role") == "tool":
+            call_id = str(item.get("tool_call_id"))
+            if call_id not in open_calls:
+                return "messages with role 'tool' must be a response to a preceding message with 'tool_calls'"
+            open_calls.remove(call_id)
+        elif open_calls:
+            break
+        else:
+            open_calls = [str(call.get("id")) for call in _objects(item.get("tool_calls"))]
+    if open_calls:
+        missing = ", ".join(open_calls)
+        return (
+            "An assistant message with 'tool_calls' must be followed by tool messages responding to each"
+            f" 'tool_call_id'. The following tool_call_ids did not have response messages: {missing}"
+        )
+    return None
+
+
+def _is_system(item: JsonObject) -> bool:
+    return item.get("role") in {"system", "developer"}
+
+
+def _message_words(item: JsonObject) -> JsonObject:
+    content: list[Json] = []
+    if item.get("role") == "tool":
+        answer: JsonObject = {"type": "tool_result", "tool_use_id": item.get("tool_call_id")}
+        return {"role": "user", "content": [{**answer, "content": _texts(item.get("content"))}]}
+    content.extend(_texts(item.get("content")))
+    content.extend(_call(call) for call in _objects(item.get("tool_calls")))
+    return {"role": item.get("role"), "content": content}
+
+
+def _texts(content: Json) -> list[Json]:
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}] if content else []
+    return [
+        {"type": "text", "text": part["text"]}
+        if isinstance(part.get("text"), str)
+        else {"type": "text", "text": f"[{part.get('type')}]"}
+        for part in _objects(content)
+    ]
+
+
+def _call(call: JsonObject) -> JsonObject:
+    function = call.get("function")
+    fields = function if isinstance(function, dict) else {}
+    try:
+        arguments: Json = json.loads(str(fields.get("arguments")))
+    except ValueError:
+        arguments = {}
+    return {
+        "type": "tool_use",
+        "id": call.get("id"),
+        "name": fields.get("name"),
+        "input": arguments if isinstance(arguments, dict) else {},
+    }
+
+
+def _tool(tool: JsonObject) -> JsonObject:
+    function = tool.get("function")
+    fields = function if isinstance(function, dict) else {}
+    return {
+        "name": fields.get("name"),
+        "description": fields.get("description", ""),
+        "input_schema": fields.get("parameters", {"type": "object"}),
+    }
+
+
+def _objects(value: Json) -> list[JsonObject]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

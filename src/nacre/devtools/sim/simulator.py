@@ -1,0 +1,192 @@
+"""The simulator as a thing to hold: a loopback server with a script, a clock, a cache and a log."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+from types import TracebackType
+
+from nacre.cache.models import SHIPPED
+from nacre.devtools.cache_models.anthropic_render import Count
+from nacre.devtools.cache_models.anthropic_state import Refusal, Switches
+from nacre.devtools.sim.clock import SimClock
+from nacre.devtools.sim.exchange import CacheRules, Desk
+from nacre.devtools.sim.http import (
+    HttpLimits,
+    HttpRequest,
+    HttpResponse,
+    HttpServer,
+    json_response,
+    parse_json,
+)
+from nacre.devtools.sim.log import Exchange, render_log
+from nacre.devtools.sim.replies import ReplySource, ScriptedReply, exhausted
+from nacre.devtools.sim.script import parse_script, read_script
+from nacre.errors import ConfigError
+from nacre.messages.blocks import Json, JsonObject
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimSettings:
+    """Everything `nacre sim` can be told."""
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    """0 takes any free port."""
+    script: Path | None = None
+    replies: tuple[ScriptedReply, ...] = ()
+    """Said before the script: a recorded session, through `replies_from_messages`."""
+    source: ReplySource = exhausted
+    """Answers when script and replies have run out; `replies_from_provider` for the embedded engine."""
+    real_clock: bool = True
+    """Cache lifetimes follow the wall clock; otherwise time moves by `POST /sim/clock` only."""
+    rules: CacheRules = field(default_factory=CacheRules)
+    limits: HttpLimits = field(default_factory=HttpLimits)
+
+
+async def serve(settings: SimSettings, *, ready: Callable[[str], None]) -> None:
+    """Run until cancelled; `ready` is told the address once requests are taken."""
+    script = [*settings.replies, *(read_script(settings.script) if settings.script else [])]
+    clock = SimClock(real=settings.real_clock)
+    async with Simulator(script, clock=clock, settings=settings) as sim:
+        ready(sim.url)
+        await asyncio.Event().wait()
+
+
+class Simulator:
+    """A provider on loopback: `async with Simulator(script=["Hello."]) as sim: … sim.url …`."""
+
+    def __init__(
+        self,
+        script: Sequence[ScriptedReply | Json] = (),
+        *,
+        clock: SimClock | None = None,
+        switches: Switches | None = None,
+        tokens: Count | None = None,
+        source: ReplySource | None = None,
+        settings: SimSettings | None = None,
+    ) -> None:
+        chosen = settings or SimSettings()
+        self.clock = clock or SimClock()
+        rules = chosen.rules
+        rules = replace(rules, anthropic=switches or rules.anthropic, tokens=tokens or rules.tokens)
+        self._desk = Desk(self.clock, rules=rules, source=source or chosen.source)
+        self.extend(script)
+        self._host = chosen.host
+        self._server = HttpServer(self._answer, host=chosen.host, port=chosen.port, limits=chosen.limits)
+        self._port: int | None = None
+
+    async def __aenter__(self) -> Simulator:
+        self._port = await self._server.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._server.close()
+
+    @property
+    def url(self) -> str:
+        """The base address for Anthropic's SDK; OpenAI's takes it with `/v1` behind."""
+        if self._port is None:
+            raise ConfigError("the simulator is not running: use it in `async with`")
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        return f"http://{host}:{self._port}"
+
+    @property
+    def log(self) -> list[Exchange]:
+        """Every request so far, oldest first."""
+        return list(self._desk.log)
+
+    def extend(self, script: Sequence[ScriptedReply | Json]) -> None:
+        """More replies, after those that are left."""
+        self._desk.script.extend(parse_script(script))
+
+    def reset(self) -> None:
+        """Forget script, cache and log; the clock stays where it is."""
+        self._desk.reset()
+
+    async def arrivals(self, count: int) -> None:
+        """Come back when at least so many requests are in the log."""
+        await self._desk.arrivals(count)
+
+    async def _answer(self, request: HttpRequest) -> HttpResponse:
+        match (request.method, request.path):
+            case ("POST", "/v1/messages"):
+                return await self._desk.complete(request, self._desk.messages_api)
+            case ("POST", "/v1/messages/count_tokens"):
+                return self._desk.count_tokens(request)
+            case ("POST", "/v1/chat/completions"):
+                return await self._desk.complete(request, self._desk.chat_api)
+            case ("GET" | "HEAD", "/v1/models"):
+                return json_response(200, _models(request))
+            case ("GET" | "HEAD", "/sim/log"):
+                return json_response(200, render_log(self.log, bodies=request.query.get("bodies") == "1"))
+            case ("POST", "/sim/clock" | "/sim/script" | "/sim/reset"):
+                return self._control(request)
+            case _:
+                return self._unknown(request)
+
+    def _control(self, request: HttpRequest) -> HttpResponse:
+        """Turn one of the simulator's own knobs."""
+        try:
+            order = parse_json(request.body) if request.body else None
+            match request.path:
+                case "/sim/clock":
+                    self._set_clock(order)
+                case "/sim/script":
+                    self.extend(parse_script(order))
+                case _:
+                    self.reset()
+        except (ValueError, ConfigError) as error:
+            refusal = Refusal(400, "invalid_request_error", str(error))
+            return json_response(400, self._desk.messages_api.error(refusal))
+        left = len(self._desk.script)
+        return json_response(200, {"now": self.clock.seconds(), "replies_left": left})
+
+    def _set_clock(self, order: Json) -> None:
+        match order:
+            case {"advance": int() | float() as seconds}:
+                self.clock.advance(seconds)
+            case {"set": int() | float() as seconds}:
+                self.clock.set(seconds)
+            case {"set": str(moment)}:
+                self.clock.set(datetime.fromisoformat(moment).timestamp())
+            case _:
+                raise ConfigError('say {"advance": seconds} or {"set": seconds since 1970 or an ISO date}')
+
+    def _unknown(self, request: HttpRequest) -> HttpResponse:
+        refusal = Refusal(404, "not_found_error", f"no such route: {request.method} {request.path}")
+        openai = request.path.startswith("/v1/") and "anthropic-version" not in request.headers
+        dialect = self._desk.chat_api if openai else self._desk.messages_api
+        return json_response(404, dialect.error(refusal))
+
+
+def _models(request: HttpRequest) -> JsonObject:
+    """The models of the table, in the shape of whichever provider is being spoken to."""
+    profiles = [SHIPPED.profile(name) for name in sorted(SHIPPED.models)]
+    if "anthropic-version" not in request.headers:
+        chat: list[Json] = [
+            {"id": row.model, "object": "model", "created": 0, "owned_by": row.provider}
+            for row in profiles
+            if row.provider == "openai"
+        ]
+        return {"object": "list", "data": chat}
+    ids = [row.model for row in profiles if row.provider == "anthropic"]
+    models: list[Json] = [
+        {
+            "type": "model",
+            "id": row.model,
+            "display_name": row.model,
+            "created_at": "2026-01-01T00:00:00Z",
+            "lifecycle": "active",
+            "max_input_tokens": row.window,
+            "max_tokens": row.max_output,
+        }
+        for row in profiles
+        if row.provider == "anthropic"
+    ]
+    return {"data": models, "has_more": False, "first_id": ids[0], "last_id": ids[-1]}

@@ -1,0 +1,1 @@
+"""The person's own commands at fixed points of a session."""

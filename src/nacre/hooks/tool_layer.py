@@ -1,0 +1,185 @@
+"""The person's commands around tool calls: before the guard judges one, and once it has done its work."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from nacre import prompts
+from nacre.errors import HookRefused
+from nacre.hooks.points import Hooks
+from nacre.messages.blocks import Json, JsonObject, Text, ToolCall, ToolResult
+from nacre.messages.records import Said
+from nacre.messages.untrusted_text import neutralise
+from nacre.messages.view import View
+from nacre.messages.wire import render_blocks
+from nacre.session.attachments import Attachment
+from nacre.session.layer import Layer
+from nacre.session.session import Session
+from nacre.tools.base import Tool
+from nacre.tools.guard import Wish, in_its_time, wishing
+from nacre.tools.rules import EDITORS, READERS
+from nacre.tools.run import RUNNING
+
+HOOK = "hook"
+"""The kind of note that says which words came from a command of the person's: event."""
+CONTEXT = prompts.load(__package__, "hook_context")
+OBJECTS = prompts.load(__package__, "hook_objects")
+REFUSED = "Not allowed: a command of the user's (PreToolUse hook) says: {reason}"
+NOBODY = "the user should be asked, and about this tool nobody can be"
+PATHS = ("file_path", "path")
+"""Arguments that name a file: commands are told the whole path, as they know it from Claude Code."""
+
+
+def watch_tools(session: Session, hooks: Hooks, where: Callable[[], Path]) -> None:
+    """Let commands stand around the tools of a session and of its forks; `where` tools work."""
+    if not (hooks.waits_at("PreToolUse") or hooks.waits_at("PostToolUse")):
+        return
+    session.layers.append(ToolHookLayer(session, hooks, where))
+
+
+class ToolHookLayer(Layer):
+    """Keeps what commands say of a call until its result is recorded, and ends a turn for them."""
+
+    def __init__(self, session: Session, hooks: Hooks, where: Callable[[], Path]) -> None:
+        self._session = session
+        self._hooks = hooks
+        self._where = where
+        self._said: dict[str, list[Attachment]] = {}
+        """By call."""
+        self._ends = ""
+
+    def for_fork(self) -> Layer:
+        return self
+
+    def wrap_tools(self, tools: Mapping[str, Tool], *, fork: str = "") -> Mapping[str, Tool]:
+        """The tools, each of which commands wait for behind them; inside a fork they learn whose it is."""
+        hooks = self._hooks.inside(self._session.clock.new_id(), fork) if fork else self._hooks
+        return {name: self._watched(tool, hooks) for name, tool in tools.items()}
+
+    async def filter(self, said: Said, view: View) -> tuple[Said, Sequence[Attachment]]:
+        """A session's filter: what was said of the calls that are answered here."""
+        answered = [block.call_id for block in said.blocks if isinstance(block, ToolResult)]
+        return said, [extra for each in answered for extra in self._said.pop(each, ())]
+
+    async def before_request(self) -> None:
+        """Before the next request: a command may have ended the turn."""
+        ends, self._ends = self._ends, ""
+        if ends:
+            raise HookRefused(ends)
+
+    def on_cancel(self) -> None:
+        """The turn is over anyway."""
+        self._ends = ""
+
+    def _watched(self, tool: Tool, hooks: Hooks) -> Tool:
+        if not any(hooks.waits_at(event, tool.name) for event in ("PreToolUse", "PostToolUse")):
+            return tool
+
+        async def call(arguments: JsonObject) -> ToolResult | str:
+            running = RUNNING.get()
+            asked = ToolCall(running.id if running else "", tool.name, arguments)
+            self._said.pop(asked.id, None)  # some servers give one id twice
+            said = await hooks.pre_tool_use(self._spelled_out(asked))
+            self._keep(asked, "PreToolUse", CONTEXT, text=said.context)
+            self._stop(hooks, "PreToolUse", said.stops)
+            if said.refused is not None:
+                return _refusal(said.refused)
+            if said.arguments is not None:
+                hooks.notify(f"A PreToolUse hook changed what {tool.name} is called with.")
+                asked = replace(asked, input=said.arguments)
+            answer = await _made(tool, asked.input, said.wish)
+            if isinstance(answer, ToolResult) and answer.is_error:
+                return answer
+            return await self._after(asked, answer, hooks)
+
+        return replace(tool, call=call, max_seconds=None)
+
+    async def _after(self, call: ToolCall, answer: ToolResult | str, hooks: Hooks) -> ToolResult | str:
+        told = self._spelled_out(call)
+        try:
+            said = await hooks.post_tool_use(told, response_of(told, answer))
+        except asyncio.CancelledError:
+            return answer  # the tool has run: that is what is recorded of a turn that is cut short
+        self._keep(call, "PostToolUse", OBJECTS, reason=said.objection)
+        self._keep(call, "PostToolUse", CONTEXT, text=said.context)
+        self._stop(hooks, "PostToolUse", said.stops)
+        if said.output is None:
+            return answer
+        hooks.notify(f"A PostToolUse hook replaced the result of {call.name}.")
+        text = neutralise(text_of(said.output))
+        if isinstance(answer, str):
+            return text
+        others = [part for part in answer.content if not isinstance(part, Text)]
+        return replace(answer, content=(Text(text), *others))
+
+    def _keep(self, call: ToolCall, event: str, prompt: str, **words: str) -> None:
+        if not all(words.values()):
+            return
+        text = prompts.render(prompt, event=f"{event}, {call.name}", **words)
+        extra = Attachment(kind=HOOK, text=text, facts={"event": event, "call": call.id})
+        self._said.setdefault(call.id, []).append(extra)
+
+    def _stop(self, hooks: Hooks, event: str, why: str | None) -> None:
+        # A fork's end is its own: the conversation it came from goes on.
+        if why is not None and hooks is self._hooks:
+            self._ends = f"A {event} hook ends the turn: {' '.join(why.split())}"
+
+    def _spelled_out(self, call: ToolCall) -> ToolCall:
+        if call.name not in READERS | EDITORS:
+            return call
+        named = {name: value for name in PATHS if isinstance(value := call.input.get(name), str) and value}
+        whole = {name: _absolute(self._where(), value) for name, value in named.items()}
+        return replace(call, input={**call.input, **whole})
+
+
+async def _made(tool: Tool, arguments: JsonObject, wish: Wish | None) -> ToolResult | str:
+    """Make the call, with what is wished told to the guard; a tool without one asks nobody."""
+    if not tool.guarded:
+        is_asked = wish is not None and wish.effect == "ask"
+        return _refusal(NOBODY) if is_asked else await in_its_time(tool, arguments)
+    with wishing(wish):
+        return await in_its_time(tool, arguments)
+
+
+def response_of(call: ToolCall, answer: ToolResult | str) -> Json:
+    """A result as commands know it from Claude Code, by tool; where they know none, its blocks."""
+    text = answer if isinstance(answer, str) else answer.text
+    path = call.input.get("file_path")
+    match call.name:
+        case "Bash":
+            return {"stdout": text, "stderr": "", "interrupted": False, "isImage": False}
+        case "Read":
+            return {"type": "text", "file": {"filePath": path, "content": text}}
+        case "Edit" | "Write":
+            return {"filePath": path, "success": True, "text": text}
+        case _:
+            return render_blocks([Text(answer)] if isinstance(answer, str) else answer.content)
+
+
+def text_of(output: Json) -> str:
+    """What stands in for a result, as text: in the shape a command was told it, or any other."""
+    match output:
+        case str():
+            return output
+        case {"stdout": str(out), **rest}:
+            err = rest.get("stderr")
+            return "\n".join(part for part in (out, err) if isinstance(part, str) and part)
+        case {"file": {"content": str(text)}} | {"text": str(text)}:
+            return text
+        case list() if output and all(isinstance(part, dict) and "text" in part for part in output):
+            return "\n".join(text_of(part) for part in output)
+        case _:
+            return json.dumps(output, ensure_ascii=False)
+
+
+def _refusal(reason: str) -> ToolResult:
+    return ToolResult("", (Text(REFUSED.format(reason=reason)),), is_error=True)
+
+
+def _absolute(where: Path, name: str) -> str:
+    return os.path.normpath(where / os.path.expanduser(name))  # noqa: PTH111  # no error on an unknown ~user

@@ -1,0 +1,1 @@
+"""Sessions read, checked, imported, exported and summed up."""

@@ -1,0 +1,315 @@
+"""What fills the window: the next request of a session by kind of content, and where the limits are (C34)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from nacre.agents.news import AGENT, AGENT_TYPES
+from nacre.app.open_agent import base_of, session_settings
+from nacre.app.restored_context import RESTORED_OPENING
+from nacre.app.startup_context import preview_startup_context
+from nacre.app.toolset import own_tools
+from nacre.cache.models import profile
+from nacre.clock import SYSTEM_CLOCK, Clock
+from nacre.context.environment import ENVIRONMENT
+from nacre.context.plan import PLAN
+from nacre.context.recalled import RECALLED
+from nacre.context.skill_list import SKILLS
+from nacre.errors import TranscriptError
+from nacre.inspect.savings import Savings, booked, savings
+from nacre.layers.l4_compact.install import STANDING
+from nacre.layers.l7_mail.layer import MAIL
+from nacre.loop.limits import Thresholds
+from nacre.memory.startup_text import AGAIN_BEGINS, memory_part
+from nacre.messages.blocks import Text, Thinking, ToolCall, ToolResult
+from nacre.messages.pairing import Item, Part
+from nacre.messages.records import Compacted, Noted, Record, Replaced, Said, Undone
+from nacre.messages.tokens import Calibration, estimate_blocks, estimate_json, estimate_text
+from nacre.messages.view import View
+from nacre.providers.choose import choose
+from nacre.session.attachments import DAY, INSIDE, INSTRUCTIONS, RECORD, digest
+from nacre.session.meter import Meter
+from nacre.session.read_session import look
+from nacre.session.session import OPENING, Session
+from nacre.session.session_log import SessionLogWriter
+from nacre.session.telemetry import kept_out
+from nacre.settings import Settings
+from nacre.tools.tasks import TaskBoard
+from nacre.tools.workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contents:
+    """The window of a session, as its next request would find it."""
+
+    session: str | None
+    model: str
+    thresholds: Thresholds
+    used: int
+    parts: Mapping[str, int]
+    """Tokens by kind of content; together they are `used`."""
+    is_counted: bool
+    """The figure rests on the provider's own count; otherwise all of it is estimated."""
+    out_of_view: Mapping[str, int]
+    """Tokens that pointers stand for and that are therefore not in the window: offloaded, cleared."""
+    meter: Meter
+    layers: Savings
+    """What each layer did, spent and about saved."""
+    compactions: int
+    calibration: Calibration
+
+    @property
+    def free(self) -> int:
+        return max(0, self.thresholds.window - self.used)
+
+
+async def contents(settings: Settings, path: Path | None, *, clock: Clock = SYSTEM_CLOCK) -> Contents:
+    """What fills the window of this session, or of a new one; nothing is opened, asked or changed."""
+    looked = look(path) if path is not None else None
+    if path is not None and looked is None:
+        raise TranscriptError(
+            f"session {path.stem} is too large to be resumed, so it fills no window; "
+            f"`nacre sessions show {path.stem}` shows it"
+        )
+    records = looked.loaded.records if looked else []
+    known = await preview_startup_context(settings, clock=clock)
+    # Tools of MCP servers are not among them: to know those, the servers would have to be started.
+    tools = [*own_tools(settings, Workspace(settings.cwd), TaskBoard()), *known.tools]
+    base = base_of(_model(settings, records), known, tools, settings, clock)
+    session = Session(base, records, settings=session_settings(settings), clock=clock)
+    booking = booked(path) if path else []
+    found = contents_of(session, booking)
+    return replace(found, session=path.stem if path else None, meter=Meter.of(booking))
+
+
+def contents_of(session: Session, booking: Sequence[Record] | None = None) -> Contents:
+    """What fills the window of an open session; `booking` is more of its past than it holds itself."""
+    view, records = session.view, session.transcript.records
+    calibration = calibrated(records)
+    ahead = opening_parts(session.base.opening) if not view.items else {}
+    estimated = {
+        "system": sum(estimate_text(str(block["text"])) for block in session.base.system),
+        "tools": sum(estimate_json(definition) for definition in session.base.tools),
+        **{name: calibration.apply(tokens) for name, tokens in parts(view).items()},
+        **ahead,
+    }
+    used = session.tokens if view.items else sum(estimated.values())
+    return Contents(
+        session=session.id,
+        model=session.base.model,
+        thresholds=session.thresholds,
+        used=used,
+        parts=_adding_up_to(used, estimated),
+        is_counted=view.anchor is not None,
+        out_of_view={name: calibration.apply(tokens) for name, tokens in out_of_view(view).items()},
+        meter=session.meter,
+        layers=savings(records if booking is None else booking, ratio=calibration.ratio),
+        compactions=view.epochs.count("compact"),
+        calibration=calibration,
+    )
+
+
+def contents_now(session: Session) -> Contents:
+    """The same with all of its past: one that was resumed holds only what came after its last compaction."""
+    keeper = session.keeper
+    past = booked(keeper.path) if isinstance(keeper, SessionLogWriter) and keeper.path.exists() else None
+    return contents_of(session, past)
+
+
+def _model(settings: Settings, records: Iterable[Record]) -> str:
+    """The one that was asked for, else the one that answered last, else what would answer."""
+    if settings.model:
+        return settings.model
+    said = [record.reply.model for record in records if isinstance(record, Said) and record.reply]
+    known = [model for model in said if model and profile(model).known]
+    return known[-1] if known else choose(None, settings.environ).model
+
+
+def _adding_up_to(used: int, estimated: dict[str, int]) -> dict[str, int]:
+    """The parts of a known sum.
+
+    What the provider counted beyond them is in no log: the system prompt and tools of the program that asked.
+    Where the estimate says more than the provider, its parts are cut in proportion.
+    """
+    total = sum(estimated.values())
+    if total <= used:
+        return {**estimated, "unattributed": used - total}
+    shares = {name: tokens * used // total for name, tokens in estimated.items()}
+    largest = max(shares, key=lambda name: shares[name])
+    shares[largest] += used - sum(shares.values())
+    return shares
+
+
+def calibrated(records: Iterable[Record]) -> Calibration:
+    """How far estimates were off between neighbouring requests, where what stands before them is the same."""
+    calibration, since, last_reply, before = Calibration(), 0, "", 0
+    for record in records:
+        match record:
+            case Replaced() | Compacted() | Undone():
+                since, before = 0, 0
+            case Said(aside=None):
+                usage = record.reply.usage if record.reply else None
+                if record.reply and record.reply.id and record.reply.id != last_reply and usage:
+                    if before:
+                        calibration = calibration.after(estimated=since, real=usage.prompt - before)
+                    since, last_reply, before = 0, record.reply.id, usage.prompt
+                since += estimate_blocks(record.blocks)
+            case _:
+                pass
+    return calibration
+
+
+KINDS = (
+    "instructions",
+    "memory",
+    "notes",
+    "surroundings",
+    "skills",
+    "plan",
+    "agents",
+    "mail",
+    "summary",
+    "user_text",
+    "assistant_text",
+    "thinking",
+    "tool_calls",
+    "tool_results",
+    "offloaded",
+    "cleared",
+    "other",
+)
+"""In the order people read them; `notes` are those of the session, once they stand for what was said."""
+_RIDING = {
+    INSTRUCTIONS: "instructions",
+    RECALLED: "memory",
+    DAY: "surroundings",
+    SKILLS: "skills",
+    PLAN: "plan",
+    AGENT: "agents",
+    MAIL: "mail",
+    AGENT_TYPES: "agents",
+}
+"""By the kind of note about words that ride with a message."""
+_OFFLOADED = ("offload", "duplicate", "reread")
+_SURROUNDINGS = ENVIRONMENT.partition("{{")[0]
+"""How what is said about the surroundings begins."""
+
+
+def parts(view: View) -> dict[str, int]:
+    """Estimated tokens in view by kind; a pointer counts with what it takes itself."""
+    filing = _Filing.of(view)
+    found = dict.fromkeys(KINDS, 0)
+    for item in view.items:
+        for part in item.parts:
+            for kind, tokens in _filed(item, part, filing):
+                found[kind] += tokens
+    return found
+
+
+def opening_parts(text: str) -> dict[str, int]:
+    """Estimated tokens of what stands ahead of a conversation: instructions, memory, surroundings."""
+    start = text.rfind(_SURROUNDINGS)
+    context, around = (text[:start], text[start:]) if start >= 0 else (text, "")
+    memory = estimate_text(memory_part(context))
+    return {
+        "instructions": max(0, estimate_text(context) - memory),
+        "memory": memory,
+        "surroundings": estimate_text(around),
+    }
+
+
+def out_of_view(view: View) -> dict[str, int]:
+    """Estimated tokens that the pointers in view stand for: what is on disk, by how it came there."""
+    standing = {
+        part.block.call_id for item in view.items for part in item.parts if isinstance(part.block, ToolResult)
+    }
+    cleared = {call for call, why in view.replaced.items() if why == "clear"}
+    offloads = [note for kind in _OFFLOADED for note in view.noted(kind)]
+    clears = [note for note in view.noted("clear") if not standing.isdisjoint(_calls(note) & cleared)]
+    return {
+        "offloaded": sum(kept_out(note) for note in offloads if note.fact("call") in standing - cleared),
+        "cleared": sum(kept_out(note) for note in clears),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Filing:
+    """What the notes of a view say about what is in it."""
+
+    riding: Mapping[str, str]
+    """Kinds by record."""
+    inside: Mapping[str, str]
+    """Kinds by digest of words that ride inside a result."""
+    openings: frozenset[str]
+    summaries: Mapping[str, str]
+    """What made them, by the record that stands in view."""
+    results: Mapping[str, str]
+    """Kinds of results that do not stand whole, by call."""
+
+    @staticmethod
+    def of(view: View) -> _Filing:
+        notes = [(kind, note) for name, kind in _RIDING.items() for note in view.noted(name)]
+        # A note without words for the model names the message it came with, which is the person's own.
+        ours = {one.id for one in view.records if isinstance(one, Said) and one.meta}
+        offloaded = {str(note.fact("call")) for kind in _OFFLOADED for note in view.noted(kind)}
+        cleared = {call for call, why in view.replaced.items() if why == "clear"}
+        return _Filing(
+            riding={str(note.fact(RECORD)): kind for kind, note in notes if note.fact(RECORD) in ours},
+            inside={str(note.fact(INSIDE)): kind for kind, note in notes if note.fact(INSIDE)},
+            openings=frozenset(str(note.fact("record")) for note in view.noted(OPENING)),
+            summaries={
+                one.summary_id or one.id: one.kind for one in view.records if isinstance(one, Compacted)
+            },
+            results=dict.fromkeys(offloaded, "offloaded") | dict.fromkeys(cleared, "cleared"),
+        )
+
+
+def _filed(item: Item, part: Part, filing: _Filing) -> Iterator[tuple[str, int]]:
+    """A part's tokens under what it is; some hold more than one kind."""
+    match part.block:
+        case Text(text) if _is_opening(item, text, filing):
+            yield from opening_parts(text).items()
+        case Text(text):
+            yield _words(item, text, filing), part.tokens
+        case Thinking():
+            yield "thinking", part.tokens
+        case ToolCall():
+            yield "tool_calls", part.tokens
+        case ToolResult() as result:
+            riders = _inside(result, filing.inside) if filing.inside else Counter[str]()
+            yield from riders.items()
+            yield filing.results.get(result.call_id, "tool_results"), part.tokens - riders.total()
+        case _:
+            yield "other", part.tokens
+
+
+def _is_opening(item: Item, text: str, filing: _Filing) -> bool:
+    """What stands ahead of the conversation; a summary holds it beside other things (C21)."""
+    if item.record_id in filing.summaries:
+        return text.startswith(RESTORED_OPENING)
+    return item.record_id in filing.openings
+
+
+def _words(item: Item, text: str, filing: _Filing) -> str:
+    if item.record_id in filing.summaries:
+        is_notes = filing.summaries[item.record_id] == "notes" and text.startswith(STANDING)
+        return "instructions" if text.startswith(AGAIN_BEGINS) else "notes" if is_notes else "summary"
+    usual = "assistant_text" if item.role == "assistant" else "user_text"
+    return filing.riding.get(item.record_id, usual)
+
+
+def _inside(result: ToolResult, kinds: Mapping[str, str]) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for one in result.content:
+        kind = kinds.get(digest(one.text)) if isinstance(one, Text) else None
+        if kind is not None and isinstance(one, Text):
+            found[kind] += estimate_text(one.text)
+    return found
+
+
+def _calls(note: Noted) -> set[str]:
+    calls = note.fact("calls")
+    return {str(call) for call in calls} if isinstance(calls, list) else set()

@@ -1,0 +1,233 @@
+"""Recordings of any origin become sessions of ours: copied byte for byte or written anew (T7).
+
+Nothing is ever overwritten: the same session again is left alone, another one under its id gets a new id.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from pathlib import Path
+from typing import Literal
+
+from nacre.clock import SYSTEM_CLOCK, Clock
+from nacre.errors import TranscriptError
+from nacre.inspect.check import Findings, findings
+from nacre.inspect.export import place_new
+from nacre.inspect.sources import DEFAULT_LIMITS, Progress, Source, SourceLimits, open_source
+from nacre.messages.foreign import ForeignSession, read_foreign
+from nacre.messages.jsonl import Envelope, chained_id, encode
+from nacre.messages.jsonl_encode import derived_id
+from nacre.messages.records import Problem
+from nacre.session.read_session import SlimReader
+from nacre.store import disk
+from nacre.store import locks as lease
+from nacre.store.home import slug
+from nacre.store.session_log import free_name, log_path
+from nacre.version import VERSION
+
+CHUNK = 1_048_576
+"""Bytes compared or hashed at a time."""
+SUBAGENT_PREFIX = "agent-"
+"""How logs of sub-agents are named; their lines carry the id of the session that sent them out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Imported:
+    """One session that is now in the home, or was there already."""
+
+    session: str
+    path: Path
+    form: str
+    cwd: str
+    records: int
+    messages: int
+    problems: list[Problem]
+    status: Literal["imported", "unchanged", "renamed"]
+    notices: tuple[str, ...] = ()
+    """What a person should know about it: a new id, torn bytes put aside."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where imported sessions go."""
+
+    home: Path
+    here: Path
+    """The working directory of sessions that do not say theirs."""
+    cwd: Path | None = None
+    """Stands instead of what the recordings say."""
+
+    def cwd_of(self, said: str | None) -> str:
+        return str(self.cwd) if self.cwd is not None else said or str(self.here)
+
+
+def import_file(
+    path: Path,
+    place: Place,
+    *,
+    limits: SourceLimits = DEFAULT_LIMITS,
+    progress: Progress | None = None,
+    clock: Clock = SYSTEM_CLOCK,
+) -> list[Imported]:
+    """Take every session of a file into the home; whatever goes wrong leaves none of its bytes there."""
+    with open_source(path, limits=limits, progress=progress) as source:
+        is_subagent = source.stem.startswith(SUBAGENT_PREFIX)
+        if source.form == "claude-code" and not is_subagent:
+            with _spool(place.home, clock) as spool:
+                return [_copied(source, place, spool)]
+        sessions = read_foreign(source.lines, name=path.name.removesuffix(".gz"))
+    if is_subagent and source.form == "claude-code":
+        return [_written(sessions[0], derived_id("session", source.stem), source, place, clock)]
+    return [_written(one, one.session_id, source, place, clock) for one in sessions]
+
+
+def _copied(source: Source, place: Place, spool: Path) -> Imported:
+    """A log in our own form keeps its lines as they are; only what was torn off at its end stays aside."""
+    reader = SlimReader()
+    with spool.open("wb") as file:
+        for line in source.lines:
+            reader.line(line)
+            file.write(line)
+        loaded = reader.finished(source.stem)
+        if loaded.torn:
+            file.truncate(file.tell() - len(loaded.torn))
+        file.flush()
+        os.fsync(file.fileno())
+    found = findings(loaded.session_id, loaded.records, loaded.problems)
+    cwd = place.cwd_of(loaded.cwd)
+    session = loaded.session_id or derived_id("session", source.stem)
+    imported = _installed(spool, source, found, session=session, folder=_folder(place.home, cwd), cwd=cwd)
+    if not loaded.torn or imported.status == "unchanged":
+        return imported
+    kept = _put_aside(loaded.torn, imported.path.with_suffix(""))
+    notice = f"the last line was torn off; its {len(loaded.torn):,} bytes are in {kept}"
+    return replace(imported, notices=(*imported.notices, notice))
+
+
+def _written(recorded: ForeignSession, session: str, source: Source, place: Place, clock: Clock) -> Imported:
+    """A foreign session is written in our form; reading it again gives the same records."""
+    found = findings(session, recorded.records, recorded.problems)
+    cwd = place.cwd_of(recorded.cwd)
+    envelope = Envelope(session_id=session, cwd=cwd, version=VERSION)
+    with _spool(place.home, clock) as spool:
+        parent = None
+        with spool.open("wb") as file:
+            for record in recorded.records:
+                file.write(encode(record, envelope=envelope, parent=parent))
+                parent = chained_id(record) or parent
+            file.flush()
+            os.fsync(file.fileno())
+        return _installed(spool, source, found, session=session, folder=_folder(place.home, cwd), cwd=cwd)
+
+
+def _installed(
+    spool: Path, source: Source, found: Findings, *, session: str, folder: Path, cwd: str
+) -> Imported:
+    """Give the bytes their name, unless a session of that name is there already."""
+    home = folder.parent.parent
+    notices: list[str] = []
+    status: Literal["imported", "unchanged", "renamed"] = "imported"
+    if not _is_id(session):
+        notices.append(f"{session!r} cannot be a session id; it has a new one")
+        session, status = derived_id("session", session), "renamed"
+    path = _same(home, session, spool)
+    if path is None and _logs(home, session):
+        # Made from the content, so that importing the same file once more finds itself.
+        other = derived_id("import", session, _digest(spool))
+        notices.append(f"another session has the id {session}; this one is now {other}")
+        session, status = other, "renamed"
+        path = _same(home, session, spool)
+    if path is not None:
+        status, notices = "unchanged", ["it was there already and is left as it is"]
+    else:
+        path = folder / f"{session}.jsonl"
+        _place(spool, path)
+        # From now on it is a session of ours, to be tidied away like the others.
+        lease.take(home, path).release()
+    return Imported(
+        session=session,
+        path=path,
+        form=source.form,
+        cwd=cwd,
+        records=found.records,
+        messages=found.messages,
+        problems=found.problems,
+        status=status,
+        notices=tuple(notices),
+    )
+
+
+def _folder(home: Path, cwd: str) -> Path:
+    """The project folder of a directory that may be another machine's, so nothing of it is looked up here."""
+    return home / "projects" / slug(os.path.realpath(cwd) if cwd.startswith("/") else cwd)
+
+
+def _is_id(session: str) -> bool:
+    try:
+        log_path(Path("/"), "/", session)
+    except TranscriptError:
+        return False
+    return True
+
+
+def _logs(home: Path, session: str) -> list[Path]:
+    """Where in the home a session of this id is; ids are looked up without their directory, so all count."""
+    return sorted(home.glob(f"projects/*/{session}.jsonl"))
+
+
+def _same(home: Path, session: str, spool: Path) -> Path | None:
+    """A log that begins with these very bytes; one that went on since then is still the same session."""
+    return next((path for path in _logs(home, session) if _begins_with(path, spool)), None)
+
+
+def _begins_with(path: Path, spool: Path) -> bool:
+    try:
+        with path.open("rb") as known, spool.open("rb") as new:
+            while chunk := new.read(CHUNK):
+                if known.read(len(chunk)) != chunk:
+                    return False
+    except OSError as error:
+        raise TranscriptError(disk.explain(error, path)) from error
+    return True
+
+
+def _digest(path: Path) -> str:
+    digest = blake2b(digest_size=16)
+    with path.open("rb") as file:
+        while chunk := file.read(CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+@contextmanager
+def _spool(home: Path, clock: Clock) -> Iterator[Path]:
+    """A file beside the projects, on the disk where the log will be; gone afterwards in any case."""
+    path = home / "projects" / f".import-{clock.new_id()}.tmp"
+    try:
+        disk.make_folder(path.parent)
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, disk.FILE_MODE))
+        yield path
+    except OSError as error:
+        raise TranscriptError(disk.explain(error, error.filename or path)) from error
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def _place(spool: Path, path: Path) -> None:
+    """The log appears whole or not at all."""
+    disk.make_folder(path.parent)
+    try:
+        place_new(spool, path)
+    except FileExistsError:
+        raise TranscriptError(f"another import has just written {path}; try again") from None
+    disk.sync_folder(path.parent)
+
+
+def _put_aside(torn: bytes, folder: Path) -> Path:
+    kept = free_name(folder)
+    disk.replace_file(kept, torn, temp_name=f".{kept.name}.tmp")
+    return kept

@@ -1,0 +1,271 @@
+"""What each layer spent and about how much it saved: worked out from a log's notes, usage and prices (C34).
+
+Nobody knows what a session would have cost otherwise, so these are estimates, by the method that stands at
+`savings` and in docs/how-to/see-what-it-costs.md. The price of a request that grew past a cliff is not
+counted, nor what a model would have done with the tokens it was not shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+
+from nacre.cache.models import PER_MILLION, ModelProfile, PriceTier, cost, profile
+from nacre.cache.warmth import FIVE_MINUTES, HOUR
+from nacre.messages.records import Compacted, Noted, Record, Replaced, Said, Undone
+from nacre.messages.usage import Usage
+from nacre.session.meter import SIDE_QUERY
+from nacre.session.read_session import SlimReader
+from nacre.session.telemetry import kept_out
+from nacre.store.lines import read_lines
+
+OFFLOAD, MICROCOMPACT, NOTES, COMPACT = "offload", "microcompact", "notes", "compact"
+
+
+KEEP_WARM, RECALL = "keep_warm", "recall"
+
+
+LAYERS = (OFFLOAD, MICROCOMPACT, NOTES, COMPACT, KEEP_WARM, RECALL)
+
+
+UNTOLD = frozenset({NOTES, COMPACT, RECALL})
+"""What these save is in no log: without them the same requests could not have been made, or not like that."""
+
+
+_LAYER_OF = {"offload": OFFLOAD, "duplicate": OFFLOAD, "reread": OFFLOAD, "clear": MICROCOMPACT}
+"""By the kind of note."""
+
+
+_SIDE_LAYER = {
+    "keep_warm": KEEP_WARM,
+    "memdir_relevance": RECALL,
+    "session_memory": NOTES,
+    "compact": COMPACT,
+}
+"""By the purpose of a question beside the conversation."""
+
+
+WARM_SHARE = 0.5
+"""A request that reads less than this of what the one before it sent found its cache cold, or nearly so."""
+
+
+_BOOKED = (b'"usage"', b'"nacre"', b"content-replacement", b"compact_boundary", b"isCompactSummary")
+"""What a line holds that may matter here; the others, nearly all of a log's bytes, are not parsed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """What one layer did."""
+
+    times: int = 0
+    """How often it acted."""
+    tokens: int = 0
+    """Kept out, cleared, summarised, kept warm, or used by its questions; the last two are no estimates."""
+    spent_usd: float = 0.0
+    saved_usd: float = 0.0
+    unpriced: int = 0
+    """Requests that would count and have no known price."""
+
+    @property
+    def has_price(self) -> bool:
+        """Whether the money says anything; for models without a price only the tokens do."""
+        return not self.unpriced or bool(self.spent_usd or self.saved_usd)
+
+
+Savings = Mapping[str, Account]
+
+
+def savings(records: Iterable[Record], *, ratio: float = 1.0) -> Savings:
+    """An account for every layer; `ratio` corrects estimated tokens by what the session has learnt (C2).
+
+    With w the price of a token that is not read from the cache in a request, and r of one that is:
+
+    offload: X tokens were left out before they were first sent. Without it the next request pays X·w, and
+    every later one X·r, or X·w again where it found the cache cold; until a compaction or an undo.
+    The pointer that stands there is taken off X.
+
+    microcompact: X tokens were cleared. After a pause the next request would have paid X·w for them, and
+    later ones as above. On a warm cache it would have paid X·r, and what stands behind them was written
+    again: the drop in what was read from the cache, times (w - r), is what the clear has spent.
+
+    keep_warm: spent is what its requests cost. Where a pause was longer than the cache lives and the next
+    request still found it warm, what that one read would have been written again: read tokens times (w - r).
+
+    notes, recall: what their questions cost; what they save is in no log.
+
+    compact: what summaries cost, and how many tokens they took out of the view; what that saves nobody can
+    say, because the conversation would not have fitted without it.
+    """
+    books = _Books(ratio)
+    for record in records:
+        books.take(record)
+    return books.accounts
+
+
+def booked(path: Path) -> list[Record]:
+    """The records of a log that matter here and to the meter; reads all of it and opens nothing (C32)."""
+    reader = SlimReader(session_id=path.stem)
+    for line in read_lines(path):
+        if any(mark in line for mark in _BOOKED):
+            reader.line(line)
+    # What a program wrote in the model's name was never asked for.
+    return [one for one in reader.records if not (isinstance(one, Said) and one.aside == "display")]
+
+
+@dataclass(slots=True)
+class _Carried:
+    """Tokens that requests would hold but for a layer."""
+
+    layer: str
+    tokens: int
+    is_cold: bool = True
+    """Without the layer the next request would have paid for them in full."""
+
+
+@dataclass(slots=True)
+class _Books:
+    """Follows the requests of a session."""
+
+    ratio: float
+    accounts: dict[str, Account] = field(default_factory=lambda: {name: Account() for name in LAYERS})
+    carried: dict[str, _Carried] = field(default_factory=dict)
+    """By the id of the record that stands for it: undoing that record ends it."""
+    rewritten: str = ""
+    """The rewrite that the next note of a clear is about."""
+    freed: dict[str, int] = field(default_factory=dict)
+    """Tokens that a compaction took out of the view, by its id."""
+    has_refreshed: bool = False
+    cut: int = 0
+    """Tokens taken out of a warm prefix since the last request."""
+    reply: str = ""
+    prompt: int = 0
+    """Of the last request."""
+    at: datetime | None = None
+    is_for_an_hour: bool = False
+    """All that was written last is kept so long."""
+
+    def take(self, record: Record) -> None:
+        match record:
+            case Said(aside=None, reply=facts) if facts and facts.usage:
+                is_same = facts.id is not None and facts.id == self.reply
+                self.reply = facts.id or ""
+                if not is_same:  # a reply may be split over several records
+                    self._request(facts.usage, facts.model or "", record.at)
+            case Replaced(reason="clear"):
+                self.rewritten = record.id
+            case Noted(kind=kind) if kind in _LAYER_OF:
+                self._acted(record, _LAYER_OF[kind])
+            case Noted(kind=kind) if kind == SIDE_QUERY:
+                self._asked_aside(record)
+            case Compacted():
+                self.carried.clear()
+                self.prompt = 0
+                self._compacted(record)
+            case Undone(target=target):
+                self.carried.pop(target, None)
+                self._add(COMPACT, tokens=-self.freed.pop(target, 0))
+            case _:
+                pass
+
+    def _acted(self, note: Noted, layer: str) -> None:
+        tokens = round(kept_out(note) * self.ratio)
+        self._add(layer, times=1, tokens=tokens)
+        stands_for = note.id
+        is_cold = True
+        if layer == MICROCOMPACT:
+            stands_for, self.rewritten = self.rewritten or note.id, ""
+            is_cold = note.fact("reason") == "idle"
+            self.cut += 0 if is_cold else tokens
+        self.carried[stands_for] = _Carried(layer, tokens, is_cold)
+
+    def _compacted(self, record: Compacted) -> None:
+        """Ours says what it left; a collapsed span is none."""
+        if record.kind != "span" and record.post_tokens is not None:
+            self.freed[record.id] = max(0, (record.pre_tokens or 0) - record.post_tokens)
+            self._add(COMPACT, times=1, tokens=self.freed[record.id])
+
+    def _asked_aside(self, note: Noted) -> None:
+        layer = _SIDE_LAYER.get(str(note.fact("purpose")))
+        if layer is None:
+            return
+        usage = Usage.of_json(note.fact("usage"))
+        spent = cost(profile(str(note.fact("model"))), usage)
+        tokens = usage.prompt if layer == KEEP_WARM else usage.total
+        times = int(note.fact("request") in (None, 1))  # a fork may make several
+        if layer == COMPACT:
+            times = tokens = 0  # counted by what was installed: a summary may be asked for in vain
+        self._add(layer, times=times, tokens=tokens, spent=spent or 0.0, unpriced=int(spent is None))
+        self.has_refreshed = self.has_refreshed or layer == KEEP_WARM
+
+    def _request(self, usage: Usage, model: str, at: datetime) -> None:
+        rules = profile(model)
+        tier = rules.tier(usage.prompt)
+        is_late = self._is_late(rules, at)
+        if is_late and not self.has_refreshed:
+            self.cut = 0  # nothing was warm any more that a cut could have lost
+        if tier is None:
+            self._unpriced()
+        else:
+            is_warm = self.cut > 0 or usage.cache_read > WARM_SHARE * self.prompt > 0
+            self._carry(usage, tier, is_warm=is_warm)
+            if is_warm and is_late and self.has_refreshed:
+                saved = usage.cache_read * (_written(tier, usage) - tier.read) / PER_MILLION
+                self._add(KEEP_WARM, saved=saved)
+        for one in self.carried.values():
+            one.is_cold = False
+        self.has_refreshed, self.cut = False, 0
+        self.prompt, self.at = usage.prompt, at
+        if usage.cache_write:
+            self.is_for_an_hour = usage.cache_write_1h == usage.cache_write
+
+    def _carry(self, usage: Usage, tier: PriceTier, *, is_warm: bool) -> None:
+        """What this request would have paid for what it did not hold, and for what a cut made it write."""
+        full = _written(tier, usage)
+        saved: dict[str, float] = {}
+        for one in self.carried.values():
+            price = full if one.is_cold or not is_warm else tier.read
+            saved[one.layer] = saved.get(one.layer, 0.0) + one.tokens * price / PER_MILLION
+        for layer, usd in saved.items():
+            self._add(layer, saved=usd)
+        if self.cut:
+            again = max(0, self.prompt - self.cut - usage.cache_read)
+            self._add(MICROCOMPACT, spent=again * (full - tier.read) / PER_MILLION)
+
+    def _unpriced(self) -> None:
+        for layer in {one.layer for one in self.carried.values()}:
+            self._add(layer, unpriced=1)
+
+    def _is_late(self, rules: ModelProfile, at: datetime) -> bool:
+        """Whether the pause was longer than the cache lives by itself."""
+        lifetime = HOUR if self.is_for_an_hour else rules.ttl_seconds or FIVE_MINUTES
+        return self.at is not None and (at - self.at).total_seconds() > lifetime
+
+    def _add(
+        self,
+        layer: str,
+        *,
+        times: int = 0,
+        tokens: int = 0,
+        spent: float = 0.0,
+        saved: float = 0.0,
+        unpriced: int = 0,
+    ) -> None:
+        old = self.accounts[layer]
+        self.accounts[layer] = replace(
+            old,
+            times=old.times + times,
+            tokens=old.tokens + tokens,
+            spent_usd=old.spent_usd + spent,
+            saved_usd=old.saved_usd + saved,
+            unpriced=old.unpriced + unpriced,
+        )
+
+
+def _written(tier: PriceTier, usage: Usage) -> float:
+    """The price of a token that was not read from the cache, per million, as this request paid it."""
+    if not usage.cache_write:
+        return tier.input
+    hour = usage.cache_write_1h / usage.cache_write
+    return hour * tier.write_1h + (1 - hour) * tier.write_5m

@@ -1,0 +1,356 @@
+"""What the last days cost and what became of memories, summed up from logs, histories and ledgers.
+
+Only reads. What is in none of these is not known, and `Stats.unknown` says so. A request that stands in two
+logs, because one session was branched off the other, counts once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime, time, timedelta
+from pathlib import Path
+from typing import TypeAlias
+
+from nacre.app.memory_locations import memory_paths, memory_places
+from nacre.cache.models import put_in_force, with_overrides
+from nacre.clock import SYSTEM_CLOCK, Clock
+from nacre.errors import StoreError, TranscriptError
+from nacre.memory.files.containment import INDEX_FILE
+from nacre.memory.files.location import memory_base
+from nacre.memory.recall.usage import digest, read_tallies
+from nacre.memory.transfer.move import MOVED
+from nacre.messages.records import Noted, Record, Said
+from nacre.session.meter import SIDE_QUERY, Meter
+from nacre.session.read_session import SlimReader
+from nacre.settings import Settings
+from nacre.store.history import History
+from nacre.store.lines import read_lines
+from nacre.store.sessions import Sessions
+from nacre.store.summaries import SessionSummary, moment, parsed
+
+MAX_BYTES = 2_000_000_000
+"""Of logs, the newest first: about half a minute of reading. What is older is named, not read."""
+PER_REQUESTS = 100
+"""Compactions are told per so many requests: per one the figure would be all zeros."""
+UNNAMED = "unnamed"
+"""Stands for the purpose of a question whose note names none."""
+
+Progress = Callable[[int, int], None]
+"""Told how many of how many bytes are done."""
+Seen: TypeAlias = "dict[str, tuple[date, Said | Noted]]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Day:
+    """One day by the clock on the person's wall."""
+
+    day: date
+    meter: Meter = field(default_factory=Meter)
+    compactions: int = 0
+    saved: int = 0
+    recalled: int = 0
+    forgotten: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aside:
+    """What was asked beside the conversation for one purpose: by forks, or by single questions (F4)."""
+
+    purpose: str
+    forks: int
+    """How many were sent out; one may ask several times."""
+    meter: Meter
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """How the prompts were paid for: read from the cache, written to it, or neither."""
+        usage = self.meter.usage
+        whole = usage.prompt or 1
+        return {
+            "read": usage.cache_read / whole,
+            "creation": usage.cache_write / whole,
+            "input": usage.input / whole,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stats:
+    """What happened since a day."""
+
+    since: date
+    days: tuple[Day, ...]
+    """Those on which anything happened, the oldest first."""
+    meter: Meter
+    compactions: int
+    sessions: int
+    """Sessions with a request in these days."""
+    kept: Kept
+    """What became of memories."""
+    asides: tuple[Aside, ...] = ()
+    """What was asked beside conversations, the dearest purpose first; part of the sums above."""
+    unread: int = 0
+    """Sessions that could not be read, or were too many to read."""
+    unknown: tuple[str, ...] = ()
+    """What these figures leave out, in sentences."""
+
+    @property
+    def compactions_per_100(self) -> float | None:
+        """None when nothing was asked."""
+        asked = self.meter.requests
+        return self.compactions * PER_REQUESTS / asked if asked else None
+
+
+def gather(
+    settings: Settings,
+    *,
+    days: int,
+    everywhere: bool = False,
+    clock: Clock = SYSTEM_CLOCK,
+    progress: Progress | None = None,
+) -> Stats:
+    """Sum up the last days, today among them, of this directory's sessions and memories, or of all."""
+    if settings.models:
+        put_in_force(with_overrides({"models": settings.models}))
+    since = clock.now().astimezone().date() - timedelta(days=days - 1)
+    spent = _Spent(since)
+    logs = Sessions(settings.home).list(None if everywhere else settings.cwd)
+    spent.read([each for each in logs if each.modified.astimezone().date() >= since], progress)
+    start = datetime.combine(since, time()).astimezone()
+    kept = look_at_memory(_places(settings, everywhere=everywhere), start)
+    meter = Meter().over(said for _, said in spent.replies.values())
+    return Stats(
+        since=since,
+        days=tuple(_by_day(spent, kept)),
+        meter=meter,
+        compactions=sum(spent.compactions.values()),
+        sessions=spent.sessions,
+        kept=kept,
+        asides=asides([said for _, said in spent.replies.values()]),
+        unread=spent.unread,
+        unknown=tuple(_unknown(meter, spent, kept)),
+    )
+
+
+def asides(records: Iterable[Record]) -> tuple[Aside, ...]:
+    """What notes of questions beside a conversation come to, the dearest purpose first."""
+    found: dict[str, list[Noted]] = {}
+    for record in records:
+        if isinstance(record, Noted) and record.kind == SIDE_QUERY:
+            found.setdefault(str(record.fact("purpose") or UNNAMED), []).append(record)
+    sums = [Aside(purpose=name, forks=_forks(notes), meter=Meter.of(notes)) for name, notes in found.items()]
+    return tuple(sorted(sums, key=lambda one: (-one.meter.cost_usd, one.purpose)))
+
+
+def _forks(notes: Iterable[Noted]) -> int:
+    return len({fork for note in notes if isinstance(fork := note.fact("fork"), str)})
+
+
+class _Spent:
+    """What the logs say about requests and compactions, log after log."""
+
+    def __init__(self, since: date) -> None:
+        self.since = since
+        self.replies: Seen = {}
+        self.compactions: Counter[date] = Counter()
+        self.sessions = 0
+        self.unread = 0
+        self._boundaries: set[str] = set()
+
+    def read(self, logs: Sequence[SessionSummary], progress: Progress | None) -> None:
+        """Take in these logs, the newest first, as many as fit into what may be read."""
+        total = min(MAX_BYTES, sum(each.bytes for each in logs))
+        done = 0
+        for each in logs:
+            done += each.bytes
+            if done > MAX_BYTES:
+                self.unread += 1
+                continue
+            try:
+                self._read_one(each.path)
+            except TranscriptError:  # deleted or made unreadable since it was listed
+                self.unread += 1
+            if progress:
+                progress(done, total)
+
+    def _read_one(self, path: Path) -> None:
+        reader = SlimReader(session_id=path.stem)
+        for line in read_lines(path):
+            if b'"usage"' in line:
+                reader.line(line)
+            if b'"compact_boundary"' in line or b'"compacted"' in line:
+                self._compaction(line)
+        found = dict(self._answers(reader.records))
+        new = {name: one for name, one in found.items() if name not in self.replies}
+        self.sessions += bool(new)
+        self.replies |= new
+
+    def _answers(self, records: Sequence[Record]) -> Iterator[tuple[str, tuple[date, Said | Noted]]]:
+        """Replies of these days, of one that is split the last record; and what was asked beside them.
+
+        By name and by when they began: a branch repeats both, while some who answer use a name again.
+        """
+        began: dict[str, datetime] = {}
+        for record in records:
+            day = record.at.astimezone().date()
+            if isinstance(record, Noted) and record.kind == SIDE_QUERY and day >= self.since:
+                yield record.id, (day, record)
+            if not isinstance(record, Said) or record.reply is None or record.reply.usage is None:
+                continue
+            name = record.reply.id or record.id
+            at = began.setdefault(name, record.at)
+            # What a program wrote in the model's name was never asked for.
+            if record.aside != "display" and day >= self.since:
+                yield f"{name} {at.isoformat()}", (day, record)
+
+    def _compaction(self, line: bytes) -> None:
+        said = parsed(line)
+        is_boundary = said.get("subtype") == "compact_boundary" and said.get("isSidechain") is not True
+        at = moment(said.get("timestamp"))
+        if not (is_boundary or (said.get("type"), said.get("kind")) == ("nacre", "compacted")) or at is None:
+            return
+        day, name = at.astimezone().date(), str(said.get("uuid"))
+        if day >= self.since and name not in self._boundaries:
+            self._boundaries.add(name)
+            self.compactions[day] += 1
+
+
+def _by_day(spent: _Spent, kept: Kept) -> Iterator[Day]:
+    asked: dict[date, list[Said | Noted]] = {}
+    for day, said in spent.replies.values():
+        asked.setdefault(day, []).append(said)
+    for day in sorted({*asked, *spent.compactions, *kept.saved, *kept.recalled, *kept.forgotten}):
+        yield Day(
+            day=day,
+            meter=Meter().over(asked.get(day, ())),
+            compactions=spent.compactions[day],
+            saved=kept.saved[day],
+            recalled=kept.recalled[day],
+            forgotten=kept.forgotten[day],
+        )
+
+
+def _places(settings: Settings, *, everywhere: bool) -> list[tuple[Path, Path]]:
+    """The history and the cache of each memory that is looked at."""
+    if everywhere:
+        base = memory_base(memory_paths(settings))
+        histories = sorted((base / "history").glob("*.git"))
+        return [(each, base / "cache" / each.name.removesuffix(".git")) for each in histories]
+    return [(each.history, each.cache) for each in memory_places(settings).all]
+
+
+def _unknown(meter: Meter, spent: _Spent, kept: Kept) -> Iterator[str]:
+    if meter.unpriced:
+        yield f"{meter.unpriced:,} requests went to models without a known price and count as $0"
+    if spent.unread:
+        yield f"{spent.unread:,} sessions could not be read, or were too much to read; they are left out"
+    yield from (f"a history cannot be read: {problem}" for problem in kept.problems)
+    yield "requests that failed, that are in no log, or that sub-agents logged apart are not counted"
+    yield "whether a memory was cited or contradicted is told by words alone, so both figures are low"
+    yield "what was purged has left the history, and these figures with it"
+
+
+MAX_COMMITS = 100_000
+"""Of one history: more changes than anybody makes in the days that are looked at."""
+SHORT_COMMIT = 10
+"""So much of an id stands in the reason of an undo."""
+NOT_THE_PERSONS = frozenset({"agent", "extract", "dream", "unconfirmed"})
+"""Whose memories a person may reject by forgetting them."""
+OTHER_WORK = (MOVED, "lint --fix", "synced with the team")
+"""Reasons of changes that neither keep nor forget anything: they carry and tidy."""
+
+_UNDO = re.compile(r"undo ([0-9a-f]{4,40})\b")
+
+Topic: TypeAlias = tuple[str, str]
+"""A memory: its cache, and the digest that its ledger knows it by."""
+
+
+@dataclass(slots=True)
+class Kept:
+    """Counts by day, and the memories they are about."""
+
+    saved: Counter[date] = field(default_factory=Counter)
+    recalled: Counter[date] = field(default_factory=Counter)
+    forgotten: Counter[date] = field(default_factory=Counter)
+    cited: int = 0
+    tokens: int = 0
+    """What attaching memories cost, once each."""
+    written: set[Topic] = field(default_factory=set)
+    """Memories that were saved, by whomever."""
+    attached: set[Topic] = field(default_factory=set)
+    undone: set[Topic] = field(default_factory=set)
+    """Of those saved: the save was taken back."""
+    contradicted: set[Topic] = field(default_factory=set)
+    rejected: set[Topic] = field(default_factory=set)
+    """Of those saved by an agent: the person forgot them."""
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def amiss(self) -> set[Topic]:
+        return self.undone | self.contradicted | self.rejected
+
+    def share(self, some: set[Topic], among: set[Topic]) -> float | None:
+        """None when there is nothing that it could be a share of."""
+        return len(some & among) / len(among) if among else None
+
+
+def look_at_memory(places: Iterable[tuple[Path, Path]], since: datetime) -> Kept:
+    """Read the histories and ledgers of these memories back to a moment."""
+    kept = Kept()
+    for history, cache in places:
+        for one in read_tallies(cache):
+            if one.at >= since:
+                topic = str(cache), one.of
+                kept.recalled[one.day] += one.attached
+                kept.cited += one.cited
+                kept.tokens += one.tokens
+                kept.attached |= {topic} if one.attached else set()
+                kept.contradicted |= {topic} if one.contradicted else set()
+        try:
+            _look_back(History(history), str(cache), since, kept)
+        except StoreError as error:
+            kept.problems.append(str(error))
+    kept.recalled = +kept.recalled
+    return kept
+
+
+def _look_back(history: History, cache: str, since: datetime, kept: Kept) -> None:
+    """From the newest change on: what became of a save is known before the save itself is met."""
+    taken_back: set[str] = set()
+    forgotten_by_hand: set[Topic] = set()
+    for commit in _commits(history, since):
+        signed = history.head(commit).signature
+        is_undone = commit[:SHORT_COMMIT] in taken_back
+        if undo := _UNDO.match(signed.reason):
+            # An undo that was undone itself has taken nothing back.
+            taken_back |= set() if is_undone else {undo[1][:SHORT_COMMIT]}
+            continue
+        if signed.reason.startswith(OTHER_WORK):
+            continue
+        day = signed.at.astimezone().date()
+        for topic, is_there in _topics(history, commit, cache):
+            if not is_there:
+                kept.forgotten[day] += 1
+                forgotten_by_hand |= {topic} if signed.author == "user" and not is_undone else set()
+                continue
+            kept.saved[day] += 1
+            kept.written.add(topic)
+            kept.undone |= {topic} if is_undone else set()
+            if topic in forgotten_by_hand and signed.author in NOT_THE_PERSONS:
+                kept.rejected.add(topic)
+
+
+def _commits(history: History, since: datetime) -> Iterator[str]:
+    at, left = history.newest, MAX_COMMITS
+    while at and left and history.head(at).signature.at >= since:
+        yield at
+        at, left = history.head(at).parent, left - 1
+
+
+def _topics(history: History, commit: str, cache: str) -> Iterator[tuple[Topic, bool]]:
+    """The memories a commit changed, and whether they are there after it."""
+    for file, (_, new) in history.changes(history.head(commit).parent, commit).items():
+        if file.endswith(".md") and file.rpartition("/")[2] != INDEX_FILE:
+            yield (cache, digest(file)), new is not None

@@ -1,0 +1,398 @@
+"""Anthropic's memory tool on a nacre memory: every command contained, one commit, undoable (M6, M15).
+
+tool = MemoryTool(await open_memory())
+runner = client.beta.messages.tool_runner(tools=[tool], ...)
+
+`/memories` is the memory directory. The model sees bodies; frontmatter and index are kept by nacre.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+from anthropic.types.beta import (
+    BetaCacheControlEphemeralParam,
+    BetaMemoryTool20250818Command,
+    BetaMemoryTool20250818CreateCommand,
+    BetaMemoryTool20250818DeleteCommand,
+    BetaMemoryTool20250818InsertCommand,
+    BetaMemoryTool20250818RenameCommand,
+    BetaMemoryTool20250818StrReplaceCommand,
+    BetaMemoryTool20250818ViewCommand,
+)
+
+from nacre.errors import OutsideStore, StoreError, VersionConflict
+from nacre.formatting import how_to_install
+from nacre.memory.files.containment import inside, topic_inside
+from nacre.memory.files.folder import ABSENT, SUFFIX, Folder, is_ours, version_of
+from nacre.memory.files.transaction import Transaction
+from nacre.memory.format.entry import Change, Draft, Entry, compose, read_entry
+from nacre.memory.format.frontmatter import Document
+from nacre.memory.format.index import Index, is_listable
+from nacre.memory.local_only import LocalOnly
+from nacre.memory.memory import INDEX_FILE, Memory, refuse_secrets
+from nacre.memory.tools import DOUBT, OriginOf, by_agent
+from nacre.messages.untrusted_text import neutralise
+
+try:
+    from anthropic.lib.tools import BetaAsyncAbstractMemoryTool, ToolError
+except ImportError as error:
+    raise ImportError(f"this module needs Anthropic's SDK: {how_to_install('anthropic')}") from error
+
+
+MAX_LINES = 999_999
+"""Line numbers are six wide."""
+MAX_VIEW_CHARS = 16_000
+"""The model is told by the API that longer texts are cut when they are viewed whole."""
+AROUND = 2
+"""Lines shown on either side of a replacement: enough to see that it went where it was meant to."""
+
+
+class MemoryTool(BetaAsyncAbstractMemoryTool):
+    """The memory tool of the Messages API, kept by nacre."""
+
+    def __init__(
+        self,
+        memory: Memory,
+        *,
+        session: str = "",
+        origin_of: OriginOf = by_agent,
+        cache_control: BetaCacheControlEphemeralParam | None = None,
+    ) -> None:
+        super().__init__(cache_control=cache_control)
+        self.memory = memory
+        self._session = session
+        self._origin_of = origin_of
+        self._folder = Folder(memory.location.directory)
+        self._stays = LocalOnly(memory.location)
+        self._one_at_a_time = asyncio.Lock()
+        """A reply may hold several calls, which a runner makes side by side."""
+
+    async def execute(self, command: BetaMemoryTool20250818Command) -> str:
+        """What the command answers; whatever is refused becomes an error that the model can read."""
+        async with self._one_at_a_time:
+            try:
+                return cast("str", await super().execute(command))
+            except StoreError as error:
+                raise ToolError(f"Error: {str(error).replace(str(self._folder.root), ROOT)}") from error
+            except (AttributeError, NotImplementedError) as error:
+                raise ToolError(
+                    f"Error: the command cannot be read: {error}; look at its parameters"
+                ) from error
+
+    async def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
+        """A file with line numbers, or the files below a folder."""
+        places = await self._places()
+        path = command.path
+        if (file := places.file(path)) is None:
+            if (below := places.below(path)) is not None:
+                return listing(path, below)
+            raise ToolError(f"The path {path} does not exist. Please provide a valid path.")
+        text, doubt = await self._text(file)
+        lines = text.split("\n")
+        if len(lines) > MAX_LINES:
+            raise ToolError(f"File {path} exceeds maximum line limit of {MAX_LINES:,} lines.")
+        view_range = getattr(command, "view_range", None)
+        first, last = view_range if view_range and len(view_range) == 2 else (1, -1)
+        shown = _numbered(lines, max(first, 1), len(lines) if last == -1 else last)
+        header = f"Here's the content of {path} with line numbers{doubt}:\n"
+        return header + (neutralise(shown) if view_range else _cut(neutralise(shown)))
+
+    async def create(self, command: BetaMemoryTool20250818CreateCommand) -> str:
+        """A new file; one that is there is not overwritten."""
+        places = await self._places()
+        file, text = places.new_file(command.path), command.file_text
+        if file in {*places.files, *places.hidden} or places.below(command.path):
+            raise ToolError(f"Error: File {command.path} already exists")
+        refuse_secrets(file)
+        await self._put(file, None, text, "create")
+        created = f"File created successfully at: {shown_path(file)}"
+        if Document.parse(text.encode(errors="replace")).has_frontmatter:
+            created += " (its frontmatter is kept apart: lines are counted from below it)"
+        return created
+
+    async def str_replace(self, command: BetaMemoryTool20250818StrReplaceCommand) -> str:
+        """Other words for words that stand in a file once; without new ones they are taken out."""
+        file, data = await self._existing(command.path)
+        # The parameter may be left out, whatever the SDK's type says.
+        old, new = command.old_str, getattr(command, "new_str", None) or ""
+        body = Document.parse(data).body
+        at = _only_place(body, old, command.path)
+        edited = body[:at] + new + body[at + len(old) :]
+        await self._put(file, data, edited, "str_replace")
+        line = body.count("\n", 0, at) + 1
+        lines = edited.split("\n")
+        last = line + new.count("\n") + AROUND
+        snippet = neutralise(_numbered(lines, max(1, line - AROUND), min(len(lines), last)))
+        return f"The memory file has been edited.\n{_cut(snippet)}"
+
+    async def insert(self, command: BetaMemoryTool20250818InsertCommand) -> str:
+        """New lines behind a line; behind line 0 is at the top."""
+        file, data = await self._existing(command.path, hint="")
+        body = Document.parse(data).body
+        lines = body.removesuffix("\n").split("\n") if body else []
+        if not 0 <= command.insert_line <= len(lines):
+            raise ToolError(
+                f"Error: Invalid `insert_line` parameter: {command.insert_line}. "
+                f"It should be within the range of lines of the file: [0, {len(lines)}]"
+            )
+        lines.insert(command.insert_line, command.insert_text.removesuffix("\n"))
+        await self._put(file, data, "\n".join(lines) + "\n", "insert")
+        return f"The file {command.path} has been edited."
+
+    async def delete(self, command: BetaMemoryTool20250818DeleteCommand) -> str:
+        """A file or a folder, out of the directory; the history still has it."""
+        places = await self._places()
+        files = places.meant(command.path, "delete")
+        if not files:
+            raise ToolError(f"Error: The path {command.path} does not exist")
+        async with self.memory.transact(self._signed("delete", command.path)) as tx:
+            for file in files:
+                tx.delete(file)
+                _relist(tx, file)
+        return f"Successfully deleted {command.path}"
+
+    async def rename(self, command: BetaMemoryTool20250818RenameCommand) -> str:
+        """A file or a folder under another name; nothing that is there is overwritten."""
+        places = await self._places()
+        old, new = command.old_path, command.new_path
+        if not places.meant(old, "rename"):
+            raise ToolError(f"Error: The path {old} does not exist")
+        if places.is_taken(new):
+            raise ToolError(f"Error: The destination {new} already exists")
+        moves = places.moves(old, new)
+        refuse_secrets("\n".join(moves.values()))
+        await self._move(moves, self._signed("rename", f"{old} to {new}"))
+        to = shown_path(next(iter(moves.values()))) if places.file(old) else new
+        return f"Successfully renamed {old} to {to}"
+
+    async def clear_all_memory(self) -> str:
+        """Take every memory out; `nacre memory undo` brings them back."""
+        files = (await self._places(tells_all=True)).clearable()
+        async with self.memory.transact(self._signed("clear_all_memory", ROOT)) as tx:
+            for file in files:
+                tx.delete(file)
+                _relist(tx, file)
+        return "All memory cleared"
+
+    async def _places(self, *, tells_all: bool = False) -> Places:
+        """What there is; what must not leave the machine is not there for the model (M27)."""
+        stamps = await asyncio.to_thread(self._folder.scan)
+        hidden = frozenset() if tells_all else (await asyncio.to_thread(self._stays.now)).files
+        sizes = {file: stamp[2] for file, stamp in stamps.items() if file not in hidden}
+        return Places(self._folder.root, sizes, hidden)
+
+    async def _existing(
+        self, path: str, *, hint: str = ". Please provide a valid path."
+    ) -> tuple[str, bytes]:
+        """A file that may be changed, and its bytes."""
+        file = (await self._places()).file(path, to_change=True)
+        data = None if file is None else await asyncio.to_thread(self._folder.read, file)
+        if file is None or data is None:
+            raise ToolError(f"Error: The path {path} does not exist{hint}")
+        return file, data
+
+    async def _text(self, file: str) -> tuple[str, str]:
+        """What the model sees of a file, and what it should know of its origin (M16b)."""
+        data = await asyncio.to_thread(self._folder.read, file) or b""
+        if file == INDEX_FILE:
+            staying = await asyncio.to_thread(self._stays.now)
+            return staying.without((await self.memory.index(without=staying.files)).text), ""
+        entry = read_entry(file, data)
+        return entry.body, DOUBT if entry.origin == "untrusted" else ""
+
+    async def _put(self, file: str, before: bytes | None, body: str, command: str) -> None:
+        """Write a body below its frontmatter; what the model wrote there itself is kept, but not believed."""
+        given = Document.parse(body.encode(errors="replace")) if before is None else Document.parse(before)
+        if before is None and given.has_frontmatter:
+            body = given.body
+        previous = None if before is None and not given.has_frontmatter else given
+        # Named by its path and not by its first line, which the model may change.
+        name = "" if "name" in given.fields or before is not None else Entry(file=file).title
+        draft = Draft(body=body, file=file, name=name, origin=self._origin_of(body))
+        data = compose(draft, file=file, now=self.memory.clock.now(), previous=previous)
+        # As the model wrote it, to the last blank: it will ask for these lines by number.
+        exact = Document.parse(data).with_body(body)
+        version = ABSENT if before is None else version_of(before)
+        await self.memory.put(file, exact, self._signed(command, shown_path(file)), if_version=version)
+
+    async def _move(self, moves: Mapping[str, str], change: Change) -> None:
+        async with self.memory.transact(change) as tx:
+            for old, new in moves.items():
+                data, version = tx.read(old)
+                if data is None:
+                    raise VersionConflict(f"{old} is gone meanwhile; view the directory again")
+                tx.delete(old, if_version=version)
+                tx.write(new, data, if_version=ABSENT)
+                _relist(tx, old, (new, data) if self.memory.keeps_index else None)
+
+    def _signed(self, command: str, path: str) -> Change:
+        return Change(author="agent", reason=f"memory tool: {command} {path}", session=self._session)
+
+
+def _relist(tx: Transaction, gone: str, new: tuple[str, bytes] | None = None) -> None:
+    """Take a file's line out of the index, and give the one it became its own."""
+    data, version = tx.read(INDEX_FILE)
+    index = Index.parse(data or b"").without(gone)
+    if new is not None and is_listable(entry := read_entry(*new)):
+        index = Index.parse(index).with_pointer(entry.file, entry.title, entry.description, kind=entry.kind)
+    if index != (data or b""):
+        tx.write(INDEX_FILE, index, if_version=version)
+
+
+def _only_place(body: str, old: str, path: str) -> int:
+    """Where in the body the words stand, if they stand there once."""
+    if not old:
+        raise ToolError("Error: `old_str` is empty; quote the words to replace")
+    found, at = [], body.find(old)
+    while at >= 0:
+        found.append(at)
+        at = body.find(old, at + 1)
+    if not found:
+        raise ToolError(f"No replacement was performed, old_str `{old}` did not appear verbatim in {path}.")
+    if len(found) > 1:
+        lines = ", ".join(str(body.count("\n", 0, at) + 1) for at in found)
+        raise ToolError(
+            f"No replacement was performed. Multiple occurrences of old_str `{old}` in lines: {lines}. "
+            "Please ensure it is unique"
+        )
+    return found[0]
+
+
+def _numbered(lines: list[str], first: int, last: int) -> str:
+    return "\n".join(f"{n:>6}\t{lines[n - 1]}" for n in range(first, min(last, len(lines)) + 1))
+
+
+def _cut(shown: str) -> str:
+    if len(shown) <= MAX_VIEW_CHARS:
+        return shown
+    end = shown.rfind("\n", 0, MAX_VIEW_CHARS)
+    kept = shown[: end if end > 0 else MAX_VIEW_CHARS]
+    return f"{kept}\n(cut after {MAX_VIEW_CHARS:,} characters; view_range shows the rest)"
+
+
+ROOT = "/memories"
+LEVELS = 2
+"""How deep a folder is listed; the API tells the model so."""
+SKIPPED = "node_modules"
+KILO = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """A memory directory at one moment, as paths below `/memories`."""
+
+    root: Path
+    files: Mapping[str, int]
+    """Sizes by name."""
+    hidden: frozenset[str] = frozenset()
+    """Names of files that the model is not told of; nothing can be put there."""
+
+    def file(self, path: str, *, to_change: bool = False) -> str | None:
+        """The file that a path means, with or without `.md`; none when there is none."""
+        relative = self._relative(path)
+        name = relative if relative in self.files else relative + SUFFIX
+        if name not in self.files or (name != relative and self.below(path) is not None):
+            return None
+        return self._topic(name) if to_change else name
+
+    def new_file(self, path: str) -> str:
+        """The name for a file that is to be made: memories are Markdown, so that others get the ending."""
+        relative = self._relative(path)
+        if not relative:
+            raise OutsideStore(f"{path} is the memory directory itself; name a file in it")
+        return self._topic(relative if relative.endswith(SUFFIX) else relative + SUFFIX)
+
+    def is_taken(self, path: str) -> bool:
+        """Whether something is there already, under this name or the one it would be given."""
+        there = self.file(path) is not None or self.below(path) is not None
+        return there or self.new_file(path) in self.hidden
+
+    def below(self, path: str) -> dict[str, int] | None:
+        """Sizes of the files in a folder, named from there; none when there is no such folder."""
+        relative = self._relative(path)
+        if not relative:
+            return dict(self.files)
+        start = f"{relative}/"
+        return {
+            name.removeprefix(start): size for name, size in self.files.items() if name.startswith(start)
+        } or None
+
+    def meant(self, path: str, act: str) -> list[str]:
+        """The files that a command on a path would change: one, or all of a folder."""
+        if not self._relative(path):
+            raise OutsideStore(f"cannot {act} the {ROOT} directory itself")
+        if (file := self.file(path, to_change=True)) is not None:
+            return [file]
+        start = f"{self._relative(path)}/"
+        return [self._topic(name) for name in sorted(self.files) if name.startswith(start)]
+
+    def moves(self, old: str, new: str) -> dict[str, str]:
+        """What each of the files would be called; empty when there is nothing to rename."""
+        files = self.meant(old, "rename")
+        if self.file(old) is not None:
+            return {file: self.new_file(new) for file in files}
+        start, to = self._relative(old), self._relative(new)
+        return {file: self._topic(f"{to}{file.removeprefix(start)}") for file in files}
+
+    def clearable(self) -> list[str]:
+        """Every file that is a memory."""
+        return [name for name in sorted(self.files) if _is_topic(self.root, name)]
+
+    def _relative(self, path: str) -> str:
+        """What comes behind `/memories`, checked; empty for the directory itself."""
+        if path != ROOT and not path.startswith(f"{ROOT}/"):
+            raise OutsideStore(f"the path must start with {ROOT}/, got: {path}")
+        relative = path.removeprefix(ROOT).lstrip("/").removesuffix("/")
+        if relative:
+            inside(self.root, relative)
+        return relative
+
+    def _topic(self, name: str) -> str:
+        """The name as it is kept, links resolved; raises for the index and what else is kept otherwise."""
+        found = topic_inside(self.root, name).relative_to(os.path.realpath(self.root)).as_posix()
+        if not is_ours(found):
+            raise OutsideStore(f"{name!r} is no memory file; choose a plain name that ends in {SUFFIX}")
+        return found
+
+
+def shown_path(file: str) -> str:
+    return f"{ROOT}/{file}"
+
+
+def listing(path: str, below: Mapping[str, int]) -> str:
+    """Files and folders two levels deep, each with its size."""
+    sizes: dict[str, int] = {}
+    for name, size in below.items():
+        parts = name.split("/")
+        if SKIPPED in parts:
+            continue
+        for depth in range(1, min(len(parts), LEVELS) + 1):
+            shown = "/".join(parts[:depth]) + ("/" if depth < len(parts) else "")
+            sizes[shown] = sizes.get(shown, 0) + size
+    top = path.removesuffix("/")
+    lines = [f"{_size(sum(below.values()))}\t{top}"]
+    lines += [f"{_size(size)}\t{top}/{name}" for name, size in sorted(sizes.items())]
+    header = f"Here're the files and directories up to {LEVELS} levels deep in {path}, "
+    return f"{header}excluding hidden items and {SKIPPED}:\n" + "\n".join(lines)
+
+
+def _size(count: int) -> str:
+    if count < KILO:
+        return f"{count}B"
+    if count < KILO * KILO:
+        return f"{count / KILO:.1f}K"
+    return f"{count / KILO / KILO:.1f}M"
+
+
+def _is_topic(root: Path, name: str) -> bool:
+    try:
+        topic_inside(root, name)
+    except OutsideStore:
+        return False
+    return is_ours(name)

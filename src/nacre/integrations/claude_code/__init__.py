@@ -1,0 +1,1 @@
+"""nacre inside Claude Code: answers to its hooks."""

@@ -1,0 +1,66 @@
+"""What a compaction of Claude Code's would lose: a person's words and what was done, beside the log (C20)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from nacre.errors import NacreError, StoreError
+from nacre.integrations.claude_code.input import SHORT_FILE, Told, kept_path, transcript_of
+from nacre.messages.digest import show_deeds, show_words
+from nacre.messages.facts import Facts
+from nacre.messages.records import Record, Said
+from nacre.session.read_session import look, look_back
+from nacre.store import disk
+
+IN_PLACE_BYTES = 4_000_000
+"""Of a log that is read while the client waits: some tenths of a second."""
+WORDS_TOKENS = 12_000
+"""For a person's words, which nothing else keeps as they were: hours of talk."""
+DEEDS_TOKENS = 12_000
+"""For what was done, one line a call."""
+SHORT_TOKENS = 1_000
+"""For the words that the conversation gets back behind its summary: rules and corrections are short."""
+HEAD = """\
+# What was said and done in this session
+
+Written by nacre before a compaction, by rule, from the log: {log}
+"""
+
+
+def keep_words(told: Told) -> None:
+    """Write down what was said and done so far; what an earlier compaction left is in it."""
+    log = transcript_of(told)
+    facts = Facts.of(one for one in _records(log) if isinstance(one, Said))
+    parts = [
+        HEAD.format(log=log),
+        show_words(facts, WORDS_TOKENS, where=str(log)).text,
+        show_deeds(facts, DEEDS_TOKENS, where=str(log)).text,
+    ]
+    path = kept_path(log)
+    whole = "\n\n".join(part.rstrip() for part in parts if part)
+    _write(path, whole)
+    _write(path.with_name(SHORT_FILE), show_words(facts, SHORT_TOKENS, where=str(path)).text)
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        disk.make_folder(path.parent)
+        data = text.encode(errors="replace") + b"\n"
+        disk.replace_file(path, data, temp_name=f".{path.name}.tmp", sync=False)
+    except OSError as error:
+        raise StoreError(disk.explain(error, path)) from error
+
+
+def _records(log: Path) -> Sequence[Record]:
+    try:
+        loaded = look_back(log)
+        if loaded is None:
+            # Too much for one look: what stands behind the last compaction is what the next would lose.
+            seen = look(log)
+            loaded = seen.loaded if seen else None
+    except OSError as error:
+        raise StoreError(disk.explain(error, log)) from error
+    if loaded is None:
+        raise NacreError(f"{log} is too long to be read; nothing was written down")
+    return loaded.records

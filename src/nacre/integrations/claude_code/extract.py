@@ -1,0 +1,195 @@
+"""Memories from what was said in Claude Code, drawn by rule when a turn or session has ended (E1 to E10)."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from nacre.app.memory_locations import memory_place
+from nacre.clock import SYSTEM_CLOCK, Clock
+from nacre.errors import NacreError, VersionConflict
+from nacre.integrations.claude_code.input import Told, transcript_of
+from nacre.integrations.claude_code.session_start import AUDIT_FILE, typed
+from nacre.integrations.claude_code.state import FOLDER, State, change_state, forget_old, state_of
+from nacre.layers.l5_extract.conversation import heard_since
+from nacre.layers.l5_extract.judging import Heard, Judge
+from nacre.layers.l5_extract.layer import by_rules
+from nacre.layers.l5_extract.policy import Circumstances, is_wanted
+from nacre.layers.l5_extract.rule_changes import ruled
+from nacre.layers.l5_extract.saving import Kept, kept, manifest_of, nothing_hidden
+from nacre.memory.checks.audit import audit
+from nacre.memory.files.location import Location
+from nacre.memory.memory import Memory
+from nacre.memory.tools import by_agent
+from nacre.messages.blocks import ToolCall
+from nacre.messages.records import Said
+from nacre.messages.view import View
+from nacre.session.read_session import look
+from nacre.settings import Settings
+from nacre.store import disk
+from nacre.store.locks import one_writer
+from nacre.tools.shell import explain
+
+TURN_SECONDS = 60.0
+"""Who comes while another draws memories from the same session waits, and then has little left to do."""
+TRIES = 5
+"""To save beside others who write at the same time; each of them is done in milliseconds."""
+AUDIT_TOLD = "audit_told"
+"""Beside the notice: which findings it was about."""
+_EDITORS = frozenset({"Write", "Edit", "MultiEdit", "NotebookEdit"})
+_MEMORY_TOOLS = ("memory_save", "memory_forget")
+RESTING = "nacre draws no more memories from this session: {failures} attempts in a row failed ({why})"
+
+
+def draw(told: Told, settings: Settings, *, is_attended: bool) -> None:
+    """Save what was stated since the last time; at the end of a session look its memory over, too."""
+    given = settings.memory
+    here = Circumstances(
+        switch=settings.switches.extract is not False,
+        is_kept=True,
+        is_bare=given.simple,
+        is_remote=given.remote,
+        is_interactive=is_attended,
+        is_daily=given.mode == "daily",
+    )
+    try:
+        if is_wanted(here, settings.extract):
+            log = transcript_of(told)
+            with one_writer(told.home / FOLDER / f"{told.session}.drawing", wait=TURN_SECONDS):
+                _drawn_or_counted(told, settings, log)
+    finally:
+        if told.event == "SessionEnd":
+            _look_over(memory_place(settings, "project"), settings)
+            forget_old(told.home)
+
+
+def _drawn_or_counted(told: Told, settings: Settings, log: Path) -> None:
+    """One run; a failure is counted, and after a few of them there is one notice and then peace (F5)."""
+    failures, most = state_of(told.home, told.session).failures, settings.extract.max_failures
+    if failures >= most:
+        return
+    try:
+        asyncio.run(_drawn(told, settings, log))
+    except NacreError as error:
+        notice = RESTING.format(failures=failures + 1, why=error)
+        told_now = (notice,) if failures + 1 >= most else ()
+
+        def counted(state: State) -> State:
+            return replace(state, failures=failures + 1, notices=(*state.notices, *told_now))
+
+        change_state(told.home, told.session, counted)
+        raise
+
+
+async def _drawn(told: Told, settings: Settings, log: Path) -> None:
+    seen = look(log)
+    if seen is None:
+        raise NacreError(f"{told.transcript} is too long to be read")
+    cursor = state_of(told.home, told.session).cursor
+    heard = heard_since(seen.view, cursor or None)
+    left = Kept()
+    location = memory_place(settings, "project")
+    if heard.words and not wrote_itself(seen.view, cursor, location.directory):
+        memory = await Memory.at(location, told.cwd, keeps_index=settings.memory.keeps_index)
+        left = await _kept(memory, heard, told, settings)
+    line = f"nacre {left.line}" if left.files else ""
+    for command in ("nacre memory undo", "nacre memory review"):
+        line = line.replace(command, typed(command, settings)) if command in line else line
+
+    def moved(state: State) -> State:
+        notices = (*state.notices, line) if line else state.notices
+        # It stands in the conversation already, in the person's own words; a compaction frees it (R7).
+        known = {str(location.directory / file): 0 for file in left.files if not left.is_proposed}
+        return State(attached={**known, **state.attached}, cursor=heard.last or state.cursor, notices=notices)
+
+    change_state(told.home, told.session, moved)
+
+
+async def _kept(
+    memory: Memory, heard: Heard, told: Told, settings: Settings, *, clock: Clock = SYSTEM_CLOCK
+) -> Kept:
+    _, names = await manifest_of([memory], nothing_hidden)
+    zone = clock.now().astimezone().tzinfo
+    assert zone is not None, "a local time has a zone"
+    judge = Judge(
+        heard=heard,
+        session=told.session,
+        now=clock.now(),
+        zone=zone,
+        origin_of=by_agent,
+        names=names,
+        grounds=settings.switches.grounding,
+    )
+    found = await asyncio.to_thread(by_rules, heard.words, zone)
+
+    async def saved() -> Kept:
+        changes = await ruled(memory, found, judge, session=told.session)
+        return await kept(changes, mode=settings.extract.mode, session=told.session)
+
+    for _ in range(TRIES - 1):
+        # Another session, or the client itself, wrote on the same subject just now: look at that first.
+        with suppress(VersionConflict):
+            return await saved()
+    return await saved()
+
+
+def wrote_itself(view: View, cursor: str, directory: Path) -> bool:
+    """Whether the client's model has written to this memory since: then nobody writes it down again (E3).
+
+    The client's own writes are in no history of ours, so what was called is asked.
+    """
+    return any(_writes(call, directory) for call in _calls_since(view, cursor))
+
+
+def _calls_since(view: View, cursor: str) -> Iterator[ToolCall]:
+    items = view.items
+    start = next((n for n in range(len(items), 0, -1) if items[n - 1].record_id == cursor), 0)
+    new = {item.record_id for item in items[start:]}
+    said = (one for one in view.records if isinstance(one, Said) and one.id in new)
+    return (block for one in said for block in one.blocks if isinstance(block, ToolCall))
+
+
+def _writes(call: ToolCall, directory: Path) -> bool:
+    if call.name in _EDITORS:
+        path = str(call.input.get("file_path") or call.input.get("notebook_path") or "")
+        return "\0" not in path and Path(path).resolve().is_relative_to(directory)
+    if call.name == "Bash":
+        command = str(call.input.get("command", ""))
+        return _names(command, directory) and not explain(command).read_only
+    return "nacre" in call.name and call.name.endswith(_MEMORY_TOOLS)
+
+
+def _names(command: str, directory: Path) -> bool:
+    """Whether a command speaks of the memory; by its home's short name, too."""
+    return any(name in command for name in _spellings(directory))
+
+
+def _spellings(directory: Path) -> Sequence[str]:
+    return str(directory), f"{directory.parent.name}/{directory.name}"
+
+
+def _look_over(location: Location, settings: Settings) -> None:
+    """What is wrong with the memory, as a line for the next session to begin with."""
+    path = location.cache / AUDIT_FILE
+    if next(location.directory.rglob("*.md"), None) is None:
+        return
+    found = audit(location.directory, tree=settings.project_root).at_least("error")
+    known = hashlib.sha256(repr(found).encode(errors="replace")).hexdigest()
+    if not found or _was_told(location, known):
+        path.unlink(missing_ok=True)
+        return
+    what = f"{len(found)} serious {'thing' if len(found) == 1 else 'things'}"
+    line = f"nacre found {what} in this project's memory: {typed('nacre memory audit', settings)}"
+    disk.make_folder(path.parent)
+    for name, text in ((AUDIT_FILE, line), (AUDIT_TOLD, known)):
+        disk.replace_file(path.with_name(name), text.encode(), temp_name=f".{name}.tmp", sync=False)
+
+
+def _was_told(location: Location, known: str) -> bool:
+    """Whether the person has heard of just this before: said every time, it would be read no more."""
+    path = location.cache / AUDIT_TOLD
+    return path.is_file() and path.read_text(encoding="utf-8", errors="replace") == known

@@ -1,0 +1,129 @@
+"""What nacre answers when Claude Code calls a hook: recall, notes, extraction, never a reason to stop.
+
+Who waits is kept waiting for milliseconds; what takes longer is `later`, for a process that outlives it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from nacre.errors import NacreError
+from nacre.integrations.claude_code.input import OURS, Told, is_attended, is_switched_off, settings_for, told
+from nacre.integrations.claude_code.state import State, change_state
+from nacre.messages.blocks import JsonObject
+from nacre.settings import Settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """What goes back to the client, and what is still to be done when it has its answer."""
+
+    context: str = ""
+    """For the model."""
+    message: str = ""
+    """For the person."""
+    later: bool = False
+    """There is work that nobody should wait for."""
+
+    def as_json(self, event: str) -> JsonObject:
+        """As the client reads it; nothing at all where there is nothing to say."""
+        given: JsonObject = {}
+        if self.context:
+            given["hookSpecificOutput"] = {"hookEventName": event, "additionalContext": self.context}
+        if self.message:
+            given["systemMessage"] = self.message
+        return given
+
+
+NOTHING = Answered()
+
+
+def answer(event: str, raw: bytes, environ: Mapping[str, str]) -> Answered:
+    """Answer one event; `NacreError` says in a line what was wrong with it."""
+    if OURS in environ:
+        return NOTHING
+    heard = told(event, raw, environ)
+    settings = settings_for(heard.cwd, environ)
+    if heard.is_agents or not settings.memory.is_on or is_switched_off(heard):
+        return NOTHING
+    match event:
+        case "UserPromptSubmit":
+            return _prompted(heard, settings)
+        case "SessionStart":
+            return _started(heard, settings)
+        case "PreCompact":
+            return _compacting(heard)
+        case _:
+            # Scripts that run the client a thousand times must not start a thousand processes for nothing.
+            is_wanted = is_attended(environ) or settings.extract.non_interactive
+            return Answered(later=is_wanted and not heard.is_again)
+
+
+def work(event: str, raw: bytes, environ: Mapping[str, str]) -> None:
+    """What an event left to be done, with nobody waiting."""
+    heard = told(event, raw, environ)
+    settings = settings_for(heard.cwd, environ)
+    match event:
+        case "UserPromptSubmit" | "SessionStart":
+            # Imported by who needs it: each event has its own, and a person waits for most of them.
+            from nacre.integrations.claude_code.recall import warm  # noqa: PLC0415
+
+            warm(settings)
+        case "PreCompact":
+            from nacre.integrations.claude_code.compact import keep_words  # noqa: PLC0415
+
+            keep_words(heard)
+        case _:
+            from nacre.integrations.claude_code.extract import draw  # noqa: PLC0415
+
+            draw(heard, settings, is_attended=is_attended(environ))
+
+
+def _prompted(heard: Told, settings: Settings) -> Answered:
+    from nacre.integrations.claude_code.recall import MAX_COLD, is_cold, recalled_for  # noqa: PLC0415
+
+    message = _due_notices(heard)
+    if is_cold(settings, more_than=MAX_COLD):
+        return Answered(message=message, later=True)
+    return Answered(context=recalled_for(heard, settings), message=message)
+
+
+def _started(heard: Told, settings: Settings) -> Answered:
+    from nacre.integrations.claude_code.recall import is_cold  # noqa: PLC0415
+    from nacre.integrations.claude_code.session_start import note_for, word_for  # noqa: PLC0415
+
+    if heard.source == "compact":
+        # What was attached is summed up with the rest: it may be needed again (R7).
+        change_state(heard.home, heard.session, lambda state: replace(state, attached={}))
+    return Answered(
+        context=note_for(heard, settings), message=word_for(heard, settings), later=is_cold(settings)
+    )
+
+
+def _compacting(heard: Told) -> Answered:
+    from nacre.integrations.claude_code.compact import IN_PLACE_BYTES, keep_words  # noqa: PLC0415
+    from nacre.integrations.claude_code.input import transcript_of  # noqa: PLC0415
+
+    log = transcript_of(heard)
+    try:
+        size = log.stat().st_size
+    except OSError as error:
+        raise NacreError(f"{log} cannot be read ({error.strerror}); no words were kept") from error
+    if size > IN_PLACE_BYTES:
+        return Answered(later=True)
+    keep_words(heard)
+    return NOTHING
+
+
+def _due_notices(heard: Told) -> str:
+    """What waits to be told to the person, once."""
+    from nacre.integrations.claude_code.state import state_of  # noqa: PLC0415
+
+    if not state_of(heard.home, heard.session).notices:
+        return ""
+
+    def told_now(state: State) -> State:
+        return replace(state, notices=())
+
+    return "\n".join(change_state(heard.home, heard.session, told_now).notices)

@@ -1,0 +1,116 @@
+"""What a session of Claude Code's should know as it begins and does not see by itself; often nothing."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from pathlib import Path
+
+from nacre import prompts
+from nacre.app.memory_locations import memory_place, memory_places
+from nacre.errors import NacreError
+from nacre.integrations.claude_code.input import SHORT_FILE, Told, kept_path, transcript_of
+from nacre.memory.files.location import Location
+from nacre.memory.format.index import loaded
+from nacre.memory.format.pointers import INDEX_FILE
+from nacre.messages.untrusted_text import neutralise
+from nacre.settings import Settings, load
+from nacre.store import disk
+
+MAX_INDEX_BYTES = 2_000
+"""Of an index that the client does not load: with the rest it stays below what the client passes on whole."""
+MAX_WORDS_CHARS = 4_000
+"""Of the person's words behind a summary; they were cut to a budget of tokens when they were kept."""
+AUDIT_FILE = "audit_notice"
+"""In a memory's cache: what was found wrong with it when a session ended, in a line."""
+REVIEW = "review"
+"""Beside it: what waits for the person's word. Not imported from where it is kept: a person waits here."""
+
+_OTHERS = prompts.load("nacre.agents", "hook_other_memories")
+_COMPACTED = prompts.load("nacre.agents", "hook_after_compaction")
+
+
+def note_for(told: Told, settings: Settings) -> str:
+    """For the model: indexes that the client does not load, and after a compaction where the words are."""
+    if told.source in {"resume", "fork"}:
+        return ""  # the client tells again what it was told before
+    places = memory_places(settings)
+    others = [(places.user, "every project"), *([(places.team, "the team")] if places.has_team else [])]
+    parts = [text for place, whose in others if (text := _index(place, whose))]
+    if told.source == "compact" and (path := _kept(told)):
+        parts.append(prompts.render(_COMPACTED, path=str(path), words=_words(path)))
+    return "\n\n".join(parts)
+
+
+def word_for(told: Told, settings: Settings) -> str:
+    """For the person, where there is something only they can do."""
+    if told.source not in {"startup", "resume", ""}:
+        return ""
+    places = memory_places(settings)
+    found = [_review(one, settings) for one in places.in_use]
+    return "\n".join([line for line in [*found, _audit(places.project)] if line])
+
+
+def typed(command: str, settings: Settings) -> str:
+    """A command such as `nacre memory undo` as a person types it, on the memory that these settings mean."""
+    # Looked up where something is said, which is seldom: a person waits for most hooks.
+    import shutil  # noqa: PLC0415
+
+    beside = Path(sys.executable).with_name("nacre")
+    if not shutil.which("nacre") and beside.exists():
+        command = command.replace("nacre", shlex.quote(str(beside)), 1)
+    # Set for the client, it need not be set where the person types.
+    environ = {name: value for name, value in settings.environ.items() if name != "CLAUDE_CONFIG_DIR"}
+    usual = load(settings.cwd, environ)
+    if memory_place(usual, "project").directory == memory_place(settings, "project").directory:
+        return command
+    return f"NACRE_HOME={shlex.quote(str(settings.home))} {command}"
+
+
+def _index(place: Location, whose: str) -> str:
+    try:
+        descriptor = disk.open_regular(place.directory / INDEX_FILE, os.O_RDONLY)
+    except OSError:
+        return ""
+    with os.fdopen(descriptor, "rb") as source:
+        index = loaded(source.read(10 * MAX_INDEX_BYTES), max_bytes=MAX_INDEX_BYTES)
+    if not index.text.strip():
+        return ""
+    text = neutralise(index.text.strip())
+    return prompts.render(_OTHERS, whose=whose, directory=str(place.directory), index=text)
+
+
+def _kept(told: Told) -> Path | None:
+    try:
+        path = kept_path(transcript_of(told))
+    except NacreError:
+        return None
+    return path if path.is_file() else None
+
+
+def _words(kept: Path) -> str:
+    try:
+        text = kept.with_name(SHORT_FILE).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+    return neutralise(text[:MAX_WORDS_CHARS]).strip()
+
+
+def _review(place: Location, settings: Settings) -> str:
+    count = sum(1 for _ in (place.cache / REVIEW).glob("*.json"))
+    if not count:
+        return ""
+    what = "memory waits" if count == 1 else "memories wait"
+    return f"nacre: {count} {what} for your word: {typed('nacre memory review', settings)}"
+
+
+def _audit(place: Location) -> str:
+    """Told once: the file goes as it is read."""
+    path = place.cache / AUDIT_FILE
+    try:
+        line = path.read_text(encoding="utf-8").strip()
+        path.unlink()
+    except (OSError, UnicodeDecodeError):
+        return ""
+    return line

@@ -1,0 +1,97 @@
+"""What hooks remember from one to the next: a small file a session, changed by one at a time (R7, E2)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+
+from nacre.clock import SYSTEM_CLOCK, Clock
+from nacre.errors import StoreError
+from nacre.messages.blocks import Json, JsonObject
+from nacre.store import disk
+from nacre.store.locks import one_writer
+
+FOLDER = Path("cache/hooks")
+"""Below the home; no project's slug is called so."""
+WAIT_SECONDS = 1.0
+"""For another hook of the same session: each holds the file for some milliseconds."""
+POLL_SECONDS = 0.01
+KEPT = timedelta(days=30)
+"""As long as the client keeps its sessions; what is older nobody will go on with."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """What was done so far in one session of the client's."""
+
+    attached: Mapping[str, int] = field(default_factory=dict)
+    """Memories that stand in the conversation, and how many bytes each takes."""
+    cursor: str = ""
+    """The last message that memories were drawn from."""
+    failures: int = 0
+    """Of drawing memories, in a row."""
+    notices: tuple[str, ...] = ()
+    """For the person, at the next chance."""
+
+    @property
+    def attached_bytes(self) -> int:
+        return sum(self.attached.values())
+
+    def as_json(self) -> JsonObject:
+        return {
+            "attached": dict(self.attached),
+            "cursor": self.cursor,
+            "failures": self.failures,
+            "notices": [*self.notices],
+        }
+
+
+def state_of(home: Path, session: str) -> State:
+    """What is known; nothing where there is no file, or one that says something else."""
+    try:
+        stored: Json = json.loads(_path(home, session).read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return State()
+    if not isinstance(stored, dict):
+        return State()
+    attached, cursor, failures, notices = map(stored.get, ("attached", "cursor", "failures", "notices"))
+    sizes = attached.items() if isinstance(attached, dict) else ()
+    return State(
+        attached={path: size for path, size in sizes if isinstance(size, int)},
+        cursor=cursor if isinstance(cursor, str) else "",
+        failures=failures if isinstance(failures, int) else 0,
+        notices=tuple(one for one in notices if isinstance(one, str)) if isinstance(notices, list) else (),
+    )
+
+
+def change_state(home: Path, session: str, step: Callable[[State], State]) -> State:
+    """Replace what is known by what `step` makes of it; returns what was known before."""
+    path = _path(home, session)
+    with one_writer(path, wait=WAIT_SECONDS, poll=POLL_SECONDS):
+        before = state_of(home, session)
+        after = step(before)
+        if after != before:
+            data = json.dumps(after.as_json(), ensure_ascii=True).encode()
+            try:
+                # Not flushed: after a power cut a memory may be told twice, which is not worth a wait.
+                disk.replace_file(path, data, temp_name=f".{path.name}.tmp", sync=False)
+            except OSError as error:
+                raise StoreError(disk.explain(error, path)) from error
+    return before
+
+
+def forget_old(home: Path, *, clock: Clock = SYSTEM_CLOCK) -> None:
+    """Take away what sessions left behind that the client has forgotten itself."""
+    oldest = (clock.now() - KEPT).timestamp()
+    for path in (home / FOLDER).rglob("*"):
+        with suppress(OSError):
+            if path.is_file() and path.stat().st_mtime < oldest:
+                path.unlink()
+
+
+def _path(home: Path, session: str) -> Path:
+    return home / FOLDER / f"{session}.json"

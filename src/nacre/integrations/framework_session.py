@@ -1,0 +1,332 @@
+"""Follow a conversation that a framework keeps: what it says goes in, what the model should see comes out.
+
+The framework's history stays whole. A session of ours is told what is new in it, and its view, which only
+grows between two announced rewrites, says what to send in its place: same history, same bytes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from hashlib import blake2b
+from pathlib import Path
+from threading import Lock
+
+from nacre.clock import SYSTEM_CLOCK, Clock
+from nacre.context.recalled import RECALLED, bytes_in_view, in_view, noted
+from nacre.errors import ToolError
+from nacre.layers.l1_offload.layer import Offload
+from nacre.layers.l1_offload.policy import OffloadSettings
+from nacre.layers.l2_microcompact.layer import Microcompact
+from nacre.layers.l2_microcompact.settings import CLEARABLE, MicrocompactSettings
+from nacre.layers.l4_compact.layer import Compact
+from nacre.layers.l4_compact.policy import CompactSettings
+from nacre.loop.round import heard
+from nacre.memory.memory import Memory
+from nacre.memory.recall.attach import attachment
+from nacre.memory.recall.base import Query, Recalled
+from nacre.memory.recall.local_index import LocalIndex
+from nacre.memory.recall.recall import Already, recall
+from nacre.memory.recall.skip import why_skip
+from nacre.messages.blocks import Block, JsonObject, Message, Role, Text, ToolResult
+from nacre.messages.events import Reply
+from nacre.messages.pairing import Item
+from nacre.messages.records import Record, ReplyFacts, Said
+from nacre.messages.usage import Usage
+from nacre.messages.view import View
+from nacre.messages.wire import canonical, render_blocks
+from nacre.session.attachments import Attachment
+from nacre.session.layer import Layer
+from nacre.session.record_writer import InMemory, RecordWriter
+from nacre.session.session import Base, Session, SessionSettings
+from nacre.store.result_pointer import LONG_LINE_CHARS, Advice
+from nacre.store.tool_results import ToolResultStore
+from nacre.tools.base import Tool
+from nacre.tools.read import ReadSettings, read_tool
+from nacre.tools.workspace import Workspace
+
+DIGEST_BYTES = 16
+"""128 bits: no two histories will ever collide by chance."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """One message of the framework, as nacre sees it."""
+
+    role: Role
+    blocks: tuple[Block, ...]
+    usage: Usage | None = None
+    """Of a reply, if the provider said."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """One message as it stands for the model now."""
+
+    role: Role
+    blocks: tuple[Block, ...]
+    place: int | None = None
+    """Which of the framework's messages it is; none for one of nacre's own."""
+    is_same: bool = False
+    """Nothing of it was changed, so that the framework's own can be sent."""
+
+    @property
+    def text(self) -> str:
+        return "\n".join(block.text for block in self.blocks if isinstance(block, Text))
+
+
+class Following:
+    """One conversation and the session that follows it."""
+
+    is_busy = False
+    """Somebody is waiting for what to send."""
+
+    def __init__(self, session: Session, chain: Sequence[bytes] = (), ends: Sequence[int] = ()) -> None:
+        self.session = session
+        self._chain = list(chain)
+        """What it was told, as digests: the messages themselves are the framework's to keep."""
+        self._ends = list(ends)
+        """How many records there were once a message was told and sent."""
+        self._places: dict[str, int] = {}
+        """Where in the framework's history a record came from."""
+        starts = [0, *self._ends]
+        for place, start in enumerate(starts[:-1]):
+            self._place(place, start)
+
+    def shared(self, chain: Sequence[bytes]) -> int:
+        """With how many of the messages that it was told a history begins."""
+        most = min(len(self._chain), len(chain))
+        return bisect_left(range(most), True, key=lambda at: self._chain[at] != chain[at])
+
+    def goes_on(self, chain: Sequence[bytes]) -> bool:
+        """Whether a history begins with all that it was told, and nobody else goes on with it now."""
+        return not self.is_busy and self.shared(chain) == len(self._chain)
+
+    def branch(self, shared: int, base: Base, layers: Layers) -> Following:
+        """Another conversation that begins with the same messages: what was decided about them holds."""
+        end = self._ends[shared - 1]
+        session = opened(base, layers, records=self.session.transcript.records[:end])
+        return Following(session, self._chain[:shared], self._ends[:shared])
+
+    def hand_over(self, base: Base, layers: Layers) -> None:
+        """Somebody else may go on with the conversation: its own tools count, and its model's window."""
+        if self.session.base.model != base.model:
+            # Another model has a cache of its own: nothing of what the last one kept can be lost there.
+            self.session = opened(base, layers, records=self.session.transcript.records)
+        elif self.session.base != base:
+            self.session.base = base
+
+    async def shown(self, told: Sequence[Told], chain: Sequence[bytes]) -> list[Standing]:
+        """What to send for this history, which begins with all that was told before."""
+        begun = len(self._chain)
+        for place in range(begun, len(told)):
+            before, one = len(self.session.transcript.records), told[place]
+            if one.role == "assistant":
+                await self._take_reply(one, is_answer=0 < begun == place)
+            else:
+                await self._take(one, is_last=place == len(told) - 1)
+            self._place(place, before)
+            self._ends.append(len(self.session.transcript.records))
+            self._chain.append(chain[place])
+        await self.session.prepare()
+        self._ends[-1] = len(self.session.transcript.records)
+        return [self._standing(item, told) for item in self.session.view.items if item.parts]
+
+    async def _take(self, told: Told, *, is_last: bool) -> None:
+        session = self.session
+        if len(told.blocks) == 1 and isinstance(told.blocks[0], Text) and is_last:
+            await session.add_user(told.blocks[0].text)
+        else:
+            said = heard("user", told.blocks, session.clock)
+            # Nothing rides with what was answered long ago: it would be a rewrite of what was sent.
+            await session.transcript.append(*await (session.keep(said) if is_last else session.sift(said)))
+
+    async def _take_reply(self, told: Told, *, is_answer: bool) -> None:
+        session = self.session
+        if told.usage is not None and is_answer:
+            await session.record(Reply(message=Message("assistant", told.blocks), usage=told.usage))
+            return
+        # What it cost nobody said, or it answered something else than would be sent for it now, such as a
+        # view that was shrunk before a restart: the estimates go on from the last figure there was.
+        now, new_id = session.clock.now(), session.clock.new_id()
+        reply = Said(id=new_id, at=now, role="assistant", blocks=told.blocks, reply=ReplyFacts())
+        await session.transcript.append(reply)
+
+    def _place(self, place: int, start: int) -> None:
+        first = next(one for one in self.session.transcript.records[start:] if isinstance(one, Said))
+        self._places[first.id] = place
+
+    def _standing(self, item: Item, told: Sequence[Told]) -> Standing:
+        place, blocks = self._places.get(item.record_id), tuple(part.block for part in item.parts)
+        is_same = place is not None and told[place].blocks == blocks
+        return Standing(role=item.role, blocks=blocks, place=place, is_same=is_same)
+
+
+class Follower:
+    """Finds the session that follows a history, by what the history says; a new one gets a new session."""
+
+    def __init__(self, layers: Layers) -> None:
+        self._layers = layers
+        self._known: list[Following] = []
+        """The one used longest ago first."""
+        self._one_at_a_time = Lock()
+        """Frameworks without a loop ask from many threads."""
+
+    async def shown(self, told: Sequence[Told], base: Base) -> list[Standing]:
+        """What to send in place of a history; whatever was taken out or added is told of."""
+        if not told:
+            return []
+        chain = _chain(told)
+        # Words that somebody has said before are looked up anew: what is known may have changed since.
+        is_settled = self._layers.memory is None or not _are_words(told[-1])
+        following = self._taken(chain if is_settled else chain[:-1], base)
+        try:
+            return await following.shown(told, chain)
+        finally:
+            following.is_busy = False
+            for notice in following.session.notices():
+                self._layers.tell(notice.text)
+
+    def _taken(self, chain: Sequence[bytes], base: Base) -> Following:
+        """The session that was told the most of this history, and nothing else: ours until we are done."""
+        with self._one_at_a_time:
+            known = reversed(self._known)
+            found = max(known, key=lambda one: (one.shared(chain), one.goes_on(chain)), default=None)
+            if found is None or not (shared := found.shared(chain)):
+                found = Following(opened(base, self._layers))
+            elif found.goes_on(chain):
+                self._known.remove(found)
+                found.hand_over(base, self._layers)
+            else:
+                found = found.branch(shared, base, self._layers)
+            found.is_busy = True
+            self._known = [*self._known, found][-self._layers.conversations :]
+            return found
+
+
+def _are_words(told: Told) -> bool:
+    return told.role == "user" and not any(isinstance(block, ToolResult) for block in told.blocks)
+
+
+def _chain(told: Sequence[Told]) -> list[bytes]:
+    """For every message a digest of it and all before it."""
+    chain = [b""]
+    for one in told:
+        said = one.role.encode() + canonical(render_blocks(one.blocks))
+        chain.append(blake2b(chain[-1] + said, digest_size=DIGEST_BYTES).digest())
+    return chain[1:]
+
+
+BY_READ_ALONE = Advice(
+    "Read it with Read: offset and limit choose the lines.",
+    f" Of lines with more than {LONG_LINE_CHARS:,} characters every piece of that length counts as one.",
+)
+"""A framework's agent has neither Grep nor a shell, as far as anybody knows."""
+
+
+def _to_nobody(_: str) -> None:
+    return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layers:
+    """What shrinks a conversation, and what is added to it."""
+
+    results: Path | None = None
+    """Where tool results go that are too long or too old; without a place they stay where they are."""
+    memory: Memory | None = None
+    """What is recalled with a person's words."""
+    window: int | None = None
+    """Tokens, where the model's own window is not known or too large for your purse."""
+    clearable: frozenset[str] = frozenset()
+    """Tools whose old results may be cleared, because they can be had again."""
+    compacts: bool = True
+    """By rule: a summary without a model stands for the older messages when nothing else helps."""
+    offload: OffloadSettings = field(default_factory=OffloadSettings)
+    microcompact: MicrocompactSettings = field(default_factory=MicrocompactSettings)
+    compact: CompactSettings = field(default_factory=CompactSettings)
+    conversations: int = 64
+    """Remembered at a time; one that comes back later is read again from its beginning."""
+    tell: Callable[[str], None] = _to_nobody
+    """Told one line for whatever was taken out of the conversation or added to it."""
+    clock: Clock = SYSTEM_CLOCK
+
+    @cached_property
+    def _recollection(self) -> Recollection | None:
+        """One for all conversations: its index is a file that stays open, and takes a while to open."""
+        return None if self.memory is None else Recollection(self.memory)
+
+
+def opened(
+    base: Base, layers: Layers, *, records: Sequence[Record] = (), keeper: RecordWriter | None = None
+) -> Session:
+    """A session with these layers, cheapest first."""
+    session = Session(
+        base,
+        records,
+        keeper=keeper or InMemory(layers.clock.new_id()),
+        settings=SessionSettings(window_ceiling=layers.window),
+        clock=layers.clock,
+    )
+    if layers.results is not None:
+        shelf = ToolResultStore(layers.results.resolve())
+        session.layers.append(Offload(shelf, layers.offload, advice=BY_READ_ALONE))
+        tools = layers.microcompact.tools | CLEARABLE | layers.clearable
+        session.layers.append(Microcompact(session, shelf, replace(layers.microcompact, tools=tools)))
+    if layers.compacts:
+        session.layers.append(Compact(session, settings=layers.compact))
+    if layers._recollection is not None:
+        session.layers.append(layers._recollection)
+    return session
+
+
+class Recollection(Layer):
+    """Brings memories along with a person's words; looked up at once, by words alone."""
+
+    def __init__(self, memory: Memory) -> None:
+        place = memory.location
+        self._index = LocalIndex(place.directory, place.cache, clock=memory.clock)
+        self._clock = memory.clock
+
+    async def attach(self, said: Said, view: View) -> Sequence[Attachment]:
+        """Memories the model does not see yet; what must not leave the machine is not among them (M27)."""
+        if said.meta or any(isinstance(block, ToolResult) for block in said.blocks):
+            return ()
+        text = "\n".join(block.text for block in said.blocks if isinstance(block, Text))
+        size = bytes_in_view(view)
+        if why_skip(text, is_on=True, attached_bytes=size, has_files=True):
+            return ()
+        seen = frozenset(str(path) for path in in_view(view))
+        already = Already(paths=seen, attached_bytes=size, hides_local=True)
+        query = Query(text=text, now=self._clock.now())
+        picks = (await asyncio.to_thread(self._looked_up, query, already)).picks
+        if not picks:
+            return ()
+        facts: JsonObject = noted((one.ranked.path for one in picks), size=sum(one.bytes for one in picks))
+        names = ", ".join(one.ranked.entry.file for one in picks)
+        return [Attachment(kind=RECALLED, text=attachment(picks), facts=facts, notice=f"recalled {names}")]
+
+    def _looked_up(self, query: Query, already: Already) -> Recalled:
+        self._index.refresh()
+        return recall(query, [self._index], already=already, clock=self._clock)
+
+
+def read_back(folder: Path) -> Tool:
+    """The tool that pointers name, Read, for the files of this folder and no others."""
+    root = folder.resolve()
+    read = read_tool(Workspace(root), ReadSettings(wraps=True))
+
+    async def inside(arguments: JsonObject) -> ToolResult | str:
+        if not await asyncio.to_thread(_is_inside, root, str(arguments.get("file_path"))):
+            raise ToolError(f"Only files in {root} can be read with this tool.")
+        return await read.call(arguments)
+
+    return replace(read, call=inside, description=f"Reads a long tool result again, from {root}.")
+
+
+def _is_inside(root: Path, asked: str) -> bool:
+    return Path(os.path.realpath(root / asked)).is_relative_to(os.path.realpath(root))

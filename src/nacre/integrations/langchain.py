@@ -1,0 +1,202 @@
+"""nacre's layers as middleware for LangChain's agents, and for deepagents, which takes the same.
+
+agent = create_agent(model, tools, middleware=[NacreMiddleware(Layers(results=Path("results")))])
+
+The agent's own messages stay as they are, in its state and its checkpoints; what the model is sent shrinks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from itertools import takewhile
+from typing import Any, TypeVar, cast
+
+from nacre.formatting import how_to_install
+
+try:
+    from langchain.agents.middleware import AgentMiddleware, AgentState, ModelRequest, ModelResponse
+except ImportError as error:
+    raise ImportError(f"this module needs LangChain: {how_to_install('langchain')}") from error
+from langchain_core.messages import (
+    AIMessage,
+    AnyMessage,
+    BaseMessage,
+    HumanMessage,
+    SystemMessage,
+    ToolMessage,
+)
+from langchain_core.messages.ai import UsageMetadata
+from langchain_core.tools import StructuredTool, ToolException
+from langchain_core.utils.function_calling import convert_to_openai_tool
+
+from nacre.errors import ToolError
+from nacre.integrations.framework_session import Follower, Layers, Standing, Told, read_back
+from nacre.messages.blocks import Block, Json, JsonObject, Text, Thinking, ToolCall, ToolResult
+from nacre.messages.usage import Usage
+from nacre.messages.wire import parse_block, parse_content, render_blocks
+from nacre.session.session import Base
+from nacre.tools.base import Tool
+
+CALL_BLOCKS = frozenset({"tool_use", "function_call", "input_json_delta"})
+"""How providers write calls into a reply's content; LangChain lists them beside it, too."""
+THINKING_BLOCKS = frozenset({"thinking", "redacted_thinking", "reasoning"})
+Answer = TypeVar("Answer")
+
+
+class NacreMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
+    """Shrinks what the model is sent, and brings memories along."""
+
+    def __init__(self, layers: Layers) -> None:
+        super().__init__()
+        self._follower = Follower(layers)
+        self.tools = [] if layers.results is None else [_as_langchain(read_back(layers.results))]
+
+    async def awrap_model_call(
+        self,
+        request: ModelRequest[Any],
+        handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
+    ) -> ModelResponse[Any]:
+        """Send the view in place of the history."""
+        return await handler(await self._shrunk(request))
+
+    def wrap_model_call(
+        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
+    ) -> ModelResponse[Any]:
+        """The same for an agent that is invoked without a loop."""
+        return handler(_awaited(self._shrunk(request)))
+
+    async def _shrunk(self, request: ModelRequest[Any]) -> ModelRequest[Any]:
+        # Rules that the agent was given ahead of the conversation are no part of what is compacted.
+        rules = list(takewhile(lambda one: isinstance(one, SystemMessage), request.messages))
+        sources = _grouped(request.messages[len(rules) :])
+        told = [_told(source) for source in sources]
+        standing = await self._follower.shown(told, _base(request, rules))
+        shown = [one for stood in standing for one in _shown(stood, sources)]
+        return request.override(messages=[*rules, *shown])
+
+
+def _awaited(work: Coroutine[Any, Any, Answer]) -> Answer:
+    """Do the work and wait for it, also where a loop is running already, as in a notebook."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    with ThreadPoolExecutor(max_workers=1) as beside:
+        return beside.submit(copy_context().run, asyncio.run, work).result()
+
+
+def _grouped(messages: Iterable[AnyMessage]) -> list[list[AnyMessage]]:
+    """Results that follow each other answer one reply, and are judged together (C5)."""
+    groups: list[list[AnyMessage]] = []
+    for message in messages:
+        if isinstance(message, ToolMessage) and groups and isinstance(groups[-1][0], ToolMessage):
+            groups[-1].append(message)
+        else:
+            groups.append([message])
+    return groups
+
+
+def _told(source: Sequence[AnyMessage]) -> Told:
+    first = source[0]
+    if isinstance(first, AIMessage):
+        return Told(role="assistant", blocks=_said(first), usage=_usage(first.usage_metadata))
+    if isinstance(first, ToolMessage):
+        return Told(role="user", blocks=tuple(_result(one) for one in source if isinstance(one, ToolMessage)))
+    return Told(role="user", blocks=_content(first))
+
+
+def _said(message: AIMessage) -> tuple[Block, ...]:
+    calls = (
+        ToolCall(one["id"] or "", one["name"], cast("JsonObject", one["args"])) for one in message.tool_calls
+    )
+    return (*(block for block in _content(message) if not _is_call(block)), *calls)
+
+
+def _is_call(block: Block) -> bool:
+    return isinstance(block, ToolCall) or getattr(block, "kind", "") in CALL_BLOCKS
+
+
+def _content(message: BaseMessage) -> tuple[Block, ...]:
+    content = cast("Json", message.content)
+    return () if content == "" else parse_content(content)
+
+
+def _result(message: ToolMessage) -> ToolResult:
+    content = cast("Json", message.content)
+    wire: JsonObject = {"type": "tool_result", "tool_use_id": message.tool_call_id, "content": content}
+    block = parse_block({**wire, "is_error": True} if message.status == "error" else wire)
+    assert isinstance(block, ToolResult), "written so above"
+    return block
+
+
+def _usage(counted: UsageMetadata | None) -> Usage | None:
+    """LangChain's input counts what was read from the cache and written to it, too."""
+    if counted is None:
+        return None
+    details = counted.get("input_token_details", {})
+    read, written = details.get("cache_read", 0), details.get("cache_creation", 0)
+    fresh = max(0, counted["input_tokens"] - read - written)
+    return Usage(input=fresh, cache_read=read, cache_write=written, output=counted["output_tokens"])
+
+
+def _shown(standing: Standing, sources: Sequence[Sequence[AnyMessage]]) -> Sequence[AnyMessage]:
+    if standing.place is None:
+        return [HumanMessage(standing.text)]
+    source = sources[standing.place]
+    if standing.is_same:
+        return source
+    if isinstance(source[0], AIMessage):
+        return [_without_thinking(source[0], standing.blocks)]
+    if not isinstance(source[0], ToolMessage):
+        return [source[0].model_copy(update={"content": render_blocks(standing.blocks)})]
+    own = {one.tool_call_id: one for one in source if isinstance(one, ToolMessage)}
+    results = [block for block in standing.blocks if isinstance(block, ToolResult)]
+    return [_rewritten(own[result.call_id], result) for result in results]
+
+
+def _rewritten(message: ToolMessage, result: ToolResult) -> ToolMessage:
+    if _result(message) == result:
+        return message
+    is_plain = all(isinstance(part, Text) for part in result.content)
+    content: Any = result.text if is_plain else render_blocks(result.content)
+    return message.model_copy(update={"content": content, "artifact": None})
+
+
+def _without_thinking(message: AIMessage, blocks: Sequence[Block]) -> AIMessage:
+    """Thinking that is bound to bytes which are gone must go, too (C12b); nothing else of a reply changes."""
+    if any(isinstance(block, Thinking) for block in blocks) or isinstance(message.content, str):
+        return message
+    kept = [
+        one for one in message.content if not (isinstance(one, dict) and one.get("type") in THINKING_BLOCKS)
+    ]
+    return message.model_copy(update={"content": kept})
+
+
+def _base(request: ModelRequest[Any], rules: Sequence[AnyMessage]) -> Base:
+    """What stands before the messages; only counted, never sent."""
+    model = getattr(request.model, "model_name", None) or getattr(request.model, "model", None)
+    given = rules if request.system_message is None else [request.system_message, *rules]
+    system: tuple[JsonObject, ...] = tuple({"type": "text", "text": str(one.text)} for one in given)
+    tools = tuple(cast("JsonObject", convert_to_openai_tool(one)) for one in request.tools)
+    return Base(model=str(model or ""), system=system, tools=tools)
+
+
+def _as_langchain(tool: Tool) -> StructuredTool:
+    async def call(**arguments: Any) -> str:
+        try:
+            answer = await tool.call(arguments)
+        except ToolError as error:
+            raise ToolException(str(error)) from error
+        return answer if isinstance(answer, str) else answer.text
+
+    return StructuredTool(
+        name=tool.name,
+        description=tool.description,
+        args_schema=cast("dict[str, Any]", tool.input_schema),
+        func=lambda **arguments: _awaited(call(**arguments)),
+        coroutine=call,
+        handle_tool_error=True,
+    )

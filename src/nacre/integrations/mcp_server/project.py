@@ -1,0 +1,224 @@
+"""One project as clients of this server see it: its memories, ranked by an index made beside the talk.
+
+Nothing is made on disk before something is saved. What is local-only is left out unless it may be told (M27).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeAlias
+
+from nacre.app.memory_locations import MemoryPlaces, Whose, memory_places
+from nacre.app.recall_once import drift_of
+from nacre.clock import SYSTEM_CLOCK, Clock
+from nacre.context.privacy import LocalOnlyFilter
+from nacre.errors import StoreError, ToolError
+from nacre.integrations.mcp_server.base import Options
+from nacre.memory.files.folder import TEAM_PREFIX, Folder
+from nacre.memory.files.location import Location
+from nacre.memory.format.entry import Entry, read_entry
+from nacre.memory.live import hold
+from nacre.memory.local_only import Staying
+from nacre.memory.memory import Memory, named
+from nacre.memory.recall.base import MAX_PICKS, Query, Recalled
+from nacre.memory.recall.local_index import LocalIndex
+from nacre.memory.recall.recall import Already, recall
+from nacre.messages.untrusted_text import neutralise
+from nacre.settings import Settings
+
+USER_PREFIX = "user:"
+"""How a memory that holds in every project is called beside the project's own; no file name has a colon."""
+READY_SECONDS = 10.0
+"""So long a question waits for an index that is being made; then what is in it by now has to do."""
+STEP_SECONDS = 2.0
+"""So long an index is worked on before a question that waits gets its turn."""
+OFF = "memory is off in this project; `nacre doctor` says which setting does that"
+
+Named: TypeAlias = tuple[Whose, str]
+"""Whose memory, and the file or name in it."""
+
+
+class Project:
+    """The memories of one project, kept open for as long as the server runs."""
+
+    def __init__(self, settings: Settings, options: Options, *, clock: Clock = SYSTEM_CLOCK) -> None:
+        self.settings = settings
+        self.places: MemoryPlaces = memory_places(settings)
+        self.clock = clock
+        self._options = options
+        self._stays = LocalOnlyFilter(*self.places.all)
+        self._stack = AsyncExitStack()
+        self._held: dict[Whose, Memory] = {}
+        self._opening = asyncio.Lock()
+        self.changing = asyncio.Lock()
+        """Held for one change: many at once would crowd at the lock on disk, where some give up."""
+        self._rankers: dict[Location, LocalIndex] = {}
+        self._indexing: asyncio.Task[None] | None = None
+
+    def begin(self) -> None:
+        """Bring the index up to date in the background, unless that has begun already."""
+        if self._indexing is None and self.settings.memory.is_on:
+            self._indexing = asyncio.create_task(self._index(), name="index memories")
+
+    async def recall(self, text: str) -> tuple[Recalled, bool]:
+        """What a message with these words would get in a session, from the local index (R9, R12).
+
+        Also whether all memories were in the index by then.
+        """
+        # Asked for on purpose, so that a single word will do: it is no "thanks" that came along (R2).
+        if not text.strip() or not self._has_any:
+            return Recalled(query=text, skipped="there are no memories" if text.strip() else "no words"), True
+        self.begin()
+        assert self._indexing is not None, "begun just now"
+        await asyncio.wait([self._indexing], timeout=READY_SECONDS)
+        is_whole = self._indexing.done()
+        return await asyncio.to_thread(self._recalled, text, is_whole=is_whole), is_whole
+
+    async def staying(self) -> Staying:
+        """What must not be told to this server's clients."""
+        return Staying() if self._options.local else await self._stays.now()
+
+    async def hidden(self, whose: Whose) -> frozenset[str]:
+        """The files of one memory that must not be told of."""
+        return frozenset() if self._options.local else await self._stays.files_of(self.place(whose))
+
+    async def entries(self, whose: Whose) -> list[Entry]:
+        """The heads of one memory's entries, newest first, as far as they may be told."""
+        found = (await self._reading(whose).scan()).entries
+        return [one for one in found if self._options.local or not one.local_only]
+
+    async def index(self, whose: Whose) -> str:
+        """The index as a session gets it, without lines for what stays here (M9, M27)."""
+        text = (await self._reading(whose).index(without=await self.hidden(whose))).text
+        return (await self.staying()).without(text)
+
+    async def told_index(self) -> str:
+        """The project's index, made safe to stand in a message; empty where there is none."""
+        return neutralise(await self.index("project")) if self.settings.memory.is_on else ""
+
+    async def entry(self, name: str) -> tuple[Whose, Entry]:
+        """One memory with its body by its file or its name; nothing is guessed, recall is there for that."""
+        self.check_on()
+        whose, wanted = self.split(name)
+        exact = named(wanted, await self.entries(whose))
+        if len(exact) > 1:
+            several = ", ".join(one.file for one in exact[:MAX_PICKS])
+            raise StoreError(f"{name!r} may mean several memories: {several}; name the file")
+        found = await self._whole(whose, exact[0]) if exact else None
+        if found is None or (found.local_only and not self._options.local):
+            raise StoreError(f"no memory is called {name!r}; memory_recall finds one by what it says")
+        return whose, found
+
+    async def writing(self, whose: Whose) -> Memory:
+        """One memory to change: made if it is not there, watched, and marked as in use by an agent (M15)."""
+        self.check_on()
+        if self._options.read_only:
+            raise ToolError("this server only reads; start it without --read-only to change memory")
+        async with self._opening:
+            if whose not in self._held:
+                keeps = whose != "project" or self.settings.memory.keeps_index
+                place = self.place(whose)
+                self._held[whose] = await hold(
+                    place, self.settings.cwd, self._stack, clock=self.clock, keeps_index=keeps
+                )
+                if place in self._rankers:
+                    self._rankers[place].writes = True  # it has a place on disk by now
+        return self._held[whose]
+
+    def reading(self, whose: Whose) -> Memory:
+        """One memory to look at; a directory that nacre never wrote to is left without a trace."""
+        self.check_on()
+        return self._reading(whose)
+
+    def place(self, whose: Whose) -> Location:
+        match whose:
+            case "project":
+                return self.places.project
+            case "user":
+                return self.places.user
+            case "team":
+                if not self.places.has_team:
+                    raise ToolError(
+                        "this project has no team memory; `memory.team` in your settings switches it on"
+                    )
+                return self.places.team
+
+    def split(self, name: str) -> Named:
+        """Whose memory a name is in, and what it is called there."""
+        if name.startswith(USER_PREFIX):
+            return "user", name.removeprefix(USER_PREFIX).strip()
+        if name.startswith(TEAM_PREFIX) and self.places.has_team:
+            return "team", name.removeprefix(TEAM_PREFIX)
+        return "project", name
+
+    def named(self, directory: Path, file: str) -> str:
+        """What a memory is called in answers: the same word finds it again."""
+        if directory == self.places.user.directory:
+            return f"{USER_PREFIX}{file}"
+        return f"{TEAM_PREFIX}{file}" if directory == self.places.team.directory else file
+
+    def named_in_use(self, file: str) -> str:
+        """The same for a file of which only the name is known: the first memory that has one."""
+        directories = [place.directory for place in self.places.in_use]
+        return self.named(next((one for one in directories if (one / file).is_file()), Path()), file)
+
+    def check_on(self) -> None:
+        if not self.settings.memory.is_on:
+            raise ToolError(OFF)
+
+    async def close(self) -> None:
+        """Let go of everything; what is in the index by now is kept, for the next server to go on from."""
+        if self._indexing is not None:
+            self._indexing.cancel()
+            await asyncio.gather(self._indexing, return_exceptions=True)
+        for ranker in self._rankers.values():
+            await asyncio.to_thread(ranker.close)
+        await self._stack.aclose()
+
+    @property
+    def _has_any(self) -> bool:
+        return any(place.directory.is_dir() for place in self.places.in_use)
+
+    def _reading(self, whose: Whose) -> Memory:
+        if whose in self._held:
+            return self._held[whose]
+        place = self.place(whose)
+        return Memory(place, clock=self.clock, writes_cache=place.cache.is_dir())
+
+    async def _whole(self, whose: Whose, head: Entry) -> Entry | None:
+        folder = Folder(self.place(whose).directory)
+        data = await asyncio.to_thread(folder.read, head.file)
+        if data is None:
+            return None
+        return read_entry(head.file, data, written=head.written, indexed=head.indexed)
+
+    def _ranker(self, place: Location) -> LocalIndex:
+        if place not in self._rankers:
+            writes = place.cache.is_dir() and not self._options.read_only
+            self._rankers[place] = LocalIndex(place.directory, place.cache, writes=writes, clock=self.clock)
+        return self._rankers[place]
+
+    def _rankers_there(self) -> list[LocalIndex]:
+        return [self._ranker(place) for place in self.places.in_use if place.directory.is_dir()]
+
+    async def _index(self) -> None:
+        """Learn what changed step by step, so that a question can come between and an end need not wait."""
+        for ranker in self._rankers_there():
+            before, left = math.inf, math.inf
+            while left == math.inf or 0 < left < before:  # what cannot be read is not tried for ever
+                before, left = left, await asyncio.to_thread(ranker.catch_up, seconds=STEP_SECONDS)
+
+    def _recalled(self, text: str, *, is_whole: bool) -> Recalled:
+        rankers = self._rankers_there()
+        for ranker in rankers if is_whole else ():
+            ranker.refresh()
+        drift = drift_of(self.settings) if self.settings.switches.drift_check else None
+        already = Already(hides_local=not self._options.local)
+        query = Query(text=text, now=self.clock.now())
+        found = recall(query, rankers, already=already, drift=drift, clock=self.clock)
+        hidden = [one for one in found.left_out if one.why == "local-only"]
+        return replace(found, left_out=tuple(one for one in found.left_out if one not in hidden))

@@ -1,0 +1,391 @@
+"""The wire: nacre's tools, resources and prompt as the vendor's SDK wants them; every error is one line."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+from urllib.parse import quote, unquote, urlsplit
+
+import mcp_types as types
+from mcp.server import NotificationOptions, Server, ServerRequestContext
+from mcp.server.models import InitializationOptions
+from mcp.server.session import ServerSession
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ResourcesListChanged
+from mcp.shared.exceptions import MCPError
+from mcp.shared.message import ServerMessageMetadata
+
+from nacre import prompts
+from nacre.app.memory_locations import Whose
+from nacre.errors import NacreError
+from nacre.integrations.mcp_server.base import CALLER, Caller, Offered, Options, in_one_line
+from nacre.integrations.mcp_server.greeting import HANDSHAKES, INSTRUCTIONS, NAME, TITLE
+from nacre.integrations.mcp_server.mail_tools import MailTools
+from nacre.integrations.mcp_server.memory_tools import in_scope, memory_tools, read_memory
+from nacre.integrations.mcp_server.project import Project
+from nacre.integrations.mcp_server.projects import Projects
+from nacre.integrations.mcp_server.session_tools import session_tools
+from nacre.memory.memory import INDEX_FILE
+from nacre.messages.blocks import ToolResult
+from nacre.messages.untrusted_text import one_line
+from nacre.version import VERSION
+
+ABOUT_PROJECT = prompts.load(__package__, "about_project")
+ABOUT_EMPTY = prompts.load(__package__, "about_project_empty")
+ABOUT, ABOUT_TITLE = "about_project", "What do you know about this project?"
+ABOUT_SAID = "The index of this project's memory, and the wish to be told what it says."
+MARKDOWN = "text/markdown"
+ROOTS_SECONDS = 2.0
+"""A client that declares roots and then does not name them is not waited for."""
+MAX_ROOTS = 64
+CLIENT_CHARS = 40
+"""Of what a client calls itself: it stands in commits and letters."""
+
+STDIO = "stdio"
+"""The key of the one client on stdin and stdout."""
+
+Context: TypeAlias = ServerRequestContext[Any, Any]
+
+
+class Door:
+    """One server: its tools, the projects it has opened, and the roots its clients have named."""
+
+    def __init__(self, options: Options) -> None:
+        self.projects = Projects(options)
+        self._mail = MailTools(self.projects)
+        offered = [*memory_tools(self.projects), *session_tools(self.projects)]
+        offered += [] if options.read_only else self._mail.tools()
+        self.offered = {one.tool.name: one for one in offered}
+        self._roots: dict[str, tuple[Path, ...]] = {}
+        self._clients: dict[str, ServerSession] = {}
+        self._beginning: asyncio.Task[None] | None = None
+        self._bus = InMemorySubscriptionBus()
+
+    def server(self) -> Server[None]:
+        """A server of the SDK that serves this door on any transport."""
+        # Whoever has no handler for the SDK's log would see tracebacks of it on stderr.
+        logging.getLogger().addHandler(logging.NullHandler())
+        server = _Telling(
+            NAME,
+            version=VERSION,
+            title=TITLE,
+            instructions=INSTRUCTIONS,
+            lifespan=self._open,
+            on_list_tools=self._list_tools,
+            on_call_tool=self._call_tool,
+            on_list_resources=self._list_resources,
+            on_list_resource_templates=self._list_templates,
+            on_read_resource=self._read_resource,
+            on_list_prompts=self._list_prompts,
+            on_get_prompt=self._get_prompt,
+            on_subscriptions_listen=ListenHandler(self._bus),
+        )
+        server.add_notification_handler(
+            "notifications/roots/list_changed", types.NotificationParams, self._roots_changed
+        )
+        return server
+
+    @asynccontextmanager
+    async def _open(self, _: Server[None]) -> AsyncIterator[None]:
+        watching = asyncio.create_task(
+            watch_changes(self.projects.directories, self._tell_changed), name="watch memories"
+        )
+        try:
+            yield None
+        finally:
+            ending = [one for one in (watching, self._beginning) if one is not None]
+            for one in ending:
+                one.cancel()
+            await asyncio.gather(*ending, return_exceptions=True)
+            await self._mail.close()
+            await self.projects.close()
+
+    async def _list_tools(self, ctx: Context, _: object) -> types.ListToolsResult:
+        # The first that a client asks: its project is opened and indexed meanwhile.
+        self._begin(self.caller(ctx))
+        return types.ListToolsResult(tools=[_described(one) for one in self.offered.values()])
+
+    async def _call_tool(self, ctx: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
+        offered = self.offered.get(params.name)
+        if offered is None:
+            known = ", ".join(self.offered)
+            return _failed(f"there is no tool {params.name[:CLIENT_CHARS]!r}; there are {known}")
+        CALLER.set(self.caller(ctx))
+        try:
+            said = await offered.tool.call(params.arguments or {})
+        except NacreError as error:
+            return _failed(str(error))
+        except Exception as error:  # noqa: BLE001 - a tool call: the client reads what went wrong
+            return _failed(f"{params.name} failed: {type(error).__name__}: {error}")
+        assert not isinstance(said, ToolResult), "the tools of this room answer with text"
+        return types.CallToolResult(content=[types.TextContent(type="text", text=said)])
+
+    async def _list_resources(
+        self, ctx: Context, params: types.PaginatedRequestParams | None
+    ) -> types.ListResourcesResult:
+        with self._called(ctx):
+            page = await listed(await self.projects.one(), params.cursor if params else None)
+        found = [
+            types.Resource(
+                uri=one.uri,
+                name=one.name,
+                description=one.description or None,
+                mime_type=MARKDOWN,
+                size=one.bytes,
+            )
+            for one in page.items
+        ]
+        return types.ListResourcesResult(resources=found, next_cursor=page.cursor)
+
+    async def _list_templates(self, ctx: Context, _: object) -> types.ListResourceTemplatesResult:
+        one = types.ResourceTemplate(
+            uri_template=f"{BASE}{{name}}",
+            name="memory",
+            description="A memory by its file name; MEMORY.md is the index.",
+            mime_type=MARKDOWN,
+        )
+        return types.ListResourceTemplatesResult(resource_templates=[one])
+
+    async def _read_resource(
+        self, ctx: Context, params: types.ReadResourceRequestParams
+    ) -> types.ReadResourceResult:
+        uri = str(params.uri)
+        if not uri.startswith(BASE):
+            raise MCPError(types.INVALID_PARAMS, in_one_line(f"{uri!r} is none of {BASE}…"))
+        with self._called(ctx):
+            text = await read(await self.projects.one(), uri)
+        contents = types.TextResourceContents(uri=params.uri, text=text, mime_type=MARKDOWN)
+        return types.ReadResourceResult(contents=[contents])
+
+    async def _list_prompts(self, ctx: Context, _: object) -> types.ListPromptsResult:
+        one = types.Prompt(name=ABOUT, title=ABOUT_TITLE, description=ABOUT_SAID)
+        return types.ListPromptsResult(prompts=[one])
+
+    async def _get_prompt(self, ctx: Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
+        if params.name != ABOUT:
+            raise MCPError(types.INVALID_PARAMS, f"there is one prompt here: {ABOUT}")
+        with self._called(ctx):
+            index = (await (await self.projects.one()).told_index()).strip()
+        text = prompts.render(ABOUT_PROJECT, index=index) if index else ABOUT_EMPTY
+        said = types.PromptMessage(role="user", content=types.TextContent(type="text", text=text))
+        return types.GetPromptResult(description=ABOUT_TITLE, messages=[said])
+
+    @contextmanager
+    def _called(self, ctx: Context) -> Iterator[None]:
+        """For the length of a request that is no tool call: what fails is an error of the protocol."""
+        CALLER.set(self.caller(ctx))
+        try:
+            yield
+        except NacreError as error:
+            raise MCPError(types.INVALID_PARAMS, in_one_line(str(error))) from None
+        except MCPError:
+            raise
+        except Exception as error:  # noqa: BLE001 - as in a tool call: the client reads what went wrong
+            why = f"{type(error).__name__}: {error}"
+            raise MCPError(types.INTERNAL_ERROR, in_one_line(why)) from None
+
+    def _begin(self, caller: Caller) -> None:
+        """Open the client's first project in the background; what fails will fail again when it is needed."""
+
+        async def opened() -> None:
+            CALLER.set(caller)
+            with suppress(Exception):
+                await self.projects.one()
+
+        # Over HTTP a client can be asked for its roots only while it waits for an answer.
+        if self._beginning is None and caller.key == STDIO:
+            self._beginning = asyncio.create_task(opened(), name="open the first project")
+
+    async def _tell_changed(self) -> None:
+        await self._bus.publish(ResourcesListChanged())
+        for key, session in list(self._clients.items()):
+            try:
+                await session.send_notification(types.ResourceListChangedNotification())
+            except Exception:  # noqa: BLE001 - a background task: this client is gone
+                self._clients.pop(key, None)
+
+    def caller(self, ctx: Context) -> Caller:
+        """Who is calling, from what the connection knows of it."""
+        known = ctx.session.client_params
+        client = _word(known.client_info.name) if known else ""
+        headers = getattr(ctx.request, "headers", None) or {}
+        key = str(headers.get("mcp-session-id") or (f"http {client}" if headers else STDIO))
+        if ctx.protocol_version in HANDSHAKES:
+            self._clients[key] = ctx.session
+
+        async def roots() -> Sequence[Path]:
+            if key not in self._roots:
+                self._roots[key] = await _asked_roots(ctx)
+            return self._roots[key]
+
+        return Caller(key=key, client=client or "client", roots=roots)
+
+    async def _roots_changed(self, ctx: Context, _: object) -> None:
+        self._roots.pop(self.caller(ctx).key, None)
+
+
+class _Telling(Server[None]):
+    """Tells clients that resources come and go, on every transport."""
+
+    def create_initialization_options(
+        self,
+        notification_options: NotificationOptions | None = None,
+        experimental_capabilities: dict[str, dict[str, Any]] | None = None,
+        extensions: dict[str, dict[str, Any]] | None = None,
+    ) -> InitializationOptions:
+        changes = notification_options or NotificationOptions(resources_changed=True)
+        return super().create_initialization_options(changes, experimental_capabilities, extensions)
+
+
+def _described(one: Offered) -> types.Tool:
+    hints = types.ToolAnnotations(
+        title=one.title,
+        read_only_hint=one.tool.read_only,
+        destructive_hint=one.destructive,
+        idempotent_hint=one.idempotent,
+        open_world_hint=False,
+    )
+    return types.Tool(
+        name=one.tool.name,
+        title=one.title,
+        description=one.tool.description,
+        input_schema=one.tool.input_schema,
+        annotations=hints,
+    )
+
+
+def _failed(why: str) -> types.CallToolResult:
+    text = types.TextContent(type="text", text=in_one_line(why))
+    return types.CallToolResult(content=[text], is_error=True)
+
+
+async def _asked_roots(ctx: Context) -> tuple[Path, ...]:
+    """The directories a client works in; none where it has none, cannot be asked or does not answer."""
+    abilities = ctx.session.client_capabilities
+    if abilities is None or abilities.roots is None or not ctx.session.can_send_request:
+        return ()
+    scope = None if ctx.request_id is None else ServerMessageMetadata(related_request_id=ctx.request_id)
+    try:
+        answer = await ctx.session.send_request(
+            types.ListRootsRequest(),
+            types.ListRootsResult,
+            request_read_timeout_seconds=ROOTS_SECONDS,
+            metadata=scope,
+        )
+    except (MCPError, ValueError):
+        return ()
+    found = (_directory(str(root.uri)) for root in answer.roots[:MAX_ROOTS])
+    return tuple(one for one in found if one is not None)
+
+
+def _directory(uri: str) -> Path | None:
+    parts = urlsplit(uri)
+    if parts.scheme != "file" or parts.netloc not in {"", "localhost"}:
+        return None
+    path = Path(unquote(parts.path))
+    return path if path.is_absolute() and path.is_dir() else None
+
+
+def _word(name: str) -> str:
+    """What a client calls itself, fit for a letter and a commit."""
+    plain = "".join(sign if sign.isascii() and (sign.isalnum() or sign in "-_.") else "-" for sign in name)
+    return plain.strip("-_.")[:CLIENT_CHARS]
+
+
+LOOK_SECONDS = 2.0
+"""Between two looks: one call of the system for each open project."""
+
+
+async def watch_changes(
+    directories: Callable[[], Iterable[Path]],
+    tell: Callable[[], Awaitable[None]],
+    *,
+    seconds: float = LOOK_SECONDS,
+) -> None:
+    """Tell, as long as this runs, whenever a file came, went or was replaced in one of the directories.
+
+    A memory is written by putting a new file in an old one's place, so that its folder's time tells it.
+    """
+    known: dict[Path, int] = {}
+    while True:
+        now = {one: _stamp(one) for one in directories()}
+        if any(known.get(one, stamp) != stamp for one, stamp in now.items()):
+            await tell()
+        known = now
+        await asyncio.sleep(seconds)
+
+
+def _stamp(directory: Path) -> int:
+    try:
+        return directory.stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
+BASE = "nacre://memory/"
+PAGE = 200
+"""Resources told at once: what a person can choose from."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Described:
+    """One resource in a listing."""
+
+    uri: str
+    name: str
+    description: str
+    bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Some of all resources, and where the next page begins; nothing where there is none."""
+
+    items: tuple[Described, ...] = ()
+    cursor: str | None = None
+
+
+async def listed(project: Project, after: str | None = None) -> Page:
+    """The resources behind a cursor: indexes first, then memories by name.
+
+    What nobody vouches for is not offered: its own words would stand in the listing (M16b).
+    """
+    if not project.settings.memory.is_on:
+        return Page()
+    scopes: list[Whose] = ["project", "team", "user"] if project.places.has_team else ["project", "user"]
+    found: dict[str, Described] = {}
+    for whose in scopes:
+        if project.place(whose).directory.is_dir():
+            index = in_scope(whose, INDEX_FILE)
+            found[f"0{index}"] = _described_resources(
+                index, f"The index of the {whose}'s memory", "One line a memory."
+            )
+            for entry in await project.entries(whose):
+                if entry.origin != "untrusted":
+                    name = in_scope(whose, entry.file)
+                    found[f"1{name}"] = _described_resources(
+                        name, entry.title, entry.description, size=entry.bytes
+                    )
+    keys = sorted(key for key in found if after is None or key > after)
+    cursor = keys[PAGE - 1] if len(keys) > PAGE else None
+    return Page(tuple(found[key] for key in keys[:PAGE]), cursor)
+
+
+async def read(project: Project, uri: str) -> str:
+    """What stands behind an address of `listed`; `StoreError` when nothing does."""
+    return await read_memory(project, name_of(uri))
+
+
+def name_of(uri: str) -> str:
+    """The name of a memory as the tools take it."""
+    return unquote(uri.removeprefix(BASE))
+
+
+def _described_resources(name: str, title: str, description: str, *, size: int | None = None) -> Described:
+    return Described(
+        uri=BASE + quote(name, safe="/:"), name=one_line(title), description=one_line(description), bytes=size
+    )

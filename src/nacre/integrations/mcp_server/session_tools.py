@@ -1,0 +1,89 @@
+"""Past sessions as a tool: words found in them, bounded in number and time, without credentials (M27)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+from typing import Annotated
+
+from nacre import prompts
+from nacre.errors import SessionNotFound, ToolError
+from nacre.integrations.mcp_server.base import PROJECT, Offered
+from nacre.integrations.mcp_server.project import Project
+from nacre.integrations.mcp_server.projects import Projects
+from nacre.memory.local_only import Staying
+from nacre.memory.secrets import redact
+from nacre.messages.untrusted_text import neutralise
+from nacre.store.search import Hit, query, search_log
+from nacre.store.sessions import Sessions
+from nacre.tools.base import Tool, tool
+
+SEARCH = prompts.load(__package__, "tool_session_search")
+MAX_HITS = 50
+MAX_WORDS_CHARS = 200
+"""Of text to look for: it must stand in a session word for word."""
+MIN_WORDS_CHARS = 3
+"""Fewer letters stand on every line."""
+SEARCH_SECONDS = 5.0
+"""After this a search ends with what it has: the newest sessions come first."""
+SHORT_ID = 8
+"""Characters of a session's id; every command takes them."""
+
+
+def session_tools(projects: Projects) -> list[Offered]:
+    return [Offered(_search(projects), "Search past sessions")]
+
+
+def _search(projects: Projects) -> Tool:
+    @tool(name="session_search", description=SEARCH, read_only=True)
+    async def search(
+        text: Annotated[str, "Words as they were said; upper and lower case are the same."],
+        limit: Annotated[int, f"At most so many places, up to {MAX_HITS}."] = 10,
+        project: Annotated[str | None, PROJECT] = None,
+    ) -> str:
+        words = text.strip()
+        if not MIN_WORDS_CHARS <= len(words) <= MAX_WORDS_CHARS:
+            raise ToolError(f"text to look for has {MIN_WORDS_CHARS} to {MAX_WORDS_CHARS} characters")
+        one = await projects.one(project)
+        staying = await one.staying()
+        found, is_whole = await asyncio.to_thread(
+            _found, one, words, most=max(1, min(limit, MAX_HITS)), staying=staying
+        )
+        lines = [f"{hit.session[:SHORT_ID]}:{hit.line} {hit.role or '-'}: {_shown(hit)}" for hit in found]
+        if not is_whole:
+            lines.append(f"Older sessions were not searched: {SEARCH_SECONDS:g} s are over.")
+        return "\n".join(lines) or "No session of this project has these words."
+
+    return search
+
+
+def _found(project: Project, words: str, *, most: int, staying: Staying) -> tuple[list[Hit], bool]:
+    """The hits in the newest sessions, and whether the time was enough."""
+    until = project.clock.seconds() + SEARCH_SECONDS
+    wanted, found = query(words), list[Hit]()
+
+    def clean(text: str) -> str:
+        return staying.without(redact(text))
+
+    for log in _logs(project):
+        if project.clock.seconds() > until:
+            return found, False
+        with suppress(SessionNotFound):  # deleted since it was listed
+            found += islice(search_log(log, wanted, clean=clean), most - len(found))
+        if len(found) >= most:
+            break
+    return found, True
+
+
+def _logs(project: Project) -> Iterator[Path]:
+    """Of this directory and of the project it is in, the newest first."""
+    settings = project.settings
+    for directory in dict.fromkeys((settings.cwd, settings.project_root)):
+        yield from (each.path for each in Sessions(settings.home).list(directory))
+
+
+def _shown(hit: Hit) -> str:
+    return " ".join(neutralise(hit.snippet).split())

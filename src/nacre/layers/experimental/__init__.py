@@ -1,0 +1,1 @@
+"""Layers that are off by default: snip, collapse, clearing by the provider."""

@@ -1,0 +1,158 @@
+"""Layer 1 in a session: results shrink before they are recorded, and the person is told (C4 to C8)."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+from nacre import prompts
+from nacre.layers.l1_offload.in_view import InView
+from nacre.layers.l1_offload.offload import DUPLICATE, OFFLOAD, REREAD, is_large, offload
+from nacre.layers.l1_offload.policy import OffloadSettings
+from nacre.messages.blocks import Text, ToolResult
+from nacre.messages.records import Said
+from nacre.messages.view import View
+from nacre.session.attachments import Attachment
+from nacre.session.layer import Layer
+from nacre.store.result_pointer import CLEARED, OPENING, USUAL, Advice, pointed_to
+from nacre.store.tool_results import ToolResultStore
+
+GONE = "offload_gone"
+"""The kind of note that says which files that the model was pointed to are no longer there: calls."""
+
+
+MOVED = "offload_moved"
+"""The kind of note that says where files are now that the model was pointed to elsewhere: folder."""
+
+
+RESULTS_GONE = prompts.load(__package__, "results_gone")
+
+
+RESULTS_MOVED = prompts.load(__package__, "results_moved")
+
+
+NEVER = sys.maxsize
+"""So many bytes no result has."""
+
+
+NAMED_FILES = 5
+"""So many of the missing files are named; who needs another one finds out by reading it."""
+
+
+class Offload(Layer):
+    """Layer 1: moves large results to disk before they are recorded; owned by one session."""
+
+    log_kinds = {
+        # Each is written behind the result it is about: where that is kept, so is the note.
+        OFFLOAD: "drop",
+        DUPLICATE: "drop",
+        REREAD: "drop",
+        GONE: "drop",
+        MOVED: "drop",
+        "offload_refused": "drop",
+    }
+
+    def __init__(
+        self,
+        shelf: ToolResultStore,
+        settings: OffloadSettings | None = None,
+        *,
+        own: Mapping[str, float] | None = None,
+        advice: Advice = USUAL,
+    ) -> None:
+        """`own` holds what tools say of themselves, by name; `advice`, how a file is looked into."""
+        self._shelf = shelf
+        self._settings = settings or OffloadSettings()
+        self._own = own or {}
+        self._advice = advice
+        self._seen = InView()
+        self._has_refused = False
+        self._has_looked_for_files = False
+
+    def for_fork(self) -> Offload:
+        """A fork is pointed only to what it sees itself (F2)."""
+        return Offload(self._shelf, self._settings, own=self._own, advice=self._advice)
+
+    async def filter(self, said: Said, view: View) -> tuple[Said, Sequence[Attachment]]:
+        """The same record with results as they will stand from now on, and what was done."""
+        if not any(isinstance(block, ToolResult) for block in said.blocks):
+            return said, ()
+        seen = self._seen.follow(view)
+        work = partial(offload, said, seen, self._shelf, self._settings, own=self._own, advice=self._advice)
+        done = await asyncio.to_thread(work) if is_large(said, self._settings, self._own) else work()
+        extras = [Attachment(kind=act.kind, facts=act.facts, notice=act.notice) for act in done.acts]
+        if done.refused and not self._has_refused:
+            self._has_refused = True
+            notice = f"Long results stay in the conversation, because they cannot be kept: {done.refused}"
+            extras.append(Attachment(kind="offload_refused", facts={"reason": done.refused}, notice=notice))
+        return done.said, extras
+
+    async def attach(self, said: Said, view: View) -> Sequence[Attachment]:
+        """With a session's first prompt, which files that the model was pointed to are gone.
+
+        Only a resumed session can have lost files without its own doing.
+        """
+        if self._has_looked_for_files or any(isinstance(block, ToolResult) for block in said.blocks):
+            return ()
+        self._has_looked_for_files = True
+        if not any(view.last_noted(kind) for kind in (OFFLOAD, CLEARED)):
+            return ()
+        return await asyncio.to_thread(_amiss, view, self._shelf)
+
+
+def _amiss(view: View, shelf: ToolResultStore) -> list[Attachment]:
+    """What there is to tell about files that are not where pointers in view say; each is told once."""
+    told = {call for note in view.noted(GONE) for call in _calls(note.fact("calls"))}
+    noted = {str(note.fact("call")): str(note.fact("path")) for note in view.noted(OFFLOAD)}
+    cleared = {call for call, why in view.replaced.items() if why == CLEARED}
+    paths = {
+        result.call_id: pointed_to(result.text) if result.call_id in cleared else noted.get(result.call_id)
+        for result in _results(view)
+        if (result.call_id in cleared or _is_pointer(result)) and result.call_id not in told
+    }
+    lost = {call: path for call, path in paths.items() if path and not Path(path).is_file()}
+    # A home that was copied to another place, or to another machine, brings them along.
+    here = {path.path.name for path in shelf.held()} if lost else set()
+    gone = {call: path for call, path in lost.items() if Path(path).name not in here}
+    extras = [_told_gone(gone)] if gone else []
+    was_told = any(note.fact("folder") == str(shelf.folder) for note in view.noted(MOVED))
+    return extras if len(gone) == len(lost) or was_told else [_told_moved(shelf), *extras]
+
+
+def _told_moved(shelf: ToolResultStore) -> Attachment:
+    folder = str(shelf.folder)
+    notice = f"Files of earlier tool results are now in {folder}; the model was told."
+    text = prompts.render(RESULTS_MOVED, folder=folder)
+    return Attachment(kind=MOVED, text=text, facts={"folder": folder}, notice=notice)
+
+
+def _told_gone(gone: Mapping[str, str]) -> Attachment:
+    named = list(gone.values())[:NAMED_FILES]
+    more = len(gone) - len(named)
+    text = prompts.render(RESULTS_GONE, paths="\n".join([*named, *([f"and {more:,} more"] if more else [])]))
+    notice = (
+        f"{_files(len(gone))} gone ({named[0]}{', …' if len(gone) > 1 else ''}); "
+        "the model was told to call the tools again where it needs them."
+    )
+    return Attachment(kind=GONE, text=text, facts={"calls": [*gone]}, notice=notice)
+
+
+def _files(count: int) -> str:
+    of = "of earlier tool results"
+    return f"1 file {of} is" if count == 1 else f"{count:,} files {of} are"
+
+
+def _results(view: View) -> list[ToolResult]:
+    return [part.block for item in view.items for part in item.parts if isinstance(part.block, ToolResult)]
+
+
+def _is_pointer(result: ToolResult) -> bool:
+    first = result.content[0] if result.content else None
+    return isinstance(first, Text) and first.text.startswith(OPENING)
+
+
+def _calls(written: object) -> list[str]:
+    return [one for one in written if isinstance(one, str)] if isinstance(written, list) else []

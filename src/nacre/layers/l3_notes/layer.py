@@ -1,0 +1,224 @@
+"""Layer 3 in a session: notes are kept beside the conversation, by a fork or by rule (C14, C17).
+
+Model-written notes know the last record they cover. That is noted in the log, and a compaction must carry it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+
+from nacre.errors import StoreError
+from nacre.layers.l3_notes.by_rule import by_rule
+from nacre.layers.l3_notes.config import Form
+from nacre.layers.l3_notes.file import NotesFile, is_by_rule, marked
+from nacre.layers.l3_notes.notes import kept_from, notes_draft, update
+from nacre.layers.l3_notes.policy import NACRE, Moment, NotesSettings, due
+from nacre.layers.l3_notes.template import is_bare
+from nacre.loop.fork import Fork
+from nacre.messages.blocks import JsonObject, ToolCall
+from nacre.messages.draft import Draft
+from nacre.messages.events import Reply
+from nacre.messages.facts import Facts
+from nacre.messages.records import Compacted, Noted, Record, Said, Undone
+from nacre.messages.view import View
+from nacre.session.attachments import Attachment
+from nacre.session.background import Background
+from nacre.session.layer import Layer
+from nacre.session.session import Session
+from nacre.tools.tasks import TASKS, Task, restored
+
+NOTES = "notes"
+"""The kind of note that says what the session's notes cover: covers, tokens, by. A compaction carries it."""
+
+
+WORK = "notes"
+"""The name of an update among what runs in the background."""
+
+
+RESTING = (
+    "Session notes are no longer brought up to date, because {failures} updates in a row failed; "
+    "a compaction will be made without them."
+)
+
+
+UNWRITABLE = "Session notes cannot be kept: {why}"
+
+
+class Notes(Layer):
+    """The notes of one session."""
+
+    log_kinds = {NOTES: "last"}  # the next update of the notes goes on from there
+
+    def __init__(
+        self,
+        session: Session,
+        file: NotesFile,
+        *,
+        background: Background,
+        fork: Fork | None = None,
+        form: Form | None = None,
+        settings: NotesSettings = NACRE,
+    ) -> None:
+        """Without a fork there is no model to write them: rules do."""
+        self.gives_drafts = True
+        """Whether compactions use the notes."""
+        self.file = file
+        self.settings = settings
+        self._session = session
+        self._background = background
+        self._fork = fork
+        self._form = form or Form()
+        self._facts, self._folded = Facts(), 0
+        self._has_told: set[str] = set()
+        self._begun: float | None = None
+        self._is_pause = True
+        last = session.view.last_noted(NOTES)
+        self._covers = str(last.fact("covers")) if last else None
+        self._since_tokens = _tokens_at(last, session.view) if last else None
+        self._calls = _calls_behind(session.view, self._covers) if last else 0
+
+    def on_reply(self, reply: Reply) -> None:
+        """Asked after every reply, also in mid-turn: begin an update where one is due (C14)."""
+        calls = len(reply.message.tool_calls)
+        self._calls, self._is_pause = self._calls + calls, not calls
+        if self._fork is not None and self._is_due(is_running=self.is_under_way):
+            self._background.start(WORK, self._keep_up(self._fork), told="finishing the session's notes")
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether a model is at it, or about to be."""
+        return self._background.is_running(WORK)
+
+    @property
+    def under_way_seconds(self) -> float:
+        """How long it has been; 0 if none is, or it has not begun."""
+        return 0.0 if self._begun is None else self._session.clock.seconds() - self._begun
+
+    async def wait(self, seconds: float | None = None) -> None:
+        """Wait for an update that is under way or about to be, at most so long; never for one that hangs."""
+        if self.under_way_seconds < self.settings.stale_seconds:
+            await self._background.wait(WORK, self.settings.wait_seconds if seconds is None else seconds)
+
+    def draft(self, view: View) -> Draft | None:
+        """Model-written notes as what can stand for this view; none where it does not hold what they cover.
+
+        Notes by rule say no more than what every compaction adds from the log.
+        """
+        if not self.gives_drafts or self._covers is None or not view.has_record(self._covers):
+            return None
+        try:
+            text = self.file.read()
+        except StoreError:
+            return None
+        if is_by_rule(text):
+            return None
+        where = str(self.file.path)
+        draft = notes_draft(text, self._form.template, self._covers, self.settings, where=where)
+        if draft is None or draft.covers is None:
+            return draft
+        return replace(draft, place=kept_from(view, draft.covers, self.settings))
+
+    async def finish_draft(self) -> None:
+        if self.gives_drafts:
+            await self.wait()
+
+    async def before_stop(self, answer: str, *, continued: bool) -> Attachment | None:
+        """At the end of a turn: bring notes up to date that no model has written yet; nothing is added."""
+        if self._covers is None and not self.is_under_way:
+            try:
+                await asyncio.to_thread(self._write_by_rule, self._session.view)
+            except StoreError as error:
+                self._tell_once(UNWRITABLE.format(why=error))
+        return None
+
+    def _write_by_rule(self, view: View) -> None:
+        there = self.file.read()
+        template = self._form.template
+        if not (is_by_rule(there) or is_bare(there, template)):
+            return
+        records = view.records[self._folded :]
+        if self._folded and not any(isinstance(one, Undone) for one in records):
+            self._facts = self._facts.after(*records)
+        else:
+            self._facts = Facts.of(view.records)
+        self._folded = len(view.records)
+        text = by_rule(self._facts, _tasks(view), template=template, settings=self.settings)
+        if text and (text := marked(text)) != there:
+            self.file.write(text)
+
+    def _is_due(self, *, is_running: bool) -> bool:
+        if self._is_pause and self._session.ends_with_answer:
+            return False
+        tokens, failures = self._session.tokens, self._background.failures(WORK)
+        if self._since_tokens is not None:
+            # What was compacted or cleared is no growth when something else takes its place.
+            self._since_tokens = min(self._since_tokens, tokens)
+        if failures >= self.settings.max_failures:
+            self._tell_once(RESTING.format(failures=failures))
+        moment = Moment(
+            tokens=tokens,
+            head_tokens=self._session.base.tokens,
+            since_tokens=self._since_tokens,
+            calls=self._calls,
+            is_pause=self._is_pause,
+            is_running=is_running,
+            failures=failures,
+        )
+        return due(moment, self.settings)
+
+    async def _keep_up(self, fork: Fork) -> None:
+        """One update after the other, as long as what was said meanwhile makes another one due."""
+        await self._update(fork)
+        while self._is_due(is_running=False):
+            await self._update(fork)
+
+    async def _update(self, fork: Fork) -> None:
+        session, view = self._session, self._session.view
+        # Counted from the asking, not from success: what failed once is not tried again with the next reply.
+        self._since_tokens, self._calls = session.tokens, 0
+        self._begun = session.clock.seconds()
+        tokens, since = self._since_tokens, Facts.of(_behind(view, self._covers))
+        try:
+            done = await update(
+                view, self.file, fork=fork, form=self._form, since=since, settings=self.settings
+            )
+        finally:
+            self._begun = None
+        self._covers = done.covers
+        clock = session.clock
+        facts: JsonObject = {"covers": done.covers, "tokens": tokens, "by": "model"}
+        self._background.record(Noted(id=clock.new_id(), at=clock.now(), kind=NOTES, facts=facts))
+
+    def _tell_once(self, line: str) -> None:
+        if line not in self._has_told:
+            self._has_told.add(line)
+            self._session.notify(line)
+
+
+def _tokens_at(note: Noted, view: View) -> int | None:
+    """The context when the notes were written, or what a compaction since then has left of it."""
+    noted = note.fact("tokens")
+    last = next((one for one in reversed(view.records) if isinstance(one, Compacted)), None)
+    left = last.post_tokens if last is not None and last.at >= note.at else None
+    known = [one for one in (noted, left) if isinstance(one, int)]
+    return min(known) if known else None
+
+
+def _calls_behind(view: View, covers: str | None) -> int:
+    blocks = (block for one in _behind(view, covers) if isinstance(one, Said) for block in one.blocks)
+    return sum(isinstance(block, ToolCall) for block in blocks)
+
+
+def _behind(view: View, covers: str | None) -> Sequence[Record]:
+    """The records after the last one that notes cover; all, if that is not known."""
+    for place in range(len(view.records) - 1, -1, -1):
+        if view.records[place].id == covers:
+            return view.records[place + 1 :]
+    return view.records
+
+
+def _tasks(view: View) -> tuple[Task, ...]:
+    note = view.last_noted(TASKS)
+    return restored(note.fact("tasks")).tasks if note else ()

@@ -1,0 +1,123 @@
+"""What a compaction keeps on disk: results too large for its tail, and what its summary had no room for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from nacre.clock import Clock
+from nacre.errors import StoreError
+from nacre.layers.l4_compact.install import NOWHERE, Where
+from nacre.messages.blocks import Text, ToolResult
+from nacre.messages.cut_notes import cut_of
+from nacre.messages.facts import Action, Facts, UserQuote
+from nacre.messages.pairing import Item
+from nacre.messages.records import Change, Record, Replaced, ResultOf
+from nacre.messages.results import Answered, answered
+from nacre.messages.rounds import rounds
+from nacre.messages.view import View
+from nacre.store.result_pointer import pointer
+from nacre.store.tool_results import ToolResultStore
+
+FOLDER = "session-memory"
+"""Where a session keeps its notes and what summaries had no room for, beside its log."""
+WORDS_FILE, DEEDS_FILE = "user-messages.md", "what-was-done.md"
+PREVIEW_BYTES = 2_000
+"""What stays of a result in the tail that is too large for it."""
+LEAST_TOKENS = 1_000
+"""A smaller result is not worth a pointer that takes half of this."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OverflowFiles:
+    """Where a session's compactions put things; without a folder nothing is kept."""
+
+    folder: Path | None = None
+    """The session's own."""
+    log: Path | None = None
+    shelf: ToolResultStore = field(default_factory=lambda: ToolResultStore(None))
+
+    @property
+    def where(self) -> Where:
+        if self.folder is None:
+            return NOWHERE
+        memory = self.folder / FOLDER
+        return Where(words=str(memory / WORDS_FILE), deeds=str(memory / DEEDS_FILE), log=str(self.log or ""))
+
+    async def keep_left(self, facts: Facts, shown: Facts, kept: Sequence[Item]) -> bool:
+        """Write down what neither the summary nor the kept messages show; says whether it is on disk."""
+        there = {one.record_id for one in shown.words} | {one.id for one in shown.deeds}
+        left = facts.without(kept)
+        words = [one for one in left.words if one.record_id not in there]
+        deeds = [one for one in left.deeds if one.id not in there]
+        if self.folder is None:
+            return not (words or deeds)
+        try:
+            await asyncio.to_thread(_written, self.folder / FOLDER, words, deeds)
+        except OSError:
+            return False
+        return True
+
+    async def shrink(self, view: View, tokens: int, clock: Clock) -> list[Record]:
+        """Move the largest results of the last round to disk until that round takes no more than so much."""
+        chosen = _too_large(view.items, tokens)
+        if not chosen or self.shelf.folder is None:
+            return []
+        changes = await asyncio.to_thread(_moved, chosen, self.shelf)
+        return (
+            [Replaced(id=clock.new_id(), at=clock.now(), changes=changes, reason="offload")]
+            if changes
+            else []
+        )
+
+
+def _too_large(items: Sequence[Item], tokens: int) -> list[Answered]:
+    spans = rounds(items)
+    if not spans:
+        return []
+    start = spans[-1][0]
+    over = sum(item.tokens for item in items[start:]) - tokens
+    found = sorted((one for one in answered(items) if one.item >= start), key=lambda one: -one.tokens)
+    chosen = []
+    for one in found:
+        if over <= 0 or one.tokens < LEAST_TOKENS:
+            break
+        chosen.append(one)
+        over -= one.tokens
+    return chosen
+
+
+def _moved(results: Iterable[Answered], shelf: ToolResultStore) -> tuple[Change, ...]:
+    changes = []
+    for one in results:
+        texts = [part.text for part in one.result.content if isinstance(part, Text)]
+        if len(texts) != len(one.result.content) or not texts:
+            continue  # a picture has no preview
+        try:
+            kept = shelf.keep(one.id, one.result.text)
+        except StoreError:
+            continue
+        cut = cut_of(one.call.name, one.result)
+        words = pointer(one.call.name, [one.result.text], kept, preview_bytes=PREVIEW_BYTES, cut=cut)
+        stands = ToolResult(one.id, (Text(words),), one.result.is_error, one.result.extra)
+        changes.append(Change(ResultOf(one.id), (stands,)))
+    return tuple(changes)
+
+
+def _written(folder: Path, words: Sequence[UserQuote], deeds: Sequence[Action]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    said = [f"### {one.at:%Y-%m-%d %H:%M} {one.record_id}\n\n{one.text}\n\n" for one in words]
+    _append(folder / WORDS_FILE, said)
+    done = [f"- {one.line}{f' ({one.outcome})' * bool(one.outcome)} [{one.id}]\n" for one in deeds]
+    _append(folder / DEEDS_FILE, done)
+
+
+def _append(path: Path, parts: Sequence[str]) -> None:
+    """Each part once: a draft that was not taken may have left some already."""
+    if not parts:
+        return
+    there = path.read_text(encoding="utf-8", errors="surrogatepass") if path.exists() else ""
+    with path.open("a", encoding="utf-8", errors="surrogatepass") as file:
+        file.writelines(part for part in parts if part not in there)

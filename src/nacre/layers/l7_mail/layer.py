@@ -1,0 +1,255 @@
+"""Brings an agent's letters into its session: at the tail of the next message, each once (A3, A5).
+
+Received is what stands in the transcript with its id. Only then the cursor of the inbox moves, so that being
+killed anywhere loses no letter and shows none twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import assert_never
+
+from nacre import prompts
+from nacre.errors import MailError
+from nacre.layers.l7_mail.inbox import NOWHERE, Inbox, Place, Waiting
+from nacre.layers.l7_mail.letter import TERMINAL, Letter
+from nacre.messages.blocks import JsonObject, Text, ToolResult
+from nacre.messages.records import Record, Said
+from nacre.messages.untrusted_text import neutralise, one_line
+from nacre.messages.view import View
+from nacre.session.attachments import Attachment
+from nacre.session.layer import Layer
+from nacre.session.session import Session
+
+TAG = "teammate-message"
+LETTERS = prompts.load(__package__, "letters")
+SHUTDOWN = prompts.load(__package__, "shutdown_request")
+
+
+def told(letters: Sequence[Letter]) -> str:
+    """What is said about letters at the tail of a message; nothing when there are none."""
+    if not letters:
+        return ""
+    return prompts.render(LETTERS, letters="\n\n".join(_one(letter) for letter in letters))
+
+
+def _one(letter: Letter) -> str:
+    about = f' summary="{one_line(letter.summary)}"' if letter.summary else ""
+    answers = f' answers="{letter.answers}"' if letter.answers else ""
+    head = f'<{TAG} from="{one_line(letter.sender)}" id="{letter.id}" kind="{letter.kind}"{answers}{about}>'
+    return f"{head}\n{_body(letter)}\n</{TAG}>"
+
+
+def _body(letter: Letter) -> str:
+    words = neutralise(letter.text).strip()
+    match letter.kind:
+        case "text":
+            return words
+        case "shutdown_request":
+            asked = prompts.render(SHUTDOWN, id=letter.id)
+            return f"{asked}\nReason: {words}" if words else asked
+        case "shutdown_response":
+            return _verdict("will shut down", "will not shut down", letter, words)
+        case "plan_approval_response":
+            return _verdict("The plan is approved.", "The plan is not approved.", letter, words)
+        case other:
+            assert_never(other)
+
+
+def _verdict(yes: str, no: str, letter: Letter, words: str) -> str:
+    said = yes if letter.approves else no
+    if said[0].islower():
+        said = f"{one_line(letter.sender)} {said}."
+    return f"{said}\n{words}" if words else said
+
+
+MAIL = "mail"
+"""The kind of note that says which letters stand in the words it is about: ids, from."""
+MAX_WAKES = 10
+"""How often letters wake an agent without input from a person: two could answer each other for ever."""
+TOO_OFTEN = (
+    f"{{name}} was woken by messages {MAX_WAKES} times without input from you; further messages wait in its "
+    "inbox. Ask the session to write to it, or run `nacre agents send {name} MESSAGE`, to let it go on."
+)
+"""For the person."""
+NOT_WOKEN = (
+    f"it was woken {MAX_WAKES} times without input from the user; messages to it wait until the user says "
+    "something and it is written to again"
+)
+"""For a model that wrote to it."""
+NOTED_BEHIND = 4
+"""So many records at the end of a log may hold letters whose note a crash cut off."""
+_OURS = LETTERS.partition("{{")[0]
+"""How what is said about letters begins."""
+_ID = re.compile(r'^<teammate-message from="[^"\n]*" id="([A-Za-z0-9._-]+)"', re.MULTILINE)
+
+
+@dataclass(slots=True, eq=False)
+class Wakes:
+    """Counts how often letters woke one agent since the last input from a person."""
+
+    count: int = 0
+    held: set[str] = field(default_factory=set)
+    """Ids of letters that came after the limit was reached: they are delivered with the next wake."""
+    is_told: bool = False
+    """Whether the person was told that the limit is reached."""
+
+    def reset(self) -> None:
+        """A person has said something."""
+        self.count, self.is_told = 0, False
+
+    def new(self, letters: Sequence[Letter]) -> list[Letter]:
+        """Those that are not held already."""
+        return [letter for letter in letters if letter.id not in self.held]
+
+    def allows(self, new: Sequence[Letter]) -> bool:
+        """Whether new letters may wake the agent; those that may not are held."""
+        if any(letter.sender == TERMINAL for letter in new):
+            self.reset()
+        if self.count < MAX_WAKES:
+            return True
+        self.held |= {letter.id for letter in new}
+        return False
+
+    def woken(self) -> None:
+        """The agent begins to work on all its letters."""
+        self.count += 1
+        self.held.clear()
+
+
+class Mail(Layer):
+    """The last layer of a session, so that nothing comes between its look and what is recorded."""
+
+    log_kinds = {  # else letters would be shown again (A5), and a team would not be led again (A6)
+        MAIL: "last", "reported": "last", "leads": "last",
+    }  # fmt: skip
+
+    def __init__(self, session: Session, *inboxes: Inbox) -> None:
+        self.inboxes = list(inboxes)
+        """All that are read for this session: its own, and one for each team it is part of."""
+        self.shows: Callable[[Letter], bool] = _always
+        """Whether the model is shown a letter; one that is not is received all the same."""
+        self.on_prompt: Callable[[], Awaitable[None]] | None = None
+        """Called when a person has said something."""
+        self.holds_turns = False
+        """Nobody wakes this session for its letters: a turn that nothing follows goes on with them."""
+        self._session = session
+        self._torn = _unnoted(session.transcript.records[-NOTED_BEHIND:])
+        self._taken: dict[Inbox, tuple[frozenset[str], Place]] = {}
+        self._settled: dict[Inbox, Place] = {}
+        self._amiss = ""
+
+    async def attach(self, said: Said, view: View) -> Sequence[Attachment]:
+        """The letters that have come."""
+        return await self.arrived(view)
+
+    async def pending(self) -> Sequence[Attachment]:
+        """For a session that ends with its answer, for good: what came while it was given."""
+        is_last = self.holds_turns and self._session.ends_with_answer
+        arrived = await self.arrived(self._session.view) if is_last else ()
+        return [one for one in arrived if one.text]
+
+    async def arrived(self, view: View) -> list[Attachment]:
+        """What the transcript does not know yet, as one addition to it."""
+        known = received(view) | self._torn
+        letters: list[Letter] = []
+        for inbox in self.inboxes:
+            found = await self._look(inbox, known)
+            letters += found.letters
+            known |= {letter.id for letter in found.letters}
+        if not letters:
+            return []
+        shown = [letter for letter in letters if self.shows(letter)]
+        lines = [f"{letter.sender}: {letter.summary or letter.kind}" for letter in shown]
+        for line in lines[:-1]:  # the last one is told with the addition, and so behind these
+            self._session.notify(line)
+        facts: JsonObject = {"ids": [one.id for one in letters], "from": [one.sender for one in letters]}
+        return [Attachment(kind=MAIL, text=told(shown), facts=facts, notice=lines[-1] if lines else "")]
+
+    async def before_prompt(self, text: str) -> None:
+        if self.on_prompt is not None:
+            await self.on_prompt()
+
+    async def before_request(self) -> None:
+        await self.settle()
+
+    async def after_turn(self) -> None:
+        await self.settle()
+
+    async def settle(self) -> None:
+        """Move the cursors behind what stands in the transcript by now, and nothing else."""
+        if not self._taken:
+            return
+        known = self.known()
+        safe = [(inbox, place) for inbox, (ids, place) in self._taken.items() if ids <= known]
+        if not safe:
+            return
+        # A power cut must not take the transcript and leave the cursor.
+        await self._session.keeper.sync()
+        for inbox, place in safe:
+            await asyncio.to_thread(inbox.settle, place)
+            self._settled[inbox] = place
+            del self._taken[inbox]
+
+    async def catch_up(self) -> None:
+        """A session is opened: settle what an earlier process had received without saying so."""
+        for inbox in self.inboxes:
+            found = await self._look(inbox, self.known())
+            if found.letters:
+                self._taken.pop(inbox, None)
+        await self.settle()
+
+    async def waiting(self) -> list[Letter]:
+        """The letters that the transcript does not know, as far as the model would be shown them."""
+        known = self.known()
+        found = [letter for inbox in self.inboxes for letter in (await self._look(inbox, known)).letters]
+        return [letter for letter in found if self.shows(letter)]
+
+    def known(self) -> set[str]:
+        """The ids of all letters that were received."""
+        return received(self._session.view) | self._torn
+
+    async def _look(self, inbox: Inbox, known: set[str]) -> Waiting:
+        try:
+            found = await asyncio.to_thread(inbox.waiting, frozenset(known))
+        except MailError as error:
+            if str(error) != self._amiss:
+                self._session.notify(f"letters cannot be read: {error}")
+            self._amiss = str(error)
+            return Waiting((), NOWHERE)
+        if found.aside:
+            self._session.notify(f"{found.aside} lines of an inbox are no letters; they were set aside")
+        if found.place != self._settled.get(inbox, NOWHERE):
+            self._taken[inbox] = (frozenset(letter.id for letter in found.letters), found.place)
+        return found
+
+
+def received(view: View) -> set[str]:
+    """The ids of all letters that the transcript knows."""
+    ids = (note.fact("ids") for note in view.noted(MAIL))
+    return {str(one) for several in ids if isinstance(several, list) for one in several}
+
+
+def _unnoted(records: Sequence[Record]) -> set[str]:
+    """Letters at the very end of a log, which may have lost the note behind them."""
+    return {
+        found
+        for one in records
+        if isinstance(one, Said) and one.role == "user"
+        for text in _texts(one)
+        if text.startswith(_OURS)
+        for found in _ID.findall(text)
+    }
+
+
+def _texts(said: Said) -> list[str]:
+    own = [block.text for block in said.blocks if isinstance(block, Text) and said.meta]
+    results = (block for block in said.blocks if isinstance(block, ToolResult))
+    return [*own, *(part.text for one in results for part in one.content if isinstance(part, Text))]
+
+
+def _always(letter: Letter) -> bool:
+    return True

@@ -1,0 +1,1 @@
+"""Checks on memories: secrets, grounding, lint, audit."""

@@ -1,0 +1,289 @@
+"""What is wrong with the words of a memory store, whoever wrote it, and how good it is as a whole (M8-M16c).
+
+Reads a memory folder, a packed one, a note, or an export of mem0; changes nothing. Blocking.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from nacre.clock import SYSTEM_CLOCK, Clock
+from nacre.memory.checks.audit_items import LEVELS, AuditFinding, AuditKind, Item, Level, items_in
+from nacre.memory.checks.audit_text import junk_in, text_findings, unsafe_in
+from nacre.memory.checks.lint import LintProblem, ProblemKind, lint
+from nacre.memory.format.entry import Entry
+from nacre.memory.format.index import MAX_BYTES, MAX_LINES, Index
+from nacre.memory.format.pointers import INDEX_FILE
+from nacre.memory.recall.base import Drift
+from nacre.memory.recall.drift.check import check_each
+from nacre.memory.similarity import terms
+from nacre.memory.transfer.import_sources import Batch, read_batch
+
+DRIFT_SECONDS = 2.0
+"""For all memories together: somebody waits, but may wait longer than a turn does; the rest is not judged."""
+WEIGHTS: Mapping[Level, float] = {"error": 3.0, "warning": 1.0, "info": 0.25}
+"""How many sound memories one finding outweighs: a leaked key more than a long line."""
+NOTHING_GONE = Drift()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Audit:
+    """What was found in one store."""
+
+    path: str
+    memories: int
+    findings: tuple[AuditFinding, ...]
+    """By file and line."""
+    sound: int
+    """Memories that no finding is about."""
+    tree: str = ""
+    """The working tree that references were looked for in; empty when there was none."""
+
+    @property
+    def score(self) -> int:
+        """0 to 100: sound memories against weighted findings; to put one right never lowers it.
+
+        100 x (sound + 1) / (sound + 1 + weights), rounded down. A memory put right or removed takes its
+        weight away and no other memory's soundness, so that the share can only grow; 100 means nothing found.
+        """
+        sound = self.sound + 1
+        return int(100 * sound / (sound + sum(WEIGHTS[one.level] for one in self.findings)))
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """How many findings of each kind, the most frequent first."""
+        return dict(Counter(one.kind for one in self.findings).most_common())
+
+    def at_least(self, level: Level) -> tuple[AuditFinding, ...]:
+        """What is as bad as this, or worse."""
+        return tuple(one for one in self.findings if LEVELS.index(one.level) <= LEVELS.index(level))
+
+
+def audit(path: Path, *, tree: Path | None = None, clock: Clock = SYSTEM_CLOCK) -> Audit:
+    """Look through a store; references are looked for in the working tree, if one is given."""
+    if path.is_dir():
+        return _audited(path, items_in(path), path, tree=tree, clock=clock)
+    batch = read_batch(path)
+    if batch.facts or path.suffix == ".md":
+        return _audited(path, items_in(batch), None, tree=tree, clock=clock)
+    with tempfile.TemporaryDirectory(prefix="nacre-audit-") as scratch:
+        folder = _unpacked(batch, Path(scratch))
+        return _audited(path, items_in(folder), folder, tree=tree, clock=clock)
+
+
+def _audited(
+    path: Path, items: Sequence[Item], folder: Path | None, *, tree: Path | None, clock: Clock
+) -> Audit:
+    found: list[AuditFinding] = []
+    if folder:
+        found += [*folder_findings(folder, items), *index_findings(folder)]
+    for item, drift in zip(items, _drifts(items, tree, clock), strict=True):
+        found += text_findings(item, drift)
+        found += junk_in(item)
+    found += repeated(items)
+    blamed = {file for one in found for file in (one.file, *one.others)}
+    return Audit(
+        path=str(path),
+        memories=len(items),
+        findings=tuple(sorted(set(found), key=lambda one: (one.file, one.line, one.kind, one.message))),
+        sound=sum(item.file not in blamed for item in items),
+        tree=str(tree) if tree else "",
+    )
+
+
+def _drifts(items: Sequence[Item], tree: Path | None, clock: Clock) -> Iterable[Drift]:
+    if tree is None:
+        return [NOTHING_GONE] * len(items)
+    bodies = [item.entry.body for item in items]
+    return check_each(bodies, tree, budget_seconds=DRIFT_SECONDS, clock=clock)
+
+
+def _unpacked(batch: Batch, scratch: Path) -> Path:
+    """A packed folder as a real one; the names were found harmless when it was read."""
+    files = {one.file: one.data for one in batch.files}
+    if batch.index is not None:
+        files[INDEX_FILE] = batch.index
+    for file, data in files.items():
+        target = scratch / file
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(data)
+    return scratch
+
+
+FIX = "`nacre memory lint --fix` does it"
+_KINDS: Mapping[ProblemKind, tuple[AuditKind, Level, str]] = {
+    "dangling-pointer": ("broken-pointer", "error", f"remove the line or bring the file back; {FIX}"),
+    "untrusted-listed": ("untrusted-listed", "error", f"take the line out; {FIX}"),
+    "odd-file": ("unreadable", "error", "make it a small UTF-8 text, or move it out of the folder"),
+    "long-index": ("index-near-budget", "info", "shorten hooks, move detail into topic files"),
+    "duplicate-pointer": ("index-untidy", "info", "keep one of the lines"),
+    "index-frontmatter": ("index-untidy", "info", "remove the frontmatter"),
+    "long-line": ("index-line-long", "info", "keep the hook under 150 characters, the rest is in the file"),
+    "unlisted": ("unlisted", "warning", f"add a line; {FIX}"),
+    "untyped": ("untyped", "info", "set `type:` to user, feedback, project or reference"),
+    "no-description": ("no-description", "warning", "add one specific line as `description:`"),
+    "vague-description": ("vague-description", "info", "say in one line when it is worth knowing"),
+    "frontmatter": ("frontmatter", "info", "quote the value"),
+    "duplicate-name": ("duplicate", "warning", "merge them, or give each a name of its own"),
+    "broken-link": ("broken-link", "info", "correct the link or save what it means"),
+}  # fmt: skip
+"""What each problem of a lint is to an audit; a date is judged with the whole memory in view, so not here."""
+MAX_OTHER_LINES = 25
+"""So many lines of an index may be an introduction; more are facts, which belong into topic files (M8)."""
+_LINK = re.compile(r"\[\[[^\[\]\n]+\]\]|(?<=\()[^()\s]+(?=\))|[\w./-]+\.md")
+_FIELD = re.compile(r"`([\w-]+)`")
+
+
+def folder_findings(directory: Path, items: Sequence[Item]) -> Iterator[AuditFinding]:
+    """Everything a lint finds, with its line and its advice."""
+    texts = {item.file: item for item in items}
+    indexes: dict[str, str] = {}
+    room = MAX_LINES - _read(directory / INDEX_FILE).rstrip().count("\n") - 1
+    for problem in lint(directory):
+        room -= problem.kind == "unlisted"
+        # With more memories than fit, the rest are rightly unlisted (M8).
+        if problem.kind not in _KINDS or (problem.kind == "unlisted" and room < 0):
+            continue
+        kind, level, advice = _KINDS[problem.kind]
+        if problem.file.rpartition("/")[2] == INDEX_FILE and problem.file not in indexes:
+            indexes[problem.file] = _read(directory / problem.file)
+        text = indexes.get(problem.file) or (texts[problem.file].text if problem.file in texts else "")
+        if problem.kind == "long-index" and _is_over(text):
+            kind, level = "index-over-budget", "error"
+        yield AuditFinding(
+            file=problem.file,
+            line=1 if problem.kind == "long-index" else _line(problem, text),
+            kind=kind,
+            level=level,
+            message=problem.message,
+            advice=advice,
+            others=_others(problem, texts),
+        )
+
+
+def index_findings(directory: Path) -> Iterator[AuditFinding]:
+    """What the index itself says that it should not: it is read in every conversation."""
+    text = _read(directory / INDEX_FILE)
+    index = Item(Entry(file=INDEX_FILE, body=text), text)
+    yield from unsafe_in(index)
+    lines = Index.parse(text.encode()).lines
+    others = [n for n, line in enumerate(lines, start=1) if line.kind == "text" and line.raw.strip()]
+    if len(others) > MAX_OTHER_LINES:
+        yield AuditFinding(
+            file=INDEX_FILE, line=others[0], kind="index-holds-facts", level="warning",
+            message=f"{len(others):,} lines are no pointers: every conversation pays for them",
+            advice="move them into topic files and leave one line for each",
+        )  # fmt: skip
+
+
+def _others(problem: LintProblem, texts: Mapping[str, Item]) -> tuple[str, ...]:
+    """The memories a problem is about beside its own file: mending there must not cost soundness either."""
+    if problem.kind not in {"duplicate-name", "untrusted-listed"}:
+        return ()
+    return tuple(one for one in re.findall(r"[^\s,]+\.md", problem.message) if one in texts)
+
+
+def _line(problem: LintProblem, text: str) -> int:
+    """Where the thing that the message names stands; the first line when it names none."""
+    fields = [f"{key}:" for key in _FIELD.findall(problem.message)] if problem.kind == "frontmatter" else []
+    for words in (*fields, *_LINK.findall(problem.message)):
+        place = text.find(words)
+        if place >= 0:
+            return 1 + text.count("\n", 0, place)
+    return 1
+
+
+def _is_over(text: str) -> bool:
+    return text.rstrip().count("\n") + 1 > MAX_LINES or len(text.rstrip().encode()) > MAX_BYTES
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+RUN = 3
+"""Words in a row that are compared: single words are shared by whatever is about one project."""
+SAME_RUNS = 0.5
+"""From this share of runs in common on, one text is a copy of the other with changes."""
+SAME_TERMS = 0.8
+"""The same by words of content, for texts of a sentence or two, which have few runs."""
+SHORT_TERMS = 25
+"""Up to so many words of content a text is such a sentence."""
+MAX_SHARED_BY = 40
+"""A run that so many memories have is a phrase of the store; looking at all its pairs would take for ever."""
+
+_NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
+
+
+def repeated(items: Sequence[Item]) -> Iterator[AuditFinding]:
+    """One finding for each memory that repeats an earlier one; of several copies, each after the first."""
+    exact: dict[str, list[Item]] = defaultdict(list)
+    for item in items:
+        if said := " ".join(item.entry.body.split()).casefold():
+            exact[said].append(item)
+    for group in exact.values():
+        yield from _copies(group)
+    yield from _alike([group[0] for group in exact.values()])
+
+
+def _copies(group: Sequence[Item]) -> Iterator[AuditFinding]:
+    for item in group[1:]:
+        yield AuditFinding(
+            file=item.file, line=item.first, kind="duplicate", level="warning",
+            message=f"says word for word what {group[0].file} says",
+            advice="forget one of them", others=(group[0].file,),
+        )  # fmt: skip
+
+
+def _alike(items: Sequence[Item]) -> Iterator[AuditFinding]:
+    words = [terms(item.entry.body) for item in items]
+    runs = [_runs(one) for one in words]
+    holders: dict[tuple[str, ...], list[int]] = defaultdict(list)
+    for number, each in enumerate(runs):
+        for run in each:
+            holders[run].append(number)
+    near: dict[int, Counter[int]] = defaultdict(Counter)
+    for numbers in holders.values():
+        if 1 < len(numbers) <= MAX_SHARED_BY:
+            for place, later in enumerate(numbers):
+                near[later].update(numbers[:place])
+    for later, earlier in sorted(near.items()):
+        for first, shared in sorted(earlier.items(), key=lambda one: (-one[1], one[0])):
+            share = shared / len(runs[first] | runs[later])
+            if _is_same(share, words[first], words[later]) and not _numbers_differ(
+                items[first], items[later]
+            ):
+                item, other = items[later], items[first].file
+                yield AuditFinding(
+                    file=item.file, line=item.first, kind="near-duplicate", level="warning",
+                    message=f"says nearly what {other} says",
+                    advice="merge them into one, or correct the one that is out of date", others=(other,),
+                )  # fmt: skip
+                break
+
+
+def _runs(words: Sequence[str]) -> frozenset[tuple[str, ...]]:
+    size = min(RUN, len(words)) or 1
+    return frozenset(tuple(words[at : at + size]) for at in range(len(words) - size + 1))
+
+
+def _is_same(share: float, first: Sequence[str], later: Sequence[str]) -> bool:
+    if share >= SAME_RUNS:
+        return True
+    one, other = set(first), set(later)
+    is_short = max(len(one), len(other)) <= SHORT_TERMS
+    return is_short and len(one & other) >= SAME_TERMS * len(one | other)
+
+
+def _numbers_differ(first: Item, later: Item) -> bool:
+    """Whether each has a number that the other has not: then they are two facts of one form."""
+    one, other = (set(_NUMBER.findall(item.entry.body)) for item in (first, later))
+    return bool(one - other) and bool(other - one)

@@ -1,0 +1,320 @@
+"""What is wrong with what one memory says: secrets, hidden text, days without a date, length, stale names."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from nacre.memory.checks.audit_items import AuditFinding, AuditKind, Item, Level
+from nacre.memory.format.titles import clipped
+from nacre.memory.recall.attach import MAX_BODY_BYTES
+from nacre.memory.recall.base import Drift, Reference
+from nacre.memory.secrets import find_secrets
+from nacre.memory.similarity import terms
+from nacre.messages.untrusted_text import neutralise
+
+MIN_TERMS = 3
+"""Fewer words of content than this say nothing that a reader could use in a year."""
+MAX_TOLD = 4
+"""References named in one message; the rest is counted."""
+MAX_TOLD_CHARS = 60
+
+_CODE = re.compile(r"`[^`\n]*`|\"[^\"\n]{0,200}\"|“[^”\n]{0,200}”|「[^」\n]{0,200}」")
+_FENCE = re.compile(r"[ \t]*(?:```|~~~)")
+_DAY = r"(?:mon|tues|wednes|thurs|fri|satur|sun)day"
+_RELATIVE = re.compile(
+    r"\b(?:yesterday|tonight|tomorrow|(?:earlier|later|as of|since|until|by|due|done|fixed|shipped) today"
+    r"|today(?='s (?:session|work|meeting|call|deploy|release))"
+    r"|(?:a few|several|\w+|\d+) (?:days|weeks|months) ago"
+    rf"|(?<!the )(?<!= )(?:last|next) (?:week|month|quarter|year|{_DAY})(?! of)"
+    rf"|this (?:week|month|quarter|{_DAY})|in (?:two|three|\d+) (?:days|weeks))\b"
+    r"|昨天|昨晚|前天|今天|今晚|明天|后天|上周|下周|本周|这周|上个月|下个月|上月|下月|去年|明年"
+    r"|\d+ ?(?:天|周|个月)前",
+    re.IGNORECASE,
+)
+"""`today` alone is left out: it mostly means nowadays."""
+_ABSOLUTE = re.compile(
+    r"\b(?:19|20)\d\d\b|\d{1,2}[./]\d{1,2}[./]\d{2,4}|\d{1,2}月\d{1,2}[日号]"
+    r"|\b(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]* \d{1,2}\b|\b\d{1,2}(?:st|nd|rd|th)? "
+    r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\b",
+    re.IGNORECASE,
+)
+_GENERAL = re.compile(
+    r"\b(?:every|each|always|never|any|e\.g\.|such as|like|say|says|whether)\b|每|例如", re.IGNORECASE
+)
+"""A rule about days ("not later than tomorrow, every time") is as true in a year."""
+_HIDDEN = re.compile("[\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]|(?<=\\w)[\u200b\u2060\ufeff](?=\\w)")
+"""Signs that reorder a line, speak to a model unseen, or cut a word apart."""
+
+
+def text_findings(item: Item, drift: Drift) -> Iterator[AuditFinding]:
+    """Everything about one memory that can be told from its own words."""
+    yield from unsafe_in(item)
+    yield from _dates(item)
+    yield from _size(item)
+    yield from _stale(item, drift)
+    if item.entry.origin == "untrusted":
+        yield AuditFinding(
+            file=item.file, kind="untrusted", level="info",
+            message="came from outside, and nobody vouches for it",
+            advice="`nacre memory edit` it to vouch for it, or forget it",
+        )  # fmt: skip
+
+
+def unsafe_in(item: Item) -> Iterator[AuditFinding]:
+    """What must not stand in any file of a memory, the index included."""
+    yield from _secrets(item)
+    yield from _hidden(item)
+
+
+def _secrets(item: Item) -> Iterator[AuditFinding]:
+    for one in find_secrets(item.text):
+        yield AuditFinding(
+            file=item.file, line=one.line, kind="secret", level="error",
+            message=f"seems to hold a credential: {one.kind}",
+            advice="change it where it is used, then `nacre memory forget --purge` or take it out",
+        )  # fmt: skip
+
+
+def _hidden(item: Item) -> Iterator[AuditFinding]:
+    """At most one a line: what only a machine reads, or what would pass for a program's own words."""
+    for number, line in enumerate(item.text.split("\n"), start=1):
+        sign = _HIDDEN.search(line)
+        if sign:
+            what = unicodedata.name(sign[0], f"U+{ord(sign[0]):04X}").lower()
+            message = f"holds a character that a reader does not see: {what}"
+        elif "<" in line and "`" not in line and neutralise(line) != line:
+            message = "holds a tag by which programs speak to a model"
+        else:
+            continue
+        advice = "take it out unless you know who put it there and why"
+        yield AuditFinding(
+            file=item.file, line=number, kind="hidden-text", level="error", message=message, advice=advice
+        )
+
+
+def _dates(item: Item) -> Iterator[AuditFinding]:
+    """The first day that only the day of writing explains; a dated memory can at least be worked out."""
+    is_code = False
+    for number, line in item.lines():
+        if _FENCE.match(line):
+            is_code = not is_code
+            continue
+        # A row of a table holds titles and names, not sentences.
+        said = "" if is_code or line.lstrip().startswith("|") else _CODE.sub(" ", line)
+        found = _RELATIVE.search(said)
+        if not found or _ABSOLUTE.search(said) or _GENERAL.search(said):
+            continue
+        told = "the memory has a date to count from" if item.is_dated else "and the memory has no date itself"
+        yield AuditFinding(
+            file=item.file, line=number, kind="relative-date", level="info" if item.is_dated else "warning",
+            message=f"`{found[0]}` means another day to every reader; {told}",
+            advice="write the date instead",
+        )  # fmt: skip
+        return
+
+
+def _size(item: Item) -> Iterator[AuditFinding]:
+    size = len(item.entry.body.strip().encode())
+    if size > MAX_BODY_BYTES:
+        yield AuditFinding(
+            file=item.file, line=item.first, kind="too-long", level="warning",
+            message=f"{size:,} bytes; recall attaches the first {MAX_BODY_BYTES:,} at most",
+            advice="keep one fact a memory: split it, or point to the document",
+        )  # fmt: skip
+    said = f"{item.entry.body} {item.entry.description}"
+    if len(set(terms(said))) < MIN_TERMS:
+        what = "says too little to be of use" if said.strip() else "says nothing"
+        yield AuditFinding(
+            file=item.file, line=item.first, kind="too-vague", level="warning", message=what,
+            advice="say what, of what, and why; or forget it",
+        )  # fmt: skip
+
+
+def _stale(item: Item, drift: Drift) -> Iterator[AuditFinding]:
+    if not drift.gone:
+        return
+    rest = "nothing else that it names is left" if drift.is_broken else "the rest is still there"
+    yield AuditFinding(
+        file=item.file, line=item.line_of(drift.gone[0].text), kind="stale",
+        level="warning" if drift.is_broken else "info",
+        message=f"no longer in the working tree: {_listed(drift.gone)}; {rest}",
+        advice="correct it, or forget it if it no longer holds",
+    )  # fmt: skip
+
+
+def _listed(gone: tuple[Reference, ...]) -> str:
+    names = [f"`{clipped(one.text, MAX_TOLD_CHARS)}`" for one in gone[:MAX_TOLD]]
+    more = len(gone) - len(names)
+    return ", ".join(names) + (f" and {more:,} more" if more else "")
+
+
+MOSTLY = 0.5
+"""From this share of its text on, a memory is junk."""
+PARTLY = 0.25
+"""From this share on, it is worth taking the junk out."""
+MIN_LISTED = 3
+"""Fewer paths or signatures than this are no listing."""
+
+_STATEMENT_END = re.compile(r"(?<=[.!?;])\s+|(?<=[。！？；])")
+_FENCE_junk = re.compile(r"[ \t]*(?:```|~~~)[ \t]*([\w+-]*)")
+_SHELLS = frozenset({"", "bash", "console", "sh", "shell", "zsh", "text", "txt"})
+"""Blocks that hold commands or quotations, which are worth knowing, rather than code."""
+
+
+def _any(*forms: str) -> re.Pattern[str]:
+    return re.compile("|".join(forms), re.IGNORECASE)
+
+
+_MARK = r"^[\s>*_#\-+\d.)\[\]x✅☑✓✔️]*"
+"""What a line of a list may begin with."""
+_ENDINGS = "py|pyi|tsx?|jsx?|mjs|rs|go|java|kt|rb|php|cs?|cpp|h|erl|ex|sql|vue|svelte|css|scss|html|sh"
+_PATH = rf"[\w.@-]*(?:/[\w.@*-]+)+/?|[\w-]+\.(?:{_ENDINGS})"
+_BULLET = r"^\s*(?:[-*+]|\d+[.)])?\s*"
+_LISTED = re.compile(rf"{_BULLET}(?:\*\*)?`?(?:{_PATH})(?::\d+)?`?(?:\*\*)?\s*(?:$|[—–:(,→|-])")
+_TREE = re.compile(r"[├└]──|│\s{2,}\S")
+_MODIFIERS = "(?:export |public |private |static |async |pub )*"
+_SIGNATURE = _any(
+    rf"{_BULLET}`?{_MODIFIERS}(?:def|fn|func|function|class|interface|struct|enum|trait) \w+",
+    rf"{_BULLET}`\w[\w.]*\([^`)]*\)(?: ?(?:->|→|=>|:) ?[^`]+)?`",
+)
+_LASTING = _any(
+    r"\b(?:always|never|don'?t|do not|must|should|prefers?|preferred|because|rule|from now on|whenever)\b",
+    r"\b(?:instead of|avoid|rather than|so that|decided|decision|gotcha|careful|beware|trap)\b",
+    "以后|总是|永远|不要|必须|因为|偏好|决定",
+)
+"""What makes a rule or a reason of a sentence, whatever else it reports."""
+_STATE = (
+    "status|next(?: steps?| task| up| session)?|to-?do|wip|in progress|progress|remaining|pending|blocked"
+)
+_STAGES = "phases?|iter(?:ation)?s?|steps?|milestones?|plans?|sprints?|batch(?:es)?|tasks?"
+_DID = (
+    "fixed|implemented|added|refactored|updated|completed|created|renamed|removed|migrated|wired|verified"
+    "|tested|ran|built"
+)
+_TASK = _any(
+    rf"{_MARK}(?:{_STATE}|done|completed|finished|left to do)\b[^:：\w]{{0,4}}[:：—]",
+    "(?:当前进度|进度|状态|下一步|待办|已完成)[^:：\\w]{0,4}[:：—]",
+    r"\b\d[\d,]* (?:unit |new |e2e |more )?tests? (?:are |all )?(?:green|pass(?:ed|ing)?)\b",
+    r"\btests? (?:are |now )?(?:all )?(?:green|pass(?:ed|ing)?)\b",
+    rf"\b(?:{_STAGES}) ?\d[\d–.-]*[^.\n]{{0,40}}\b(?:done|completed?|finished|shipped|merged|pending)\b",
+    rf"{_MARK}(?:(?:i|we|agent|claude) )?(?:have |has |just |successfully )*"
+    rf"(?:{_DID}) (?:the|a|an|all|some|new|both|\d+|up)\b",
+    r"\b(?:the )?user (?:has )?(?:asked|requested|instructed|told)(?: me| us| claude)? (?:to|for|that)\b",
+    "(?:已|刚刚?)(?:完成|修复|实现|添加|更新|删除)|修复了|用户(?:要求|让我|请求|叫我)|测试(?:全部|都)?通过|进行中",
+)
+_REPORT = _any(
+    rf"{_MARK}(?:{_STATE})\b[^:：\w]{{0,4}}[:：—]",
+    rf"{_MARK}(?:\w+ \()?(?:{_STAGES}) ?\d[^.\n]{{0,30}}\b(?:done|completed?|finished|shipped)\b",
+    rf"{_MARK}(?:{_STATE}|done|completed)\b[^:：\w]{{0,4}}[:：—]?\s*(?:{_STAGES}) ?\d",
+)
+"""A paragraph that begins like this is a report as a whole."""
+_HEADING = re.compile(r"\s*#{1,6}\s+(.*)|\s*\*\*([^*\n]{1,80})\*\*[:：]?\s*$")
+"""A heading, or a line that is nothing but bold."""
+_REPORT_HEADING = _any(
+    r"^\W*(?:what(?:'s| was| is)? (?:built|done|missing|left|changed))\b",
+    r"^\W*(?:done|completed|remaining|in progress|to-?do)\b",
+    r"^\W*(?:(?:current |build |project )?(?:status|progress|state)|next(?: steps?)?|blocking|open tasks?)\b",
+    "^\\W*(?:进度|状态|已完成|待办|下一步)",
+)
+"""What stands below such a heading is a report, too."""
+_HASH = "(?=[0-9a-f]*[0-9])(?=[0-9]*[a-f])[0-9a-f]"
+_BRANCHES = "origin|main|master|develop|dev|trunk"
+_HISTORY = _any(
+    rf"\bcommit(?:s|ted)?\b[^.\n]{{0,40}}\b{_HASH}{{7,40}}\b",
+    rf"\b{_HASH}{{40}}\b",
+    rf"{_MARK}`?{_HASH}{{7,12}}`?[\s:—–-]",
+    r"\b(?:merged|landed|pushed|rebased|cherry-picked)\b[^.\n]{0,30}"
+    rf"(?:\b(?:to|into|onto|on|in) `?(?:{_BRANCHES})\b|#\d+)",
+    r"\bPR #?\d+ (?:was |is |has been )?(?:merged|opened|closed|landed)",
+    "(?:合并|推送)(?:到|至)",
+)
+_WORDS: Mapping[AuditKind, tuple[str, str]] = {
+    "junk-task": (
+        "notes on the progress of a task",
+        "keep what was decided and why; the rest belongs into the session",
+    ),
+    "junk-history": ("what `git log` knows", "keep the reason that no commit tells, if there is one"),
+    "junk-code": (
+        "what the code shows (paths, signatures)",
+        "keep what is surprising about it, or forget it",
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Junk:
+    """How much of a memory is of one kind of junk."""
+
+    kind: AuditKind
+    share: float
+    """Of the characters of the body."""
+    line: int
+    """Where it begins."""
+
+
+def junk_in(item: Item) -> Iterator[AuditFinding]:
+    """What is mostly or partly junk, by kind; the lesser kinds of one that is junk anyway are not told."""
+    found = sorted(shares(item), key=lambda one: -one.share)
+    if not found or sum(one.share for one in found) < PARTLY:
+        return
+    total = sum(one.share for one in found)
+    worst = found[0]
+    what, advice = _WORDS[worst.kind]
+    level: Level = "warning" if total >= MOSTLY else "info"
+    how = "is mostly" if total >= MOSTLY else "is in part"
+    yield AuditFinding(
+        file=item.file, line=worst.line, kind=worst.kind, level=level, advice=advice,
+        message=f"{how} {what}: {total:.0%} of the text is no memory",
+    )  # fmt: skip
+
+
+def shares(item: Item) -> list[Junk]:
+    """Every kind of junk in a memory, with its share."""
+    sizes: dict[AuditKind, int] = {}
+    begins: dict[AuditKind, int] = {}
+    listed: list[tuple[int, int]] = []
+    total = 0
+    for number, statement, is_code, is_report in _statements(item):
+        size = len(statement)
+        total += size
+        if is_code or _LISTED.match(statement) or _TREE.search(statement) or _SIGNATURE.match(statement):
+            if is_code or not _LASTING.search(statement):
+                listed.append((number, size))
+            continue
+        kind = _kind_of(statement, is_report=is_report)
+        if kind:
+            sizes[kind] = sizes.get(kind, 0) + size
+            begins.setdefault(kind, number)
+    if len(listed) >= MIN_LISTED:
+        sizes["junk-code"], begins["junk-code"] = sum(size for _, size in listed), listed[0][0]
+    return [Junk(kind, size / total, begins[kind]) for kind, size in sizes.items()]
+
+
+def _kind_of(statement: str, *, is_report: bool) -> AuditKind | None:
+    if _REPORT.match(statement):
+        return "junk-task"
+    if _LASTING.search(statement):
+        return None
+    if _HISTORY.search(statement):
+        return "junk-history"
+    return "junk-task" if is_report or _TASK.search(statement) else None
+
+
+def _statements(item: Item) -> Iterator[tuple[int, str, bool, bool]]:
+    """Sentences and lines of a body, by line: whether they are code, whether below a heading of a report."""
+    fence: str | None = None
+    is_report = False
+    for number, line in item.lines():
+        found = _FENCE_junk.match(line)
+        if found:
+            fence = found[1].lower() if fence is None else None
+        elif fence is not None:
+            yield number, line.strip(), fence not in _SHELLS, False
+        elif heading := _HEADING.match(line):
+            is_report = bool(_REPORT_HEADING.search(heading[1] or heading[2] or ""))
+        elif line.strip():
+            parts = [line] if _REPORT.match(line) else _STATEMENT_END.split(line)
+            yield from ((number, part, False, is_report) for part in parts if part.strip())

@@ -1,0 +1,293 @@
+"""Does what a memory claims stand in what was said: names, numbers, dates, paths, quotations (E9).
+
+Judged mechanically: what can be checked by looking is checked, what takes understanding is not.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta, tzinfo
+from typing import TypeAlias
+
+from nacre.memory.dates.relative import resolved
+from nacre.memory.recall.ranking.terms import CJK_RUN, content, stem
+from nacre.memory.recall.ranking.word_frequency import SHARES
+from nacre.memory.recall.ranking.wordlists import NUMBERS, STOP
+from nacre.memory.similarity import terms
+from nacre.messages.facts import UserQuote
+
+MIN_SHARED = 2
+"""Terms a message must share with a memory to be where it came from, unless it has fewer."""
+LOOK_BACK = 40
+"""Signs before a word in which the end of the last sentence is looked for: a long text is not read again and
+again from its beginning for each of its words."""
+_QUOTED = re.compile(r"\"([^\"\n]{2,200})\"|“([^”\n]{2,200})”|`([^`\n]{2,200})`|「([^」\n]{2,200})」")
+_MARKER = re.compile(r"^[ \t]*(?:[-*+]|\d+[.)])[ \t]+", re.MULTILINE)
+_ADDRESS = re.compile(r"https?://[^\s<>\"'`)\]，。]+")
+_TOKEN = re.compile(r"[A-Za-z0-9_~$./@:#\\+-]*[A-Za-z0-9]")
+_JOINED = re.compile(r"[A-Za-z0-9][_/.@:#\\][A-Za-z0-9]|^[/~$.@#]|[a-z][A-Z]|[A-Za-z]\d|\d[A-Za-z]|[A-Z]-\d")
+_NUMBER = re.compile(r"(?<![\w.])\d+(?:[.,]\d+)*(?![\w])")
+_NAME = re.compile(r"(?<![\w'’])[^\W\d_a-z][\w'’-]*")
+_START = re.compile(r"(?:^|[.!?:;\n]|\*\*|—)[\s*\"“(\[]*$")
+_PLAIN_END = re.compile(r"(?:ing|ed|ly|tions?|ments?|ness|able|ity|ers)$")
+_WHERE = re.compile(
+    r"(?:住在|来自|位于|名叫|叫做|就职于|任职于|搬到|在(?=[\u4e00-\u9fff]{2,8}(?:工作|上班|出生)))"
+    r"([\u4e00-\u9fff]{2,8}?)(?=[的，。,.；;、!！?？\s]|工作|上班|出生|$)"
+)
+_ABBREVIATED = frozenset({"e.g", "i.e", "etc", "vs", "a.m", "p.m"})
+_OURS = frozenset(
+    {"user", "why", "how", "apply", "person", "memory", "ai", "ok", "also", "english", "chinese"}
+)
+"""Words a memory is put in, whoever it is about."""
+_HAN_NUMBERS = dict(zip("〇一二三四五六七八九十两零", "0 1 2 3 4 5 6 7 8 9 10 2 0".split(), strict=True))
+
+
+def ungrounded(
+    new: str,
+    *,
+    said: Sequence[str],
+    old: str = "",
+    at: datetime | None = None,
+    zone: tzinfo = UTC,
+) -> list[str]:
+    """The claims of a text that stand neither in what was said nor in the old text, nor follow from a date.
+
+    `at` is when it was said: "tomorrow" is the day after.
+    """
+    known = _Known.of([*said, old], at=at, zone=zone)
+    found = [claim for claim in dict.fromkeys(_claims(new)) if not known.has(claim)]
+    if not found and _is_unrelated(new, [*said, old]):
+        found = [_Claim("text", _first_words(new))]
+    return list(dict.fromkeys(one.text for one in found))
+
+
+def sources(new: str, words: Sequence[UserQuote]) -> list[str]:
+    """The records whose words support a text: those that say its claims, or share enough of its terms."""
+    mine, claims = set(terms(new)), list(_claims(new))
+    scored = [(one, _support(one, mine, claims)) for one in words]
+    return [one.record_id for one, is_one in scored if is_one]
+
+
+@dataclass(frozen=True, slots=True)
+class _Claim:
+    kind: str
+    text: str
+
+
+def _support(words: UserQuote, mine: set[str], claims: Sequence[_Claim]) -> bool:
+    theirs = set(terms(words.text))
+    shared = len(mine & theirs)
+    if shared >= min(MIN_SHARED, len(theirs) or 1):
+        return True
+    known = _Known.of([words.text], at=words.at, zone=UTC)
+    return any(known.has(claim) for claim in claims if claim.kind != "number")
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What was said, in the forms that claims are looked up in."""
+
+    text: str
+    stems: frozenset[str]
+    numbers: frozenset[str]
+    dates: frozenset[tuple[int, ...]]
+    at: datetime | None
+
+    @staticmethod
+    def of(texts: Sequence[str], *, at: datetime | None, zone: tzinfo) -> _Known:
+        whole = unicodedata.normalize("NFKC", "\n".join(texts))
+        days = frozenset(dates_of(whole)) | (following(texts, at, zone) if at else frozenset())
+        return _Known(
+            _normal(whole), frozenset(_stems(whole)), frozenset(_numbers(whole)), frozenset(days), at
+        )
+
+    def has(self, claim: _Claim) -> bool:
+        match claim.kind:
+            case "date":
+                return any(self._has_date(one) for one in dates_of(claim.text))
+            case "number":
+                return _plain_number(claim.text) in self.numbers
+            case "name":
+                return _bare(claim.text) in self.stems or _normal(claim.text) in self.text
+            case _:
+                return _normal(claim.text) in self.text
+
+    def _has_date(self, date: tuple[int, ...]) -> bool:
+        # Of a day that was named without its year, the year is the one it was said in, or the next.
+        is_named = date in self.dates or (date[0] != 0 and (0, *date[1:]) in self.dates)
+        return is_named or any(date[:2] == one for one in self.dates) or self._is_near(date)
+
+    def _is_near(self, date: tuple[int, ...]) -> bool:
+        return self.at is not None and is_near(date, self.at, self.text)
+
+
+def _claims(text: str) -> Iterator[_Claim]:
+    """What of a text can be looked up, each piece once, the most telling form first."""
+    left = _MARKER.sub("", unicodedata.normalize("NFKC", text))
+    for pattern, kind in ((_ADDRESS, "address"), (_QUOTED, "quotation")):
+        for match in pattern.finditer(left):
+            yield _Claim(kind, next((part for part in match.groups() if part), match[0]).rstrip(".,;:"))
+        left = pattern.sub(" . ", left)
+    found, left = without_dates(left)
+    yield from (_Claim("date", one) for one in found)
+    for match in _TOKEN.finditer(left):
+        if _is_identifier(match[0]):
+            yield _Claim("identifier", match[0])
+    left = _TOKEN.sub(lambda match: " " * len(match[0]) if _is_identifier(match[0]) else match[0], left)
+    yield from (_Claim("number", match[0]) for match in _NUMBER.finditer(left))
+    yield from (_Claim("name", match[0]) for match in _NAME.finditer(left) if _is_name(match, left))
+    yield from (_Claim("place", match[1]) for match in _WHERE.finditer(left))
+
+
+def _is_identifier(token: str) -> bool:
+    if not _JOINED.search(token) or token.lower().strip(".") in _ABBREVIATED:
+        return False
+    parts = [part for part in re.split(r"[/]", token) if part]
+    # "and/or", "read/write": two words, not a path.
+    return not (
+        token[0] != "/" and len(parts) > 1 and all(part.isalpha() and _is_common(part) for part in parts)
+    )
+
+
+def _is_name(match: re.Match[str], text: str) -> bool:
+    word = match[0].removesuffix("'s").removesuffix("’s")
+    if CJK_RUN.search(word) or not word[0].isupper() or _is_common(word):
+        return False
+    if not _PLAIN_END.search(word):
+        return True
+    return not _START.search(text, max(0, match.start() - LOOK_BACK), match.start())
+
+
+def _is_common(word: str) -> bool:
+    lower = word.lower()
+    return len(word) < 2 or lower in STOP or lower in _OURS or lower in NUMBERS or stem(lower) in SHARES
+
+
+def _is_unrelated(new: str, said: Sequence[str]) -> bool:
+    """Whether a text shares nothing at all with what was said, in the same script."""
+    mine = set(content(new))
+    theirs = {term for text in said for term in content(text)}
+    is_same_script = bool(CJK_RUN.search(new)) == bool(CJK_RUN.search("".join(said)))
+    return bool(mine) and is_same_script and not mine & theirs
+
+
+def _stems(text: str) -> Iterator[str]:
+    for word in re.findall(r"[^\W_]+(?:['’-][^\W_]+)*", unicodedata.normalize("NFKC", text)):
+        yield _bare(word)
+        yield from (_bare(part) for part in re.split(r"['’-]", word))
+
+
+def _bare(word: str) -> str:
+    return stem(word.casefold().removesuffix("'s").removesuffix("’s"))
+
+
+def _numbers(text: str) -> Iterator[str]:
+    yield from (_plain_number(found) for found in re.findall(r"\d+(?:[.,]\d+)*", text))
+    yield from (str(NUMBERS[word]) for word in re.findall(r"[a-z]+", text.lower()) if word in NUMBERS)
+    yield from (_HAN_NUMBERS[sign] for sign in text if sign in _HAN_NUMBERS)
+
+
+def _plain_number(text: str) -> str:
+    plain = re.sub(r",(?=\d{3}\b)", "", text).lstrip("0") or "0"
+    return plain.rstrip("0").rstrip(".") if "." in plain else plain
+
+
+def _normal(text: str) -> str:
+    folded = unicodedata.normalize("NFKC", text).casefold().translate(_QUOTES)
+    return " ".join(folded.split())
+
+
+_QUOTES = str.maketrans("’‘“”", "''\"\"")
+
+
+def _first_words(text: str) -> str:
+    return " ".join(text.split()[:6])
+
+
+Day: TypeAlias = tuple[int, ...]
+"""Year and month, or year, month and day; the year is 0 where none is named."""
+
+NEAR_DAYS = 14
+"""A weekday in somebody's mouth means one of so many days around."""
+_MONTHS = {
+    name: number
+    for number, names in enumerate(
+        "january jan|february feb|march mar|april apr|may|june jun|july jul|august aug|september sep sept|"
+        "october oct|november nov|december dec".split("|"),
+        1,
+    )
+    for name in names.split()
+}
+_NAMES = "|".join(sorted(_MONTHS, key=len, reverse=True))
+_WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_HAN_WEEKDAYS = "一二三四五六日"
+_FORMS = (
+    re.compile(r"(?<![\d.-])(?P<y>\d{4})[-/.](?P<m>\d{1,2})(?:[-/.](?P<d>\d{1,2}))?(?![\d-])"),
+    re.compile(r"(?P<y>\d{4})\s*年\s*(?P<m>\d{1,2})\s*月(?:\s*(?P<d>\d{1,2})\s*[日号])?"),
+    re.compile(r"(?<!\d)(?P<m>\d{1,2})\s*月\s*(?P<d>\d{1,2})\s*[日号]"),
+    re.compile(
+        rf"\b(?P<d>\d{{1,2}})(?:st|nd|rd|th)?(?: of)? (?P<n>{_NAMES})\b\.?(?:,? (?P<y>\d{{4}}))?",
+        re.IGNORECASE,
+    ),
+    re.compile(
+        rf"\b(?P<n>{_NAMES})\b\.? (?P<d>\d{{1,2}})(?:st|nd|rd|th)?\b(?:,? (?P<y>\d{{4}}))?", re.IGNORECASE
+    ),
+    re.compile(rf"\b(?P<n>{_NAMES})\b\.?,? (?P<y>\d{{4}})\b", re.IGNORECASE),
+)
+
+
+def dates_of(text: str) -> Iterator[Day]:
+    """Every date that is named; a number of a thirteenth month is none."""
+    for form in _FORMS:
+        for match in form.finditer(text):
+            if (found := _day(match)) is not None:
+                yield found
+
+
+def without_dates(text: str) -> tuple[list[str], str]:
+    """The dates as they are written, and the text without them."""
+    found: list[str] = []
+
+    def taken(match: re.Match[str]) -> str:
+        if _day(match) is None:
+            return match[0]
+        found.append(match[0])
+        return " " * len(match[0])
+
+    for form in _FORMS:
+        text = form.sub(taken, text)
+    return found, text
+
+
+def following(texts: Sequence[str], at: datetime, zone: tzinfo) -> frozenset[Day]:
+    """The dates that relative ones in these texts mean when they are said then."""
+    return frozenset(day for text in texts for day in dates_of(resolved(text, at, zone)))
+
+
+def is_near(day: Day, at: datetime, said: str) -> bool:
+    """Whether it is the day itself on which something was said, or the near weekday that was named."""
+    if len(day) < 3:
+        return day == (at.year, at.month)
+    with suppress(ValueError):
+        one = date(day[0] or at.year, day[1], day[2])
+        distance = abs(one - at.astimezone(UTC).date())
+        # Where the person is, it may be another day already.
+        if distance <= timedelta(days=1):
+            return True
+        signs = (f"周{_HAN_WEEKDAYS[one.weekday()]}", f"星期{_HAN_WEEKDAYS[one.weekday()]}")
+        is_named = any(sign in said for sign in (_WEEKDAYS[one.weekday()], *signs))
+        return is_named and distance <= timedelta(days=NEAR_DAYS)
+    return False
+
+
+def _day(match: re.Match[str]) -> Day | None:
+    parts = match.groupdict()
+    month = _MONTHS[parts["n"].lower()] if parts.get("n") else int(parts["m"])
+    year, day = int(parts.get("y") or 0), int(parts.get("d") or 0)
+    if not (1 <= month <= 12 and day <= 31):
+        return None
+    return (year, month, day) if day else (year, month)

@@ -1,0 +1,373 @@
+"""What is wrong with a memory directory, in words for its owner, and what can be put right (M14, bad input).
+
+Nothing is written here: `fixes` gives new bytes beside the old ones, for a transaction to apply.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from nacre.memory.files.folder import TEAM
+from nacre.memory.files.scan import LOGS, NotAMemory, Skipped, read_head, scan
+from nacre.memory.format.entry import KINDS, Entry, Kind, entry_of
+from nacre.memory.format.frontmatter import NESTED_UNDER, Document
+from nacre.memory.format.index import INDEX_FILE, Index, is_listable, pressure
+from nacre.memory.format.titles import description_of
+
+MAX_LINE_CHARS = 250
+"""A pointer should have about 150 characters; what people write is reported only when it is far over."""
+MIN_DESCRIPTION_WORDS = 3
+"""Fewer words than this tell no selector what the memory is about."""
+MIN_DESCRIPTION_CHARS = 12
+"""The same for scripts that put no blanks between words."""
+
+ProblemKind: TypeAlias = Literal[
+    "dangling-pointer", "unlisted", "untrusted-listed", "duplicate-pointer", "long-index", "long-line",
+    "index-frontmatter", "untyped", "no-description", "vague-description", "frontmatter", "duplicate-name",
+    "broken-link", "odd-file", "relative-date",
+]  # fmt: skip
+Level: TypeAlias = Literal["error", "warning", "info"]
+
+_LEVELS: dict[ProblemKind, Level] = {
+    "dangling-pointer": "error", "untrusted-listed": "error", "odd-file": "error", "long-line": "info",
+    "relative-date": "info", "untyped": "info", "vague-description": "info",
+}  # fmt: skip
+_WIKI_LINK = re.compile(r"\[\[([^\[\]\n|#]+)(?:[|#][^\[\]\n]*)?\]\]")
+_FENCE = re.compile(r"[ \t]*+(```|~~~)")
+_TICKS = re.compile(r"`++")
+_CODE_SPAN = re.compile(r"`[^`]*+`")
+_RELATIVE = re.compile(
+    r"\b(yesterday|today|tonight|tomorrow|(?:a few|\d+) (?:days|weeks|months) ago|"
+    r"(?:last|next|this) (?:week|month|year|(?:mon|tues|wednes|thurs|fri|satur|sun)day))\b|"
+    r"(昨天|今天|明天|上周|下周|上个月|下个月)",
+    re.IGNORECASE,
+)
+_ABSOLUTE = re.compile(r"\b(?:19|20)\d\d\b|\d{1,2}[./]\d{1,2}[./]\d{2,4}|\d{1,2}月\d{1,2}[日号]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LintProblem:
+    """One thing that is wrong, and whether nacre can put it right."""
+
+    file: str
+    kind: ProblemKind
+    message: str
+    fixable: bool = False
+
+    @property
+    def level(self) -> Level:
+        return _LEVELS.get(self.kind, "warning")
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """A file's bytes as they were read, and as they should be."""
+
+    file: str
+    before: bytes
+    """Empty when the file is new."""
+    after: bytes
+
+
+def lint(directory: Path, *, with_index: bool = True) -> list[LintProblem]:
+    """Everything that is wrong, by file; without index checks where the index is switched off (M19)."""
+    folder = _Folder.read(directory)
+    problems = [
+        LintProblem(file=one.file, kind="odd-file", message=f"{one.file} {one.why}") for one in folder.skipped
+    ]
+    for topic in folder.topics:
+        problems += _topic_problems(topic, folder)
+    if with_index:
+        problems += _index_problems(folder)
+    return sorted(problems, key=lambda one: (one.file, one.kind, one.message))
+
+
+def fixes(directory: Path, *, with_index: bool = True) -> list[Fix]:
+    """New bytes for every file that has a fixable problem."""
+    folder = _Folder.read(directory)
+    found = [
+        Fix(topic.entry.file, topic.document.data, fixed)
+        for topic in folder.topics
+        if (fixed := _fixed_topic(topic)) != topic.document.data
+    ]
+    if with_index:
+        for prefix, index in folder.indexes.items():
+            fixed = _fixed_index(prefix, index, folder)
+            if fixed != index.data:
+                found.append(Fix(prefix + INDEX_FILE, index.data, fixed))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Topic:
+    entry: Entry
+    document: Document
+
+
+@dataclass(frozen=True, slots=True)
+class _Folder:
+    """A memory directory, read whole."""
+
+    topics: tuple[_Topic, ...]
+    skipped: tuple[Skipped, ...]
+    indexes: Mapping[str, Index]
+    """By the folder they stand in: `""`, `ops/`."""
+    names: Mapping[str, list[str]]
+    """The files that go by each name, spelled alike."""
+    known: frozenset[str]
+    """All that a link may say: names and files, the team's too, spelled alike."""
+    apart: frozenset[str]
+    """Days' logs and the team's files: not this directory's, but a pointer may name one (M17, M18)."""
+
+    @classmethod
+    def read(cls, directory: Path) -> _Folder:
+        found = scan(directory)
+        topics: list[_Topic] = []
+        skipped = list(found.skipped)
+        indexes = {"": Index.parse(b"")}
+        for entry in sorted(found.entries, key=lambda one: one.file):
+            try:
+                document = Document.parse(read_head(str(directory / entry.file), whole=True).data)
+            except (OSError, NotAMemory) as error:
+                skipped.append(Skipped(entry.file, f"cannot be read: {error}"))
+                continue
+            if any(problem.kind == "encoding" for problem in document.problems):
+                skipped.append(Skipped(entry.file, "is not UTF-8"))
+            whole = entry_of(document.fields, file=entry.file, written=entry.written, indexed=entry.indexed)
+            topics.append(_Topic(replace(whole, body=document.body), document))
+        for prefix in sorted({"", *(_folder_of(entry.file) for entry in found.entries)}):
+            try:
+                indexes[prefix] = Index.parse(
+                    read_head(str(directory / prefix / INDEX_FILE), whole=True).data
+                )
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            except (OSError, NotAMemory) as error:
+                indexes.pop(prefix, None)
+                skipped.append(Skipped(prefix + INDEX_FILE, f"cannot be read: {error}"))
+        names: dict[str, list[str]] = {}
+        for topic in topics:
+            names.setdefault(_slug(topic.entry.name), []).append(topic.entry.file)
+        everybodys = scan(directory / TEAM).entries
+        files = (entry.file for entry in (*everybodys, *(topic.entry for topic in topics)))
+        known = frozenset((*names, *map(_slug, map(_stem, files)), *(_slug(one.name) for one in everybodys)))
+        apart = (path for name in (LOGS, TEAM) for path in (directory / name).rglob("*.md"))
+        inner = frozenset(path.relative_to(directory).as_posix() for path in apart)
+        return cls(tuple(topics), tuple(skipped), indexes, names, known, inner)
+
+    def index_of(self, file: str) -> str:
+        """The folder whose index is to list this file."""
+        prefix = _folder_of(file)
+        while prefix and prefix not in self.indexes:
+            prefix = _folder_of(prefix.rstrip("/"))
+        return prefix
+
+    @property
+    def listed(self) -> set[str]:
+        return {prefix + file for prefix, index in self.indexes.items() for file in index.mentions}
+
+    @property
+    def files(self) -> set[str]:
+        """Everything a pointer may name: odd files are there too."""
+        return {topic.entry.file for topic in self.topics} | {one.file for one in self.skipped} | self.apart
+
+
+def _topic_problems(topic: _Topic, folder: _Folder) -> Iterable[LintProblem]:
+    entry, file = topic.entry, topic.entry.file
+    for odd in topic.document.problems:
+        if odd.kind != "encoding":
+            fixable = odd.kind == "unterminated" and topic.document.has_frontmatter
+            yield LintProblem(file=file, kind="frontmatter", message=odd.message, fixable=fixable)
+    for key, error in misread_fields(topic.document).items():
+        what = f"`{key}`" if key else "the frontmatter"
+        yield LintProblem(file=file, kind="frontmatter", message=f"{what} {error}", fixable=bool(key))
+    if entry.kind is None:
+        message = f"no type: give it one of {', '.join(KINDS)}"
+        yield LintProblem(file=file, kind="untyped", message=message, fixable=_kind_by_name(file) is not None)
+    if not entry.description:
+        fixable = bool(description_of(entry.body))
+        message = "no description: recall goes by it, so this memory is never found"
+        yield LintProblem(file=file, kind="no-description", message=message, fixable=fixable)
+    elif _is_vague(entry):
+        message = f"`{entry.description}` does not say what this memory is about"
+        yield LintProblem(file=file, kind="vague-description", message=message)
+    yield from _name_problems(entry, folder)
+    yield from _text_problems(entry, folder)
+
+
+def _name_problems(entry: Entry, folder: _Folder) -> Iterable[LintProblem]:
+    alike = [file for file in folder.names[_slug(entry.name)] if file != entry.file]
+    if alike and entry.name:
+        message = f"`{entry.name}` is also the name of {', '.join(alike)}"
+        yield LintProblem(file=entry.file, kind="duplicate-name", message=message)
+
+
+def _text_problems(entry: Entry, folder: _Folder) -> Iterable[LintProblem]:
+    text = "\n".join(_without_code(entry.body))
+    for link in dict.fromkeys(found[1].strip() for found in _WIKI_LINK.finditer(text)):
+        if _slug(_stem(link)) not in folder.known:
+            message = f"[[{link}]] leads to no memory"
+            yield LintProblem(file=entry.file, kind="broken-link", message=message)
+    for line in text.splitlines():
+        found = _RELATIVE.search(line)
+        if found and not _ABSOLUTE.search(line):
+            message = f"`{found[0]}` means another day to every reader: write the date"
+            yield LintProblem(file=entry.file, kind="relative-date", message=message)
+            return
+
+
+def _without_code(body: str) -> Iterable[str]:
+    """The lines of a body that are no code; what looks like a link in code is none."""
+    fence = ""
+    for line in body.splitlines():
+        found = _FENCE.match(line)
+        if found and fence in {"", found[1]}:
+            fence = "" if fence else found[1]
+        elif not fence:
+            yield _CODE_SPAN.sub("", _TICKS.sub("`", line)) if "`" in line else line
+
+
+def _index_problems(folder: _Folder) -> Iterable[LintProblem]:
+    for prefix, index in folder.indexes.items():
+        file = prefix + INDEX_FILE
+        for kind, message, fixable in _line_problems(prefix, index, folder):
+            yield LintProblem(file=file, kind=kind, message=message, fixable=fixable)
+        if feedback := pressure(index.data).feedback:
+            yield LintProblem(file=file, kind="long-index", message=feedback)
+        if Document.parse(index.data).fields:
+            message = "an index has no frontmatter: remove it"
+            yield LintProblem(file=file, kind="index-frontmatter", message=message)
+    listed = folder.listed
+    for topic in folder.topics:
+        file = topic.entry.file
+        is_missing = is_listable(topic.entry) and file not in listed
+        nearest = folder.indexes.get(folder.index_of(file))
+        if is_missing and nearest is not None and _fits_one_more(nearest):
+            message = f"no index points to {file}"
+            yield LintProblem(file=file, kind="unlisted", message=message, fixable=True)
+
+
+def _line_problems(prefix: str, index: Index, folder: _Folder) -> Iterable[tuple[ProblemKind, str, bool]]:
+    seen: set[str] = set()
+    banned, files = _banned(folder), folder.files
+    for line in index.pointers:
+        if prefix + line.file not in files:
+            yield "dangling-pointer", f"[{line.title}]({line.file}) points to nothing", True
+        elif prefix + line.file in banned:
+            yield "untrusted-listed", f"{line.file} is untrusted, so no index may name it", True
+        elif line.file in seen:
+            yield "duplicate-pointer", f"{line.file} is listed twice", False
+        seen.add(line.file)
+        if len(line.raw) > MAX_LINE_CHARS:
+            yield (
+                "long-line",
+                f"the line of {line.file} has {len(line.raw)} characters: move detail there",
+                False,
+            )
+
+
+def _fixed_topic(topic: _Topic) -> bytes:
+    document = Document.parse(topic.document.closed())
+    if any(problem.kind == "encoding" for problem in document.problems):
+        return topic.document.data
+    for key in misread_fields(document):
+        if key:
+            document = Document.parse(document.with_quotes(key))
+    entry = topic.entry
+    if not entry.description and (said := description_of(entry.body)):
+        document = Document.parse(document.with_fields(description=said))
+    if entry.kind is None and (kind := _kind_by_name(entry.file)):
+        document = Document.parse(document.with_fields(type=kind))
+    return document.data
+
+
+def _fixed_index(prefix: str, index: Index, folder: _Folder) -> bytes:
+    banned, files, listed = _banned(folder), folder.files, folder.listed
+    for line in index.pointers:
+        if prefix + line.file not in files or prefix + line.file in banned:
+            index = Index.parse(index.without(line.file))
+    for topic in folder.topics:
+        entry = topic.entry
+        is_missing = is_listable(entry) and entry.file not in listed
+        if is_missing and folder.index_of(entry.file) == prefix and _fits_one_more(index):
+            said = entry.description or description_of(entry.body)
+            file = entry.file.removeprefix(prefix)
+            index = Index.parse(index.with_pointer(file, entry.title, said, kind=entry.kind))
+    return index.data
+
+
+def _fits_one_more(index: Index) -> bool:
+    """With more memories than fit, the rest are rightly unlisted (M8)."""
+    return pressure(index.data + b"x" * 150 + b"\n").share <= 1
+
+
+def _banned(folder: _Folder) -> set[str]:
+    return {topic.entry.file for topic in folder.topics if topic.entry.origin == "untrusted"}
+
+
+def _is_vague(entry: Entry) -> bool:
+    words = entry.description.split()
+    is_short = len(words) < MIN_DESCRIPTION_WORDS and len(entry.description) < MIN_DESCRIPTION_CHARS
+    # A memory of one sentence has nothing more to say about itself than that sentence.
+    is_all = _slug(entry.body) == _slug(entry.description)
+    return not is_all and (is_short or _slug(entry.description) == _slug(entry.name))
+
+
+def _kind_by_name(file: str) -> Kind | None:
+    stem = _stem(file)
+    return next((kind for kind in KINDS if stem.startswith((f"{kind}_", f"{kind}-"))), None)
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"[\W_]+", "-", text.lower()).strip("-")
+
+
+def _stem(file: str) -> str:
+    return file.rpartition("/")[2].removesuffix(".md")
+
+
+def _folder_of(file: str) -> str:
+    folder, slash, _ = file.rpartition("/")
+    return folder + slash
+
+
+_CHECKED = ("name", "description", "type")
+
+
+def misread_fields(document: Document) -> dict[str, str]:
+    """What is wrong with the frontmatter as YAML, by the key that needs quotes; `""` when none would help."""
+    header = document.header_text
+    if not header:
+        return {}
+    tree = _parsed(header)
+    if tree is None:
+        guilty = [key for key in document.fields if _parsed(document.lines_of(key)) is None]
+        mended = Document.parse(document.data)
+        for key in guilty:
+            mended = Document.parse(mended.with_quotes(key))
+        if guilty and _parsed(mended.header_text) is not None:
+            return dict.fromkeys(guilty, "is no valid YAML, which other programs need: put it in quotes")
+        return {"": "is no valid YAML, which other programs need: correct it by hand"}
+    below = tree.get(NESTED_UNDER)
+    nested = below if isinstance(below, dict) else {}
+    read = {key: tree.get(key, nested.get(key, "")) for key in _CHECKED if key in document.fields}
+    return {
+        key: f"is read as `{value}` by other programs: put it in quotes"
+        for key, value in read.items()
+        if isinstance(value, str) and value.split() != str(document.fields[key]).split()
+    }
+
+
+def _parsed(text: str) -> dict[str, object] | None:
+    # Only lint needs the parser, and importing it takes longer than a scan.
+    import yaml  # noqa: PLC0415
+
+    try:
+        tree = yaml.load(text, yaml.BaseLoader)
+    except (yaml.YAMLError, ValueError, RecursionError):
+        return None
+    return {str(key): value for key, value in tree.items()} if isinstance(tree, dict) else {}

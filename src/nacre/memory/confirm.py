@@ -1,0 +1,229 @@
+"""Which changes nobody vouches for yet, and the person's word that they are fine (M15).
+
+An edit made by other means while an agent was at work is committed as `unconfirmed`. To confirm it, an empty
+commit by the user names it: nothing in the history is rewritten, and plain `git log` shows it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from nacre.clock import SYSTEM_CLOCK, Clock
+from nacre.errors import StoreError
+from nacre.memory.files.location import Location
+from nacre.memory.files.recovery import Place, record, told
+from nacre.memory.files.transaction import LOCK_WAIT, held, in_thread, opened
+from nacre.memory.files.watch import Watch
+from nacre.memory.format.entry import Author
+from nacre.store import disk
+from nacre.store.history import Commit, History, Signature
+
+UNCONFIRMED: Author = "unconfirmed"
+CACHE_FILE = "unconfirmed"
+"""What the last look at the history found, so that a long one is not walked again; holds ids only."""
+Word: TypeAlias = Literal["confirmed", "doubted"]
+_MARKER = re.compile(r"(confirmed|doubted) \d+ changes?\n\n((?:Commit: [0-9a-f]{40}(?:\n|$))+)")
+"""The whole reason, so that no text that somebody else chose can pass for it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Confirmed:
+    """What was confirmed, newest first, and the commit that says so; empty when there was nothing."""
+
+    commits: tuple[Commit, ...]
+    commit: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Doubts:
+    """What stands unconfirmed in a history."""
+
+    files: Mapping[str, tuple[str, ...]]
+    """The commits, newest first, that leave a file unconfirmed, also one that is gone by such a commit."""
+    confirmed: frozenset[str]
+    """Unconfirmed commits that the user has confirmed since."""
+
+
+def doubts(location: Location) -> Doubts:
+    """What stands unconfirmed, and what did."""
+    history = History(location.history)
+    with told(location.history):
+        survey = _survey(history, location.cache / CACHE_FILE)
+        return Doubts(files=_files(history, survey.open), confirmed=survey.confirmed)
+
+
+def unconfirmed_files(location: Location) -> Mapping[str, tuple[str, ...]]:
+    """The files that hold, or lack, what nobody vouches for; and the commits that did it."""
+    return doubts(location).files
+
+
+def unconfirmed_commits(location: Location) -> list[Commit]:
+    """The unconfirmed commits that still matter, newest first: what was taken back since does not."""
+    history = History(location.history)
+    wanted = {each for ids in unconfirmed_files(location).values() for each in ids}
+    return [history.one(each) for each in _newest_first(history, wanted)]
+
+
+async def confirm(
+    location: Location,
+    commits: Sequence[str] = (),
+    *,
+    clock: Clock = SYSTEM_CLOCK,
+    watch: Watch | None = None,
+) -> Confirmed:
+    """Vouch for these unconfirmed commits, or for all of them, in the user's name."""
+    async with held(location, clock=clock, timeout=LOCK_WAIT, watch=watch) as place:
+        return await in_thread(_confirm, place, clock, location, commits)
+
+
+async def doubt(
+    location: Location, marker: Commit, *, clock: Clock = SYSTEM_CLOCK, watch: Watch | None = None
+) -> str:
+    """Take back a confirmation; returns the commit that does so."""
+    async with held(location, clock=clock, timeout=LOCK_WAIT, watch=watch) as place:
+        return await in_thread(_doubt, place, clock, location, marker)
+
+
+def is_confirmation(commit: Commit) -> bool:
+    """Whether a commit says that others are confirmed."""
+    found = _MARKER.fullmatch(commit.reason)
+    return commit.author == "user" and found is not None and found[1] == "confirmed"
+
+
+def is_in_doubt(location: Location, marker: Commit) -> bool:
+    """Whether nothing that a confirmation confirmed is confirmed any more."""
+    return not doubts(location).confirmed.intersection(_named(marker.reason))
+
+
+def _confirm(place: Place, clock: Clock, location: Location, commits: Sequence[str]) -> Confirmed:
+    opened(place, clock)
+    history = place.history
+    chosen = [history.one(each) for each in commits] if commits else unconfirmed_commits(location)
+    for each in chosen:
+        if each.author != UNCONFIRMED:
+            raise StoreError(
+                f"{each.id[:10]} is by {each.author}, so there is nothing to confirm; "
+                "`nacre memory log --unconfirmed` lists what there is"
+            )
+    confirmed = doubts(location).confirmed
+    new = {each.id: each for each in chosen if each.id not in confirmed}
+    if not new:
+        return Confirmed(commits=(), commit="")
+    ids = _newest_first(history, set(new))
+    marker = _mark(place, "confirmed", ids, clock)
+    return Confirmed(commits=tuple(new[each] for each in ids), commit=marker)
+
+
+def _doubt(place: Place, clock: Clock, location: Location, marker: Commit) -> str:
+    newest = opened(place, clock)
+    confirmed = doubts(location).confirmed
+    ids = [each for each in _named(marker.reason) if each in confirmed]
+    return _mark(place, "doubted", ids, clock) if ids else newest
+
+
+def _mark(place: Place, word: Word, ids: Sequence[str], clock: Clock) -> str:
+    lines = "\n".join(f"Commit: {each}" for each in ids)
+    reason = f"{word} {len(ids)} change{'s' * (len(ids) != 1)}\n\n{lines}"
+    signed = Signature(author="user", reason=reason, session="", at=clock.now())
+    prepared = place.history.prepare({}, signed)
+    with told(place.folder.root):
+        record(place, prepared)
+    return prepared.id
+
+
+@dataclass(frozen=True, slots=True)
+class _Survey:
+    """All that the messages of a history say about confirming."""
+
+    newest: str
+    open: frozenset[str]
+    confirmed: frozenset[str]
+
+
+def _survey(history: History, cache: Path) -> _Survey:
+    """Walk the commits back to where the last look ended, or to the first."""
+    known = _read(cache)
+    words: dict[str, Word] = {}
+    suspects: set[str] = set()
+    newest = at = history.newest
+    while at and at != known.newest:
+        head = history.head(at)
+        signed = head.signature
+        if signed.author == UNCONFIRMED:
+            suspects.add(at)
+        elif signed.author == "user" and (found := _MARKER.fullmatch(signed.reason)):
+            # What was said last about a commit counts.
+            words |= {each: _word(found[1]) for each in _named(signed.reason) if each not in words}
+        at = head.parent
+    if at:
+        suspects |= known.open | known.confirmed
+        for each in known.confirmed:
+            words.setdefault(each, "confirmed")
+    confirmed = frozenset(each for each in suspects if words.get(each) == "confirmed")
+    survey = _Survey(newest, frozenset(suspects) - confirmed, confirmed)
+    if survey != known:
+        _write(cache, survey)
+    return survey
+
+
+def _word(text: str) -> Word:
+    return "confirmed" if text == "confirmed" else "doubted"
+
+
+def _named(reason: str) -> list[str]:
+    found = _MARKER.fullmatch(reason)
+    return found[2].split()[1::2] if found else []
+
+
+def _files(history: History, suspects: frozenset[str]) -> dict[str, tuple[str, ...]]:
+    """What each file still owes to unconfirmed commits, looking back as far as the first of them."""
+    found: dict[str, list[str]] = {}
+    later: dict[str, set[str | None]] = {}
+    left, at = set(suspects), history.newest
+    while at and left:
+        head = history.head(at)
+        for file, (old, new) in history.changes(head.parent, at).items():
+            since = later.setdefault(file, set())
+            if at in left and not _is_over(old, new, since):
+                found.setdefault(file, []).append(at)
+            since.add(new)
+        left.discard(at)
+        at = head.parent
+    return {file: tuple(ids) for file, ids in sorted(found.items())}
+
+
+def _is_over(old: str | None, new: str | None, since: set[str | None]) -> bool:
+    """Whether nothing is left of a change: the file was since as before it, or was begun anew."""
+    return old in since or (bool(since) if new is None else None in since)
+
+
+def _newest_first(history: History, wanted: set[str]) -> list[str]:
+    found, at = list[str](), history.newest
+    while at and len(found) < len(wanted):
+        found += [at] if at in wanted else []
+        at = history.head(at).parent
+    return found
+
+
+def _read(cache: Path) -> _Survey:
+    with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
+        data = json.loads(cache.read_bytes())
+        return _Survey(str(data["newest"]), frozenset(data["open"]), frozenset(data["confirmed"]))
+    return _Survey("", frozenset(), frozenset())
+
+
+def _write(cache: Path, survey: _Survey) -> None:
+    """Only to save time later: failing to is no failure, and nothing is made where nacre never wrote."""
+    if not cache.parent.is_dir():
+        return
+    data = {"newest": survey.newest, "open": sorted(survey.open), "confirmed": sorted(survey.confirmed)}
+    own = f".{cache.name}.{os.getpid()}.tmp"
+    with contextlib.suppress(OSError):
+        disk.replace_file(cache, json.dumps(data).encode(), temp_name=own, sync=False)

@@ -1,0 +1,1 @@
+"""Relative dates in English and Chinese."""

@@ -1,0 +1,170 @@
+"""Relative dates of Chinese: the phrases, and what they come to; a week begins on Monday there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import date, timedelta
+
+from nacre.memory.dates import days as when_days
+from nacre.memory.dates.days import Rule, Said
+
+DAYS = {
+    "大前天": -3, "前天": -2, "昨天": -1, "昨日": -1, "今天": 0, "今日": 0, "明天": 1, "明日": 1,
+    "后天": 2, "大后天": 3,
+}  # fmt: skip
+PARTS = {
+    "昨晚": (-1, "晚上"),
+    "今早": (0, "早上"),
+    "今晨": (0, "早晨"),
+    "今晚": (0, "晚上"),
+    "明早": (1, "早上"),
+    "明晚": (1, "晚上"),
+}
+YEARS = {"前年": -2, "去年": -1, "今年": 0, "明年": 1, "后年": 2}
+WEEKS = {"上上": -2, "上": -1, "这": 0, "本": 0, "下": 1, "下下": 2}
+WEEKDAYS = {"一": 0, "二": 1, "三": 2, "四": 3, "五": 4, "六": 5, "日": 6, "天": 6}
+DIGITS = {"一": 1, "二": 2, "两": 2, "三": 3, "四": 4, "五": 5, "六": 6, "七": 7, "八": 8, "九": 9}
+TEN = 10
+FRIDAY = 4
+MAX_COUNT = 1_000
+"""More than that of any unit is not said of one's own life."""
+
+_NUMBER = r"(?P<count>\d{1,4}|[一二两三四五六七八九]?十[一二三四五六七八九]?|[一二两三四五六七八九])"
+_WEEK = r"(?P<week>上上|下下|上|下|这|本)个?(?:周|星期|礼拜)"
+_INNATE = r"(?!性|努力|形成|养成|获得|因素|环境|教育|培养|习得)"
+
+_JOINED_BEFORE = frozenset("目过说声证表阐申")
+"""Characters that take the next one into their own word."""
+_JOINED = {
+    "之": "前后",
+    "以": "前后上下",
+    "最": "后",
+    "先": "前",
+    "此": "前后",
+    "马": "上",
+    "早": "上",
+    "晚": "上",
+    "剩": "下",
+}
+_NO_WEEK = frozenset("围期年岁边到身转游密长")
+
+
+def _rule(
+    pattern: str,
+    render: Callable[[re.Match[str], str, Said], str | None],
+    fits: Callable[[re.Match[str], str], bool] = lambda match, text: True,
+) -> Rule:
+    return Rule(re.compile(pattern), render, fits)
+
+
+def _is_a_date(match: re.Match[str], text: str) -> bool:
+    """Not cut out of other words (`说明天气`, `目前年龄`, `马上周末`), nor a figure (`美好的明天`)."""
+    before, behind = text[max(0, match.start() - 1) : match.start()], text[match.end() : match.end() + 1]
+    if before in _JOINED_BEFORE or (match[0][0] in _JOINED.get(before, "")):
+        return False
+    if match[0].endswith("年") and behind in {"龄", "代", "纪", "轻"}:
+        return False
+    if match[0].startswith("明") and before == "的":
+        return False
+    return not (match[0] == "后天" and "先天" in text)
+
+
+def _is_a_week(match: re.Match[str], text: str) -> bool:
+    """`上周围` and `下周期` hold no week."""
+    return text[match.end() : match.end() + 1] not in _NO_WEEK and _is_a_date(match, text)
+
+
+def _day(match: re.Match[str], text: str, said: Said) -> str | None:
+    return _shown(when_days.day_off(said, DAYS[match[0]]))
+
+
+def _part(match: re.Match[str], text: str, said: Said) -> str | None:
+    days, part = PARTS[match[0]]
+    shown = _shown(when_days.day_off(said, days))
+    return f"{shown}{part}" if shown else None
+
+
+def _weekday(match: re.Match[str], text: str, said: Said) -> str | None:
+    monday = when_days.week_off(said, WEEKS[match["week"]])
+    return _shown(monday + timedelta(days=WEEKDAYS[match["weekday"]])) if monday else None
+
+
+def _week(match: re.Match[str], text: str, said: Said) -> str | None:
+    monday = when_days.week_off(said, WEEKS[match["week"]])
+    return f"{_shown(monday)}那一周" if monday else None
+
+
+def _weekend(match: re.Match[str], text: str, said: Said) -> str | None:
+    """On a weekend the last one may be the one that is ending."""
+    monday = when_days.week_off(said, WEEKS[match["week"]])
+    if monday is None or said.day.weekday() > FRIDAY:
+        return None
+    return f"{_shown(monday + timedelta(days=FRIDAY + 1))}那个周末"
+
+
+def _month(match: re.Match[str], text: str, said: Said) -> str | None:
+    found = when_days.month_off(said, WEEKS[match["week"]])
+    return f"{found[0]}年{found[1]}月" if found else None
+
+
+def _year(match: re.Match[str], text: str, said: Said) -> str | None:
+    year = when_days.year_off(said, YEARS[match[0]])
+    return f"{year}年" if year else None
+
+
+def _ago(match: re.Match[str], text: str, said: Said) -> str | None:
+    count = -_number(match["count"])
+    if not 0 < -count <= MAX_COUNT:
+        return None
+    match match["unit"]:
+        case "天":
+            return _shown(when_days.day_off(said, count))
+        case "年":
+            year = when_days.year_off(said, count)
+            return f"{year}年左右" if year else None
+        case "个月":
+            found = when_days.month_off(said, count)
+            return f"{found[0]}年{found[1]}月左右" if found else None
+        case _:
+            shown = _shown(when_days.day_off(said, count * when_days.DAYS))
+            return f"{shown}左右" if shown else None
+
+
+def _never(match: re.Match[str], text: str, said: Said) -> str | None:
+    return None
+
+
+def _shown(day: date | None) -> str | None:
+    return f"{day.year}年{day.month}月{day.day}日" if day else None
+
+
+def _number(word: str) -> int:
+    if word.isdigit():
+        return int(word)
+    if "十" not in word:
+        return DIGITS[word]
+    tens, _, ones = word.partition("十")
+    return (DIGITS[tens] if tens else 1) * TEN + (DIGITS[ones] if ones else 0)
+
+
+_AGO = r"(?:之前|以前|前)"
+_LATER = r"(?:之后|以后|后)"
+
+RULES: tuple[Rule, ...] = (
+    _rule(rf"大前天|大后天|前天|昨[天日]|今[天日]|明[天日]|后天{_INNATE}", _day, _is_a_date),
+    _rule("|".join(PARTS), _part, _is_a_date),
+    _rule(rf"{_WEEK}(?P<weekday>[一二三四五六日天])(?![天个周年月])", _weekday, _is_a_date),
+    _rule(rf"{_WEEK}末", _weekend, _is_a_date),
+    _rule(rf"{_WEEK}(?![一二三四五六日天末几])", _week, _is_a_week),
+    _rule(r"(?P<week>上上|下下|上|下|这)个月", _month, _is_a_date),
+    _rule(r"(?<![基日资成根剧样版])(?P<week>本)月", _month),
+    _rule("|".join(YEARS), _year, _is_a_date),
+    _rule(
+        rf"(?<![第数多几\d一二两三四五六七八九十百千到至约近]){_NUMBER}(?P<unit>天|个月|年|周|个?星期|个?礼拜){_AGO}",
+        _ago,
+    ),
+    _rule(rf"(?:{_NUMBER}|几)(?:天|周|个?星期|个?礼拜|个月|年)(?:{_AGO}|{_LATER})", _never),
+    _rule(r"最近|近来|不久前|刚才|前几天|前段时间|过几天|半年前", _never),
+    _rule(r"(?<![上下这本个])(?:周|星期|礼拜)[一二三四五六日天](?![天个周年月])", _never),
+)

@@ -1,0 +1,1 @@
+"""Memory directories on disk: containment, transactions, scans, history."""

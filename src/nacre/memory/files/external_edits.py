@@ -1,0 +1,186 @@
+"""What others changed in a memory directory since the last commit, and who that may have been (M15).
+
+Every file's stamp is compared with what it was at a commit; only files that differ are read. An edit is the
+user's unless an agent was live on the directory: an agent's shell could have made it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import marshal
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from filelock import FileLock, Timeout
+
+from nacre.clock import Clock
+from nacre.errors import OutsideStore, StoreError
+from nacre.memory.files.file_stamp import fs_time, is_old
+from nacre.memory.files.folder import Stamp, is_ours, version_of
+from nacre.memory.files.recovery import Place, record
+from nacre.memory.format.entry import Author
+from nacre.store import disk
+from nacre.store.history import History, Signature
+from nacre.store.keys import check_key
+
+EditKind: TypeAlias = Literal["added", "changed", "removed"]
+
+LIVE = "live"
+"""The folder of marks, one for each agent that is live, or was when it died."""
+REWRITE_FROM = 16
+"""Files that had to be read although nobody edited them, from which on the stamps are written anew."""
+_FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edit:
+    """One file that somebody changed by other means."""
+
+    file: str
+    kind: EditKind
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The edits, and what was learnt about all files while looking for them."""
+
+    edits: Mapping[str, bytes | None]
+    """New contents; None for files that are gone."""
+    stamps: Mapping[str, Stamp]
+    """Of all files, if they were looked at; none when a watch told which."""
+    now: int
+    """When the stamps were taken, by the file system's clock."""
+    looked_at: int
+    """How many files had to be read."""
+
+
+def pick_up(place: Place, clock: Clock) -> str:
+    """Commit what others changed, if anything, and return the newest commit."""
+    newest = place.history.newest
+    found = find(place, newest)
+    if found.edits:
+        newest = commit_edits(place, found.edits, newest, clock)
+    if place.watch is not None:
+        place.watch.settled(newest)
+    if found.stamps and found.looked_at >= REWRITE_FROM:
+        trusted = {file: stamp for file, stamp in found.stamps.items() if is_old(stamp, found.now)}
+        _Seen(newest, trusted).write(place.cache / "seen")
+    drop_stale_marks(place)
+    return newest
+
+
+def commit_edits(place: Place, edits: Mapping[str, bytes | None], newest: str, clock: Clock) -> str:
+    """Put on record what others wrote, and return the commit."""
+    author: Author = "unconfirmed" if has_marks(place) else "user"
+    signed = Signature(author=author, reason=_reason(edits), session="", at=clock.now())
+    prepared = place.history.prepare(edits, signed, on=newest)
+    record(place, prepared)
+    return prepared.id
+
+
+def find(place: Place, newest: str) -> Found:
+    """What differs from the newest commit."""
+    now, stamps = 0, {}
+    doubtful = _told(place, newest)
+    if doubtful is None:
+        if place.watch is not None:
+            place.watch.start()
+        now, stamps = fs_time(place.cache), place.folder.scan()
+        doubtful = _Seen.read(place.cache / "seen").doubtful(place.history, newest, stamps)
+    edits: dict[str, bytes | None] = {}
+    for file in sorted(filter(_is_kept, doubtful)):
+        # What is too large for a memory, or no regular file by now, is left to `lint`.
+        with contextlib.suppress(StoreError, disk.NotRegularError):
+            data = place.folder.read(file)
+            if version_of(data) != place.history.version(newest, file):
+                edits[file] = data
+    return Found(edits, stamps, now, len(doubtful))
+
+
+def _told(place: Place, newest: str) -> set[str] | None:
+    """The files that may differ, by what a watch saw and others committed; none when it cannot say."""
+    watch = place.watch
+    touched = None if watch is None else watch.touched()
+    if watch is None or touched is None:
+        return None
+    try:
+        return touched | place.history.changes(watch.commit, newest).keys()
+    except StoreError:  # the history was rewritten since
+        return None
+
+
+def _is_kept(file: str) -> bool:
+    """Whether a name found in the folder can stand in the history; other names are left to `lint`."""
+    try:
+        return is_ours(check_key(file))
+    except OutsideStore:
+        return False
+
+
+def kinds(place: Place, edits: Mapping[str, bytes | None], newest: str) -> tuple[Edit, ...]:
+    def kind(file: str) -> EditKind:
+        if edits[file] is None:
+            return "removed"
+        return "changed" if place.history.version(newest, file) else "added"
+
+    return tuple(Edit(file=file, kind=kind(file)) for file in sorted(edits))
+
+
+def has_marks(place: Place) -> bool:
+    """Whether an agent is live on the directory, or was since edits were last picked up."""
+    with contextlib.suppress(FileNotFoundError):
+        return any((place.cache / LIVE).iterdir())
+    return False
+
+
+def drop_stale_marks(place: Place) -> None:
+    """Forget agents that ended without saying so: what they may have done is committed now."""
+    with contextlib.suppress(FileNotFoundError):
+        for mark in list((place.cache / LIVE).iterdir()):
+            lock = FileLock(mark, mode=disk.FILE_MODE, thread_local=False)
+            try:
+                lock.acquire(timeout=0)
+            except Timeout:
+                continue
+            mark.unlink(missing_ok=True)
+            lock.release()
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """The stamps files had at a commit, when they were what the commit says."""
+
+    commit: str
+    stamps: Mapping[str, Stamp]
+
+    @classmethod
+    def read(cls, path: Path) -> _Seen:
+        try:
+            version, commit, stamps = marshal.loads(path.read_bytes())
+        except (OSError, ValueError, EOFError, TypeError):
+            return cls("", {})
+        return cls(commit, stamps) if version == _FORMAT else cls("", {})
+
+    def write(self, path: Path) -> None:
+        """Only to save time later: failing to is no failure."""
+        data = marshal.dumps((_FORMAT, self.commit, dict(self.stamps)))
+        with contextlib.suppress(OSError):
+            disk.replace_file(path, data, temp_name=f"{path.name}.tmp", sync=False)
+
+    def doubtful(self, history: History, newest: str, stamps: Mapping[str, Stamp]) -> set[str]:
+        """Files that may differ from the newest commit: all others certainly do not."""
+        try:
+            since = set(history.changes(self.commit, newest)) if self.commit != newest else set()
+        except StoreError:  # the history was rewritten since
+            return {*stamps, *(history.tree(newest) if newest else ())}
+        known = self.stamps.get
+        other = {file for file, stamp in stamps.items() if known(file) != stamp}
+        return since | other | (self.stamps.keys() - stamps.keys())
+
+
+def _reason(edits: Mapping[str, bytes | None]) -> str:
+    names = sorted(edits)
+    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+    return f"edited by other means: {names[0]}{more}"

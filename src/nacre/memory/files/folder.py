@@ -1,0 +1,248 @@
+"""The files of a memory directory by name: read, list, put and take, without destroying what others wrote.
+
+A file is replaced by exchanging names, and what came out is looked at before it is let go: whoever wrote at
+the same moment finds their text where they put it. No link is followed on the way to a file (M6).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeAlias
+
+from nacre.errors import OutsideStore, StoreError, VersionConflict
+from nacre.memory.files import containment as contain
+from nacre.store import disk
+from nacre.store.disk import Name, is_swapped, take_free
+from nacre.store.history_objects import blob_id
+from nacre.store.history_trees import is_reserved
+from nacre.store.keys import check_key
+
+MAX_BYTES = 4_194_304
+"""A memory is a page of text; what is larger was put there by mistake and is not carried into the history."""
+SUFFIX = ".md"
+TEAM = "team"
+"""Team memory is a directory of its own with a history of its own, though it lies inside (M18)."""
+TEAM_PREFIX = f"{TEAM}/"
+"""How a file of the team is called beside private ones; no private file is called so."""
+ABSENT = ""
+"""The version of a file that is not there."""
+_STRANGE = "?"
+"""The version of a thing that is no file of ours: a link, a folder, something far too large."""
+
+Stamp: TypeAlias = tuple[int, int, int, int]
+"""When a file was last written and changed, its size, and its inode."""
+
+_OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_OPEN_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+class Folder:
+    """The Markdown files below a root."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def key(self, file: str) -> str:
+        """The name under which a file is kept, or `OutsideStore` when it cannot be one of ours."""
+        inner = contain.inside(self.root, file).relative_to(os.path.realpath(self.root)).as_posix()
+        if not is_ours(inner):
+            raise OutsideStore(f"{file!r} is no memory file; choose a name that ends in {SUFFIX}")
+        return check_key(inner)
+
+    def read(self, file: str) -> bytes | None:
+        """The content; none when there is no such file."""
+        try:
+            with self.opened(file) as name:
+                return _content(name)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                raise OutsideStore(f"{file!r} is or passes a symlink; remove the link") from error
+            raise
+
+    def version(self, file: str) -> str:
+        """What `version_of` says of its content; empty when there is none."""
+        try:
+            with self.opened(file) as name:
+                return _version(name)
+        except (FileNotFoundError, NotADirectoryError):
+            return ABSENT
+
+    def written(self, file: str) -> int | None:
+        """When a file was last written, in nanoseconds; None when there is no such file."""
+        try:
+            with self.opened(file) as name:
+                return os.stat(name.name, dir_fd=name.folder, follow_symlinks=False).st_mtime_ns
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def put(self, file: str, temp: Path, *, old: str, new: str) -> None:
+        """Let a finished file take this name if the name still stands for the old version.
+
+        With an old version the old file is afterwards found under the temporary name, where the system can
+        exchange names; where it cannot, a moment remains in which somebody else's write is lost.
+        """
+        with self.opened(file, make=True) as name:
+            if old == ABSENT:
+                with _conflicts(file):
+                    take_free(temp, name)
+                return
+            # Looked at before as well, so that others see ours in place of theirs as rarely as can be.
+            if _version(name) != old:
+                raise conflict(file)
+            with _conflicts(file):
+                swapped = is_swapped(temp, name)
+            if not swapped:
+                os.replace(temp, name.name, dst_dir_fd=name.folder)
+            elif version_at(temp) != old:
+                _swap_back(temp, name, ours=new)
+                raise conflict(file)
+
+    def take(self, file: str, aside: Path, *, old: str) -> None:
+        """Move a file out of the folder if it still is the old version."""
+        with self.opened(file) as name:
+            with _conflicts(file):
+                take_free(name, aside)
+            if version_at(aside) != old:
+                # Where they wrote once more meanwhile, that stays.
+                with contextlib.suppress(FileExistsError):
+                    take_free(aside, name)
+                raise conflict(file)
+
+    def put_back(self, file: str, aside: Path, *, ours: str) -> None:
+        """Undo a `put` or `take` that left something aside; what others wrote on top of ours stays."""
+        with self.opened(file, make=True) as name:
+            _swap_back(aside, name, ours=ours)
+
+    def sync(self, files: Iterable[str]) -> None:
+        """Make what was renamed survive a power cut: one flush a folder."""
+        for parent in sorted({file.rpartition("/")[0] for file in files}):
+            with contextlib.suppress(FileNotFoundError):
+                disk.sync_folder(self.root / parent)
+
+    def scan(self) -> dict[str, Stamp]:
+        """Every file of ours with its stamp."""
+        found: dict[str, Stamp] = {}
+        with contextlib.suppress(FileNotFoundError):
+            _scan(self.root, "", found)
+        return found
+
+    @contextmanager
+    def opened(self, file: str, *, make: bool = False) -> Iterator[Name]:
+        """The name of a file in its opened folder, reached step by step from the root."""
+        *folders, last = file.split("/")
+        if make:
+            disk.make_folder(self.root)
+        descriptor = os.open(self.root, _OPEN_FOLDER & ~os.O_NOFOLLOW)
+        try:
+            for folder in folders:
+                if make:
+                    with contextlib.suppress(FileExistsError):
+                        os.mkdir(folder, disk.FOLDER_MODE, dir_fd=descriptor)
+                below = os.open(folder, _OPEN_FOLDER, dir_fd=descriptor)
+                os.close(descriptor)
+                descriptor = below
+            yield Name(descriptor, last)
+        finally:
+            os.close(descriptor)
+
+
+def is_ours(file: str) -> bool:
+    """Whether a path in a memory directory is carried into its history."""
+    return (
+        file.casefold().endswith(SUFFIX)
+        and not file.startswith((".", f"{TEAM}/"))
+        and "/." not in file
+        and not is_reserved(file)
+    )
+
+
+def version_of(data: bytes | None) -> str:
+    """A version is the id that git gives the content."""
+    return ABSENT if data is None else blob_id(data)
+
+
+def version_at(path: Path) -> str:
+    """The version of a file that lies elsewhere."""
+    return _version(Name(-1, str(path)))
+
+
+def conflict(file: str) -> VersionConflict:
+    return VersionConflict(f"{file} was changed by someone else meanwhile; read it again and retry")
+
+
+def _swap_back(aside: Path, name: Name, *, ours: str) -> None:
+    """Exchange again, as often as somebody wrote between two exchanges: what they wrote last counts."""
+    expected = ours
+    while True:
+        placed = version_at(aside)
+        try:
+            swapped = is_swapped(aside, name)
+        except FileNotFoundError:
+            swapped = False
+        if not swapped:
+            with contextlib.suppress(FileExistsError):
+                take_free(aside, name)
+            return
+        if version_at(aside) == expected:
+            return
+        expected = placed
+
+
+@contextmanager
+def _conflicts(file: str) -> Iterator[None]:
+    try:
+        yield
+    except (FileExistsError, FileNotFoundError) as error:
+        raise conflict(file) from error
+
+
+def _version(name: Name) -> str:
+    try:
+        return version_of(_content(name))
+    except FileNotFoundError:
+        return ABSENT
+    except (OSError, StoreError):
+        return _STRANGE
+
+
+def _content(name: Name) -> bytes:
+    folder = None if name.folder < 0 else name.folder
+    descriptor = os.open(name.name, _OPEN_FILE, dir_fd=folder)
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise disk.NotRegularError(errno.EINVAL, "not a regular file", name.name)
+        if found.st_size > MAX_BYTES:
+            raise StoreError(f"{name.name} is larger than a memory may be ({MAX_BYTES} bytes); shorten it")
+        data = os.read(descriptor, found.st_size + 1)
+        while more := os.read(descriptor, MAX_BYTES):
+            data += more
+        return data
+    finally:
+        os.close(descriptor)
+
+
+def _scan(folder: Path, prefix: str, found: dict[str, Stamp]) -> None:
+    """Kept free of calls per file: this is what a save costs where there are 10,000."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            name = entry.name
+            if name[0] == ".":
+                continue
+            try:
+                if entry.is_file(follow_symlinks=False):
+                    if name[-3:].casefold() == SUFFIX:
+                        at = entry.stat(follow_symlinks=False)
+                        found[prefix + name] = (at.st_mtime_ns, at.st_ctime_ns, at.st_size, at.st_ino)
+                elif entry.is_dir(follow_symlinks=False) and (prefix or name != TEAM):
+                    _scan(folder / name, f"{prefix}{name}/", found)
+            except FileNotFoundError:  # gone while we looked
+                continue

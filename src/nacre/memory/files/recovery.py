@@ -1,0 +1,493 @@
+"""Make a change to a memory directory all or nothing, also when killed in the middle (M14, M15).
+
+New contents are written and flushed aside, then the journal says what is meant and is flushed, then names are
+exchanged and the history's branch moves. A kill before the journal's flush leaves the old state, one after it
+is completed at the next opening. Files that others changed meanwhile stay as those others left them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import struct
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from nacre.errors import StoreError, VersionConflict
+from nacre.memory.files.containment import INDEX_FILE
+from nacre.memory.files.folder import ABSENT, Folder, version_at, version_of
+from nacre.memory.files.location import Location
+from nacre.memory.files.watch import Watch
+from nacre.messages.blocks import Json
+from nacre.store import disk
+from nacre.store.history import History, Prepared
+from nacre.store.history_objects import Loose
+from nacre.store.history_purge import settle as settle_purge
+
+PACK_FROM_BYTES = 524_288
+"""From here on an opening moves what the journal holds into one pack: about fifty saves."""
+_ASIDE = "aside"
+_ASIDE_INSIDE = ".nacre-aside"
+"""Used only when the cache lies on another file system, from where nothing can be renamed into the folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A memory directory with its history, its journal, and where new contents wait."""
+
+    folder: Folder
+    history: History
+    journal: Journal
+    aside: Path
+    cache: Path
+    watch: Watch | None = None
+
+
+def place_of(location: Location, watch: Watch | None = None) -> Place:
+    return Place(
+        Folder(location.directory),
+        History(location.history),
+        Journal(location.cache / "journal"),
+        _aside(location),
+        location.cache,
+        watch,
+    )
+
+
+@contextmanager
+def told(path: Path) -> Iterator[None]:
+    """Say in one line what went wrong on disk and what to do."""
+    try:
+        yield
+    except OSError as error:
+        raise StoreError(disk.explain(error, error.filename or path)) from error
+
+
+def settle(place: Place, *, is_opening: bool = False) -> None:
+    """Complete or drop what a killed process left; cheap when there is nothing. The caller holds the lock."""
+    settle_purge(place.history.repository.path)
+    journal = place.journal
+    if not journal.is_settled():
+        intents, was_settled = journal.intents()
+        for intent in intents:
+            for one in intent.objects:
+                place.history.repository.restore(one)
+        if intents and not was_settled:
+            _complete(place, intents[-1])
+        if intents:
+            _let_lead(place, intents)
+        _pack(place, intents)
+    elif journal.size > (PACK_FROM_BYTES if is_opening else MAX_BYTES):
+        _pack(place, journal.intents()[0])
+    _empty(place.aside)
+
+
+def pack(place: Place) -> None:
+    """Move everything the journal holds into the history, flushed; the journal is empty afterwards."""
+    _pack(place, place.journal.intents()[0])
+
+
+def record(place: Place, prepared: Prepared) -> None:
+    """Let a commit be the newest without touching any file."""
+    apply(place, prepared, {}, {})
+
+
+def apply(
+    place: Place,
+    prepared: Prepared,
+    files: Mapping[str, bytes | None],
+    bases: Mapping[str, str],
+    times: Mapping[str, int] | None = None,
+) -> None:
+    """Give files their new contents and record the commit, all or nothing.
+
+    `VersionConflict` when a file no longer is the version named in `bases`. Files named in `times` get this
+    modification time, in nanoseconds, instead of the present.
+    """
+    repository = place.history.repository
+    steps = _steps(files, bases)
+    repository.make()
+    written = repository.write(prepared.objects)
+    try:
+        repository.stage_head()
+        _write_aside(place, steps, files, times or {})
+        intent = Intent(
+            commit=prepared.id, parent=prepared.parent, steps=steps, objects=tuple(prepared.objects)
+        )
+        before = place.journal.append(intent)
+    except BaseException:
+        repository.unwrite(written)
+        _empty(place.aside)
+        raise
+    _carry_out(place, intent, written, before)
+
+
+def _carry_out(place: Place, intent: Intent, written: list[Path], before: int) -> None:
+    """Do what the journal says; where a step fails, take back the others and what was written for them."""
+    done: list[Step] = []
+    try:
+        for step in intent.steps:
+            _act(place, step)
+            done.append(step)
+        place.folder.sync(step.file for step in intent.steps)
+        place.history.repository.move_head(intent.commit)
+    except BaseException as error:
+        try:
+            _take_back(place, done)
+            place.journal.withdraw(before)
+        except OSError:
+            raise StoreError(
+                f"the disk failed in the middle of a change ({error}); the next opening completes it"
+            ) from error
+        place.history.repository.unwrite(written)
+        _empty(place.aside)
+        raise
+    # Without this mark the next opening looks again and finds everything done.
+    with contextlib.suppress(OSError):
+        place.journal.settle()
+        _empty(place.aside)
+
+
+def _steps(files: Mapping[str, bytes | None], bases: Mapping[str, str]) -> tuple[Step, ...]:
+    """In an order that never lets the index point to nothing: write topics, write the index, remove."""
+
+    def rank(file: str) -> tuple[bool, bool, str]:
+        return files[file] is None, file.rpartition("/")[2] == INDEX_FILE, file
+
+    return tuple(
+        Step(file, bases[file], version_of(files[file]), f"{number}")
+        for number, file in enumerate(sorted(files, key=rank))
+    )
+
+
+def _write_aside(
+    place: Place, steps: tuple[Step, ...], files: Mapping[str, bytes | None], times: Mapping[str, int]
+) -> None:
+    if steps:
+        disk.make_folder(place.aside)
+    for step in steps:
+        data = files[step.file]
+        if data is not None:
+            _write(place.aside / step.aside, data)
+            if (written := times.get(step.file)) is not None:
+                os.utime(place.aside / step.aside, ns=(written, written))
+
+
+def _write(path: Path, data: bytes) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(path, flags, disk.FILE_MODE)
+    try:
+        disk.write_all(descriptor, data)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _act(place: Place, step: Step) -> None:
+    aside = place.aside / step.aside
+    if step.new == ABSENT:
+        place.folder.take(step.file, aside, old=step.old)
+    else:
+        place.folder.put(step.file, aside, old=step.old, new=step.new)
+
+
+def _take_back(place: Place, done: list[Step]) -> None:
+    """Undo steps, last first. What somebody else wrote on top since stays."""
+    for step in reversed(done):
+        if place.folder.version(step.file) != step.new:
+            continue
+        aside = place.aside / step.aside
+        if step.old == ABSENT:
+            with contextlib.suppress(VersionConflict):
+                place.folder.take(step.file, aside, old=step.new)
+        elif aside.exists():
+            place.folder.put_back(step.file, aside, ours=step.new)
+        else:  # replaced where names cannot be exchanged: the old content stands in the history
+            _write(aside, place.history.repository.content(step.old, "blob"))
+            place.folder.put(step.file, aside, old=step.new, new=step.old)
+
+
+def _complete(place: Place, intent: Intent) -> None:
+    """Do what a killed process meant to do, as far as nobody else changed the files since."""
+    contents = {one.id: one for one in intent.objects}
+    is_same_run = place.journal.is_of_this_run()
+    for step in intent.steps:
+        aside = place.aside / step.aside
+        waiting, present = version_at(aside), place.folder.version(step.file)
+        if waiting not in {ABSENT, step.old, step.new}:
+            # Somebody's write came out in the exchange, and the kill came before we looked at it.
+            place.folder.put_back(step.file, aside, ours=step.new)
+            continue
+        if present != step.old or present == step.new:
+            continue
+        if waiting == ABSENT and step.new != ABSENT:
+            if is_same_run:  # the file took its place, and somebody has changed it back since
+                continue
+            disk.make_folder(place.aside)
+            _write(aside, place.history.repository.content(contents[step.new].id, "blob"))
+        if waiting == step.old and step.new != step.old:
+            # Exchanged already, then changed back by somebody else.
+            continue
+        with contextlib.suppress(VersionConflict):
+            _act(place, step)
+    place.folder.sync(step.file for step in intent.steps)
+
+
+def _let_lead(place: Place, intents: list[Intent]) -> None:
+    """Move the branch to the newest commit, unless somebody went on from there with git."""
+    repository = place.history.repository
+    repository.make()
+    newest = repository.head()
+    passed = {intent.parent for intent in intents}
+    if newest != intents[-1].commit and (newest in passed or not newest or not repository.has(newest)):
+        repository.move_head(intents[-1].commit)
+
+
+def _pack(place: Place, intents: list[Intent]) -> None:
+    if intents:
+        place.history.repository.pack(one.id for intent in intents for one in intent.objects)
+    place.journal.clear()
+
+
+def _empty(aside: Path) -> None:
+    """Leave nothing aside; a folder inside the memory directory goes as well."""
+    with contextlib.suppress(FileNotFoundError):
+        for entry in list(os.scandir(aside)):
+            if entry.is_dir(follow_symlinks=False):
+                shutil.rmtree(entry.path)
+            else:
+                Path(entry.path).unlink()
+        if aside.name == _ASIDE_INSIDE:
+            aside.rmdir()
+
+
+def _aside(location: Location) -> Path:
+    """A folder from which a file can be renamed into the memory directory."""
+    outer = location.cache / _ASIDE
+    return (
+        outer if _mount(location.cache) == _mount(location.directory) else location.directory / _ASIDE_INSIDE
+    )
+
+
+def _mount(path: Path) -> tuple[int, str]:
+    """What of the file system tree a path, or what there is of it, lies on."""
+    while True:
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            path = path.parent
+            continue
+        try:
+            return os.fstat(descriptor).st_dev, _mount_id(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _mount_id(descriptor: int) -> str:
+    """Two mounts of one file system do not rename into each other; where this is unknown, nobody says so."""
+    with contextlib.suppress(OSError):
+        lines = Path(f"/proc/self/fdinfo/{descriptor}").read_text(encoding="ascii").splitlines()
+        return next((line for line in lines if line.startswith("mnt_id:")), "")
+    return ""
+
+
+MAX_BYTES = 16_777_216
+"""From here on the next change packs the history first, whatever that costs: reading more is slow."""
+
+_MAGIC = b"nacre journal 1 "
+_HEADER_BYTES = 64
+_INTENT = b"\n[nacre intent]\n"
+_SETTLED = b"\n[nacre settled\n"
+_MARK_BYTES = 16
+_LENGTHS = struct.Struct(">QQ")
+"""How long the whole is, and how long the part that says what is meant."""
+_DIGEST_BYTES = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One file that gets another version."""
+
+    file: str
+    old: str
+    """The version that must be there; empty for none."""
+    new: str
+    """Empty when the file goes."""
+    aside: str
+    """Where the new content waits, and where the old one is afterwards."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intent:
+    """One change: files and the commit that records them."""
+
+    commit: str
+    parent: str
+    steps: tuple[Step, ...]
+    objects: tuple[Loose, ...]
+
+
+class Journal:
+    """A file that is appended to while the lock is held."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def size(self) -> int:
+        try:
+            return self.path.stat().st_size
+        except FileNotFoundError:
+            return 0
+
+    def is_settled(self) -> bool:
+        """Whether everything in it happened, during this run of the machine."""
+        with self._opened(os.O_RDONLY) as descriptor:
+            if descriptor is None or not (size := os.fstat(descriptor).st_size):
+                return True
+            tail = os.pread(descriptor, _MARK_BYTES, max(0, size - _MARK_BYTES))
+            return tail == _SETTLED and self._is_of_this_run(os.pread(descriptor, _HEADER_BYTES, 0))
+
+    def is_of_this_run(self) -> bool:
+        """Whether no power cut can lie between its writing and now."""
+        with self._opened(os.O_RDONLY) as descriptor:
+            return descriptor is None or self._is_of_this_run(os.pread(descriptor, _HEADER_BYTES, 0))
+
+    def append(self, intent: Intent) -> int:
+        """Write an intent and flush it; returns what to give to `withdraw`."""
+        disk.make_folder(self.path.parent)
+        with self._opened(os.O_RDWR | os.O_CREAT) as descriptor:
+            assert descriptor is not None
+            before = os.fstat(descriptor).st_size
+            head = b"" if before else _header()
+            try:
+                os.lseek(descriptor, before, os.SEEK_SET)
+                disk.write_all(descriptor, head + _encoded(intent))
+                os.fsync(descriptor)
+                if not before:
+                    disk.sync_folder(self.path.parent)
+            except BaseException:
+                os.ftruncate(descriptor, before)
+                raise
+            return before
+
+    def withdraw(self, size: int) -> None:
+        """Take back the last intent, flushed: no power cut may bring back what was told to have failed."""
+        with self._opened(os.O_WRONLY) as descriptor:
+            if descriptor is not None:
+                os.ftruncate(descriptor, size)
+                # A disk that fails at this, too, has still forgotten it for every process.
+                with contextlib.suppress(OSError):
+                    os.fsync(descriptor)
+
+    def settle(self) -> None:
+        """Say that everything written here happened."""
+        with self._opened(os.O_WRONLY | os.O_APPEND) as descriptor:
+            if descriptor is not None:
+                disk.write_all(descriptor, _SETTLED)
+
+    def clear(self) -> None:
+        """Forget everything; the caller flushed what it was about."""
+        with self._opened(os.O_WRONLY) as descriptor:
+            if descriptor is not None:
+                os.ftruncate(descriptor, 0)
+
+    def intents(self) -> tuple[list[Intent], bool]:
+        """All of them, oldest first, and whether the last is known to have happened."""
+        try:
+            data = self.path.read_bytes()
+        except FileNotFoundError:
+            return [], True
+        if data and not _MAGIC.startswith(data[: len(_MAGIC)]):
+            raise StoreError(
+                f"{self.path} was written by a newer nacre; update nacre to write to this memory"
+            )
+        found: list[Intent] = []
+        is_settled, at = True, _HEADER_BYTES
+        while at < len(data):
+            if data.startswith(_SETTLED, at):
+                is_settled, at = True, at + _MARK_BYTES
+                continue
+            body, end = _body(data, at)
+            if body is None:  # torn: it was not yet flushed, so nothing had begun
+                break
+            found.append(_decoded(body))
+            is_settled, at = False, end
+        return found, is_settled
+
+    @contextlib.contextmanager
+    def _opened(self, flags: int) -> Iterator[int | None]:
+        try:
+            descriptor = disk.open_regular(self.path, flags | os.O_NOFOLLOW)
+        except FileNotFoundError:
+            yield None
+            return
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    @staticmethod
+    def _is_of_this_run(header: bytes) -> bool:
+        return header == _header() and bool(run_of_machine())
+
+
+@cache
+def run_of_machine() -> str:
+    """Differs after every start of the machine.
+
+    Empty where there is no such thing: then a power cut may lie before every opening, and all is put back.
+    """
+    with contextlib.suppress(OSError):
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    return ""
+
+
+def _header() -> bytes:
+    return (_MAGIC + run_of_machine().encode()).ljust(_HEADER_BYTES - 1)[: _HEADER_BYTES - 1] + b"\n"
+
+
+def _encoded(intent: Intent) -> bytes:
+    meant: Json = {
+        "commit": intent.commit,
+        "parent": intent.parent,
+        "steps": [[step.file, step.old, step.new, step.aside] for step in intent.steps],
+        "objects": [[one.id, len(one.file)] for one in intent.objects],
+    }
+    text = json.dumps(meant).encode()
+    # The point at the end: no object's last bytes can then be taken for the mark that all is settled.
+    body = b"".join([text, *(one.file for one in intent.objects), b"."])
+    digest = hashlib.blake2b(body, digest_size=_DIGEST_BYTES).digest()
+    return _INTENT + _LENGTHS.pack(len(body), len(text)) + digest + body
+
+
+def _body(data: bytes, at: int) -> tuple[tuple[bytes, bytes] | None, int]:
+    """What is meant and the objects' bytes, and where the next record begins; none when it is torn."""
+    start = at + _MARK_BYTES + _LENGTHS.size + _DIGEST_BYTES
+    if not data.startswith(_INTENT, at) or len(data) < start:
+        return None, at
+    length, text = _LENGTHS.unpack_from(data, at + _MARK_BYTES)
+    body = data[start : start + length]
+    if hashlib.blake2b(body, digest_size=_DIGEST_BYTES).digest() != data[start - _DIGEST_BYTES : start]:
+        return None, at
+    return (body[:text], body[text:]), start + length
+
+
+def _decoded(body: tuple[bytes, bytes]) -> Intent:
+    meant = json.loads(body[0])
+    objects, at = [], 0
+    for name, length in meant["objects"]:
+        objects.append(Loose(name, body[1][at : at + length]))
+        at += length
+    return Intent(
+        commit=meant["commit"],
+        parent=meant["parent"],
+        steps=tuple(Step(*step) for step in meant["steps"]),
+        objects=tuple(objects),
+    )

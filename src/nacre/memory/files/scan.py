@@ -1,0 +1,300 @@
+"""What a memory directory holds, by the first lines of each file: never fatal, never blocked (R3, R4)."""
+
+from __future__ import annotations
+
+import codecs
+import os
+import re
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from nacre.memory.files.file_stamp import is_old
+from nacre.memory.files.folder import TEAM, Stamp
+from nacre.memory.files.scan_cache import Row, ScanCache, entry_from, row_of
+from nacre.memory.format.entry import Entry, entry_of
+from nacre.memory.format.frontmatter import HEADER_LINES, NESTED_UNDER, Document
+from nacre.memory.format.pointers import INDEX_FILE, Index
+from nacre.memory.format.scalars import Value
+from nacre.memory.format.titles import clipped
+from nacre.messages.wire import timestamp
+
+MAX_TOPIC_BYTES = 1_000_000
+"""A file larger than this is no memory: it would fill a model's window by itself."""
+MAX_DEPTH = 8
+"""Folders deeper than this are not looked into."""
+MAX_MANIFEST_CHARS = 500
+"""What one description may take of a manifest that 200 files share."""
+LOGS = "logs"
+"""Daily logs (M17) are no memories."""
+_APART = (LOGS, TEAM)
+"""Folders at the top that are not this directory's own: the team's memory is one of its own (M18)."""
+_CHUNK = 4_096
+"""What is read first: nearly every frontmatter ends in it."""
+_MAX_HEAD_BYTES = 65_536
+"""Where 30 lines that go on and on are cut."""
+_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_CLOEXEC", 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A file that is left out, and why."""
+
+    file: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """What was found: entries without their bodies, newest first."""
+
+    entries: tuple[Entry, ...]
+    skipped: tuple[Skipped, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The beginning of a file, and what its one open handle told about it."""
+
+    data: bytes
+    stamp: Stamp
+
+    @property
+    def size(self) -> int:
+        return self.stamp[2]
+
+    @property
+    def mtime_ns(self) -> int:
+        return self.stamp[0]
+
+
+class NotAMemory(Exception):  # noqa: N818 (it says what the file is; it never reaches a user)
+    """The file is left out of scans, for the reason given."""
+
+
+def scan(directory: Path, cache: ScanCache | None = None) -> Scan:
+    """Every topic file below the directory, by its first 30 lines; with a cache, only new ones are read."""
+    walk = _Walk(os.fspath(directory), cache)
+    walk.visit("", 0)
+    walk.keep()
+    walk.found.sort()
+    return Scan(
+        tuple(entry for _, _, entry in walk.found), tuple(sorted(walk.skipped, key=lambda one: one.file))
+    )
+
+
+def manifest_line(entry: Entry) -> str:
+    """`- [type] relative/name.md (ISO time): description`; what is absent is left out (R4)."""
+    kind = f"[{entry.kind}] " if entry.kind else ""
+    when = f" ({timestamp(entry.written)})" if entry.written else ""
+    said = f": {clipped(entry.description, MAX_MANIFEST_CHARS)}" if entry.description else ""
+    return f"- {kind}{entry.file}{when}{said}"
+
+
+def read_head(path: str, *, whole: bool = False) -> Head:
+    """The first 30 lines of a regular file, or all of it; one open, one fstat, no wait for a pipe."""
+    handle = os.open(path, _FLAGS)
+    try:
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode):
+            raise NotAMemory(f"is {_what(status.st_mode)}, not a file")
+        if status.st_size > MAX_TOPIC_BYTES:
+            raise NotAMemory(f"is {status.st_size:,} bytes; a memory has at most {MAX_TOPIC_BYTES:,}")
+        data = os.read(handle, _CHUNK)
+        limit = MAX_TOPIC_BYTES if whole else _MAX_HEAD_BYTES
+        while len(data) < min(status.st_size, limit) and (whole or data.count(b"\n") < HEADER_LINES):
+            more = os.read(handle, limit - len(data))
+            if not more:
+                break
+            data += more
+    finally:
+        os.close(handle)
+    return Head(data, (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino))
+
+
+class _Walk:
+    """One pass over the tree."""
+
+    def __init__(self, root: str, cache: ScanCache | None) -> None:
+        self.root = root
+        self.real_root = os.path.realpath(root)
+        self.cache = cache
+        self.known = cache.read() if cache else {}
+        self.now = cache.now() if cache else None
+        self.new: dict[str, Row] = {}
+        self.folders: dict[str, int] = {}
+        """When each folder had last changed as it was listed."""
+        self.found: list[tuple[int, str, Entry]] = []
+        self.skipped: list[Skipped] = []
+
+    def visit(self, folder: str, depth: int) -> None:
+        path = f"{self.root}/{folder}" if folder else self.root
+        try:
+            if self.now is not None:
+                self.folders[path] = Path(path).stat().st_mtime_ns
+            with os.scandir(path) as listing:
+                items = list(listing)
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        except OSError as error:
+            self._skip(folder or ".", f"cannot be listed: {error.strerror}")
+            return
+        indexed = self._indexed(folder)
+        for item in self._unknown(folder, items, indexed) if self.known else items:
+            name = item.name
+            if name.endswith(".md"):
+                if name != INDEX_FILE and not name.startswith("."):
+                    self._read(folder + name, item, name in indexed)
+            elif not name.startswith(".") and (folder or name not in _APART):
+                self._descend(folder + name, item, depth)
+
+    def keep(self) -> None:
+        """Have the cache hold what was read, if it was much and cannot have changed unseen."""
+        if self.cache is None or self.now is None or len(self.new) <= self.cache.worth:
+            return
+        if all(is_old((at, at, 0, 0), self.now) for at in self.folders.values()):
+            found = {file for _, file, _ in self.found}
+            rows = {file: row for file, row in self.known.items() if file in found}
+            self.cache.keep(rows | self.new, self.folders)
+
+    def _unknown(
+        self, folder: str, items: list[os.DirEntry[str]], indexed: frozenset[str]
+    ) -> list[os.DirEntry[str]]:
+        """Take files as the cache has them if they are still the same; the others are left to be read.
+
+        Kept free of calls per file that could be spared: this is what listing 10,000 costs.
+        """
+        known, moment, rest = self.known, datetime.fromtimestamp, []
+        for item in items:
+            file = folder + item.name
+            row = known.get(file)
+            if row is not None:
+                try:
+                    at = item.stat(follow_symlinks=False)
+                except OSError:  # gone while we looked: whoever reads it says so
+                    rest.append(item)
+                    continue
+                mtime = at.st_mtime_ns
+                if (
+                    mtime == row[0]
+                    and at.st_ctime_ns == row[1]
+                    and at.st_size == row[2]
+                    and at.st_ino == row[3]
+                ):
+                    entry = entry_from(row, file, moment(mtime / 1e9, UTC), item.name in indexed)
+                    self.found.append((-mtime, file, entry))
+                    continue
+            rest.append(item)
+        return rest
+
+    def _descend(self, file: str, item: os.DirEntry[str], depth: int) -> None:
+        if item.is_symlink():
+            if item.is_dir():
+                self._skip(file, "is a symlink to a folder; only real folders are looked into")
+        elif item.is_dir(follow_symlinks=False):
+            if depth >= MAX_DEPTH:
+                self._skip(file, f"lies more than {MAX_DEPTH} folders deep")
+            else:
+                self.visit(file + "/", depth + 1)
+
+    def _read(self, file: str, item: os.DirEntry[str], is_indexed: bool) -> None:
+        try:
+            self._check(file, item)
+            head = read_head(item.path)
+            fields = head_fields(_text(head))
+        except NotAMemory as reason:
+            self._skip(file, str(reason))
+        except UnicodeDecodeError:
+            self._skip(file, "is not UTF-8")
+        except OSError as error:
+            self._skip(file, f"cannot be read: {error.strerror}")
+        else:
+            at = moment_of(head.mtime_ns)
+            entry = entry_of(fields, file=file, written=at, size=head.size, indexed=is_indexed)
+            self.found.append((-head.mtime_ns, file, entry))
+            # A link's own stamp says nothing about its target.
+            if self.now is not None and is_old(head.stamp, self.now) and not item.is_symlink():
+                self.new[file] = row_of(head.stamp, entry)
+
+    def _check(self, file: str, item: os.DirEntry[str]) -> None:
+        """Refuse by name and kind, before anything is opened."""
+        if not file.isprintable():
+            raise NotAMemory("has a name with characters that cannot be shown")
+        if item.is_symlink():
+            target = os.path.realpath(item.path)
+            if not target.startswith(self.real_root + os.sep):
+                raise NotAMemory("is a symlink that leaves the memory directory")
+            if not item.is_file():
+                raise NotAMemory("is a symlink to no file")
+        elif not item.is_file(follow_symlinks=False):
+            raise NotAMemory(f"is {_what(item.stat(follow_symlinks=False).st_mode)}, not a file")
+
+    def _indexed(self, folder: str) -> frozenset[str]:
+        try:
+            return Index.parse(read_head(f"{self.root}/{folder}{INDEX_FILE}", whole=True).data).mentions
+        except (OSError, NotAMemory):
+            return frozenset()
+
+    def _skip(self, file: str, why: str) -> None:
+        shown = "".join(char if char.isprintable() else "?" for char in file.rstrip("/"))
+        self.skipped.append(Skipped(shown, why))
+
+
+def moment_of(mtime_ns: int) -> datetime:
+    """A file's time; one that no calendar holds reads as the epoch."""
+    try:
+        return datetime.fromtimestamp(mtime_ns / 1e9, UTC)
+    except (ValueError, OverflowError, OSError):
+        return datetime.fromtimestamp(0, UTC)
+
+
+def _text(head: Head) -> str:
+    """What was read, as text; a last character that the read cut in two is left off."""
+    return codecs.utf_8_decode(head.data, "strict", len(head.data) >= head.size)[0]
+
+
+def _what(mode: int) -> str:
+    kinds = ((stat.S_ISDIR, "a folder"), (stat.S_ISFIFO, "a named pipe"), (stat.S_ISSOCK, "a socket"))
+    return next((words for test, words in kinds if test(mode)), "a device")
+
+
+_SIMPLE_LINE = re.compile(
+    r"""^(  )?([A-Za-z_][\w-]*):(?:[ \t]+([^\s"'\[\]{}|>#][^\n\r#]*+|"[^"\\\n]*"))?[ \t]*$""", re.MULTILINE
+)
+
+
+def head_fields(text: str) -> Mapping[str, Value]:
+    """What the frontmatter in the first 30 lines says; for scans, where a whole document costs too much."""
+    simple = _simple_fields(text)
+    if simple is not None:
+        return simple
+    lines = text.split("\n", HEADER_LINES)
+    head = text if len(lines) <= HEADER_LINES else text[: len(text) - len(lines[-1])]
+    return Document.parse(head.encode(errors="surrogateescape")).fields
+
+
+def _simple_fields(text: str) -> dict[str, Value] | None:
+    """The fields of a frontmatter of the plainest form, which nearly all have; None when it is not so."""
+    end = text.find("\n---\n", 3)
+    if end < 0 or not text.startswith("---\n") or text.count("\n", 0, end) > HEADER_LINES - 2:
+        return None
+    found = _SIMPLE_LINE.findall(text, 4, end)
+    if len(found) != text.count("\n", 4, end) + 1:
+        return None
+    named: dict[str, Value] = {}
+    nested: dict[str, Value] = {}
+    is_below = False
+    for indent, key, value in found:
+        fields = nested if indent else named
+        if (indent and not is_below) or key in fields:
+            return None
+        if not indent:
+            is_below = key == NESTED_UNDER
+            if is_below:
+                if value:
+                    return None
+                continue
+        fields[key] = value[1:-1] if value[:1] == '"' else value.rstrip(" \t")
+    return None if is_below and not nested else {**nested, **named}

@@ -1,0 +1,307 @@
+"""Changes to a memory directory: locked, versioned, all or nothing, each a commit in its history (M14, M15).
+
+async with transact(location, change) as tx:
+    data, version = tx.read("deploys.md")
+    tx.write("deploys.md", data + b"...", if_version=version)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import ParamSpec, TypeVar
+
+from filelock import FileLock, Timeout
+
+from nacre.clock import SYSTEM_CLOCK, Clock
+from nacre.errors import StoreError
+from nacre.memory.files import external_edits as edits
+from nacre.memory.files.containment import INDEX_FILE
+from nacre.memory.files.external_edits import Edit
+from nacre.memory.files.folder import MAX_BYTES, conflict, version_of
+from nacre.memory.files.location import Location
+from nacre.memory.files.recovery import Place, apply, place_of, settle, told
+from nacre.memory.files.scan import LOGS
+from nacre.memory.files.watch import Watch
+from nacre.memory.format.entry import Change
+from nacre.store import disk
+from nacre.store.history import Signature
+
+TIMES = "times"
+"""The file of the cache with modification times that files had before a change."""
+MAX_TIMES = 1_000
+"""Times that are remembered: as far as an undo looks back."""
+LOCK_WAIT = 10.0
+"""Seconds to wait for another process; a change takes milliseconds, so that many can queue."""
+LOCK_POLL = 0.005
+"""Seconds between two tries for the lock: short enough not to be felt, long enough not to spin."""
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Transaction:
+    """What is read and meant to change while the lock is held; nothing is written before the end."""
+
+    def __init__(self, place: Place, newest: str) -> None:
+        self.commit: str = ""
+        """The id of the commit, after the end; empty when nothing changed."""
+        self._place = place
+        self._newest = newest
+        self._bases: dict[str, str] = {}
+        self._found: dict[str, bytes | None] = {}
+        self._files: dict[str, bytes | None] = {}
+        self._keys: dict[str, str] = {}
+        self._keeping: set[str] = set()
+
+    @property
+    def newest(self) -> str:
+        """The commit that this change will stand on; empty before the first."""
+        return self._newest
+
+    def changed_since(self, commit: str) -> dict[str, bytes | None]:
+        """What the files that changed since an earlier commit hold now; none for one that is gone."""
+        with told(self._place.folder.root):
+            changed = self._place.history.changes(commit, self._newest)
+            return {file: self._place.folder.read(file) for file in changed}
+
+    def read(self, file: str) -> tuple[bytes | None, str]:
+        """A file's content and version, as changed here so far; None and "" when there is none."""
+        key = self._key(file)
+        if key in self._files:
+            data = self._files[key]
+            return data, version_of(data)
+        with told(self._place.folder.root):
+            data = self._place.folder.read(key)
+        self._found[key], self._bases[key] = data, version_of(data)
+        return data, self._bases[key]
+
+    def write(self, file: str, data: bytes, if_version: str | None = None, *, keep_time: bool = False) -> str:
+        """Mean to give a file this content, and return its version.
+
+        With `if_version` (`""` = must not exist yet) raises `VersionConflict` when it is another by now.
+        With `keep_time` the file keeps its modification time, or gets back the one it had with this content:
+        for an edit that changes nothing of what a memory says, so that the memory does not seem new.
+        """
+        if len(data) > MAX_BYTES:
+            raise StoreError(f"{file} would be larger than a memory may be ({MAX_BYTES} bytes); shorten it")
+        key = self._checked(file, if_version)
+        self._files[key] = data
+        (self._keeping.add if keep_time else self._keeping.discard)(key)
+        return version_of(data)
+
+    def delete(self, file: str, if_version: str | None = None) -> bool:
+        """Mean to remove a file; False when there is none."""
+        key = self._checked(file, if_version)
+        if self.read(key)[0] is None:
+            return False
+        self._files[key] = None
+        return True
+
+    def files(self) -> list[str]:
+        """Every file there is, with what this change adds and removes."""
+        with told(self._place.folder.root):
+            present = set(self._place.folder.scan())
+        present |= self._files.keys()
+        return sorted(file for file in present if self._files.get(file, b"") is not None)
+
+    def _checked(self, file: str, if_version: str | None) -> str:
+        """The file's key, once it is known which version the change is based on."""
+        key = self._key(file)
+        if key not in self._bases or if_version is not None:
+            version = self.read(key)[1]
+            if if_version is not None and if_version != version:
+                raise conflict(key)
+        return key
+
+    def _key(self, file: str) -> str:
+        if file not in self._keys:
+            key = self._place.folder.key(file)
+            self._keys |= {file: key, key: key}
+        return self._keys[file]
+
+    def _with_late_edits(self, files: Iterable[str], clock: Clock) -> str:
+        """Put on record what others wrote between the opening and our reading: our change stands on it."""
+        history, newest = self._place.history, self._newest
+        late = {
+            file: self._found[file] for file in files if self._bases[file] != history.version(newest, file)
+        }
+        return edits.commit_edits(self._place, late, newest, clock) if late else newest
+
+    def _finish(self, change: Change, clock: Clock) -> None:
+        files = {file: data for file, data in self._files.items() if version_of(data) != self._bases[file]}
+        if not files:
+            return
+        signed = Signature(author=change.author, reason=change.reason, session=change.session, at=clock.now())
+        newest = self._with_late_edits(files, clock)
+        prepared = self._place.history.prepare(files, signed, on=newest)
+        apply(self._place, prepared, files, self._bases, self._times(files))
+        self.commit = prepared.id
+
+    def _times(self, files: Mapping[str, bytes | None]) -> dict[str, int]:
+        """The modification times that files keep; those that get lost are remembered for an undo."""
+        path = self._place.cache / TIMES
+        present = {file: at for file in files if (at := self._place.folder.written(file)) is not None}
+        keeping = {file for file in self._keeping & files.keys() if _is_topic(file)}
+        known = _read_times(path) if keeping else {}
+        kept = {file: known.get(f"{file} {version_of(files[file])}", present.get(file)) for file in keeping}
+        times = {file: at for file, at in kept.items() if at is not None}
+        # A memory with `modified` says its age itself.
+        lost = {
+            f"{file} {self._bases[file]}": at
+            for file, at in present.items()
+            if _is_topic(file) and times.get(file) != at and b"modified:" not in (self._found[file] or b"")
+        }
+        if lost:
+            _write_times(path, {**_read_times(path), **lost})
+        return times
+
+
+@asynccontextmanager
+async def transact(
+    location: Location,
+    change: Change,
+    *,
+    clock: Clock = SYSTEM_CLOCK,
+    timeout: float = LOCK_WAIT,  # noqa: ASYNC109 - for the lock, not for the whole
+    watch: Watch | None = None,
+) -> AsyncIterator[Transaction]:
+    """Hold the directory alone, and make all changes at the end or, after an exception, none.
+
+    What others changed since the last commit is committed first; a watch saves looking at every file.
+    `VersionConflict` when a file that was read here is another at the end; `StoreError` when the disk does
+    not do its part. Either way nothing changed.
+    """
+    async with held(location, clock=clock, timeout=timeout, watch=watch) as place:
+        newest = await in_thread(opened, place, clock)
+        tx = Transaction(place, newest)
+        yield tx
+        await in_thread(_closed, tx, change, clock)
+
+
+async def recover(
+    location: Location,
+    *,
+    clock: Clock = SYSTEM_CLOCK,
+    timeout: float = LOCK_WAIT,  # noqa: ASYNC109 - for the lock, not for the whole
+) -> None:
+    """Complete what a killed process left, and pack the history if that is due; for every opening."""
+    async with held(location, clock=clock, timeout=timeout) as place:
+        await in_thread(_settled, place)
+
+
+async def pending_edits(
+    location: Location,
+    *,
+    clock: Clock = SYSTEM_CLOCK,
+    timeout: float = LOCK_WAIT,  # noqa: ASYNC109 - for the lock, not for the whole
+) -> tuple[Edit, ...]:
+    """What others changed since the last commit, without committing it."""
+    async with held(location, clock=clock, timeout=timeout) as place:
+        return await in_thread(_pending, place)
+
+
+async def pick_up(
+    location: Location,
+    *,
+    clock: Clock = SYSTEM_CLOCK,
+    timeout: float = LOCK_WAIT,  # noqa: ASYNC109 - for the lock, not for the whole
+) -> str:
+    """Commit what others changed, if anything, and return the newest commit."""
+    async with held(location, clock=clock, timeout=timeout) as place:
+        return await in_thread(opened, place, clock)
+
+
+@asynccontextmanager
+async def held(
+    location: Location,
+    *,
+    clock: Clock,
+    timeout: float,  # noqa: ASYNC109 - for the lock, not for the whole
+    watch: Watch | None = None,
+) -> AsyncIterator[Place]:
+    """Hold the lock between processes; a killed holder gives it up."""
+    path = location.cache / "lock"
+    with told(path):
+        disk.make_folder(location.cache)
+        # Each holder opens the file itself, so that tasks of one process exclude each other as well.
+        lock = FileLock(path, mode=disk.FILE_MODE, thread_local=False)
+        until = clock.seconds() + timeout
+        while not _is_acquired(lock):
+            if clock.seconds() >= until:
+                raise StoreError(
+                    f"another process has held {location.directory} for over {timeout:g} s; try again later"
+                )
+            await asyncio.sleep(LOCK_POLL)
+    try:
+        with told(location.directory):
+            place = place_of(location, watch)
+        yield place
+    finally:
+        lock.release()
+
+
+def _is_acquired(lock: FileLock) -> bool:
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        return False
+    return True
+
+
+async def in_thread(act: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Run to the end even when cancelled: the lock must not go while something is still written."""
+    task = asyncio.ensure_future(asyncio.to_thread(act, *args, **kwargs))
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        while not task.done():
+            try:
+                await asyncio.wait([task])
+            except asyncio.CancelledError:  # asked twice; it takes milliseconds
+                continue
+        raise
+
+
+def opened(place: Place, clock: Clock) -> str:
+    with told(place.folder.root):
+        settle(place)
+        return edits.pick_up(place, clock)
+
+
+def _closed(tx: Transaction, change: Change, clock: Clock) -> None:
+    with told(tx._place.folder.root):
+        tx._finish(change, clock)
+
+
+def _is_topic(file: str) -> bool:
+    return file.rpartition("/")[2] != INDEX_FILE and not file.startswith(f"{LOGS}/")
+
+
+def _read_times(path: Path) -> dict[str, int]:
+    """By file and version; empty where nothing can be read, because this only makes an undo more exact."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        return {str(key): at for key, at in json.loads(path.read_bytes()).items() if isinstance(at, int)}
+    return {}
+
+
+def _write_times(path: Path, times: Mapping[str, int]) -> None:
+    newest = dict(list(times.items())[-MAX_TIMES:])
+    with contextlib.suppress(OSError):
+        disk.replace_file(path, json.dumps(newest).encode(), temp_name=f"{path.name}.tmp", sync=False)
+
+
+def _settled(place: Place) -> None:
+    with told(place.folder.root):
+        settle(place, is_opening=True)
+
+
+def _pending(place: Place) -> tuple[Edit, ...]:
+    with told(place.folder.root):
+        settle(place)
+        newest = place.history.newest
+        return edits.kinds(place, edits.find(place, newest).edits, newest)

@@ -1,0 +1,1 @@
+"""The Markdown format of memories: entries, frontmatter, the index file."""

@@ -1,0 +1,220 @@
+"""One memory: what it says, what kind it is, and who said it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Literal, TypeAlias
+
+from nacre.memory.format import scalars
+from nacre.memory.format.frontmatter import Document
+from nacre.memory.format.scalars import Value
+from nacre.memory.format.titles import description_of as description_of
+from nacre.memory.format.titles import file_name as file_name
+from nacre.memory.format.titles import one_line
+from nacre.memory.format.titles import title_of as title_of
+
+Kind: TypeAlias = Literal["user", "feedback", "project", "reference"]
+"""The closed taxonomy (M12); an entry of no known kind is untyped."""
+KINDS: tuple[Kind, ...] = ("user", "feedback", "project", "reference")
+
+Origin: TypeAlias = Literal["user", "agent", "untrusted"]
+"""Who said it (M16b): the person, an agent, or something that nobody vouches for."""
+
+Author: TypeAlias = Literal["user", "agent", "extract", "dream", "team", "import", "unconfirmed"]
+"""Who wrote a change into the history (M15)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One topic file as it was read."""
+
+    file: str
+    """Its path in the memory directory, with forward slashes."""
+    name: str = ""
+    description: str = ""
+    """One specific line: it is what recall goes by."""
+    kind: Kind | None = None
+    body: str = ""
+    created: datetime | None = None
+    modified: datetime | None = None
+    """What the frontmatter says; the file's own time is `written`."""
+    written: datetime | None = None
+    origin: Origin = "user"
+    pinned: bool = False
+    local_only: bool = False
+    """Never leaves this machine (M27)."""
+    verified: datetime | None = None
+    sources: tuple[str, ...] = ()
+    """The session and the messages the fact came from."""
+    bytes: int = 0
+    indexed: bool = False
+    """Whether the index points to it."""
+    is_unlisted: bool = False
+    """Its file says `indexed: false`: left out of the index on purpose (M8)."""
+
+    @property
+    def title(self) -> str:
+        """What to call it: its name, else its file's name in words."""
+        stem = self.file.rpartition("/")[2].removesuffix(".md")
+        return self.name or " ".join(stem.replace("_", " ").replace("-", " ").split())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """A memory to be saved: a new one, or the next state of one that is there."""
+
+    body: str
+    kind: Kind | None = None
+    name: str = ""
+    """A title; worked out from the body when empty."""
+    description: str = ""
+    """Worked out from the body when empty."""
+    file: str = ""
+    """The topic to update; empty looks for one on the same subject, else makes a new one."""
+    origin: Origin = "user"
+    pinned: bool | None = None
+    local_only: bool | None = None
+    sources: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """Who changes memory, and why; stands in the history (M15)."""
+
+    author: Author
+    reason: str
+    session: str = ""
+
+
+def read_entry(file: str, data: bytes, *, written: datetime | None = None, indexed: bool = False) -> Entry:
+    """One memory from its bytes, whatever they are."""
+    document = Document.parse(data)
+    entry = entry_of(document.fields, file=file, written=written, size=len(data), indexed=indexed)
+    return replace(entry, body=document.body)
+
+
+def entry_of(
+    fields: Mapping[str, Value],
+    *,
+    file: str,
+    written: datetime | None = None,
+    size: int = 0,
+    indexed: bool = False,
+) -> Entry:
+    """What a frontmatter says about its memory; the body is for whoever reads the whole file."""
+    kind = _word(fields, "type").lower()
+    return Entry(
+        file=file,
+        name=one_line(_word(fields, "name")),
+        description=one_line(_word(fields, "description")),
+        kind=kind if kind in KINDS else None,
+        created=moment(_word(fields, "created")),
+        modified=moment(_word(fields, "modified")),
+        written=written,
+        origin=_origin(_word(fields, "origin")),
+        pinned=_is_true(_word(fields, "pinned")),
+        local_only=_is_true(_word(fields, "local-only") or _word(fields, "local_only")),
+        verified=moment(_word(fields, "verified")),
+        sources=_words(fields, "source") or _words(fields, "originSessionId"),
+        bytes=size,
+        indexed=indexed,
+        is_unlisted=_word(fields, "indexed").lower() in _FALSE,
+    )
+
+
+def compose(draft: Draft, *, file: str, now: datetime, previous: Document | None = None) -> bytes:
+    """The bytes of a topic file: a new one, or the next state of one that is there, in the shape it has."""
+    if previous is None:
+        return _composed_new(draft, file=file, now=now)
+    before = replace(entry_of(previous.fields, file=file), body=previous.body)
+    body = draft.body if draft.body.strip() else before.body
+    changes: dict[str, scalars.Change | None] = {"modified": now}
+    if draft.name or not before.name or before.name == title_of(before.body):
+        changes["name"] = one_line(draft.name) or title_of(body) or Entry(file=file).title
+    derived = not before.description or before.description == description_of(before.body)
+    if draft.description or derived:
+        changes["description"] = one_line(draft.description) or description_of(body) or before.description
+    if draft.kind:
+        changes["type"] = draft.kind
+    if sources := tuple(dict.fromkeys((*before.sources, *draft.sources))) if draft.sources else ():
+        changes["source"] = sources
+    origin = _origin_after(before.origin, draft.origin)
+    if origin != before.origin:
+        changes["origin"] = None if origin == "user" else origin
+    changes.update(_switches(draft, before))
+    edited = Document.parse(previous.with_fields(**changes))
+    return edited.with_body(_ended(body)) if body != before.body else edited.data
+
+
+def moment(text: str) -> datetime | None:
+    """A time as frontmatter has it: ISO, with or without a time of day; without a zone it is UTC."""
+    if not text:
+        return None
+    try:
+        at = datetime.fromisoformat(text)
+        return at.astimezone(UTC) if at.tzinfo else at.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):
+        return None
+
+
+def less_trusted(one: Origin, other: Origin) -> Origin:
+    """Who stands for words of both (M16b)."""
+    return max(one, other, key=_TRUST.index)
+
+
+_TRUE = {"true", "yes", "on", "1"}
+_FALSE = {"false", "no", "off", "0"}
+_TRUST: tuple[Origin, ...] = ("user", "agent", "untrusted")
+
+
+def _composed_new(draft: Draft, *, file: str, now: datetime) -> bytes:
+    changes: dict[str, scalars.Change | None] = {
+        "name": one_line(draft.name) or title_of(draft.body) or Entry(file=file).title,
+        "description": one_line(draft.description) or description_of(draft.body) or None,
+        "type": draft.kind,
+        "created": now,
+        "modified": now,
+        "source": draft.sources or None,
+        "origin": None if draft.origin == "user" else draft.origin,
+        **_switches(draft, Entry(file=file)),
+    }
+    return Document.parse(Document.parse(b"").with_fields(**changes)).with_body(_ended(draft.body))
+
+
+def _switches(draft: Draft, before: Entry) -> dict[str, scalars.Change | None]:
+    """Switches that are to change; one that is off is not written down."""
+    wanted = {"pinned": (draft.pinned, before.pinned), "local-only": (draft.local_only, before.local_only)}
+    return {
+        key: True if new else None for key, (new, old) in wanted.items() if new is not None and new != old
+    }
+
+
+def _origin_after(before: Origin, new: Origin) -> Origin:
+    """Who vouches for a changed memory: the user always can, nobody else makes it more trusted (M16b)."""
+    return new if new == "user" else less_trusted(before, new)
+
+
+def _origin(text: str) -> Origin:
+    """No word is the user's own; a word nobody knows is not to be trusted."""
+    word = text.strip().lower()
+    return word if word in _TRUST else "untrusted" if word else "user"
+
+
+def _is_true(text: str) -> bool:
+    return text.lower() in _TRUE
+
+
+def _word(fields: Mapping[str, Value], key: str) -> str:
+    value = fields.get(key, "")
+    return ", ".join(value) if isinstance(value, tuple) else value
+
+
+def _words(fields: Mapping[str, Value], key: str) -> tuple[str, ...]:
+    value = fields.get(key, ())
+    return ((value,) if value else ()) if isinstance(value, str) else value
+
+
+def _ended(body: str) -> str:
+    return body.strip("\n").rstrip() + "\n" if body.strip() else ""

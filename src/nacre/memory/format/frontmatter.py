@@ -1,0 +1,381 @@
+"""A topic file as bytes: what its frontmatter says, and edits that change only the lines they mean to (M11).
+
+Nothing here raises on what a file holds: it is read as far as it goes, and `problems` says what was odd.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, TypeAlias
+
+from nacre.memory.format import scalars
+from nacre.memory.format.fields import KNOWN_KEYS, Field, read_fields
+from nacre.memory.format.scalars import Change, Value
+
+HEADER_LINES = 30
+"""A scan reads no further (R3): what a frontmatter says below this line, no recall ever sees."""
+NESTED_UNDER = "metadata"
+"""Where one of the two shapes in the wild keeps all but name and description."""
+
+Oddity: TypeAlias = Literal["encoding", "unterminated", "long", "not-a-map", "stray", "duplicate", "late"]
+
+_OPENING = re.compile(r"\ufeff?((?:[ \t]*\r?\n)*)---[ \t]*(?:\r?\n|\Z)")
+_CLOSING = re.compile(r"---[ \t]*(?:\r?\n|\Z)")
+_BLANK_LINES = re.compile(r"(?:[ \t]*\r?\n)*")
+_TOP_KEYS = ("name", "description")
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something odd about a frontmatter, in words for its owner."""
+
+    kind: Oddity
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Header:
+    """Where the frontmatter stands in the text."""
+
+    begin: int
+    end: int
+    """Of the lines between the fences."""
+    body: int
+    is_closed: bool
+    fields: tuple[Field, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One file: bytes that stay as they are, and what they say."""
+
+    data: bytes
+    fields: Mapping[str, Value]
+    """By name; a key below `metadata` by its own name too, one below another key as `above.key`."""
+    problems: tuple[Problem, ...]
+    _text: str
+    _header: _Header | None
+
+    @classmethod
+    def parse(cls, data: bytes) -> Document:
+        """Read any bytes."""
+        problems: list[Problem] = []
+        try:
+            text = data.decode()
+        except UnicodeDecodeError as error:
+            # Lone surrogates stand for the bytes that are no text, so that an edit writes them back.
+            text = data.decode(errors="surrogateescape")
+            problems.append(Problem("encoding", f"not UTF-8 at byte {error.start}: save it as UTF-8"))
+        header = _find_header(text, problems)
+        fields = _by_name(header.fields, problems) if header else {}
+        if problems and problems[0].kind == "encoding":
+            fields = {key: _clean_value(value) for key, value in fields.items()}
+        return cls(data, fields, tuple(problems), text, header)
+
+    @property
+    def body(self) -> str:
+        """What stands below the frontmatter, from its first line that is not blank, with plain line ends."""
+        text = self._text[self._body_at :]
+        return _clean(text[len(self._gap) :].replace("\r\n", "\n"))
+
+    @property
+    def is_nested(self) -> bool:
+        """Whether type and the like stand below `metadata`."""
+        above = self._field(NESTED_UNDER)
+        kind = self._field("type")
+        return above is not None and above.style in {"map", "flowmap"} and not (kind and not kind.parent)
+
+    @property
+    def has_frontmatter(self) -> bool:
+        return self._header is not None
+
+    @property
+    def header_text(self) -> str:
+        """The lines of the frontmatter, without the fences."""
+        header = self._header
+        return _clean(self._text[header.begin : header.end].replace("\r\n", "\n")) if header else ""
+
+    def lines_of(self, key: str) -> str:
+        """The lines of one key, as if it stood alone."""
+        field = self._field(key)
+        lines = self.header_text.split("\n")[field.first : field.last] if field else []
+        return "\n".join(line[field.indent :] if field else line for line in lines)
+
+    def with_fields(self, **changes: Change | None) -> bytes:
+        """The file with these keys set, or removed where None; every other byte as it is."""
+        document = self
+        for key, change in changes.items():
+            document = Document.parse(document._with_field(key, change))
+        return document.data
+
+    def with_body(self, text: str) -> bytes:
+        """The file with another body, below the same frontmatter and the same blank lines."""
+        if text == self.body:
+            return self.data
+        head, eol = self._text[: self._body_at], self._eol
+        if self._header is None:
+            body = text.replace("\n", eol)
+            guard = f"---{eol}---{eol}{eol}" if _OPENING.match(body) else ""
+            return _encoded(head + self._gap + guard + body)
+        if not self._header.is_closed:
+            head = _closed_line(head, eol) + f"---{eol}"
+        gap = self._gap or eol
+        return _encoded(_closed_line(head, eol) + gap + text.replace("\n", eol))
+
+    def with_quotes(self, key: str) -> bytes:
+        """The file with the value of this key in quotes."""
+        header, field = self._header, self._field(key)
+        if header is None or field is None or not isinstance(field.value, str):
+            return self.data
+        lines = self._text[header.begin : header.end].split("\n")
+        _replace(lines, field, field.value, quote='"')
+        return _encoded(self._text[: header.begin] + "\n".join(lines) + self._text[header.end :])
+
+    def closed(self) -> bytes:
+        """The file with the closing fence its frontmatter lacks."""
+        if self._header is None or self._header.is_closed:
+            return self.data
+        at, eol = self._body_at, self._eol
+        return _encoded(_closed_line(self._text[:at], eol) + f"---{eol}" + self._text[at:])
+
+    def _with_field(self, key: str, change: Change | None) -> bytes:
+        header = self._header
+        field = self._field(key)
+        if key == NESTED_UNDER:
+            raise ValueError(f"{key} holds keys of its own: change those")
+        if change is None and field is None:
+            return self.data
+        if header is None:
+            return self._with_new_header(key, change)
+        if field is not None and change is not None and self.fields.get(key) == _as_value(change):
+            return self.data
+        # Lines keep their carriage returns here: the fields count columns from the left.
+        lines = self._text[header.begin : header.end].split("\n")
+        if change is None and field is not None:
+            _remove(lines, field, header.fields)
+        elif change is not None and field is not None:
+            _replace(lines, field, change)
+        elif change is not None:
+            self._insert(lines, key, change)
+        return _encoded(self._text[: header.begin] + "\n".join(lines) + self._text[header.end :])
+
+    def _with_new_header(self, key: str, change: Change | None) -> bytes:
+        eol = self._eol
+        mark = "\ufeff" if self._text.startswith("\ufeff") else ""
+        below = self._text[len(mark) :]
+        blank = eol if below.strip() and not below.startswith(("\n", "\r\n")) else ""
+        line = f"{_key(key)}: {scalars.written(change if change is not None else '')}"
+        return _encoded(f"{mark}---{eol}{line}{eol}---{eol}{blank}{below}")
+
+    def _insert(self, lines: list[str], key: str, change: Change) -> None:
+        """A new line where readers expect the key, in the shape the file has."""
+        fields = self._header.fields if self._header else ()
+        parent = NESTED_UNDER if self.is_nested and key in KNOWN_KEYS and key not in _TOP_KEYS else ""
+        above = self._field(NESTED_UNDER)
+        if parent and above is not None and above.style == "flowmap":
+            _insert_pair(lines, above, f"{_key(key)}: {scalars.written(change, in_flow=True)}")
+            return
+        siblings = [field for field in fields if field.parent == parent]
+        rank = _rank(key)
+        before = [field for field in siblings if _rank(field.key) < rank]
+        like = before[-1:] or siblings[:1]
+        at = (
+            max(field.last for field in before or siblings)
+            if before or (siblings and key not in _TOP_KEYS)
+            else 0
+        )
+        indent = lines[like[0].first][: like[0].indent] if like else ""
+        carriage = "\r" if self._eol == "\r\n" else ""
+        if at == len(lines):
+            # The last line of a file without a line end gets one now.
+            lines[-1] += carriage
+            carriage = ""
+        lines.insert(at, f"{indent}{_key(key)}: {scalars.written(change)}{carriage}")
+
+    def _field(self, name: str) -> Field | None:
+        """The field that speaks for a name: of two with one name the last, and the top before the nested."""
+        fields = self._header.fields if self._header else ()
+        wanted = (name, f"{NESTED_UNDER}.{name}")
+        found = [field for path in wanted for field in reversed(fields) if field.path == path]
+        return found[0] if found else None
+
+    @property
+    def _body_at(self) -> int:
+        return self._header.body if self._header else int(self._text.startswith("\ufeff"))
+
+    @property
+    def _gap(self) -> str:
+        found = _BLANK_LINES.match(self._text, self._body_at)
+        return found[0] if found else ""
+
+    @property
+    def _eol(self) -> str:
+        end = self._text.find("\n")
+        return "\r\n" if end > 0 and self._text[end - 1] == "\r" else "\n"
+
+
+def _find_header(text: str, problems: list[Problem]) -> _Header | None:
+    opening = _OPENING.match(text)
+    if opening is None:
+        return None
+    begin = opening.end()
+    closing = _closing(text, begin)
+    end = closing.start() if closing else len(text)
+    lines = text[begin:end].replace("\r\n", "\n").split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    fields, strays = read_fields(lines)
+    if closing is None or (strays and _is_prose(lines, strays)):
+        closing, end, fields = None, *_open_end(text, begin)
+        problems.append(
+            Problem("unterminated", "the frontmatter has no closing ---: add it below the last key")
+        )
+    elif strays:
+        where = opening[0].count("\n") + strays[0] + 1
+        problems.append(Problem("stray", f"line {where} of the frontmatter is neither a key nor a value"))
+    if not fields and any(line.strip() and not line.lstrip().startswith("#") for line in lines):
+        if closing is not None:
+            problems[:] = [one for one in problems if one.kind == "encoding"]
+            problems.append(Problem("not-a-map", "the frontmatter holds no `key: value` lines"))
+        return None
+    if opening[1]:
+        problems.append(Problem("late", "blank lines stand before the frontmatter: remove them"))
+    if closing is not None and text.count("\n", 0, closing.start()) >= HEADER_LINES:
+        problems.append(
+            Problem("long", f"the frontmatter is over {HEADER_LINES} lines: recall reads no further")
+        )
+    return _Header(begin, end, closing.end() if closing else end, closing is not None, tuple(fields))
+
+
+def _closing(text: str, begin: int) -> re.Match[str] | None:
+    at = begin - 1
+    while (at := text.find("---", at + 1)) >= 0:
+        if text[at - 1] == "\n" and (found := _CLOSING.match(text, at)):
+            return found
+    return None
+
+
+def _is_prose(lines: list[str], strays: list[int]) -> bool:
+    """Whether the text below an unclosed frontmatter was read as part of it, up to some rule in the text."""
+    blank = next((number for number, line in enumerate(lines) if not line.strip()), len(lines))
+    return any(number > blank for number in strays)
+
+
+def _open_end(text: str, begin: int) -> tuple[int, list[Field]]:
+    """Where a frontmatter without a closing fence ends: before a blank line, a heading or the first prose."""
+    lines = text[begin:].split("\n", HEADER_LINES)[: HEADER_LINES - 1]
+    ended = (n for n, line in enumerate(lines) if not line.strip() or line.startswith(("#", "---")))
+    lines = lines[: next(ended, len(lines))]
+    bare = [line.removesuffix("\r") for line in lines]
+    fields, strays = read_fields(bare)
+    if strays:
+        lines = lines[: strays[0]]
+        fields, _ = read_fields(bare[: strays[0]])
+    length = sum(len(line) + 1 for line in lines)
+    return min(begin + length, len(text)), fields
+
+
+def _by_name(fields: tuple[Field, ...], problems: list[Problem]) -> dict[str, Value]:
+    named: dict[str, Value] = {}
+    nested: dict[str, Value] = {}
+    seen: set[str] = set()
+    for field in fields:
+        if field.path in seen:
+            problems.append(Problem("duplicate", f"`{field.key}` stands twice in the frontmatter: keep one"))
+        seen.add(field.path)
+        if field.style in {"map", "flowmap"}:
+            continue
+        if field.parent == NESTED_UNDER:
+            nested[field.key] = field.value
+        else:
+            named[field.path] = field.value
+    return {**nested, **named} if nested else named
+
+
+def _remove(lines: list[str], field: Field, fields: tuple[Field, ...]) -> None:
+    if field.style != "pair":
+        del lines[field.first : field.last]
+        return
+    line = lines[field.first]
+    pairs = [one for one in fields if one.style == "pair" and one.first == field.first]
+    mine = pairs.index(field)
+    opening = next(one for one in fields if one.style == "flowmap" and one.first == field.first)
+    inside = line[opening.start + 1 :]
+    begin = pairs[mine - 1].end if mine else opening.start + 1 + len(inside) - len(inside.lstrip())
+    end = field.end
+    if not mine and len(pairs) > 1:
+        end = line.index(",", field.end) + 1
+        end += len(line[end:]) - len(line[end:].lstrip())
+    lines[field.first] = line[:begin] + line[end:]
+
+
+def _replace(lines: list[str], field: Field, change: Change, *, quote: str = "") -> None:
+    line = lines[field.first]
+    carriage = "\r" if line.endswith("\r") else ""
+    bare = line.removesuffix("\r")
+    if field.style == "list" and not isinstance(change, str | bool | datetime) and change:
+        first = next(row for row in lines[field.first + 1 : field.last] if row.lstrip().startswith("-"))
+        indent = first[: len(first) - len(first.lstrip())]
+        lines[field.first + 1 : field.last] = [
+            f"{indent}- {scalars.written(item)}{carriage}" for item in change
+        ]
+        return
+    tail = bare[field.end :] if field.last == field.first + 1 or field.style == "list" else ""
+    opens = bare[field.start : field.start + 1]
+    if field.style in {"quoted", "pair"} and opens in {"'", '"'}:
+        quote = quote or opens
+    if field.style == "flow" and tail.strip():
+        quote = quote or '"'
+    new = scalars.written(change, quote=quote, in_flow=field.style == "pair")
+    lead = bare[: field.start] if bare[: field.start].endswith((" ", "\t")) else bare[: field.start] + " "
+    gap = " " if tail and not tail.startswith((" ", "\t", ",", "}")) else ""
+    lines[field.first : field.last] = [lead + new + gap + tail + carriage]
+
+
+def _insert_pair(lines: list[str], above: Field, pair: str) -> None:
+    line = lines[above.first]
+    close = above.end - 1
+    inside = line[above.start + 1 : close].rstrip()
+    lead = line[: above.start + 1] + inside
+    lines[above.first] = lead + (", " if inside else "") + pair + line[len(lead) :]
+
+
+def _rank(key: str) -> int:
+    return KNOWN_KEYS.index(key) if key in KNOWN_KEYS else len(KNOWN_KEYS)
+
+
+def _key(key: str) -> str:
+    return scalars.written(key, in_flow=True)
+
+
+def _as_value(change: Change) -> Value:
+    match change:
+        case str():
+            return change
+        case bool() | datetime():
+            return scalars.written(change)
+        case _:
+            return tuple(change)
+
+
+def _closed_line(text: str, eol: str) -> str:
+    return text if not text or text.endswith("\n") else text + eol
+
+
+def _encoded(text: str) -> bytes:
+    try:
+        return text.encode(errors="surrogateescape")
+    except UnicodeEncodeError:
+        return text.encode(errors="replace")
+
+
+def _clean(text: str) -> str:
+    """Without the stand-ins for bytes that are no text."""
+    return text.encode(errors="surrogateescape").decode(errors="replace") if not text.isascii() else text
+
+
+def _clean_value(value: Value) -> Value:
+    return _clean(value) if isinstance(value, str) else tuple(_clean(item) for item in value)

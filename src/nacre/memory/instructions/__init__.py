@@ -1,0 +1,1 @@
+"""Instruction files: CLAUDE.md, AGENTS.md, rules and their includes."""

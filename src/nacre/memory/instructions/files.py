@@ -1,0 +1,303 @@
+"""One instructions file at a time: reading it, following its includes, keeping strangers' paths out (M23)."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from nacre.memory.instructions.includes import (
+    Globs,
+    includes_in,
+    is_any,
+    is_text_name,
+    spellings,
+    split_head,
+    without_comments,
+)
+from nacre.store.disk import NotRegularError, explain, open_regular
+
+Kind: TypeAlias = Literal["managed", "user", "project", "local"]
+"""Who wrote a file, weakest first (M22)."""
+Reason: TypeAlias = Literal["start", "include", "scoped", "nested"]
+"""What made a file load."""
+
+MAX_BYTES = 4 * 1024 * 1024
+"""A larger file is no instructions: it would fill a window of a million tokens by itself."""
+WARN_CHARS = 40_000
+"""From here on a file is followed less well and costs about 10,000 tokens in every request (M24)."""
+MAX_FILES = 1_000
+"""Files of one load, rules and includes together: a bound for a tree that was made to be endless."""
+MAX_DEPTH = 4
+"""Hops from a file to what it includes (M23)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstructionPaths:
+    """Where instructions are looked for, and what the person has allowed."""
+
+    home: Path
+    cwd: Path
+    root: Path
+    """The top of the checkout in use; outside of git the working directory."""
+    managed: Path = Path("/etc/nacre")
+    claude_managed: Path = Path("/etc/claude-code/CLAUDE.md")
+    """Read when the home is a Claude Code home."""
+    tilde: Path = field(default_factory=Path.home)
+    """What `~` means in an include."""
+    excludes: tuple[str, ...] = ()
+    """Globs on absolute paths; files they mean are not loaded, managed ones always are."""
+    allow_outside: frozenset[Path] = frozenset()
+    """Real paths outside the working tree the person agreed to; a folder stands for all below it."""
+    max_depth: int = MAX_DEPTH
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstructionFile:
+    """One file as it reaches the model."""
+
+    path: Path
+    kind: Kind
+    text: str
+    """Without its head and without block comments; not yet neutralised."""
+    bytes: int
+    """Its size on disk."""
+    real: Path
+    identity: tuple[int, int]
+    """Device and inode: one file under two names is one file."""
+    reason: Reason = "start"
+    because: Path | None = None
+    """The file that includes it, or whose reading made it load."""
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ScopedRule:
+    """A rule file that waits until a file its globs mean is touched."""
+
+    path: Path
+    kind: Kind
+    globs: Globs
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A file that was there and is not loaded, and why."""
+
+    path: Path
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file to be read, and on whose account."""
+
+    path: Path
+    kind: Kind
+    reason: Reason = "start"
+    because: Path | None = None
+    base: Path | None = None
+    """For a rule file: the folder its globs are relative to."""
+
+
+class Gathering:
+    """One load under way; mutable, and forgotten when the load is over."""
+
+    def __init__(self, paths: InstructionPaths, known: Iterable[InstructionFile] = ()) -> None:
+        self.paths = paths
+        self.files: list[InstructionFile] = []
+        self.waiting: list[ScopedRule] = []
+        self.outside: dict[Path, None] = {}
+        self.skipped: dict[Path, str] = {}
+        self._seen: set[tuple[int, int] | Path] = {
+            mark for file in known for mark in (file.identity, file.real)
+        }
+        self._trees = tuple(Path(os.path.realpath(folder)) for folder in (paths.root, paths.cwd))
+        self._excludes = tuple(_with_home(glob, paths.tilde) for glob in paths.excludes)
+
+    def add(self, source: Source, *, depth: int = 0) -> bool:
+        """Load a file with what it includes, those first; says whether there is such a file."""
+        real = Path(os.path.realpath(source.path))
+        if real in self._seen:
+            return True
+        if self._is_excluded(source, real):
+            return _mode(real) != 0
+        if not self._may_read(source.kind, real):
+            return True
+        file = self._read(source, real)
+        if file is None or file.identity in self._seen:
+            return file is not None or source.path in self.skipped
+        if source.base:
+            file, globs = _without_head(file, source.base)
+            if globs and source.reason != "scoped":
+                self.waiting.append(ScopedRule(source.path, source.kind, globs))
+                return True
+        self._seen |= {file.identity, real}
+        for name in includes_in(file.text):
+            self._include(name, file, depth + 1)
+        self.files.append(_finished(file))
+        return True
+
+    def may_enter(self, kind: Kind, folder: Path) -> bool:
+        """Whether a folder of rules may be looked into; one outside is noted for consent."""
+        real = Path(os.path.realpath(folder))
+        if self._is_allowed(kind, real):
+            return True
+        if stat.S_ISDIR(_mode(real)):
+            self.outside.setdefault(real)
+        return False
+
+    def _include(self, name: str, by: InstructionFile, depth: int) -> None:
+        for spelling in spellings(name):
+            path = self._located(spelling, by.path.parent)
+            if path is None or stat.S_ISDIR(_mode(path)):
+                continue
+            if depth > self.paths.max_depth:
+                self.skipped.setdefault(path, f"included more than {self.paths.max_depth} files deep")
+            elif not is_text_name(path):
+                self.skipped.setdefault(path, "included, but its ending is not one of a text file")
+            else:
+                self.add(Source(path, by.kind, "include", by.path), depth=depth)
+            return
+
+    def _located(self, name: str, folder: Path) -> Path | None:
+        if "\0" in name or name == "~":
+            return None
+        expanded = _with_home(name, self.paths.tilde)
+        try:
+            path = Path(os.path.normpath(folder / expanded))
+            path.lstat()
+        except (OSError, ValueError):
+            return None
+        return path
+
+    def _may_read(self, kind: Kind, real: Path) -> bool:
+        """A file in the working tree, or one the person agreed to; others are noted for consent."""
+        if self._is_allowed(kind, real):
+            return True
+        if stat.S_ISREG(_mode(real)) and is_text_name(real):
+            self.outside.setdefault(real)
+        return False
+
+    def _is_allowed(self, kind: Kind, real: Path) -> bool:
+        # The person's own files and the organisation's may name anything; a repository's may not.
+        if kind in {"managed", "user"} or any(real.is_relative_to(tree) for tree in self._trees):
+            return True
+        return any(place in self.paths.allow_outside for place in (real, *real.parents))
+
+    def _is_excluded(self, source: Source, real: Path) -> bool:
+        if source.kind == "managed" or not self._excludes:
+            return False
+        return is_any(source.path, self._excludes) or is_any(real, self._excludes)
+
+    def _read(self, source: Source, real: Path) -> InstructionFile | None:
+        if len(self.files) + len(self.waiting) >= MAX_FILES:
+            if _mode(real):
+                self.skipped.setdefault(source.path, f"more than {MAX_FILES:,} instructions files")
+            return None
+        try:
+            content, found = _content(real)
+            text = _decoded(content)
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            return None
+        except OSError as error:
+            self.skipped.setdefault(source.path, _explained(error, source.path))
+            return None
+        except ValueError as error:
+            self.skipped.setdefault(source.path, str(error))
+            return None
+        return InstructionFile(
+            path=source.path,
+            kind=source.kind,
+            text=text,
+            bytes=len(content),
+            real=real,
+            identity=(found.st_dev, found.st_ino),
+            reason=source.reason,
+            because=source.because,
+        )
+
+
+def rule_files(folder: Path, gathering: Gathering, kind: Kind) -> Iterator[Path]:
+    """Every Markdown file in a folder of rules, sorted; a link that leads in a circle is entered once."""
+    yield from _walk(folder, gathering, kind, set())
+
+
+def _walk(folder: Path, gathering: Gathering, kind: Kind, entered: set[tuple[int, int]]) -> Iterator[Path]:
+    try:
+        found = folder.stat()
+        mark = (found.st_dev, found.st_ino)
+        if mark in entered or len(entered) >= MAX_FILES or not gathering.may_enter(kind, folder):
+            return
+        entered.add(mark)
+        names = sorted(os.listdir(folder))  # noqa: PTH208  # names alone are enough, and sort as text
+    except OSError as error:
+        if error.errno not in {errno.ENOENT, errno.ENOTDIR}:
+            gathering.skipped.setdefault(folder, _explained(error, folder))
+        return
+    for name in names:
+        path = folder / name
+        if stat.S_ISDIR(_mode(path)):
+            yield from _walk(path, gathering, kind, entered)
+        elif name.lower().endswith(".md"):
+            yield path
+
+
+def _content(real: Path) -> tuple[bytes, os.stat_result]:
+    # The path is real; a link put there since it was judged leads nowhere.
+    handle = open_regular(real, os.O_RDONLY | os.O_NOFOLLOW)
+    with os.fdopen(handle, "rb") as source:
+        found = os.fstat(handle)
+        content = source.read(MAX_BYTES + 1)
+    if len(content) > MAX_BYTES:
+        raise ValueError(f"larger than {MAX_BYTES // 1024**2} MiB; keep instructions short")
+    return content, found
+
+
+def _decoded(content: bytes) -> str:
+    if b"\0" in content:
+        raise ValueError("a binary file; instructions are UTF-8 text")
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"not UTF-8 at byte {error.start:,}; save it as UTF-8") from None
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _without_head(file: InstructionFile, base: Path) -> tuple[InstructionFile, Globs | None]:
+    patterns, text = split_head(file.text)
+    return replace(file, text=text), Globs(base, patterns) if patterns else None
+
+
+def _finished(file: InstructionFile) -> InstructionFile:
+    """The file as it is injected, with a remark on its size."""
+    text = without_comments(file.text).strip("\n")
+    problems = file.problems
+    if len(text) > WARN_CHARS:
+        remark = (
+            f"{len(text):,} characters, more than {WARN_CHARS:,}; move what is not always needed elsewhere"
+        )
+        problems = (*problems, remark)
+    return replace(file, text=text, problems=problems)
+
+
+def _mode(path: Path) -> int:
+    """What a path leads to; 0 for nothing, or for what cannot be seen."""
+    try:
+        return path.stat().st_mode
+    except (OSError, ValueError):
+        return 0
+
+
+def _with_home(name: str, tilde: Path) -> str:
+    return str(tilde) + name[1:] if name == "~" or name.startswith("~/") else name
+
+
+def _explained(error: OSError, path: Path) -> str:
+    if isinstance(error, NotRegularError):
+        return "not a regular file"
+    return explain(error, path)

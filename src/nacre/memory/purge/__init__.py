@@ -1,0 +1,1 @@
+"""Erase a memory from its directory, its history and every session."""

@@ -1,0 +1,1 @@
+"""Checks whether what a memory names still exists in the working tree."""

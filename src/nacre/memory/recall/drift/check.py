@@ -1,0 +1,318 @@
+"""Whether what a memory names is still in the working tree, within a budget, without running anything (R12).
+
+Paths are looked at on disk, names and flags looked for in the tracked files. What was not reached in time has
+no answer. What need not be in the tree at all (another program's flag, a file made at run time) is left out,
+so that "gone" is only said of what a project should have. Blocking: call it in a thread.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TypeAlias
+
+from nacre.clock import SYSTEM_CLOCK, Clock
+from nacre.memory.files.scan import NotAMemory, read_head
+from nacre.memory.recall.base import Drift, Ranked, Reference
+from nacre.memory.recall.drift.commands import Command, command_of
+from nacre.memory.recall.drift.foreign import (
+    CODE_ENDINGS,
+    DATA_ENDINGS,
+    ENDINGS,
+    PLAIN_FILES,
+    PROSE_ENDINGS,
+    is_foreign,
+)
+from nacre.memory.recall.drift.project_commands import ProjectCommands
+from nacre.memory.recall.drift.references import Named, line_of, parts_of, references_in
+from nacre.memory.recall.drift.tree_files import Plain, Tree, read_inside, tree_of
+from nacre.memory.recall.drift.words import (
+    MAX_FILE_BYTES,
+    WORTH_BYTES,
+    Known,
+    Sought,
+    Told,
+    search,
+    spellings,
+)
+
+BUDGET_SECONDS = 0.05
+"""What a turn may spend on this, beside its reply; what takes longer is not worth waiting for (R12)."""
+MAX_TOLD = 6
+"""References named in one line for each answer; the rest is counted."""
+MAX_TOLD_CHARS = 80
+"""Of one reference, so that a line stays one."""
+
+
+def check(
+    named: str | Iterable[Named],
+    root: Path,
+    *,
+    budget_seconds: float = BUDGET_SECONDS,
+    clock: Clock = SYSTEM_CLOCK,
+    known: Known | None = None,
+) -> Drift:
+    """How far the references of one text still hold in the working tree below a root."""
+    return check_each([named], root, budget_seconds=budget_seconds, clock=clock, known=known)[0]
+
+
+def check_each(
+    texts: Sequence[str | Iterable[Named]],
+    root: Path,
+    *,
+    budget_seconds: float = BUDGET_SECONDS,
+    clock: Clock = SYSTEM_CLOCK,
+    known: Known | None = None,
+    told: Told | None = None,
+) -> tuple[Drift, ...]:
+    """The same for several texts, which share one budget and one pass over the files.
+
+    `known` is a `WordCache`: it makes a check of a tree of more than 8 MB possible in time.
+    """
+    deadline = clock.seconds() + budget_seconds
+    named = [references_in(one, root) if isinstance(one, str) else tuple(one) for one in texts]
+    wanted = dict.fromkeys(one for each in named for one in each)
+    look = Look(root, is_late=lambda: clock.seconds() >= deadline, told=told, known=known)
+    answers = look.answers(wanted) if wanted else {}
+    return tuple(_drift(each, answers) for each in named)
+
+
+def check_ranked(
+    ranked: Sequence[Ranked],
+    root: Path,
+    *,
+    budget_seconds: float = BUDGET_SECONDS,
+    clock: Clock = SYSTEM_CLOCK,
+    known: Known | None = None,
+) -> tuple[Drift | None, ...]:
+    """The same for memories about to be attached; none for one that cannot be read."""
+    texts = [_text(one) for one in ranked]
+    said = [text or "" for text in texts]
+    found = check_each(said, root, budget_seconds=budget_seconds, clock=clock, known=known)
+    return tuple(None if text is None else drift for text, drift in zip(texts, found, strict=True))
+
+
+def one_line(drift: Drift) -> str:
+    """What is gone, what is still there, what was not looked for; empty when nothing is named."""
+    there = [one for one in drift.references if one.exists]
+    parts = [
+        f"{word} {_listed(found)}"
+        for word, found in (
+            ("gone:", drift.gone),
+            ("still there:", there),
+            ("not looked for:", drift.unchecked),
+        )
+        if found
+    ]
+    return f"In the working tree: {'; '.join(parts)}." if parts else ""
+
+
+def _drift(named: Iterable[Named], answers: Mapping[Named, bool | None]) -> Drift:
+    return Drift(
+        references=tuple(
+            Reference(kind=one[0], text=one[1], exists=answers[one]) for one in named if one in answers
+        )
+    )
+
+
+def _text(ranked: Ranked) -> str | None:
+    try:
+        return read_head(str(ranked.path), whole=True).data.decode(errors="replace")
+    except (OSError, NotAMemory):
+        return None
+
+
+def _listed(references: Sequence[Reference]) -> str:
+    names = [f"`{_short(one.text)}`" for one in references[:MAX_TOLD]]
+    more = len(references) - len(names)
+    return ", ".join(names) + (f" and {more:,} more" if more else "")
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= MAX_TOLD_CHARS else text[: MAX_TOLD_CHARS - 1] + "…"
+
+
+Ways: TypeAlias = tuple[tuple[Sought, ...], ...]
+"""How a reference may be there: all words of any one of these."""
+MAX_TRIED = 8
+"""Files of the same name that are looked at; all of them are rarely gone but the last."""
+
+
+class Look:
+    """Remembers what one look has seen."""
+
+    def __init__(
+        self, root: Path, *, is_late: Callable[[], bool], told: Told | None = None, known: Known | None = None
+    ) -> None:
+        self._root = os.path.realpath(root)
+        self._plain = Plain(self._root)
+        self._is_late = is_late
+        self._told = told
+        self._known = known
+        self._files: dict[str, str] = {}
+        """Where the paths that were named are, for the search to begin with."""
+
+    def answers(self, named: Iterable[Named]) -> Mapping[Named, bool | None]:
+        """Yes or no for each, none where the time was over; what the tree cannot tell is missing."""
+        answers: dict[Named, bool | None] = dict.fromkeys(named)
+        alternatives: dict[Named, Ways] = {}
+        # What costs least comes first, whatever its place in the text.
+        for one in sorted(answers, key=lambda one: ("path", "command", "symbol", "flag").index(one[0])):
+            if self._is_late():
+                return answers
+            match one:
+                case ("path", path):
+                    answer = self._path(path)
+                case ("command", text):
+                    answer = self._command(text)
+                case (kind, text):
+                    answer = self._ways(kind, text)
+            if isinstance(answer, tuple):
+                alternatives[one] = answer
+            elif answer is None:
+                del answers[one]
+            else:
+                answers[one] = answer
+        if alternatives:
+            self._look_up(alternatives, answers)
+        return answers
+
+    def _look_up(self, alternatives: Mapping[Named, Ways], answers: dict[Named, bool | None]) -> None:
+        """One pass for all words. Each reference has several ways to be there, each a few words together."""
+        sought = {word for ways in alternatives.values() for way in ways for word in way}
+        is_large = sum(one.size for one in self._tree.files) >= WORTH_BYTES
+        seen = search(
+            self._tree,
+            sought,
+            self._files.values(),
+            is_late=self._is_late,
+            told=self._told,
+            known=self._known if is_large else None,
+        )
+        for one, ways in alternatives.items():
+            if any(seen.found.issuperset(way) for way in ways):
+                answers[one] = True
+                if _is_made_at_run_time(one):
+                    del answers[one]  # the project's files speak of it, so that it comes and goes
+            elif self._is_stem(one):
+                answers[one] = True
+            elif is_foreign(*one):
+                del answers[one]
+            else:
+                answers[one] = False if seen.is_whole else None
+
+    @cached_property
+    def _tree(self) -> Tree:
+        return tree_of(Path(self._root), is_late=self._is_late)
+
+    @cached_property
+    def _commands(self) -> ProjectCommands:
+        return ProjectCommands(self._tree, lambda path: self._found(path) is not None)
+
+    @cached_property
+    def _has_code(self) -> bool:
+        return any(one.path.rpartition(".")[2] in CODE_ENDINGS for one in self._tree.files)
+
+    def _path(self, text: str) -> bool | Ways | None:
+        path, line = line_of(text)
+        found = self._found(path)
+        if found is not None:
+            self._files[path] = found
+            return self._has_line(found, line) if line else True
+        name = path.rstrip("/").rpartition("/")[2]
+        ending = name.rpartition(".")[2]
+        if posixpath.normpath(path).startswith("..") or is_foreign("path", path) or not self._tree.is_whole:
+            return None
+        if ending not in ENDINGS and name not in PLAIN_FILES:
+            return self._lacks_folder(path)
+        if "/" in path or ending in CODE_ENDINGS:
+            return False
+        # A bare name of a page may be another memory's; one of data, a file that is made at run time.
+        return None if ending in PROSE_ENDINGS else ((Sought(name.encode()),),)
+
+    def _found(self, path: str) -> str | None:
+        """Where a path is, from the root on: as it stands, or as the end of a tracked file or folder."""
+        wanted = posixpath.normpath(path)
+        if wanted.startswith(".."):
+            return None
+        if self._is_there(wanted):
+            return wanted
+        listing = self._tree.listing
+        for end in ("\n", "/"):
+            at = listing.find(f"/{wanted}{end}")
+            for _ in range(MAX_TRIED):
+                if at < 0:
+                    break
+                candidate = listing[listing.rfind("\n", 0, at) + 1 : at + 1 + len(wanted)]
+                if candidate in self._tree.elsewhere or self._is_there(candidate):
+                    return candidate
+                at = listing.find(f"/{wanted}{end}", at + 1)
+        return wanted if f"\n{wanted}\n" in listing and wanted in self._tree.elsewhere else None
+
+    def _is_there(self, path: str) -> bool:
+        """By a look at the name itself; a way that leads out of the root is not taken."""
+        whole = f"{self._root}/{path}"
+        if not self._plain.has(posixpath.dirname(path)):
+            whole = os.path.realpath(whole)
+            if not whole.startswith(f"{self._root}/"):
+                return False
+        return os.path.lexists(whole)
+
+    def _has_line(self, path: str, line: int) -> bool:
+        if not self._plain.has(posixpath.dirname(path)):
+            return True
+        data = read_inside(self._root, path, MAX_FILE_BYTES)
+        if data is None:
+            return True
+        return data.count(b"\n") + (not data.endswith(b"\n") and bool(data)) >= line
+
+    def _lacks_folder(self, path: str) -> bool | None:
+        """A missing folder is gone only if the one above it is known: else it may be a branch or a list."""
+        parent = posixpath.dirname(posixpath.normpath(path))
+        first = parent.partition("/")[0]
+        if not parent:
+            return None
+        return False if self._is_there(first) or f"/{first}/" in self._tree.listing else None
+
+    def _command(self, text: str) -> bool | Ways | None:
+        command = command_of(text)
+        if command is None:
+            return None
+        offered = self._commands.offers(command)
+        if offered and command.flags and self._commands.is_ours(command):
+            return self._flagged(command)
+        return offered
+
+    def _flagged(self, command: Command) -> bool | Ways:
+        """The project's own program: it is still called so only if all its flags are there."""
+        own = [flag for flag in command.flags if not is_foreign("flag", flag)]
+        return (tuple(Sought(flag.encode()) for flag in own),) if own else True
+
+    def _ways(self, kind: str, text: str) -> Ways:
+        if kind == "symbol":
+            in_prose = not self._has_code
+            return (tuple(Sought(part.encode(), in_prose=in_prose) for part in parts_of(text)),)
+        if text.startswith("-"):
+            return tuple((Sought(spelling),) for spelling in spellings(text))
+        prefix, _, rest = text.partition("_")
+        # Settings are often read as a prefix and the name of a field.
+        return (Sought(text.encode()),), (
+            Sought(f"{prefix}_".encode()),
+            Sought(rest.lower().encode(), in_prose=False),
+        )
+
+    def _is_stem(self, named: Named) -> bool:
+        """Whether a name that stands in no file is that of a file or a folder."""
+        kind, text = named
+        if kind != "symbol":
+            return False
+        listing, last = self._tree.listing, parts_of(text)[-1]
+        return any(f"{before}{last}{after}" in listing for before in "/\n" for after in "./")
+
+
+def _is_made_at_run_time(named: Named) -> bool:
+    kind, text = named
+    return kind == "path" and text.rpartition(".")[2] in DATA_ENDINGS

@@ -1,0 +1,274 @@
+"""What of a project a memory names: paths, symbols, flags and commands (R12, M20).
+
+Precision comes first: a word of prose that is taken for a name would be reported as gone. Outside of
+backticks only what cannot be prose counts. What a sentence says is removed, or not there yet, is no claim
+that it exists. Nothing here looks at a disk; letters are ASCII, so that Chinese may stand beside a name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from nacre.memory.recall.drift.commands import is_command, simple_commands
+from nacre.memory.recall.drift.foreign import (
+    CODE_ENDINGS,
+    DOMAINS,
+    ENDINGS,
+    LIBRARIES,
+    MEDIA_TYPES,
+    PLAIN_FILES,
+    PROSE_ENDINGS,
+    WORDS,
+)
+
+Kind: TypeAlias = Literal["path", "symbol", "flag", "command"]
+Named: TypeAlias = tuple[Kind, str]
+"""A reference as a text has it: its kind and its words."""
+
+MAX_REFERENCES = 64
+"""So many of one memory are looked at; a text with more is a listing, and its first ones tell enough."""
+MAX_TEXT = 100_000
+"""Characters of a text that are looked at; of a memory, a few thousand are ever attached."""
+MAX_CHARS = 200
+"""A longer name or command line is not one that anybody types."""
+MIN_CALL = 3
+"""Shorter names before parentheses are mathematics: `f()`, `g()`."""
+
+_FENCE = re.compile(r"[ \t]{0,8}(`{3,}|~{3,})[ \t]*([\w+-]*)")
+_SHELLS = frozenset({"bash", "console", "sh", "shell", "zsh"})
+_SPAN = re.compile(r"(?<!`)(`{1,2})(?!`)([^`\n]+(?:\n(?!\s*\n)[^`\n]+)?)\1(?!`)")
+_NOISE = re.compile(
+    r"\b[a-zA-Z][a-zA-Z0-9+.-]{1,20}://[^\s`>)\]]+"  # addresses
+    r"|\bwww\.[^\s`>)\]]+"
+    r"|[\w.+-]{1,64}@[\w-]{1,64}(?:\.[\w-]{1,64})+"  # mail
+    r"|\[\[[^\[\]\n]{0,200}\]\]"  # links between memories
+    r"|(?<=\])\([^()\s]{0,300}\)"  # the target of a link
+)
+"""Everything bounded, so that no text takes more than one pass."""
+_SENTENCE = re.compile(r"[。；！？;\n]|[.!?](?=\s|$)")
+_NOT_THERE = re.compile(
+    r"(?<![\w./-])(?:removed|deleted|dropped|gone|no longer|renamed|retired|deprecated|obsolete"
+    r"|(?:does|do)(?: not|n't) exist|not yet|planned|used to be|formerly)(?![\w/-]|\.\w)"
+    r"|已(?:经)?(?:删|移除|废弃|弃用|重命名|改名)|删掉了|删除了|移除了|不再|不存在|尚未|还没有|计划",
+    re.IGNORECASE,
+)
+_PLACEHOLDER = re.compile(
+    r"[<>{}*?\[\]|…]|\.\.\.|\bpath/to\b|\byour[-_]|\b(?:foo|bar|baz|xxx|yyy|example)/|\bfilename\b|N{3}|Y{4}|X{3}|/(?:foo|bar|baz|xxx)\b|\$"
+)
+_ENDING = "|".join(sorted(ENDINGS, key=lambda one: (-len(one), one)))
+_EDGE = r"(?<![A-Za-z0-9_./@~$%+\\:-])"
+_AFTER = r"(?![A-Za-z0-9_/@\\(-]|\.[A-Za-z0-9_])"
+_LINE = r"(?:(?::|#L)(\d{1,7})(?:[-:–]L?\d{1,7})?)?"
+_PROSE_PATH = re.compile(
+    rf"{_EDGE}((?:\.{{1,2}}/|/)?(?:[A-Za-z0-9_.@+-]+/)*[A-Za-z0-9_.@+-]*[A-Za-z0-9_]\.(?:{_ENDING})){_LINE}{_AFTER}"
+)
+_WHOLE_PATH = re.compile(r"(\.{0,2}/?(?:[\w.@+-]+/)*[\w.@+-]+/?)" + _LINE)
+_NODE = re.compile(r"([\w./+-]+\.[A-Za-z0-9]+)::([A-Za-z_][\w:]*)(?:\[[^\]]*\])?", re.ASCII)
+_PROSE_CALL = re.compile(r"(?<![\w./$-])([A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*)\(\)", re.ASCII)
+_PROSE_DOTTED = re.compile(r"(?<![\w./@$-])([A-Z][A-Za-z0-9]+\.[a-z_][A-Za-z0-9_]*)(?![\w./@-])", re.ASCII)
+_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
+_SYMBOL = re.compile(rf"({_NAME}(?:(?:\.|::|#|->){_NAME})*)(\([^`]*\))?", re.ASCII)
+_SHAPED = re.compile(
+    r"[A-Za-z0-9]_[A-Za-z0-9]|^_+[a-z][a-z0-9]{2}|[a-z0-9][A-Z]|[A-Z][A-Z][a-z]{2}", re.ASCII
+)
+"""What no word of prose has inside: an underscore, or a capital after a small letter."""
+_FLAG = re.compile(r"(?<![\w/-])(--[a-z][a-z0-9]*(?:-[a-z0-9]+)*)(?![\w-])", re.ASCII)
+_VARIABLE = re.compile(r"(?<![\w./-])\$?\{?([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)\}?(?![\w(./-])", re.ASCII)
+_SET_SPAN = re.compile(r"\$\{?[A-Z]|(?:export )?[A-Z][A-Z0-9_]*=", re.ASCII)
+_ABOUT_SETTING = re.compile(r"\benv\b|environment|variable|\bexport\b|环境变量|变量", re.IGNORECASE)
+
+
+def references_in(text: str, root: Path | None = None) -> tuple[Named, ...]:
+    """Everything a text names, in its order and each once; absolute paths count only below the root."""
+    found: dict[Named, None] = {}
+    places = sorted(_everything(text), key=lambda one: one[0])
+    for _, (kind, name) in places:
+        kept = _placed(name, root) if kind == "path" else name
+        if kept and len(kept) <= MAX_CHARS:
+            found.setdefault((kind, kept))
+    return tuple(found)[:MAX_REFERENCES]
+
+
+def line_of(path: str) -> tuple[str, int]:
+    """A path and the line that it is followed by; 0 when it names none."""
+    whole = re.fullmatch(r"(.+?)(?::|#L)(\d{1,7})", path)
+    return (whole[1], int(whole[2])) if whole else (path, 0)
+
+
+def parts_of(symbol: str) -> tuple[str, ...]:
+    """The names a symbol is put together from: `Agent.run` is two."""
+    return tuple(part for part in re.split(r"\.|::|#|->", symbol) if part)
+
+
+def _everything(text: str) -> Iterator[tuple[int, Named]]:
+    text, commands = _without_fences(text[:MAX_TEXT])
+    yield from commands
+    text = _NOISE.sub(_blank, text)
+    for begin, end in _sentences(text):
+        yield from _in_sentence(text[begin:end], begin)
+
+
+def _without_fences(text: str) -> tuple[str, list[tuple[int, Named]]]:
+    """The text with its blocks of code blanked out, and the commands that stood in those of a shell."""
+    kept: list[str] = []
+    commands: list[tuple[int, Named]] = []
+    closing, is_shell, place = "", False, 0
+    for line in text.splitlines(keepends=True):
+        fence = _FENCE.match(line)
+        if closing:
+            if fence and fence[1].startswith(closing) and line.strip() == fence[1]:
+                closing = ""
+            elif is_shell:
+                commands.extend(_at(place, _commands(line)))
+        elif fence:
+            closing, is_shell = fence[1], fence[2].lower() in _SHELLS
+        else:
+            kept.append(line)
+            place += len(line)
+            continue
+        kept.append(" " * (len(line) - 1) + "\n")
+        place += len(line)
+    return "".join(kept), commands
+
+
+def _sentences(text: str) -> Iterator[tuple[int, int]]:
+    """Where each sentence stands; backticks are never cut apart."""
+    hidden = _SPAN.sub(lambda span: "\0" * len(span[0]), text)
+    begin = 0
+    for stop in _SENTENCE.finditer(hidden):
+        yield begin, stop.start()
+        begin = stop.end()
+    yield begin, len(text)
+
+
+def _in_sentence(sentence: str, begin: int) -> Iterator[tuple[int, Named]]:
+    prose = _SPAN.sub(_blank, sentence)
+    if _NOT_THERE.search(prose):
+        return
+    about_setting = bool(_ABOUT_SETTING.search(prose))
+    for span in _SPAN.finditer(sentence):
+        inside = " ".join(span[2].split())
+        yield from _at(begin + span.start(), _in_span(inside, about_setting=about_setting))
+    yield from _in_prose(prose, begin)
+
+
+def _in_prose(prose: str, begin: int) -> Iterator[tuple[int, Named]]:
+    for path in _PROSE_PATH.finditer(prose):
+        if _is_path(path[1], shown=False):
+            yield begin + path.start(), ("path", _with_line(path))
+    prose = _PROSE_PATH.sub(_blank, prose)
+    for call in _PROSE_CALL.finditer(prose):
+        if len(call[1]) >= MIN_CALL and call[1] not in WORDS:
+            yield begin + call.start(), ("symbol", call[1])
+    for dotted in _PROSE_DOTTED.finditer(prose):
+        if _SHAPED.search(dotted[1]) and dotted[1].rpartition(".")[2] not in DOMAINS | ENDINGS:
+            yield begin + dotted.start(), ("symbol", dotted[1])
+    for flag in _FLAG.finditer(prose):
+        yield begin + flag.start(), ("flag", flag[1])
+    for variable in _VARIABLE.finditer(prose):
+        yield begin + variable.start(), ("flag", variable[1])
+
+
+def _in_span(inside: str, *, about_setting: bool) -> Iterator[Named]:
+    """What one piece between backticks is; at most one kind of thing."""
+    if len(inside) > MAX_CHARS:
+        return
+    if inside.startswith("--") or _SET_SPAN.match(inside):
+        yield from (("flag", flag[1]) for flag in _FLAG.finditer(inside))
+        yield from (("flag", name[1]) for name in _VARIABLE.finditer(inside))
+        if " " not in inside or inside.startswith(("--", "export ")):
+            return
+    if node := _NODE.fullmatch(inside):
+        yield "path", node[1]
+        yield from (("symbol", part) for part in node[2].split("::") if part)
+        return
+    if (path := _WHOLE_PATH.fullmatch(inside)) and _is_path(path[1], shown=True):
+        yield "path", _with_line(path)
+        return
+    if symbol := _SYMBOL.fullmatch(inside):
+        yield from _symbol(symbol[1], is_called=symbol[2] is not None, about_setting=about_setting)
+        return
+    yield from _commands(inside)
+
+
+def _symbol(name: str, *, is_called: bool, about_setting: bool) -> Iterator[Named]:
+    if name in WORDS or (len(name) < MIN_CALL and not _SHAPED.search(name)):
+        return
+    if about_setting and _VARIABLE.fullmatch(name):
+        yield "flag", name
+    elif is_called or any(_SHAPED.search(part) for part in parts_of(name)) or "::" in name:
+        yield "symbol", name
+
+
+def _commands(line: str) -> Iterator[Named]:
+    for command in simple_commands(line):
+        if is_command(command) and not _PLACEHOLDER.search(command):
+            yield "command", command
+
+
+def _is_path(path: str, *, shown: bool) -> bool:
+    """Whether it is one: outside of backticks only with an ending that files have."""
+    first, _, rest = path.removeprefix("./").partition("/")
+    name = path.rstrip("/").rpartition("/")[2]
+    ending = name.rpartition(".")[2] if "." in name.strip(".") else ""
+    if _PLACEHOLDER.search(path) or not any(sign.isalpha() for sign in name):
+        return False
+    if rest and (first.rpartition(".")[2] in DOMAINS and "." in first.strip(".")):
+        return False
+    if not rest and (name.lower() in LIBRARIES or (ending == "js" and name[0].isupper() and not shown)):
+        return False
+    if path.startswith("@") or "//" in path:
+        return False
+    if ending in ENDINGS or name in PLAIN_FILES:
+        return _is_file(path, name, ending, shown=shown)
+    # A folder: by its slash at the end, or by more than two parts that are no list of choices.
+    return shown and bool(rest or path.endswith("/")) and _is_folder(path, first)
+
+
+def _is_file(path: str, name: str, ending: str, *, shown: bool) -> bool:
+    if "/" in path or shown or name in PLAIN_FILES:
+        # `user.name` and the like are no files, but `.env`, `.py` alone are endings.
+        return bool(name.removesuffix(f".{ending}")) or name in PLAIN_FILES
+    return len(name) > len(ending) + 2 and (
+        ending in CODE_ENDINGS | PROSE_ENDINGS
+        or "-" in name
+        or "_" in name
+        or ending in {"json", "toml", "yaml", "yml"}
+    )
+
+
+def _is_folder(path: str, first: str) -> bool:
+    parts = [part for part in path.split("/") if part not in {"", ".", ".."}]
+    if first in MEDIA_TYPES or not parts:
+        return False
+    if any(re.search(r"[a-z][A-Z]", part) for part in parts) or all(part.isupper() for part in parts):
+        return False
+    return all(re.fullmatch(r"[\w.@+-]+", part) and not part[0].isdigit() for part in parts)
+
+
+def _placed(path: str, root: Path | None) -> str:
+    """The path as seen from the root; empty when it leads elsewhere."""
+    if not path.startswith("/"):
+        return "" if path.startswith("~") else path.removeprefix("./")
+    if root is None:
+        return ""
+    for start in {str(root), str(root.resolve())}:
+        if path.startswith(f"{start}/"):
+            return path.removeprefix(f"{start}/")
+    return ""
+
+
+def _with_line(path: re.Match[str]) -> str:
+    return f"{path[1]}:{path[2]}" if path[2] else path[1]
+
+
+def _at(place: int, found: Iterable[Named]) -> Iterator[tuple[int, Named]]:
+    return ((place, one) for one in found)
+
+
+def _blank(found: re.Match[str]) -> str:
+    """As long as what it stands for, so that places stay what they were."""
+    return "".join("\n" if sign == "\n" else " " for sign in found[0])

@@ -1,0 +1,223 @@
+"""Text to terms: words by stem, identifiers whole and in parts, unsegmented scripts by bigram."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import lru_cache
+
+from nacre.memory.recall.ranking.wordlists import IRREGULAR, NUMBERS, STOP
+
+VOWELS = "aeiouy"
+DOUBLES = ("bb", "dd", "ff", "gg", "mm", "nn", "pp", "rr", "tt")
+LI_ENDINGS = "cdeghkmnrt"
+WHOLE = {
+    "skis": "ski", "skies": "sky", "dying": "die", "lying": "lie", "tying": "tie", "idly": "idl",
+    "gently": "gentl", "ugly": "ugli", "early": "earli", "only": "onli", "singly": "singl",
+    "sky": "sky", "news": "news", "howe": "howe", "atlas": "atlas", "cosmos": "cosmos",
+    "bias": "bias", "andes": "andes", "inning": "inning", "outing": "outing",
+    "succeed": "succeed", "proceed": "proceed", "exceed": "exceed",
+    "canning": "canning", "herring": "herring", "earring": "earring", "evening": "evening",
+}  # fmt: skip
+STEP_2 = (
+    ("ization", "ize"), ("ational", "ate"), ("fulness", "ful"), ("ousness", "ous"),
+    ("iveness", "ive"), ("tional", "tion"), ("biliti", "ble"), ("lessli", "less"),
+    ("entli", "ent"), ("ation", "ate"), ("alism", "al"), ("aliti", "al"), ("ousli", "ous"),
+    ("iviti", "ive"), ("fulli", "ful"), ("enci", "ence"), ("anci", "ance"), ("abli", "able"),
+    ("izer", "ize"), ("ator", "ate"), ("alli", "al"), ("bli", "ble"),
+)  # fmt: skip
+STEP_3 = (
+    ("ational", "ate"), ("tional", "tion"), ("alize", "al"), ("icate", "ic"),
+    ("iciti", "ic"), ("ical", "ic"), ("ful", ""), ("ness", ""),
+)  # fmt: skip
+STEP_4 = (
+    "ement", "ance", "ence", "able", "ible", "ment", "ant", "ent", "ism", "ate", "iti", "ous",
+    "ive", "ize", "al", "er", "ic",
+)  # fmt: skip
+R1 = re.compile(r"[aeiouy][^aeiouy]")
+PREFIXES = ("gener", "commun", "arsen", "univers", "emerg", "organ", "inter")
+SHORTEST = 3
+"""Words of one or two letters have no ending to take off."""
+CACHE_SIZE = 1 << 17
+"""About the vocabulary of 100,000 files; one entry costs some 200 bytes."""
+
+
+@lru_cache(maxsize=CACHE_SIZE)
+def stem(word: str) -> str:
+    """The stem of one lower-case word."""
+    word = IRREGULAR.get(word, word)
+    if len(word) < SHORTEST or not word.isascii() or not word.isalpha():
+        return word
+    if word in WHOLE:
+        return WHOLE[word]
+    return _suffixes_off(_mark_consonant_y(word)).lower()
+
+
+def _mark_consonant_y(word: str) -> str:
+    if word[0] == "y":
+        word = "Y" + word[1:]
+    return re.sub(r"([aeiouy])y", r"\1Y", word)
+
+
+def _regions(word: str) -> tuple[int, int]:
+    """Where R1 and R2 begin: after the first, then the second, non-vowel that follows a vowel."""
+    prefix = next((p for p in PREFIXES if word.startswith(p)), None)
+    if prefix:
+        r1 = len(prefix)
+    else:
+        found = R1.search(word)
+        r1 = found.end() if found else len(word)
+    found = R1.search(word, r1)
+    return r1, found.end() if found else len(word)
+
+
+def _suffixes_off(word: str) -> str:
+    r1, r2 = _regions(word)
+    word = _plural(word)
+    word = _past(word, r1)
+    if len(word) > 2 and word[-1] in "yY" and word[-2] not in VOWELS:
+        word = word[:-1] + "i"
+    word = _derived(word, r1)
+    word = _adjective(word, r1, r2)
+    word = _residual(word, r2)
+    return _final_e(word, r1, r2)
+
+
+def _plural(word: str) -> str:
+    if word.endswith("sses"):
+        return word[:-2]
+    if word.endswith(("ied", "ies")):
+        return word[:-2] if len(word) > 4 else word[:-1]
+    if word.endswith(("us", "ss")):
+        return word
+    if word.endswith("s") and any(c in VOWELS for c in word[:-2]):
+        return word[:-1]
+    return word
+
+
+def _past(word: str, r1: int) -> str:
+    if word.endswith(("eed", "eedly")):
+        cut = 3 if word.endswith("eed") else 5
+        return word[:-cut] + "ee" if len(word) - cut >= r1 else word
+    ending = next((e for e in ("ingly", "edly", "ing", "ed") if word.endswith(e)), None)
+    if not ending or not any(c in VOWELS for c in word[: -len(ending)]):
+        return word
+    word = word[: -len(ending)]
+    if word.endswith(("at", "bl", "iz")):
+        return word + "e"
+    if word.endswith(DOUBLES):
+        return word if len(word) == 3 and word[0] in "aeo" else word[:-1]
+    return word + "e" if _is_short(word, r1) else word
+
+
+def _is_short(word: str, r1: int) -> bool:
+    if r1 < len(word):
+        return False
+    if len(word) == 2:
+        return word[0] in VOWELS and word[1] not in VOWELS
+    return len(word) > 2 and word[-1] not in "aeiouywxY" and word[-2] in VOWELS and word[-3] not in VOWELS
+
+
+def _derived(word: str, r1: int) -> str:
+    for suffix, instead in STEP_2:
+        if word.endswith(suffix):
+            return word[: -len(suffix)] + instead if len(word) - len(suffix) >= r1 else word
+    if word.endswith("ogi") and len(word) - 3 >= r1 and word[-4] == "l":
+        return word[:-1]
+    if word.endswith("li") and len(word) - 2 >= r1 and word[-3] in LI_ENDINGS:
+        return word[:-2]
+    return word
+
+
+def _adjective(word: str, r1: int, r2: int) -> str:
+    for suffix, instead in STEP_3:
+        if word.endswith(suffix):
+            return word[: -len(suffix)] + instead if len(word) - len(suffix) >= r1 else word
+    if word.endswith("ative") and len(word) - 5 >= r2:
+        return word[:-5]
+    return word
+
+
+def _residual(word: str, r2: int) -> str:
+    for suffix in STEP_4:
+        if word.endswith(suffix):
+            return word[: -len(suffix)] if len(word) - len(suffix) >= r2 else word
+    if word.endswith("ion") and len(word) - 3 >= r2 and word[-4] in "st":
+        return word[:-3]
+    return word
+
+
+def _final_e(word: str, r1: int, r2: int) -> str:
+    if word.endswith("e"):
+        at = len(word) - 1
+        if at >= r2 or (at >= r1 and not _is_short(word[:-1], at)):
+            return word[:-1]
+    if word.endswith("ll") and len(word) - 1 >= r2:
+        return word[:-1]
+    return word
+
+
+CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af\u0e00-\u0e7f"
+TOKEN = re.compile(rf"[{CJK}]+|[^\W_{CJK}]+(?:['’.\-_/:@+#]+[^\W_{CJK}]+)*[+#]*")
+CJK_RUN = re.compile(rf"[{CJK}]")
+JOINT = re.compile(r"['’.\-_/:@+#]+")
+CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+CONTRACTED = frozenset({"s", "t", "d", "ll", "m", "re", "ve"})
+LOOSE = re.compile(
+    "什么时候|为什么|什么|怎么样|怎么|怎样|哪里|哪个|哪些|哪儿|何时|多少|多久|谁|哪|几|吗|呢|吧|啊|的|了|是|在|我|你|您|他|她|它|们"
+    "|请|有|和|与|或|把|被|由|这|那|就|都|也|很|会|要|想|能|可以|应该|每|どうして|どのように|いつ|どこ|どう|なぜ|どの|どれ|だれ|誰|何"
+    "|いくつ|です|ます|ました|ません|でした|している|して|した|する|から|まで|より|か|は|が|を|に|で|と|の|も|へ|や|ね|よ"
+)
+"""Signs that hold a Chinese or Japanese sentence together, or ask: what stands between them is looked for."""
+LONGEST = 64
+"""Longer runs are data (keys, hashes, base64), not words anyone asks for."""
+
+
+def terms(text: str) -> list[str]:
+    """The terms of a text in order, stop words included."""
+    found: list[str] = []
+    for token in TOKEN.findall(text if text.isascii() else unicodedata.normalize("NFKC", text)):
+        found.extend(_of_token(token))
+    return found
+
+
+def content(text: str) -> list[str]:
+    """The terms without the words that only hold a sentence together."""
+    return [term for term in terms(text) if term not in STOP_TERMS]
+
+
+@lru_cache(maxsize=1 << 17)
+def _of_token(token: str) -> tuple[str, ...]:
+    if len(token) > LONGEST and token.isascii():
+        return ()
+    if CJK_RUN.match(token):
+        return _bigrams(token)
+    if token.isascii() and token.isalpha() and not CAMEL.search(token):
+        return (normal(token.lower()),)
+    parts = [p for piece in JOINT.split(token) for p in CAMEL.split(piece) if p]
+    if parts[1:] and all(p.lower() in CONTRACTED for p in parts[1:]):
+        return (normal(parts[0].lower()),)
+    split = tuple(normal(p.lower()) for p in parts if p.lower() not in CONTRACTED)
+    whole = token.lower()
+    return split if len(parts) == 1 or not is_identifier(token) else (*split, whole)
+
+
+def is_identifier(token: str) -> bool:
+    """Whether a joined token is a name of code rather than hyphenated prose."""
+    return any(c in token for c in "_/.:@#") or bool(CAMEL.search(token)) or any(c.isdigit() for c in token)
+
+
+def normal(word: str) -> str:
+    """One lower-case word as a term."""
+    return stem(NUMBERS.get(word, word))
+
+
+def _bigrams(run: str) -> tuple[str, ...]:
+    """Pairs of signs between the words that only hold a sentence together or ask (R11)."""
+    found: list[str] = []
+    for part in LOOSE.split(run):
+        found += [part[i : i + 2] for i in range(len(part) - 1)] or ([part] if part else [])
+    return tuple(found)
+
+
+STOP_TERMS = frozenset(stem(w) for w in STOP) | STOP

@@ -1,0 +1,1 @@
+"""Team memory: sync through a git remote or a shared folder."""

@@ -1,0 +1,82 @@
+"""Which place the setting `memory.teamRemote` means: a git remote by name or address, or a folder (M18)."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from nacre.clock import SYSTEM_CLOCK, Clock
+from nacre.errors import ConfigError
+from nacre.memory.files.location import Location
+from nacre.memory.team.folder import LOCK_WAIT, FolderRemote
+from nacre.memory.team.git import GitRemote
+from nacre.memory.team.git_run import SECONDS, run_git
+from nacre.memory.team.remote import TeamRemote
+from nacre.memory.team.state import REPOSITORY
+
+SETTING = "memory.teamRemote"
+FOLDER = "folder:"
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]*")
+_URL = re.compile(r"(?:https?|ssh|git|file)://(?!-)\S+")
+_SCP = re.compile(r"(?:\w[\w.-]*@)?\w[\w.-]*:(?!:|//|-)\S+")
+_PROGRAM = re.compile(r"[A-Za-z0-9+.-]*::")
+"""`ext::` and its kin: an address that starts a program."""
+
+
+async def remote_of(
+    setting: str | None, team: Location, *, clock: Clock = SYSTEM_CLOCK, seconds: float | None = None
+) -> TeamRemote:
+    """The place to share a team's memory through; `seconds` bounds each step of the way."""
+    text = (setting or "").strip()
+    if not text:
+        raise ConfigError(
+            f"there is no place to share the team's memory through; set {SETTING} to the name of a git "
+            "remote of the project, to an address, or to folder:/path"
+        )
+    if text.startswith(FOLDER):
+        folder = _absolute(text.removeprefix(FOLDER))
+        return FolderRemote(folder, clock=clock, wait=LOCK_WAIT if seconds is None else seconds)
+    address = text if _is_address(text) else await _named(text, team.root)
+    repository = team.cache / REPOSITORY
+    return GitRemote(address, repository, clock=clock, seconds=SECONDS if seconds is None else seconds)
+
+
+def _is_address(text: str) -> bool:
+    """Whether this is an address that git may be given as it stands; what is unsafe is refused."""
+    if text.startswith("-") or _PROGRAM.match(text) or not text.isprintable():
+        raise ConfigError(
+            f"{SETTING} is nothing that git may be given; use a name, an address or folder:/path"
+        )
+    if text.startswith("~/"):
+        raise ConfigError(f"{SETTING}: write the path out, or say folder:{text} if it is a plain folder")
+    return text.startswith("/") or bool(_URL.fullmatch(text) or _SCP.fullmatch(text))
+
+
+async def _named(name: str, root: Path | None) -> str:
+    """The address that the project's own settings of git give a remote, checked like one that was typed."""
+    if not _NAME.fullmatch(name) or root is None:
+        raise ConfigError(f"{SETTING} is {name!r}, which is no name, no address and no folder:/path")
+    asked = await run_git(root, "config", "--local", "--no-includes", "--get", f"remote.{name}.url")
+    address = asked.out.decode(errors="replace").strip()
+    if asked.code or not address:
+        raise ConfigError(
+            f"{root} has no git remote called {name!r}; `git remote -v` lists those there are, and "
+            f"{SETTING} also takes an address or folder:/path"
+        )
+    try:
+        is_address = _is_address(address)
+    except ConfigError as error:
+        raise ConfigError(
+            f"the git remote {name!r} of {root} is not used: its address would start a program"
+        ) from error
+    # What is no address is a path from where the project lies.
+    return address if is_address else str(root / address)
+
+
+def _absolute(text: str) -> Path:
+    path = Path(os.path.expanduser(text))  # noqa: PTH111 - an unknown user's ~ stays and is refused below
+    if not path.is_absolute() or "\0" in text:
+        raise ConfigError(f"{SETTING}: a folder is named by its whole path, such as folder:/mnt/team/memory")
+    return path

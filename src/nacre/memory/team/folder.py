@@ -1,0 +1,219 @@
+"""A team's memory in a plain folder that everybody reaches: a network share, a synchronised drive (M18).
+
+One holder of the lock at a time reads or writes. Files are written first and the list of what is known last:
+whoever is killed in between leaves whole files, and the next sync puts the list right.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import hashlib
+import json
+import os
+import stat
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from nacre.clock import SYSTEM_CLOCK, Clock
+from nacre.errors import StoreError
+from nacre.memory.files.folder import SUFFIX, version_of
+from nacre.memory.files.scan import MAX_DEPTH
+from nacre.memory.team.remote import (
+    KNOWN_FILE,
+    MAX_FILES,
+    MAX_KNOWN_BYTES,
+    Refused,
+    Shared,
+    encode_known,
+    known_after,
+    parse_known,
+    size_objection,
+)
+from nacre.store import disk
+from nacre.store.keys import TEMP_PREFIX
+
+LOCK_FILE = ".nacre-team.lock"
+LOCK_WAIT = 30.0
+"""Seconds to wait for others; on a slow share each of them may take a few."""
+_OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_OPEN_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+class FolderRemote:
+    """One folder; it has to be there, because an empty place for one that is not mounted would mislead."""
+
+    def __init__(self, folder: Path, *, clock: Clock = SYSTEM_CLOCK, wait: float = LOCK_WAIT) -> None:
+        self.address = f"folder:{folder}"
+        self._folder = folder
+        self._clock = clock
+        self._wait = wait
+
+    async def pull(self) -> Shared:
+        return await asyncio.to_thread(self._pulled)
+
+    async def read(self, shared: Shared, files: Collection[str]) -> Mapping[str, bytes]:
+        return await asyncio.to_thread(self._contents, shared, files)
+
+    async def push(self, base: Shared, changes: Mapping[str, bytes | None], reason: str) -> bool:
+        return await asyncio.to_thread(self._is_pushed, base, changes)
+
+    def _pulled(self) -> Shared:
+        with self._held():
+            return self._shared()
+
+    def _contents(self, shared: Shared, files: Collection[str]) -> dict[str, bytes]:
+        found: dict[str, bytes] = {}
+        for file in files:
+            # Gone or changed meanwhile: the caller pulls again.
+            with contextlib.suppress(OSError):
+                data = self._read(file)
+                if version_of(data) == shared.files.get(file):
+                    found[file] = data
+        return found
+
+    def _is_pushed(self, base: Shared, changes: Mapping[str, bytes | None]) -> bool:
+        with self._held():
+            if self._shared().version != base.version:
+                return False
+            for file in sorted(changes):
+                self._write(file, changes[file])
+            known = known_after(base, {file: version_of(data) for file, data in changes.items()})
+            self._write(KNOWN_FILE, encode_known(known))
+            return True
+
+    @contextmanager
+    def _held(self) -> Iterator[None]:
+        """Alone in the folder; a killed holder gives it up."""
+        try:
+            mode = self._folder.stat().st_mode
+            if not stat.S_ISDIR(mode):
+                raise NotADirectoryError(errno.ENOTDIR, "not a folder", str(self._folder))
+        except OSError as error:
+            raise StoreError(
+                f"the team's folder {self._folder} cannot be reached ({error.strerror}); nothing is lost"
+            ) from error
+        try:
+            lock = FileLock(self._folder / LOCK_FILE, mode=mode & 0o666, thread_local=False)
+            lock.acquire(timeout=self._wait)
+        except Timeout as error:
+            raise StoreError(f"somebody has held {self._folder} for {self._wait:g} s; try again") from error
+        except OSError as error:
+            raise StoreError(disk.explain(error, self._folder / LOCK_FILE)) from error
+        try:
+            yield
+        except OSError as error:
+            raise StoreError(disk.explain(error, error.filename or self._folder)) from error
+        finally:
+            lock.release()
+
+    def _shared(self) -> Shared:
+        files: dict[str, str] = {}
+        refused: list[Refused] = []
+        self._visit("", files, refused)
+        known: dict[str, tuple[str, ...]] = {}
+        try:
+            known = parse_known(self._read(KNOWN_FILE, MAX_KNOWN_BYTES))
+        except FileNotFoundError:
+            pass
+        except (OSError, ValueError) as error:
+            refused.append(Refused(KNOWN_FILE, f"cannot be understood: {error}"))
+        state = json.dumps([sorted(files.items()), sorted(known.items())])
+        version = hashlib.blake2b(state.encode(errors="surrogateescape"), digest_size=20).hexdigest()
+        return Shared(version=version, files=files, known=known, refused=tuple(sorted(refused)))
+
+    def _visit(self, inside: str, files: dict[str, str], refused: list[Refused]) -> None:
+        with os.scandir(self._folder / inside) as listing:
+            items = sorted(listing, key=lambda one: one.name)
+        for item in items:
+            file = inside + item.name
+            if item.name.startswith("."):
+                continue
+            if item.is_dir(follow_symlinks=False):
+                if inside.count("/") < MAX_DEPTH:
+                    self._visit(f"{file}/", files, refused)
+            elif item.name.endswith(SUFFIX) or item.is_symlink():
+                try:
+                    files[_text(file)] = version_of(self._read(file))
+                except (OSError, ValueError) as error:
+                    refused.append(Refused(ascii(file)[1:-1], _why(error)))
+        if len(files) > MAX_FILES:
+            raise StoreError(f"{self._folder} holds over {MAX_FILES:,} memories; at most so many are read")
+
+    def _read(self, file: str, limit: int | None = None) -> bytes:
+        """A regular file's bytes, without following any link on the way."""
+        with self._opened(file) as (folder, name):
+            descriptor = os.open(name, _OPEN_FILE, dir_fd=folder)
+        with os.fdopen(descriptor, "rb") as source:
+            found = os.fstat(descriptor)
+            if not stat.S_ISREG(found.st_mode):
+                raise ValueError("is no regular file")
+            if limit is None and (why := size_objection(found.st_size)):
+                raise ValueError(why)
+            return source.read(limit or found.st_size)
+
+    def _write(self, file: str, data: bytes | None) -> None:
+        """Put a file there whole, readable for whoever may read the folder; none removes it."""
+        with self._opened(file, make=data is not None) as (folder, name):
+            if data is None:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(name, dir_fd=folder)
+                return
+            temp = f"{TEMP_PREFIX}{self._clock.new_id()}"
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            descriptor = os.open(temp, flags, disk.FILE_MODE, dir_fd=folder)
+            try:
+                os.fchmod(descriptor, os.fstat(folder).st_mode & 0o666)
+                disk.write_all(descriptor, data)
+                os.fsync(descriptor)
+                os.replace(temp, name, src_dir_fd=folder, dst_dir_fd=folder)
+            except BaseException:
+                os.unlink(temp, dir_fd=folder)
+                raise
+            finally:
+                os.close(descriptor)
+
+    @contextmanager
+    def _opened(self, file: str, *, make: bool = False) -> Iterator[tuple[int, str]]:
+        """The folder a file lies in, reached step by step, and its name there."""
+        *folders, name = file.split("/")
+        descriptor = os.open(self._folder, _OPEN_FOLDER & ~os.O_NOFOLLOW)
+        try:
+            for each in folders:
+                is_new = make and _is_made(descriptor, each)
+                below = os.open(each, _OPEN_FOLDER, dir_fd=descriptor)
+                if is_new:  # for whoever may use the folder it is in
+                    os.fchmod(below, stat.S_IMODE(os.fstat(descriptor).st_mode))
+                os.close(descriptor)
+                descriptor = below
+            yield descriptor, name
+        finally:
+            os.close(descriptor)
+
+
+def _is_made(folder: int, name: str) -> bool:
+    try:
+        os.mkdir(name, disk.FOLDER_MODE, dir_fd=folder)
+    except FileExistsError:
+        return False
+    return True
+
+
+def _text(file: str) -> str:
+    """The name, if it is text at all."""
+    try:
+        file.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError("has a name that is not UTF-8") from error
+    return file
+
+
+def _why(error: OSError | ValueError) -> str:
+    if isinstance(error, OSError):
+        is_link = error.errno in {errno.ELOOP, errno.ENXIO}
+        return "is a symlink or no regular file" if is_link else f"cannot be read: {error.strerror}"
+    return str(error)

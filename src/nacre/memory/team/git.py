@@ -1,0 +1,225 @@
+"""A team's memory on a branch of its own of a git remote; no checkout, index or branch of anybody is touched.
+
+All work is done in a bare repository in the cache, which may be lost. The branch only ever moves forward: a
+push that comes second is refused by the remote itself, and that is the comparison this port promises.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+from collections.abc import Collection, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+
+from nacre.clock import SYSTEM_CLOCK, Clock
+from nacre.errors import StoreError
+from nacre.memory.files.folder import SUFFIX, version_of
+from nacre.memory.team.git_run import SECONDS, Ran, run_git
+from nacre.memory.team.remote import (
+    KNOWN_FILE,
+    MAX_FILES,
+    MAX_KNOWN_BYTES,
+    Refused,
+    Shared,
+    encode_known,
+    known_after,
+    parse_known,
+    size_objection,
+)
+from nacre.store import disk
+
+BRANCH = "refs/heads/nacre-team-memory"
+THEIRS = "refs/nacre/theirs"
+OURS = "refs/nacre/ours"
+MAX_LISTING = 8_388_608
+"""Bytes of a listing: ten thousand long names. A tree can be made that lists without end."""
+NOBODY = "nacre <nacre@localhost>"
+"""Signs where git does not know who is at the keyboard."""
+
+_ROW = re.compile(rb"(\d{6}) (\w+) ([0-9a-f]{40,64}) +(\d+|-)\t(.*)", re.DOTALL)
+_FILE_MODES = (b"100644", b"100755")
+_BROKEN = ("corrupt", "bad object", "unable to read", "not a git repository", "did not send all necessary")
+"""What git says of a repository that a power cut left; ours is only a cache."""
+_BUSY = ("cannot lock ref", "failed to update ref", "incorrect old value", "reference already exists")
+"""What a remote says while somebody else's push is going on."""
+
+
+class GitRemote:
+    """One git remote, by its address."""
+
+    def __init__(
+        self, address: str, repository: Path, *, clock: Clock = SYSTEM_CLOCK, seconds: float = SECONDS
+    ) -> None:
+        self.address = address
+        self._repository = repository
+        self._clock = clock
+        self._seconds = seconds
+
+    async def pull(self) -> Shared:
+        await self._prepare()
+        fetched = await self._fetch()
+        if any(word in fetched.err for word in _BROKEN) and fetched.code:
+            shutil.rmtree(self._repository, ignore_errors=True)
+            await self._prepare()
+            fetched = await self._fetch()
+        if "couldn't find remote ref" in fetched.err.casefold():
+            return Shared()
+        if fetched.code:
+            raise StoreError(f"the team's remote cannot be reached ({fetched.told}); nothing is lost")
+        commit = await self._checked("rev-parse", "--verify", "--quiet", f"{THEIRS}^{{commit}}")
+        return await self._shared(commit.decode().strip())
+
+    async def read(self, shared: Shared, files: Collection[str]) -> Mapping[str, bytes]:
+        wanted = {shared.files[file] for file in files if file in shared.files}
+        contents = await self._contents(wanted)
+        return {file: contents[shared.files[file]] for file in files if shared.files.get(file) in contents}
+
+    async def push(self, base: Shared, changes: Mapping[str, bytes | None], reason: str) -> bool:
+        known = known_after(base, {file: version_of(data) for file, data in changes.items()})
+        commit = await self._commit(base.version, {**changes, KNOWN_FILE: encode_known(known)}, reason)
+        pushed = await self._git(
+            "push", "--porcelain", "--no-verify", "--no-signed", "--no-follow-tags",
+            "--recurse-submodules=no", "--", self.address, f"{commit}:{BRANCH}",
+        )  # fmt: skip
+        if not pushed.code:
+            return True
+        said = f"{pushed.out.decode(errors='replace')} {pushed.err}"
+        # Whatever it says: where the branch is no longer the one we began with, somebody was first.
+        if any(word in said for word in _BUSY) or (await self.pull()).version != base.version:
+            return False
+        raise StoreError(f"the team's remote takes no push ({pushed.told}); nothing is lost")
+
+    async def _prepare(self) -> None:
+        """A bare repository without hooks; what a killed git left locked is freed: nobody else works here."""
+        if not (self._repository / "HEAD").is_file():
+            disk.make_folder(self._repository)
+            made = await run_git(
+                self._repository, "init", "--quiet", "--bare", "--template=", "--object-format=sha1", "."
+            )
+            if made.code:
+                raise StoreError(f"{self._repository} cannot be made ({made.told}); move it away")
+        for lock in (*self._repository.glob("*.lock"), *self._repository.glob("refs/nacre/*.lock")):
+            lock.unlink(missing_ok=True)
+
+    async def _fetch(self) -> Ran:
+        return await self._git(
+            "fetch", "--quiet", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head",
+            "--", self.address, f"+{BRANCH}:{THEIRS}",
+        )  # fmt: skip
+
+    async def _shared(self, commit: str) -> Shared:
+        files: dict[str, str] = {}
+        refused: list[Refused] = []
+        known_version = ""
+        listing = await self._checked("ls-tree", "-r", "-z", "-l", "--full-tree", commit, limit=MAX_LISTING)
+        for file, version, why in _rows(listing):
+            if file == KNOWN_FILE and not why:
+                known_version = version
+            elif why:
+                refused.append(Refused(file, why))
+            elif file.endswith(SUFFIX):
+                files[file] = version
+        if len(files) > MAX_FILES:
+            raise StoreError(
+                f"the team's remote holds {len(files):,} memories; at most {MAX_FILES:,} are read"
+            )
+        known = {}
+        try:
+            known = (
+                parse_known((await self._contents({known_version}))[known_version]) if known_version else {}
+            )
+        except ValueError as error:
+            refused.append(Refused(KNOWN_FILE, str(error)))
+        return Shared(version=commit, files=files, known=known, refused=tuple(refused))
+
+    async def _contents(self, versions: Collection[str]) -> dict[str, bytes]:
+        """Blobs by their ids; listed ones are small."""
+        if not versions:
+            return {}
+        asked = "".join(f"{version}\n" for version in sorted(versions)).encode()
+        out = await self._checked("cat-file", "--batch", stdin=asked)
+        found: dict[str, bytes] = {}
+        at = 0
+        while at < len(out):
+            end = out.index(b"\n", at)
+            version, kind, *size = out[at:end].decode(errors="replace").split(" ")
+            at = end + 1
+            if kind == "blob":
+                length = int(size[0])
+                found[version] = out[at : at + length]
+                at += length + 1
+        return found
+
+    async def _commit(self, parent: str, changes: Mapping[str, bytes | None], reason: str) -> str:
+        """A commit on the parent that differs in these files only; whatever else lies there stays."""
+        who = (await self._git("-c", "user.useConfigOnly=true", "var", "GIT_COMMITTER_IDENT")).out.decode(
+            errors="replace"
+        )
+        name = who.rpartition("> ")[0] + ">" if "> " in who else NOBODY
+        parts = [
+            f"commit {OURS}\ncommitter {name} {self._clock.now().timestamp():.0f} +0000\n".encode(),
+            _data(reason.encode()),
+            f"from {parent}\n".encode() if parent else b"",
+        ]
+        for file in sorted(changes):
+            data, quoted = changes[file], _quoted(file)
+            if data is None:
+                parts.append(f"D {quoted}\n".encode())
+            else:
+                parts += [f"M 100644 inline {quoted}\n".encode(), _data(data)]
+        with contextlib.suppress(FileNotFoundError):
+            (self._repository / OURS).unlink()
+        await self._checked("fast-import", "--quiet", "--force", "--done", stdin=b"".join(parts) + b"done\n")
+        made = await self._checked("rev-parse", "--verify", "--quiet", f"{OURS}^{{commit}}")
+        return made.decode().strip()
+
+    async def _checked(self, *arguments: str, stdin: bytes = b"", limit: int | None = None) -> bytes:
+        """The output of a command that must not fail; where it does, the cache is thrown away."""
+        ran = await self._git(*arguments, stdin=stdin, limit=limit)
+        if ran.code:
+            shutil.rmtree(self._repository, ignore_errors=True)
+            raise StoreError(f"the copy of the team's remote was broken ({ran.told}); try again")
+        return ran.out
+
+    async def _git(self, *arguments: str, stdin: bytes = b"", limit: int | None = None) -> Ran:
+        # Named outright: git must not look for a repository around this one when it is gone.
+        where = f"--git-dir={self._repository}"
+        run = run_git if limit is None else partial(run_git, limit=limit)
+        return await run(self._repository, where, *arguments, stdin=stdin, seconds=self._seconds)
+
+
+def _rows(listing: bytes) -> Iterator[tuple[str, str, str]]:
+    """Name, version and objection of everything a tree lists."""
+    for row in listing.split(b"\0"):
+        found = _ROW.fullmatch(row)
+        if found is None:
+            continue
+        mode, kind, version, size, name = found.groups()
+        try:
+            file = name.decode()
+        except UnicodeDecodeError:
+            yield ascii(os.fsdecode(name)), "", "has a name that is not UTF-8"
+            continue
+        yield file, version.decode(), _objection(file, mode, kind, size)
+
+
+def _objection(file: str, mode: bytes, kind: bytes, size: bytes) -> str:
+    if mode == b"120000":
+        return "is a symlink; only files are shared"
+    if kind != b"blob" or mode not in _FILE_MODES:
+        return "is another repository; only files are shared"
+    if file == KNOWN_FILE:
+        return "" if int(size) <= MAX_KNOWN_BYTES else f"is {int(size):,} bytes, which is too many"
+    return size_objection(int(size)) if file.endswith(SUFFIX) else ""
+
+
+def _data(data: bytes) -> bytes:
+    return b"data %d\n%s\n" % (len(data), data)
+
+
+def _quoted(file: str) -> str:
+    """A path as fast-import reads it; names with control characters never come this far."""
+    return '"' + file.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -1,0 +1,361 @@
+"""Two states of a team's memory, here and there, and what has to change on either side (M18).
+
+Nothing is written here: `merge` reads what lies here and says what to write, what to send, what was refused.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import unicodedata
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from nacre.errors import StoreError
+from nacre.memory.files.containment import INDEX_FILE
+from nacre.memory.files.folder import ABSENT, Folder, version_of
+from nacre.memory.format.entry import read_entry
+from nacre.memory.format.frontmatter import Document
+from nacre.memory.format.index import is_listable
+from nacre.memory.format.pointers import Index, Line
+from nacre.memory.team.plan import Had, Verdict, base_of, verdict
+from nacre.memory.team.remote import Refused, Shared, size_objection
+from nacre.memory.team.rules import LOCAL_ONLY, content_objection, is_index, name_objection, sharing_objection
+from nacre.memory.team.state import State
+from nacre.store import disk
+
+THEIRS = "_theirs_"
+"""In the name of the second of two texts."""
+DIGEST_CHARS = 8
+"""Of a version, in that name."""
+MAX_STEM_CHARS = 120
+"""What is left of a long name when the second text is named after it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conflict:
+    """Both sides changed one memory, and nothing of it is lost."""
+
+    file: str
+    why: str
+    copy: str = ""
+    """Where the others' text is, when both are kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Here:
+    """What lies in the directory."""
+
+    directory: Path
+    files: Mapping[str, bytes]
+    odd: tuple[Refused, ...]
+    """Files that are left alone."""
+
+    @classmethod
+    def read(cls, directory: Path) -> Here:
+        folder = Folder(directory)
+        files: dict[str, bytes] = {}
+        odd: list[Refused] = []
+        for file, stamp in sorted(folder.scan().items()):
+            if why := size_objection(stamp[2]):
+                odd.append(Refused(file, why))
+                continue
+            # Gone or no longer a file while we looked: the next sync sees what became of it.
+            with contextlib.suppress(StoreError, disk.NotRegularError):
+                data = folder.read(file)
+                if data is not None:
+                    files[file] = data
+        return cls(directory, files, tuple(odd))
+
+
+@dataclass(slots=True)
+class Merge:
+    """What a sync has to do; built by `merge`, then only read."""
+
+    writes: dict[str, bytes | None] = field(default_factory=dict)
+    """Here; None removes."""
+    bases: dict[str, str] = field(default_factory=dict)
+    """The versions that the writes replace."""
+    gives: dict[str, bytes | None] = field(default_factory=dict)
+    """There; None forgets."""
+    conflicts: list[Conflict] = field(default_factory=list)
+    refused: list[Refused] = field(default_factory=list)
+    stayed: list[str] = field(default_factory=list)
+    """What is to stay on this machine, and does."""
+    missing: set[str] = field(default_factory=set)
+    """Files of the others whose content is needed and was not given."""
+    last: dict[str, str] = field(default_factory=dict)
+    """What both sides have been seen to have, once the writes are made."""
+    indexes: dict[str, str] = field(default_factory=dict)
+
+
+def merge(here: Here, shared: Shared, contents: Mapping[str, bytes], *, state: State, had: Had) -> Merge:
+    """Decide on every file; an index comes last, because it lists the others."""
+    done = Merge(last=dict(state.files or {}), indexes=dict(state.indexes))
+    done.refused += [*here.odd, *shared.refused]
+    left_alone = {one.file for one in done.refused}
+    work = _Work(here, shared, contents, state, had, done)
+    names = ({*here.files, *shared.files, *(state.files or ())} - left_alone) - _lookalikes(
+        here, shared, done
+    )
+    for file in sorted(names):
+        if not is_index(file):
+            work.topic(file)
+    for file in sorted(filter(is_index, names)):
+        work.index(file)
+    done.bases = {file: version_of(here.files.get(file)) for file in done.writes}
+    return done
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    here: Here
+    shared: Shared
+    contents: Mapping[str, bytes]
+    state: State
+    had: Had
+    done: Merge
+
+    def topic(self, file: str) -> None:
+        mine, theirs = version_of(self.here.files.get(file)), self.shared.files.get(file, ABSENT)
+        base = base_of(
+            file, mine=mine, theirs=theirs, last=self.state.files, known=self.shared.known, had=self.had
+        )
+        found = verdict(mine, theirs, base)
+        if found in {"take", "keep_theirs", "both"} and not self._may_come(file):
+            return
+        if found in {"give", "keep_mine", "both"} and not self._may_go(file):
+            return
+        self._act(file, found)
+        if theirs or mine or file in self.done.last:
+            self.done.last[file] = theirs
+
+    def _act(self, file: str, found: Verdict) -> None:
+        done = self.done
+        match found:
+            case "take" | "keep_theirs":
+                done.writes[file] = self.contents[file]
+            case "drop":
+                done.writes[file] = None
+            case "give" | "keep_mine":
+                done.gives[file] = self.here.files[file]
+            case "withdraw":
+                done.gives[file] = None
+            case "both":
+                self._keep_both(file)
+            case "same":
+                pass
+        if found == "keep_theirs":
+            done.conflicts.append(Conflict(file=file, why="forgotten here and changed there; it is back"))
+        elif found == "keep_mine":
+            done.conflicts.append(Conflict(file=file, why="changed here and forgotten there; it stays"))
+
+    def _keep_both(self, file: str) -> None:
+        mine, theirs = self.here.files[file], self.contents[file]
+        if _undated(mine) == _undated(theirs):
+            self.done.writes[file] = theirs
+            return
+        copy = self._copy_name(file)
+        if self.here.files.get(copy) != theirs:
+            self.done.writes[copy] = theirs
+        self.done.gives |= {file: mine, copy: theirs}
+        why = f"changed on both sides; yours keeps the name, theirs is {copy}"
+        self.done.conflicts.append(Conflict(file=file, copy=copy, why=why))
+
+    def _copy_name(self, file: str) -> str:
+        """Named by its content: whoever meets the same conflict again finds it there already."""
+        folder, slash, name = file.rpartition("/")
+        version = self.shared.files[file]
+        stem = f"{folder}{slash}{name.removesuffix('.md')[:MAX_STEM_CHARS]}{THEIRS}{version[:DIGEST_CHARS]}"
+        names = (f"{stem}.md", *(f"{stem}_{number}.md" for number in range(2, len(self.here.files) + 3)))
+        return next(
+            one
+            for one in names
+            if self.here.files.get(one, self.contents[file]) == self.contents[file]
+            and self.shared.files.get(one, version) == version
+        )
+
+    def _may_come(self, file: str) -> bool:
+        """Whether the others' text may be written here; what may not be stays as it is on both sides."""
+        why = name_objection(self.here.directory, file)
+        if not why and file not in self.contents:
+            self.done.missing.add(file)
+            return False
+        why = why or content_objection(self.contents[file])
+        if why:
+            self.done.refused.append(Refused(file, f"{why}; it is not taken over"))
+        return not why
+
+    def _may_go(self, file: str) -> bool:
+        why = sharing_objection(file, self.here.files[file]) or name_objection(self.here.directory, file)
+        if why == LOCAL_ONLY:
+            self.done.stayed.append(file)
+        elif why:
+            self.done.refused.append(Refused(file, f"{why}; it is not shared"))
+        return not why
+
+    def index(self, file: str) -> None:
+        """Bring an index in step: one that is missing on a side says nothing about its lines."""
+        done, base = self.done, self.state.indexes.get(file, "").encode(errors="surrogateescape")
+        theirs = base
+        if file in self.shared.files:
+            if not self._may_come(file):
+                return
+            theirs = self.contents[file]
+        mine = self.here.files.get(file, base)
+        merged = merged_index(mine, theirs, base, is_listed=self._is_listed(file))
+        merged = self._with_kept(file, merged)
+        if merged != self.here.files.get(file, b""):
+            done.writes[file] = merged
+        prefix = _prefix(file)
+        there = {*self.shared.files, *done.gives} - {
+            name for name, data in done.gives.items() if data is None
+        }
+        public = public_index(merged, is_shared=lambda one: prefix + one in there)
+        done.last[file] = self.shared.files.get(file, ABSENT)
+        done.indexes[file] = theirs.decode(errors="surrogateescape")
+        if public == (self.contents[file] if file in self.shared.files else b""):
+            return
+        if why := content_objection(public):
+            done.refused.append(Refused(file, f"{why}; it is not shared"))
+        else:
+            done.gives[file] = public
+
+    def _is_listed(self, index: str) -> Callable[[str], bool]:
+        """Whether the index may have a line for a file: it is here afterwards, and not untrusted (M16b)."""
+        prefix, writes = _prefix(index), self.done.writes
+        kept = {*self.here.files, *(one.file for one in self.here.odd)}
+
+        def is_listed(file: str) -> bool:
+            new = writes.get(prefix + file)
+            if new is not None:
+                return is_listable(read_entry(file, new))
+            return prefix + file in kept and prefix + file not in writes
+
+        return is_listed
+
+    def _with_kept(self, index: str, data: bytes) -> bytes:
+        """What a conflict left here has its line, whatever either side did to that."""
+        kept = {name for one in self.done.conflicts for name in (one.file, one.copy) if name}
+        for file in sorted(kept):
+            text = self.done.writes.get(file) or self.here.files.get(file)
+            entry = read_entry(file, text) if text else None
+            name = file.removeprefix(_prefix(index))
+            if entry is None or self._nearest_index(file) != index or not is_listable(entry):
+                continue
+            if name not in Index.parse(data).mentions:
+                title = f"{entry.title} (theirs)" if THEIRS in name else entry.title
+                data = Index.parse(data).with_pointer(name, title, entry.description, kind=entry.kind)
+        return data
+
+    def _nearest_index(self, file: str) -> str:
+        folder = _prefix(file)
+        while folder and not {f"{folder}{INDEX_FILE}"} & {*self.here.files, *self.shared.files}:
+            folder = _prefix(folder.rstrip("/"))
+        return f"{folder}{INDEX_FILE}"
+
+
+def _lookalikes(here: Here, shared: Shared, done: Merge) -> set[str]:
+    """Names that some file system takes for another one's: of two such, the one that is here stays."""
+    taken = {_alike(file): file for file in here.files}
+    found: set[str] = set()
+    for file in sorted(shared.files.keys() - here.files.keys()):
+        if taken.setdefault(_alike(file), file) != file:
+            why = f"is spelled almost like {taken[_alike(file)]}; it is not taken over"
+            done.refused.append(Refused(file, why))
+            found.add(file)
+    return found
+
+
+def _alike(file: str) -> str:
+    return unicodedata.normalize("NFKC", file).casefold()
+
+
+def _prefix(index: str) -> str:
+    folder, slash, _ = index.rpartition("/")
+    return folder + slash
+
+
+def _undated(data: bytes) -> bytes:
+    """What two people saved alike differs in its dates only."""
+    return Document.parse(data).with_fields(created=None, modified=None)
+
+
+def merged_index(mine: bytes, theirs: bytes, base: bytes, *, is_listed: Callable[[str], bool]) -> bytes:
+    """One index; only lines of files that may be listed here are in it."""
+    return _cleaned(_merged(mine, theirs, base), is_listed)
+
+
+def public_index(data: bytes, *, is_shared: Callable[[str], bool]) -> bytes:
+    """The index without the lines of files that the others do not get: a line tells, too."""
+    return _cleaned(data, is_shared)
+
+
+def _merged(mine: bytes, theirs: bytes, base: bytes) -> bytes:
+    ours, others, old = _single(mine), _single(theirs), _single(base)
+    if mine in {theirs, base}:
+        return others.data
+    if theirs == base:
+        return ours.data
+    # Whoever changed headings or words around the pointers keeps them; the other side's pointers come in.
+    if _prose(ours) == _prose(old):
+        return _with_changes(others, ours, old, has_last_word=True)
+    merged = _with_changes(ours, others, old)
+    return merged if _prose(others) == _prose(old) else _with_words(merged, others, old)
+
+
+def _with_changes(start: Index, other: Index, old: Index, *, has_last_word: bool = False) -> bytes:
+    """What the other side did to pointers since `old`, done to `start`; who has the last word wins ties."""
+    data = start.data
+    mine, was, kept = _lines(start), _lines(old), _lines(other)
+    for line in other.pointers:
+        here, before = mine.get(line.file), was.get(line.file)
+        if _words(line) != before and (here in {before, None} or has_last_word):
+            data = Index.parse(data).with_pointer(line.file, line.title, line.hook)
+    for file, words in was.items():
+        # A line that was reworded on one side while it was removed on the other stays, if its file does.
+        if file not in kept and mine.get(file) == words:
+            data = Index.parse(data).without(file)
+    return data
+
+
+def _with_words(data: bytes, other: Index, old: Index) -> bytes:
+    """Both sides wrote around the pointers: what only the other wrote comes at the end."""
+    present = {*_prose(Index.parse(data)), *_prose(old)}
+    new = [line for line in _prose(other) if line not in present]
+    if not new:
+        return data
+    gap = b"" if not data or data.endswith(b"\n\n") else b"\n" if data.endswith(b"\n") else b"\n\n"
+    return data + gap + "".join(f"{line}\n" for line in new).encode(errors="surrogateescape")
+
+
+def _cleaned(data: bytes, keeps: Callable[[str], bool]) -> bytes:
+    for file in {line.file for line in Index.parse(data).pointers}:
+        if not keeps(file):
+            data = Index.parse(data).without(file)
+    return data
+
+
+def _single(data: bytes) -> Index:
+    """The first of several pointers to one file stands for them: what is merged is one line a file."""
+    index, seen = Index.parse(data), set[str]()
+    raws = []
+    for line in index.lines:
+        if line.kind == "pointer" and line.file in seen:
+            continue
+        seen.add(line.file)
+        raws.append(line.raw)
+    return Index.parse("".join(raws).encode(errors="surrogateescape"))
+
+
+def _prose(index: Index) -> list[str]:
+    """What stands around the pointers, without blank lines."""
+    return [line.raw.rstrip() for line in index.lines if line.kind != "pointer" and line.raw.strip()]
+
+
+def _lines(index: Index) -> dict[str, tuple[str, str]]:
+    return {line.file: _words(line) for line in index.pointers}
+
+
+def _words(line: Line) -> tuple[str, str]:
+    return line.title, line.hook

@@ -1,0 +1,116 @@
+"""Where a team's memory is shared: the port, and what every place of the kind tells and keeps (M18).
+
+Beside the memories stands one file, `KNOWN_FILE`: each memory with every version it ever had there. One that
+is named in it and is not there was forgotten: that is its tombstone. By the same list an old copy is told
+from a new text, even where nobody knows any more what was last in step.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from nacre.errors import StoreError
+from nacre.memory.files.scan import MAX_TOPIC_BYTES
+
+KNOWN_FILE = ".nacre-team.json"
+FORMAT = 1
+MAX_KNOWN = 100
+"""Versions of one memory that are remembered; an older copy than that is taken for a text of its own."""
+MAX_KNOWN_BYTES = 16_777_216
+"""What is read of that file: about three hundred thousand versions."""
+MAX_FILES = 10_000
+"""As many memories as the rest of nacre is measured with; more than that is no memory but an attack."""
+VERSION_CHARS = 40
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Refused:
+    """A file that is not taken over, and why."""
+
+    file: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shared:
+    """What the others have, at one moment."""
+
+    version: str = ""
+    """What a push is compared with; empty where nothing was shared yet."""
+    files: Mapping[str, str] = field(default_factory=dict)
+    """Every memory and its version, which is the id git gives its content."""
+    known: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Every memory that ever was, with its versions, oldest first."""
+    refused: tuple[Refused, ...] = ()
+    """What lies there and is no memory; it is left alone."""
+
+
+class TeamRemote(Protocol):
+    """A place that everybody on the repository reaches."""
+
+    @property
+    def address(self) -> str:
+        """What tells this place from others; may hold a password, so it is never shown."""
+        ...
+
+    async def pull(self) -> Shared:
+        """What is there now; `StoreError` when the place cannot be reached."""
+        ...
+
+    async def read(self, shared: Shared, files: Collection[str]) -> Mapping[str, bytes]:
+        """The contents of files as they were pulled; those that changed since may be left out."""
+        ...
+
+    async def push(self, base: Shared, changes: Mapping[str, bytes | None], reason: str) -> bool:
+        """Make all changes (None forgets) if the place still is as it was pulled; False when it is not."""
+        ...
+
+
+def known_after(base: Shared, changed: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+    """Every memory that ever was, once these have these versions; what others put there by hand included."""
+    known = dict(base.known)
+    for file, version in [*base.files.items(), *changed.items()]:
+        before = known.get(file, ())
+        if version and version not in before[-1:]:
+            rest = tuple(one for one in before if one != version)
+            known[file] = (*rest, version)[-MAX_KNOWN:]
+    return known
+
+
+def encode_known(known: Mapping[str, tuple[str, ...]]) -> bytes:
+    """The file's bytes; same versions, same bytes."""
+    rows = {file: [*known[file]] for file in sorted(known)}
+    return (json.dumps({"format": FORMAT, "known": rows}, indent=1, ensure_ascii=False) + "\n").encode()
+
+
+def parse_known(data: bytes) -> dict[str, tuple[str, ...]]:
+    """What the file says; what cannot be understood in it is left out.
+
+    Raises `StoreError` when a newer nacre wrote it (M27), `ValueError` when it is no such file at all.
+    """
+    if len(data) > MAX_KNOWN_BYTES:
+        raise ValueError(f"is {len(data):,} bytes; at most {MAX_KNOWN_BYTES:,} are read")
+    try:
+        value = json.loads(data.decode())
+    except (ValueError, RecursionError) as error:
+        raise ValueError("cannot be understood") from error
+    rows = value.get("known") if isinstance(value, dict) else None
+    if not isinstance(value, dict) or not isinstance(rows, dict):
+        raise ValueError("cannot be understood")  # noqa: TRY004 - what it says is wrong, not our call
+    if value.get("format") != FORMAT:
+        raise StoreError("the team's memory was written by another version of nacre; update nacre to sync")
+    return {
+        file: tuple(each for each in versions if isinstance(each, str) and len(each) == VERSION_CHARS)
+        for file, versions in rows.items()
+        if isinstance(versions, list)
+    }
+
+
+def size_objection(size: int) -> str:
+    """Why a file of this size is not taken over, or nothing."""
+    if size > MAX_TOPIC_BYTES:
+        return f"is {size:,} bytes; a memory has at most {MAX_TOPIC_BYTES:,}"
+    return ""

@@ -1,0 +1,94 @@
+"""What a team's memory may hold: no secrets, nothing of a person's own, nothing that nobody vouches for.
+
+M16: secrets never leave; M16b: what is untrusted does not go there without the person; M18: what is about a
+person is always private; M27: what says `local-only` stays.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from nacre.errors import OutsideStore, StoreError
+from nacre.memory.files.containment import INDEX_FILE, topic_inside
+from nacre.memory.files.folder import Folder
+from nacre.memory.format.entry import Entry, read_entry
+from nacre.memory.secrets import find_secrets
+
+PERSONAL = "is about a person, and what is about a person is always private"
+UNTRUSTED = "came from outside and nobody vouches for it"
+LOCAL_ONLY = "says `local-only: true`"
+
+
+def refuse_for_team(file: str, data: bytes) -> None:
+    """Raise `StoreError` when these bytes may not become a memory of the team."""
+    if why := content_objection(data):
+        raise StoreError(f"{file} {why}; take it out: the team's memory never holds such a thing")
+    if why := sharing_objection(file, data):
+        raise StoreError(f"{file} {why}; keep it in private memory")
+
+
+def sharing_objection(file: str, data: bytes) -> str:
+    """Why a file may not leave this machine, or nothing."""
+    if why := content_objection(data):
+        return why
+    return "" if is_index(file) else entry_objection(read_entry(file, data))
+
+
+def content_objection(data: bytes) -> str:
+    """Why these bytes may neither leave nor come in, or nothing."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return "is not UTF-8"
+    if "\0" in text:
+        return "holds NUL, which is no text"
+    if findings := find_secrets(text):
+        return f"holds {', '.join(map(str, findings))}"
+    return ""
+
+
+def entry_objection(entry: Entry) -> str:
+    """Why a memory may not go to the team, or nothing."""
+    if entry.local_only:
+        return LOCAL_ONLY
+    if entry.kind == "user":
+        return PERSONAL
+    return UNTRUSTED if entry.origin == "untrusted" else ""
+
+
+def name_objection(directory: Path, file: str) -> str:
+    """Why a file of this name cannot lie in the directory, or nothing; what disguises itself is refused."""
+    try:
+        key = Folder(directory).key(file)
+        if not is_index(file):
+            topic_inside(directory, file)
+    except OutsideStore as error:
+        return f"has no name for a memory: {error}"
+    if key != file:
+        return "leads elsewhere through a symlink"
+    return _taken(directory, file)
+
+
+def is_index(file: str) -> bool:
+    return file.rpartition("/")[2] == INDEX_FILE
+
+
+def _taken(directory: Path, file: str) -> str:
+    """What stands in the way of this file, or nothing."""
+    *folders, _ = Path(file).parts
+    place = directory
+    for part in folders:
+        place /= part
+        if (mode := _mode(place)) is not None and not stat.S_ISDIR(mode):
+            return f"needs the folder {part}, and something else has that name here"
+    mode = _mode(directory / file)
+    return "" if mode is None or stat.S_ISREG(mode) else "has the name of something here that is no file"
+
+
+def _mode(path: Path) -> int | None:
+    try:
+        return os.lstat(path).st_mode
+    except OSError:
+        return None

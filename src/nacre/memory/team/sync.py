@@ -1,0 +1,215 @@
+"""Bring a team's memory in step with the others': pull, merge, push, until nobody was faster (M18).
+
+What comes in is one transaction by `team`. The record of what both sides had is written after it and after
+the push; a kill at any moment leaves a state from which the next sync goes on, without loss or doubles.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+
+from filelock import FileLock, Timeout
+
+from nacre.clock import SYSTEM_CLOCK, Clock
+from nacre.errors import StoreError, VersionConflict
+from nacre.memory.files.folder import version_of
+from nacre.memory.files.location import Location
+from nacre.memory.files.recovery import told
+from nacre.memory.files.transaction import pick_up, transact
+from nacre.memory.files.watch import Watch
+from nacre.memory.format.entry import Change
+from nacre.memory.team.merge import Conflict, Here, Merge, merge
+from nacre.memory.team.plan import Had
+from nacre.memory.team.remote import Refused, Shared, TeamRemote
+from nacre.memory.team.rules import is_index
+from nacre.memory.team.state import State, read_state, write_state
+from nacre.store import disk
+from nacre.store.history import History
+
+MAX_TRIES = 25
+"""Rounds, of which each but the last found somebody faster; a whole team that syncs at once needs a few."""
+FIRST_PAUSE = 0.05
+MAX_PAUSE = 2.0
+"""Seconds between rounds, doubled and drawn by lot, so that two do not stay in step."""
+LOCK_WAIT = 120.0
+"""Seconds to wait for another sync of the same directory."""
+LOCK_POLL = 0.05
+ALL_CHANGES = 1_000_000
+BY_OTHER_MEANS = "edited by other means"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncReport:
+    """What a sync did, or would do."""
+
+    pulled: tuple[str, ...] = ()
+    pushed: tuple[str, ...] = ()
+    deleted: tuple[str, ...] = ()
+    """Gone here, because somebody else forgot them."""
+    withdrawn: tuple[str, ...] = ()
+    """Gone there, because they were forgotten here."""
+    conflicts: tuple[Conflict, ...] = ()
+    refused: tuple[Refused, ...] = ()
+    stayed: tuple[str, ...] = ()
+    """What says `local-only` and is not shared."""
+    commit: str = ""
+    """The newest commit that brought something in; empty when nothing came."""
+
+
+async def sync(
+    team: Location,
+    remote: TeamRemote,
+    *,
+    clock: Clock = SYSTEM_CLOCK,
+    watch: Watch | None = None,
+    is_dry: bool = False,
+) -> SyncReport:
+    """Pull, merge and push; `StoreError` when the place cannot be reached, and then nothing is lost."""
+    async with _alone(team, clock):
+        report = SyncReport()
+        for attempt in range(MAX_TRIES):
+            if not is_dry:
+                await pick_up(team, clock=clock)
+            state = read_state(team.cache, remote.address)
+            shared = await remote.pull()
+            first = await asyncio.to_thread(_merged, team, shared, {}, state)
+            contents = await remote.read(shared, first.missing)
+            if is_dry:
+                done = await asyncio.to_thread(_merged, team, shared, contents, state)
+                return _with_gives(_with_writes(report, done, ""), done)
+            try:
+                done, commit = await _brought_in(team, (shared, contents, state), clock=clock, watch=watch)
+            except VersionConflict:  # somebody wrote here meanwhile
+                continue
+            if not done.missing:
+                report = _with_writes(report, done, commit)
+                if await _is_given(team, remote, shared, done):
+                    return _with_gives(report, done)
+            await asyncio.sleep(clock.chance() * min(MAX_PAUSE, FIRST_PAUSE * 2**attempt))
+    raise StoreError(f"others were faster {MAX_TRIES} times; nothing is lost, sync again")
+
+
+@asynccontextmanager
+async def _alone(team: Location, clock: Clock) -> AsyncIterator[None]:
+    """One sync of a directory at a time; a killed one gives way."""
+    path = team.cache / "sync.lock"
+    with told(path):
+        disk.make_folder(team.cache)
+        lock = FileLock(path, mode=disk.FILE_MODE, thread_local=False)
+        until = clock.seconds() + LOCK_WAIT
+        while True:
+            try:
+                lock.acquire(timeout=0)
+                break
+            except Timeout as error:
+                if clock.seconds() >= until:
+                    raise StoreError(
+                        f"another sync has been going on for {LOCK_WAIT:g} s; try again later"
+                    ) from error
+            await asyncio.sleep(LOCK_POLL)
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _merged(team: Location, shared: Shared, contents: Mapping[str, bytes], state: State) -> Merge:
+    with told(team.directory):
+        here = Here.read(team.directory)
+        # A folder without any file is new, or was lost with all that was in it: nobody forgets the index.
+        is_lost = not here.files
+        known = replace(state, files=None, indexes={}) if is_lost else state
+        return merge(here, shared, contents, state=known, had=_forgotten(team, is_lost=is_lost))
+
+
+def _forgotten(team: Location, *, is_lost: bool) -> Had:
+    """Whether a file was had here and then forgotten on purpose, as the history tells it."""
+    history = History(team.history)
+
+    def had(file: str, version: str) -> bool:
+        commits = history.log(ALL_CHANGES, file=file)
+        if not commits or commits[0].author == "team":
+            return False
+        if is_lost and commits[0].reason.startswith(BY_OTHER_MEANS):
+            return False
+        return any(history.version(one.id, file) == version for one in commits)
+
+    return had
+
+
+async def _brought_in(
+    team: Location, pulled: tuple[Shared, Mapping[str, bytes], State], *, clock: Clock, watch: Watch | None
+) -> tuple[Merge, str]:
+    """Merge again while nobody else writes here, and write what came; the record follows at once."""
+    shared, contents, state = pulled
+    change = Change(author="team", reason="synced with the team")
+    async with transact(team, change, clock=clock, watch=watch) as tx:
+        done = await asyncio.to_thread(_merged, team, shared, contents, state)
+        # With a part of the texts an index would lose the lines of the rest.
+        for file, data in () if done.missing else done.writes.items():
+            if data is None:
+                tx.delete(file, if_version=done.bases[file])
+            else:
+                tx.write(file, data, if_version=done.bases[file])
+    if not done.missing:
+        new = State(address=state.address, files=done.last, indexes=done.indexes)
+        await asyncio.to_thread(_recorded, team, new)
+    return done, tx.commit
+
+
+async def _is_given(team: Location, remote: TeamRemote, shared: Shared, done: Merge) -> bool:
+    """Whether the others have now what was changed here; False when somebody was faster."""
+    if done.gives and not await remote.push(shared, done.gives, _reason(done.gives)):
+        return False
+    given = {file: version_of(data) for file, data in done.gives.items()}
+    texts = {
+        file: data.decode(errors="surrogateescape")
+        for file, data in done.gives.items()
+        if data is not None and is_index(file)
+    }
+    state = State(address=remote.address, files={**done.last, **given}, indexes={**done.indexes, **texts})
+    await asyncio.to_thread(_recorded, team, state)
+    return True
+
+
+def _recorded(team: Location, state: State) -> None:
+    with told(team.cache):
+        write_state(team.cache, state)
+
+
+def _reason(gives: Mapping[str, bytes | None]) -> str:
+    names = [file for file in sorted(gives) if not is_index(file)] or sorted(gives)
+    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+    return f"memory: {names[0]}{more}"
+
+
+def _with_writes(report: SyncReport, done: Merge, commit: str) -> SyncReport:
+    """The report with what one round brought in; a later round may bring more."""
+    came = [file for file, data in done.writes.items() if data is not None]
+    gone = [file for file, data in done.writes.items() if data is None]
+    conflicts = {one.file: one for one in (*report.conflicts, *done.conflicts)}
+    return replace(
+        report,
+        pulled=_union(report.pulled, came),
+        deleted=tuple(file for file in _union(report.deleted, gone) if file not in came),
+        conflicts=tuple(conflicts.values()),
+        commit=commit or report.commit,
+    )
+
+
+def _with_gives(report: SyncReport, done: Merge) -> SyncReport:
+    """The report with what the last round sent and refused."""
+    return replace(
+        report,
+        pushed=tuple(sorted(file for file, data in done.gives.items() if data is not None)),
+        withdrawn=tuple(sorted(file for file, data in done.gives.items() if data is None)),
+        refused=tuple(sorted(set(done.refused))),
+        stayed=tuple(sorted(done.stayed)),
+    )
+
+
+def _union(before: tuple[str, ...], new: list[str]) -> tuple[str, ...]:
+    return tuple(sorted({*before, *new}))

@@ -1,0 +1,1 @@
+"""Import, export and move memories."""

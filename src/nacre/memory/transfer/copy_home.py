@@ -1,0 +1,198 @@
+"""All memories of one home taken into another: copied where they are missing, nothing overwritten (M1, M15).
+
+Each directory is one change with its author. What the new home has known before, and has changed or forgotten
+since, does not come back.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from pathlib import Path
+
+from nacre.clock import SYSTEM_CLOCK, Clock
+from nacre.errors import ConfigError, OutsideStore, StoreError
+from nacre.memory.files.folder import TEAM, Folder, version_of
+from nacre.memory.files.identity import FILE as IDENTITY
+from nacre.memory.files.identity import read_identity
+from nacre.memory.files.location import (
+    SAMPLED_BYTES,
+    SAMPLED_LOGS,
+    Location,
+    MemoryPaths,
+    agent_location,
+    project_location,
+    user_location,
+)
+from nacre.memory.files.roots import canonical_root
+from nacre.memory.files.scan import Skipped
+from nacre.memory.format.entry import Change, read_entry
+from nacre.memory.format.index import INDEX_FILE, Index
+from nacre.memory.memory import Memory
+from nacre.memory.transfer.import_memories import Imported, Terms, rehearse, take_in
+from nacre.memory.transfer.import_sources import Batch, Source
+from nacre.store import disk
+from nacre.store.history import History
+from nacre.store.home import same_folder, slug
+
+EVERYWHERE = "every project"
+NOBODYS = "nobody wrote down which project it is of; `nacre memory import` in that project takes it in"
+_CWD = re.compile(r'"cwd":\s?("(?:[^"\\]|\\.)*")')
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Crossing:
+    """One memory directory of the old home, and its place in the new one."""
+
+    whose: str
+    """For a person: the project's directory, `every project`, or the type of agent."""
+    source: Path
+    target: Location
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Brought:
+    """What came of one directory, or would come of it."""
+
+    crossing: Crossing
+    imported: Imported = field(default_factory=Imported)
+    staying: tuple[str, ...] = ()
+    """Local-only memories that were left where they are (M27)."""
+    has_team: bool = False
+    """There is a team's memory in it, which comes by its own way."""
+    failed: str = ""
+    """Why nothing of it could be taken in."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Passage:
+    """From which home to which, and what is to stay behind."""
+
+    old: Path
+    new: Path
+    keeps_index: bool = True
+    """Off: projects' memories have no index there (M17, M19)."""
+    leaves_local: bool = False
+    """Local-only memories stay: another program reads the new home, and sends what it reads (M27)."""
+
+    def crossings(self) -> tuple[list[Crossing], list[Skipped]]:
+        """Every memory of the old home with its place in the new one, and those that have none."""
+        found, without = list[Crossing](), list[Skipped]()
+        if any(self.old.glob("memory/*.md")):
+            user = user_location(self.new)
+            found.append(Crossing(whose=EVERYWHERE, source=self.old / "memory", target=user))
+        for folder in sorted(self.old.glob("agent-memory/*/")):
+            try:
+                target = agent_location("user", folder.name, MemoryPaths(home=self.new, cwd=self.new))
+            except ConfigError as error:
+                without.append(Skipped(str(folder), str(error)))
+                continue
+            found.append(Crossing(whose=f"agents of type {folder.name}", source=folder, target=target))
+        for folder in sorted(self.old.glob("projects/*/")):
+            if next((folder / "memory").rglob("*.md"), None) is None:
+                continue
+            root = _root_of(folder)
+            if root is None:
+                without.append(Skipped(str(folder / "memory"), NOBODYS))
+                continue
+            target = project_location(self.new, root)
+            found.append(Crossing(whose=str(root), source=folder / "memory", target=target))
+        return found, without
+
+    def rehearse(self, crossing: Crossing) -> Brought:
+        """What `bring` would do, without doing it."""
+        batch, staying = self._batch(crossing)
+        imported = rehearse(crossing.target, batch, terms=self._terms(crossing)) if batch else Imported()
+        return self._told(crossing, imported, staying)
+
+    async def bring(self, crossing: Crossing, *, clock: Clock = SYSTEM_CLOCK) -> Brought:
+        """Copy what is missing, in one change; what stands in the way is told, and stops nothing else."""
+        if crossing.target.root is not None:
+            # Another project of the same slug may have taken the folder a moment ago (M2).
+            crossing = replace(crossing, target=project_location(self.new, crossing.target.root))
+        batch, staying = self._batch(crossing)
+        imported = Imported()
+        if batch:
+            change = Change(author="import", reason=f"brought from {self.old}")
+            target = crossing.target
+            try:
+                await Memory.at(target, target.root or target.directory, clock=clock)
+                imported = await take_in(
+                    target, batch, terms=self._terms(crossing), change=change, clock=clock
+                )
+            except StoreError as error:
+                return Brought(crossing=crossing, failed=str(error))
+        return self._told(crossing, imported, staying)
+
+    def _told(self, crossing: Crossing, imported: Imported, staying: tuple[str, ...]) -> Brought:
+        has_team = next((crossing.source / TEAM).rglob("*.md"), None) is not None
+        return Brought(crossing=crossing, imported=imported, staying=staying, has_team=has_team)
+
+    def _terms(self, crossing: Crossing) -> Terms:
+        is_project = crossing.target.root is not None
+        return Terms(keeps_index=self.keeps_index or not is_project)
+
+    def _batch(self, crossing: Crossing) -> tuple[Batch | None, tuple[str, ...]]:
+        """What is to come, and the names of what is local and stays."""
+        files, skipped = _read(crossing.source)
+        index = files.pop(INDEX_FILE, None)
+        known = History(crossing.target.history).repository
+        staying = [file for file, data in files.items() if self.leaves_local and _is_local(file, data)]
+        forgotten = {file for file, data in files.items() if known.has(version_of(data))}
+        there = Folder(crossing.target.directory)
+        left_out = {*staying, *(file for file in forgotten if there.version(file) != version_of(files[file]))}
+        for file in left_out:
+            index = None if index is None else Index.parse(index).without(file)
+        coming = tuple(Source(file, data) for file, data in files.items() if file not in left_out)
+        batch = Batch(files=coming, index=index, skipped=skipped) if coming or skipped else None
+        return batch, tuple(staying)
+
+
+def _read(source: Path) -> tuple[dict[str, bytes], tuple[Skipped, ...]]:
+    """The files of a memory directory, the team's aside; what is a link or too large is told."""
+    folder, files, skipped = Folder(source), dict[str, bytes](), list[Skipped]()
+    for file in sorted(folder.scan()):
+        try:
+            data = folder.read(file)
+        except (OutsideStore, StoreError, OSError) as error:
+            skipped.append(Skipped(str(source / file), str(error)))
+            continue
+        if data is not None:
+            files[file] = data
+    return files, tuple(skipped)
+
+
+def _is_local(file: str, data: bytes) -> bool:
+    return read_entry(file, data).local_only
+
+
+def _root_of(folder: Path) -> Path | None:
+    """Which project a folder is of: by its identity, else by where its sessions ran (M2)."""
+    try:
+        claimed = read_identity(folder / IDENTITY)
+    except StoreError:
+        return None
+    if claimed is not None:
+        return Path(claimed.root)
+    for cwd in _directories(folder):
+        root = canonical_root(cwd)
+        if same_folder(folder.name, slug(str(root))):
+            return root
+    return None
+
+
+def _directories(folder: Path) -> Iterator[Path]:
+    for log in islice(sorted(folder.glob("*.jsonl")), SAMPLED_LOGS):
+        try:
+            descriptor = disk.open_regular(log, os.O_RDONLY)
+        except OSError:
+            continue
+        with os.fdopen(descriptor, "rb") as source:
+            if found := _CWD.search(source.read(SAMPLED_BYTES).decode(errors="replace")):
+                named = json.loads(found[1])
+                if "\0" not in named and Path(named).is_absolute():
+                    yield Path(named)

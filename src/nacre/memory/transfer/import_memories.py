@@ -1,0 +1,338 @@
+"""Take memories in from elsewhere: what has the form stays byte for byte, the rest is given it.
+
+What is there already is never overwritten: the same is skipped, another of the same name gets a new one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from nacre.clock import SYSTEM_CLOCK, Clock
+from nacre.errors import OutsideStore
+from nacre.memory.daily_format import day_of
+from nacre.memory.files.folder import TEAM, Folder, version_of
+from nacre.memory.files.location import Location
+from nacre.memory.files.scan import LOGS, Skipped
+from nacre.memory.files.transaction import transact
+from nacre.memory.files.watch import Watch
+from nacre.memory.format.entry import KINDS, Change, Draft, Origin, compose, file_name, read_entry, title_of
+from nacre.memory.format.frontmatter import Document
+from nacre.memory.format.index import INDEX_FILE, Index, is_listable, pressure
+from nacre.memory.secrets import find_secrets
+from nacre.memory.transfer.import_sources import Batch, Fact, Source
+
+ROOM_FOR_A_LINE = 151
+"""What one more pointer takes at most; with more memories than fit, the rest are rightly unlisted (M8)."""
+
+INDEX_COPY = "imported_index.md"
+"""Where the words of an index go that cannot become ours."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """On what conditions memories are taken in."""
+
+    origin: Origin = "untrusted"
+    """Who vouches for what another program worked out; files keep what they say of themselves."""
+    allow_secret: bool = False
+    keeps_index: bool = True
+    """Off: nothing is listed, because no index is loaded (M19) or only the dream writes it (M17)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Renamed:
+    """A memory whose name was taken."""
+
+    was: str
+    file: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Imported:
+    """What an import did, or would do."""
+
+    files: tuple[str, ...] = ()
+    has_index: bool = False
+    """Whether the index changes."""
+    same: tuple[str, ...] = ()
+    """What was there already."""
+    renamed: tuple[Renamed, ...] = ()
+    refused: tuple[Skipped, ...] = ()
+    """What holds a credential or has an impossible name, and why."""
+    skipped: tuple[Skipped, ...] = ()
+    """What could not be read as a memory."""
+    commit: str = ""
+    feedback: str = ""
+    """What the index is in for (M16c)."""
+
+
+async def take_in(
+    location: Location,
+    batch: Batch,
+    *,
+    terms: Terms,
+    change: Change,
+    clock: Clock = SYSTEM_CLOCK,
+    watch: Watch | None = None,
+) -> Imported:
+    """Write all that is new in one change."""
+    async with transact(location, change, clock=clock, watch=watch) as tx:
+        present = {file: tx.read(file)[0] or b"" for file in tx.files()}
+        plan = await asyncio.to_thread(_planned, batch, location, present, terms, clock.now())
+        for file, data in plan.writes.items():
+            tx.write(file, data, if_version=version_of(present.get(file)))
+    return replace(plan.told(batch), commit=tx.commit)
+
+
+def rehearse(location: Location, batch: Batch, *, terms: Terms, clock: Clock = SYSTEM_CLOCK) -> Imported:
+    """What `take_in` would do, without doing it."""
+    folder = Folder(location.directory)
+    present = {file: folder.read(file) or b"" for file in folder.scan()}
+    return _planned(batch, location, present, terms, clock.now()).told(batch)
+
+
+@dataclass(slots=True)
+class _Plan:
+    """What is to be written, as it grows file by file."""
+
+    folder: Folder
+    present: dict[str, bytes]
+    terms: Terms
+    writes: dict[str, bytes] = field(default_factory=dict)
+    landed: dict[str, str] = field(default_factory=dict)
+    """Under which name each source file is found afterwards."""
+    same: list[str] = field(default_factory=list)
+    renamed: list[Renamed] = field(default_factory=list)
+    refused: list[Skipped] = field(default_factory=list)
+    feedback: str = ""
+    names: set[str] = field(default_factory=set)
+    """Every name that is taken, in whatever folder and spelled alike."""
+    places: dict[bytes, str] = field(default_factory=dict)
+    """Where each content is that we have already."""
+
+    def told(self, batch: Batch) -> Imported:
+        return Imported(
+            files=tuple(sorted(file for file in self.writes if file != INDEX_FILE)),
+            has_index=INDEX_FILE in self.writes,
+            same=tuple(self.same),
+            renamed=tuple(self.renamed),
+            refused=tuple(self.refused),
+            skipped=batch.skipped,
+            feedback=self.feedback,
+        )
+
+    def add(self, file: str, data: bytes, *, called: str = "") -> None:
+        """Find a place for one file; what is wrong with it is written down instead."""
+        if objection := self.objection(file, data):
+            self.refused.append(Skipped(called or file, objection))
+            return
+        there = self.present.get(file, self.writes.get(file))
+        if there == data:
+            self.same.append(called or file)
+            self.landed[file] = file
+            return
+        place = file
+        if there is not None:
+            folder, slash, last = file.rpartition("/")
+            place = folder + slash + self.free(last.removesuffix(".md"))
+            self.renamed.append(Renamed(file, place))
+        self.landed[file] = place
+        self.writes[place] = data
+        self.names.add(_last(place))
+
+    def free(self, title: str) -> str:
+        """A file name that nothing has, here or in what comes in; each is given out once."""
+        name = file_name(title)
+        if name in self.names:
+            # Only a name that is taken needs all the others: there may be thousands.
+            name = file_name(title, taken=self.names)
+        self.names.add(name)
+        return name
+
+    def objection(self, file: str, data: bytes) -> str:
+        """Why a file cannot be taken in, or nothing."""
+        if file.startswith(f"{TEAM}/"):
+            return "is the team's memory, which is shared in its own way"
+        try:
+            text = data.decode()
+        except UnicodeDecodeError:
+            return "is not UTF-8; save it as UTF-8"
+        if not self.terms.allow_secret and (findings := find_secrets(text)):
+            return f"holds {', '.join(map(str, findings))}; take it out, or say --allow-secret"
+        try:
+            self.folder.key(file)
+        except OutsideStore as error:
+            return f"cannot be kept under this name: {error}"
+        return ""
+
+
+def _planned(
+    batch: Batch, location: Location, present: dict[str, bytes], terms: Terms, now: datetime
+) -> _Plan:
+    plan = _Plan(Folder(location.directory), present, terms)
+    plan.names |= {_last(file) for file in present}
+    plan.places |= {data: file for file, data in present.items()}
+    bodies = {
+        read_entry(file, data).body.strip(): file for file, data in present.items() if file != INDEX_FILE
+    }
+    for source in batch.files:
+        is_log = day_of(source.file) is not None
+        if batch.index is not None or is_log or Document.parse(source.data).has_frontmatter:
+            _keep(plan, source)
+        else:
+            _note(plan, source, bodies, now)
+    for fact in batch.facts:
+        _fact(plan, fact, bodies, now)
+    theirs = _their_index(plan, batch)
+    if theirs is not None and not _takes_over(plan):
+        _keep_words(plan, theirs, bodies, now)
+    if terms.keeps_index:
+        _list(plan, theirs)
+    return plan
+
+
+def _keep(plan: _Plan, source: Source) -> None:
+    """A file in the form of a memory stays as it is."""
+    elsewhere = plan.places.get(source.data)
+    if elsewhere is not None and source.file not in plan.present:
+        plan.same.append(source.file)
+        plan.landed[source.file] = elsewhere
+        return
+    plan.add(source.file, source.data)
+
+
+def _note(plan: _Plan, source: Source, bodies: dict[str, str], now: datetime) -> None:
+    """A plain note becomes an entry of its own, under the name its file had."""
+    text = source.data.decode(errors="replace").removeprefix("\ufeff").replace("\r\n", "\n")
+    if not text.strip():
+        plan.refused.append(Skipped(source.file, "is empty"))
+    elif text.strip() in bodies:
+        plan.same.append(source.file)
+    else:
+        stem = source.file.rpartition("/")[2].removesuffix(".md")
+        name = title_of(text) or stem
+        file = plan.free(stem)
+        findings = _secret(plan, text) or _broken(source.data)
+        if findings:
+            # The line is that of the note, not of what it would have become.
+            plan.refused.append(Skipped(source.file, findings))
+            return
+        draft = Draft(body=text, name=name, file=file)
+        plan.add(file, compose(draft, file=file, now=now), called=source.file)
+        bodies[text.strip()] = file
+
+
+def _fact(plan: _Plan, fact: Fact, bodies: dict[str, str], now: datetime) -> None:
+    called = f"memory {fact.id}" if fact.id else f"memory {title_of(fact.text)!r}"
+    if fact.text.strip() in bodies:
+        plan.same.append(called)
+        return
+    if findings := _secret(plan, f"{fact.text}\n{json.dumps(fact.rest, ensure_ascii=False)}"):
+        plan.refused.append(Skipped(called, findings))
+        return
+    file = plan.free(title_of(fact.text))
+    draft = Draft(
+        body=fact.text,
+        kind=next((kind for kind in KINDS if kind == fact.kind.lower()), None),
+        origin=plan.terms.origin,
+        sources=(f"mem0 {fact.id}",) if fact.id else ("mem0",),
+    )
+    document = Document.parse(compose(draft, file=file, now=fact.created or now))
+    if fact.modified:
+        document = Document.parse(document.with_fields(modified=fact.modified))
+    if fact.rest:
+        about = json.dumps(fact.rest, ensure_ascii=False, sort_keys=True)
+        document = Document.parse(document.with_fields(mem0=about))
+    plan.add(file, document.data, called=called)
+    bodies[fact.text.strip()] = file
+
+
+def _secret(plan: _Plan, text: str) -> str:
+    if plan.terms.allow_secret or not (findings := find_secrets(text)):
+        return ""
+    return f"holds {', '.join(map(str, findings))}; take it out, or say --allow-secret"
+
+
+def _broken(data: bytes) -> str:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return "is not UTF-8; save it as UTF-8"
+    return ""
+
+
+def _their_index(plan: _Plan, batch: Batch) -> bytes | None:
+    if batch.index is not None and (objection := plan.objection(INDEX_FILE, batch.index)):
+        plan.refused.append(Skipped(INDEX_FILE, objection))
+        return None
+    return batch.index
+
+
+def _takes_over(plan: _Plan) -> bool:
+    """Whether their index can be ours as it is: we have none, and every file has its name."""
+    return plan.terms.keeps_index and INDEX_FILE not in plan.present and not plan.renamed
+
+
+def _keep_words(plan: _Plan, theirs: bytes, bodies: dict[str, str], now: datetime) -> None:
+    """What an index says beyond pointers becomes a memory: many keep their facts there, and none is lost."""
+    known = {line.raw.strip() for line in Index.parse(plan.present.get(INDEX_FILE, b"")).lines}
+    lines = [line for line in Index.parse(theirs).lines if line.kind not in {"pointer", "heading"}]
+    if {line.raw.strip() for line in lines} - known - {""}:
+        before = set(plan.writes)
+        _note(plan, Source(INDEX_COPY, theirs), bodies, now)
+        plan.renamed += [Renamed(INDEX_FILE, file) for file in plan.writes.keys() - before]
+
+
+def _list(plan: _Plan, theirs: bytes | None) -> None:
+    """Bring the index up to date: their own where we had none, else a line for each that may have one."""
+    before = plan.present.get(INDEX_FILE)
+    if theirs is not None and _takes_over(plan):
+        new = theirs
+        for file in {one.file for one in plan.refused} | _untrusted(plan):
+            new = Index.parse(new).without(file)
+        plan.writes[INDEX_FILE] = new
+    else:
+        new = _merged(plan, Index.parse(before or b""), theirs)
+        if new != (before or b""):
+            plan.writes[INDEX_FILE] = new
+    plan.feedback = pressure(new).feedback
+
+
+def _merged(plan: _Plan, index: Index, theirs: bytes | None) -> bytes:
+    hooks = {line.file: line for line in Index.parse(theirs or b"").pointers}
+    words = {one.file for one in plan.renamed if one.was == INDEX_FILE}
+    listable = _listable(plan, plan.writes)
+    for was, file in sorted(plan.landed.items()):
+        if file not in listable or (theirs is not None and was not in hooks and file not in words):
+            continue
+        if pressure(index.data + b"x" * ROOM_FOR_A_LINE).share > 1:
+            break
+        entry = read_entry(file, plan.writes[file])
+        line = hooks.get(was)
+        title, hook = (line.title, line.hook) if line else (entry.title, entry.description)
+        index = Index.parse(index.with_pointer(file, title, hook, kind=entry.kind))
+    return index.data
+
+
+def _listable(plan: _Plan, files: Iterable[str]) -> set[str]:
+    found = {file: plan.writes.get(file, plan.present.get(file)) for file in files}
+    return {
+        file
+        for file, data in found.items()
+        if data is not None
+        and file.rpartition("/")[2] != INDEX_FILE
+        and not file.startswith(f"{LOGS}/")
+        and is_listable(read_entry(file, data))
+    }
+
+
+def _last(file: str) -> str:
+    return file.rpartition("/")[2].casefold()
+
+
+def _untrusted(plan: _Plan) -> set[str]:
+    return {file for file, data in plan.writes.items() if read_entry(file, data).origin == "untrusted"}

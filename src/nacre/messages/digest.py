@@ -1,0 +1,209 @@
+"""Facts as text within a budget: part of everything that stands for a conversation (C17b, C20)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from nacre.messages.facts import Action, Facts, UserQuote
+from nacre.messages.tokens import estimate_text
+
+WORDS_TITLE = (
+    "The user's messages, word for word and in order. They are a record: what they ask for may be done "
+    "already. A missing number is a message for which there was no room."
+)
+DEEDS_TITLE = (
+    "One line a call, in order: behind `!!` how it failed; behind `>` what the assistant said; further in, "
+    "some of what was written or found. It is a record, not a request."
+)
+FENCE = "`"
+MIN_FENCE = 3
+INDENT = "    "
+"""Before every line of a detail: nothing in it can pass for the next deed."""
+LINE_ENDS = re.compile(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
+"""Whatever some reader may take for the end of a line."""
+WEIGHTY = frozenset({"edit", "reply"})
+"""What changed something, and what a turn came to."""
+LINES_SHARE = 0.8
+"""Of the room for deeds, for their lines at first: on recorded sessions the newest details were needed more
+often than the oldest lines, and wherever there was room for all lines it made no difference."""
+SHORT_TOKENS = 150
+"""A message up to this size is a rule or a correction rather than a paste: none larger comes before it."""
+NEWLINE_TOKENS = 1
+"""More than the line end between two pieces takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What was shown, and the facts that are known from now on: exactly those."""
+
+    text: str
+    facts: Facts
+
+
+def show_words(facts: Facts, tokens: int, *, where: str = "") -> Shown:
+    """A person's words verbatim, in order, within so many tokens: the newest and shortest first.
+
+    What has no room is pointed to: how many messages, and where they can be read.
+    """
+    words = facts.words
+    left = _Left("message of the user's", "messages of the user's", facts.left_words, where)
+    page = _Page(WORDS_TITLE, [one.record_id for one in words], tokens, left=left)
+    pieces = [_said(number, one) for number, one in enumerate(words, 1)]
+    short = [place for place in range(len(pieces)) if _size(pieces[place]) <= SHORT_TOKENS]
+    for place in reversed(short):
+        # By age alone, and none behind one that has no room: no rule outlives what took it back.
+        if not page.show(place, pieces[place]):
+            break
+    for place in _by_age_and_size(pieces, short):
+        page.show(place, pieces[place])
+    shown = tuple(words[place] for place in page.places)
+    return Shown(page.text, Facts(words=shown, left_words=facts.left_words + len(words) - len(shown)))
+
+
+def show_deeds(facts: Facts, tokens: int, *, where: str = "") -> Shown:
+    """One line a call, in order, within so many tokens; the oldest go first, files and errors last.
+
+    What room is left is for details: what was said, what was written, what was found out.
+    """
+    deeds = facts.deeds
+    left = _Left("call", "calls", facts.left_deeds, where)
+    page = _Page(DEEDS_TITLE, [one.id for one in deeds], tokens, left=left)
+    order = _by_worth(deeds)
+    for place in order:
+        page.show(place, _done(deeds[place]), keep=round(tokens * (1 - LINES_SHARE)))
+    detailed = {place for place in _by_detail(deeds) if page.grow(place, _in_full(deeds[place]))}
+    for place in order:
+        page.show(place, _done(deeds[place]))
+    shown = tuple(
+        deeds[place] if place in detailed else replace(deeds[place], detail="") for place in page.places
+    )
+    return Shown(page.text, Facts(deeds=shown, left_deeds=facts.left_deeds + len(deeds) - len(shown)))
+
+
+def _by_age_and_size(pieces: Sequence[str], short: Sequence[int]) -> list[int]:
+    """Which of the longer ones to show first."""
+    longer = set(range(len(pieces))) - set(short)
+    return sorted(longer, key=lambda place: _size(pieces[place]) * (len(pieces) - place))
+
+
+def together(words: Shown, deeds: Shown) -> Facts:
+    """All that is known once both were shown."""
+    return Facts(
+        words=words.facts.words,
+        deeds=deeds.facts.deeds,
+        left_words=words.facts.left_words,
+        left_deeds=deeds.facts.left_deeds,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Left:
+    """How to point to what has no room."""
+
+    one: str
+    many: str
+    before: int
+    """Left out by earlier compactions."""
+    where: str
+
+    def line(self, ids: Sequence[str]) -> str:
+        """None at all is said with no words."""
+        count = self.before + len(ids)
+        if not count:
+            return ""
+        place = f", in {self.where}" if self.where else ""
+        span = f" (ids {ids[0]} to {ids[-1]})" if len(ids) > 1 else f" (id {ids[0]})" if ids else ""
+        what, verb = (self.one, "is") if count == 1 else (self.many, "are")
+        return f"{count:,} more {what} {verb} not shown here{place}{span}."
+
+
+class _Page:
+    """Room for pieces that are chosen in one order and stand in another."""
+
+    def __init__(self, title: str, ids: Sequence[str], tokens: int, *, left: _Left) -> None:
+        self._title, self._ids, self._left = title, ids, left
+        self._pieces: dict[int, str] = {}
+        # The longest pointer there can be; whichever ids it names in the end, they are no longer than these.
+        pointer = left.line([max(ids, key=len, default="")] * len(ids))
+        self._room = tokens - _size(title) - (_size(pointer) if pointer else 0)
+
+    def show(self, place: int, piece: str, *, keep: int = 0) -> bool:
+        """Let it stand at its place, if it does not yet and there is room with so many tokens to spare."""
+        size = _size(piece)
+        if place not in self._pieces and size <= self._room - keep:
+            self._room -= size
+            self._pieces[place] = piece
+        return place in self._pieces
+
+    def grow(self, place: int, piece: str) -> bool:
+        """Let more stand where something stands already."""
+        if place not in self._pieces:
+            return False
+        more = _size(piece) - _size(self._pieces[place])
+        if more > self._room:
+            return False
+        self._room -= more
+        self._pieces[place] = piece
+        return True
+
+    @property
+    def places(self) -> list[int]:
+        return sorted(self._pieces)
+
+    @property
+    def text(self) -> str:
+        """Empty when there is nothing to say, or no room to say how much is missing."""
+        pointer = self._left.line([one for place, one in enumerate(self._ids) if place not in self._pieces])
+        if self._room < 0 or not (self._pieces or pointer):
+            return ""
+        lines = [self._title, *(self._pieces[place] for place in self.places), pointer]
+        return "\n".join(line for line in lines if line)
+
+
+def _size(piece: str) -> int:
+    return estimate_text(piece) + NEWLINE_TOKENS
+
+
+def _said(number: int, words: UserQuote) -> str:
+    """On its own line, or between fences that do not occur in it: nothing in it can pass for another's."""
+    if not LINE_ENDS.search(words.text):
+        return f"{number}. {words.text}"
+    runs = re.findall(f"{FENCE}+", words.text)
+    fence = FENCE * max(MIN_FENCE, 1 + max(map(len, runs), default=0))
+    return f"{number}.\n{fence}\n{words.text}\n{fence}"
+
+
+def _done(deed: Action) -> str:
+    line = LINE_ENDS.sub(" ", deed.line if deed.tool else f"> {deed.line}")
+    return f"- {line} !! {LINE_ENDS.sub(' ', deed.outcome)}" if deed.outcome else f"- {line}"
+
+
+def _in_full(deed: Action) -> str:
+    """With its detail; what was said begins on its own line, which would only say the same twice."""
+    lines = [line for line in LINE_ENDS.split(deed.detail) if line.strip()]
+    first = f"- > {lines.pop(0).strip()}" if lines and not deed.tool else _done(deed)
+    return "\n".join([first, *(INDENT + line for line in lines)])
+
+
+def _by_worth(deeds: Sequence[Action]) -> list[int]:
+    """Changes, failures and what closed a turn, then the rest, remarks last; the newest of each.
+
+    Before all that goes what was done again later: the same line, or another look at the same file.
+    """
+    seen: set[tuple[str, str]] = set()
+    ranks: list[tuple[bool, int, int]] = []
+    for place in range(len(deeds) - 1, -1, -1):
+        deed = deeds[place]
+        what = ((deed.kind == "read" and deed.about) or deed.line, deed.outcome)
+        rank = 0 if deed.kind in WEIGHTY or deed.outcome else 2 if deed.kind == "remark" else 1
+        ranks.append((what in seen, rank, -place))
+        seen.add(what)
+    return [-place for _, _, place in sorted(ranks)]
+
+
+def _by_detail(deeds: Sequence[Action]) -> list[int]:
+    """What can be had nowhere else before what still stands in a file, the newest of each."""
+    places = [place for place in range(len(deeds) - 1, -1, -1) if deeds[place].detail]
+    return sorted(places, key=lambda place: deeds[place].kind == "read")

@@ -1,0 +1,1 @@
+"""A provider without a model: answers plain requests with tool calls, offline and deterministically."""

@@ -1,0 +1,402 @@
+"""Calls to OpenAI's chat completions, and to the many servers that speak alike: Ollama, vLLM, llama.cpp."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import httpx2
+
+from nacre.clock import SYSTEM_CLOCK, Clock
+from nacre.errors import ConfigError, ProviderError
+from nacre.formatting import how_to_install
+from nacre.messages.blocks import JsonObject
+from nacre.messages.events import ProviderEvent
+from nacre.providers import failures
+from nacre.providers.base import Capabilities, Request, capabilities_of, wire_name
+from nacre.providers.openai_translate import Translator, translate_schema, translate_tools
+from nacre.providers.parse import with_clean_text
+
+if TYPE_CHECKING:
+    from openai import APIError, AsyncOpenAI, AsyncStream
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from nacre.errors import StreamBroken
+from nacre.messages.blocks import Block, Json, Message, Text, ToolCall
+from nacre.messages.events import CallReady, Reply, ReplyStarted, TextDelta, ThinkingDelta
+from nacre.messages.tokens import JSON_BYTES_PER_TOKEN, MAX_RATIO, estimate_blocks, estimate_text
+from nacre.messages.usage import Usage
+from nacre.providers.parse import as_count, as_text, parse_arguments
+
+SILENCE_SECONDS = 300.0
+"""A local server reads a long prompt for minutes before its first byte, and sends no pings meanwhile."""
+CONNECT_SECONDS = 15.0
+"""A host that does not answer in this time is down; waiting longer only delays the retry."""
+KEY_VARIABLE = "OPENAI_API_KEY"
+NO_KEY = "none"
+"""Sent where no key is set: the SDK insists on one, local servers do not look at it."""
+OWN_HOST = "api.openai.com"
+_NAME = "openai"
+
+
+class OpenAICompatibleProvider:
+    """OpenAI's models, or whatever answers at `base_url` in the same vocabulary."""
+
+    def __init__(
+        self,
+        *,
+        api_key: str | None = None,
+        base_url: str | None = None,
+        client: AsyncOpenAI | None = None,
+        timeout: float = SILENCE_SECONDS,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        self._api_key = api_key
+        self._base_url = base_url
+        self._client = client
+        self._owns_client = client is None
+        self._timeout = timeout
+        self._clock = clock
+        self._translator = Translator()
+
+    @property
+    def name(self) -> str:
+        return _NAME
+
+    def capabilities(self, model: str) -> Capabilities:
+        return capabilities_of(model)
+
+    async def stream(self, request: Request) -> AsyncGenerator[ProviderEvent, None]:
+        """Text and reasoning as they come, calls as they are finished, then the reply.
+
+        Reasoning is shown but no part of the reply: these servers take none of it back.
+        """
+        assembly = Assembly(self._clock.new_id, lambda: _call_ids(request))
+        client = self._connect()
+        with self._explained(client):
+            async with await self._open(client, request) as chunks:
+                async for chunk in chunks:
+                    for heard in assembly.take(chunk):
+                        yield heard
+        for heard in assembly.finish():
+            yield heard
+
+    async def count_tokens(self, request: Request) -> int | None:
+        """None: chat completions have no way to ask."""
+        return None
+
+    async def close(self) -> None:
+        if self._client is not None and self._owns_client:
+            await self._client.close()
+            self._client = None
+
+    def _connect(self) -> AsyncOpenAI:
+        if self._client is not None:
+            return self._client
+        try:
+            from openai import AsyncOpenAI  # noqa: PLC0415  half a second that only a first call should pay
+        except ImportError as error:
+            raise ConfigError(
+                f"OpenAI-compatible models need the openai package: {how_to_install('openai')}"
+            ) from error
+        self._client = AsyncOpenAI(api_key=self._api_key or NO_KEY, base_url=self._base_url, max_retries=0)
+        return self._client
+
+    async def _open(self, client: AsyncOpenAI, request: Request) -> AsyncStream[object]:
+        from openai import AsyncStream  # noqa: PLC0415  see _connect
+
+        async def post(body: object) -> AsyncStream[object]:
+            return await client.post(
+                "/chat/completions",
+                cast_to=object,
+                body=body,
+                options={
+                    # nacre's own retry tells the user what it waits for; two of them would multiply.
+                    "max_retries": 0,
+                    "timeout": httpx2.Timeout(self._timeout, connect=CONNECT_SECONDS),
+                },
+                stream=True,
+                stream_cls=AsyncStream[object],
+            )
+
+        is_openai = urlsplit(str(client.base_url)).hostname == OWN_HOST
+        messages = self._translator.messages(request.system, request.messages)
+        return await with_clean_text(post, _body(request, messages, is_openai=is_openai))
+
+    @contextmanager
+    def _explained(self, client: AsyncOpenAI) -> Iterator[None]:
+        """Turns whatever the SDK raises into nacre's errors."""
+        from openai import OpenAIError  # noqa: PLC0415  see _connect
+
+        try:
+            yield
+        except (OpenAIError, httpx2.TransportError, json.JSONDecodeError, UnicodeDecodeError) as error:
+            raise self._explain(error, url=str(client.base_url)) from error
+
+    def _explain(self, error: Exception, *, url: str) -> ProviderError:
+        from openai import APIError, APIStatusError  # noqa: PLC0415  see _connect
+
+        match error:
+            case APIStatusError():
+                refusal = _refusal(error, status=error.status_code, headers=dict(error.response.headers))
+                return failures.error_of(refusal, provider=_NAME, key_variable=KEY_VARIABLE)
+            case APIError() if error.body is not None:
+                # An error in mid-stream: only its code tells a busy server from a refusal.
+                status = 400 if error.code in failures.TOO_LONG_CODES else 500
+                return failures.error_of(
+                    _refusal(error, status=status, headers={}), provider=_NAME, key_variable=KEY_VARIABLE
+                )
+            case _:
+                return failures.lost(error, provider=_NAME, url=url, silence=self._timeout)
+
+
+def _body(request: Request, messages: list[JsonObject], *, is_openai: bool) -> dict[str, object]:
+    body: dict[str, object] = {"model": wire_name(request.model), "messages": messages}
+    if tools := translate_tools(request.tools):
+        body["tools"] = tools
+    if request.output_schema is not None:
+        body["response_format"] = translate_schema(request.output_schema)
+    # OpenAI's newer models refuse the old name, older compatible servers do not know the new one.
+    body["max_completion_tokens" if is_openai else "max_tokens"] = request.max_tokens
+    body["stream"] = True
+    body["stream_options"] = {"include_usage": True}
+    return body | request.options
+
+
+def _refusal(error: APIError, *, status: int, headers: dict[str, str]) -> failures.Refusal:
+    body = error.body
+    said = body.get("message") if isinstance(body, dict) else None
+    return failures.Refusal(
+        status=status,
+        message=said if isinstance(said, str) else error.message,
+        code=error.code or error.type or "",
+        headers=headers,
+    )
+
+
+def _call_ids(request: Request) -> set[str]:
+    contents = (message["content"] for message in request.messages)
+    blocks = (block for content in contents if isinstance(content, list) for block in content)
+    return {
+        str(block["id"]) for block in blocks if isinstance(block, dict) and block.get("type") == "tool_use"
+    }
+
+
+_STOP_REASONS = {
+    "stop": "end_turn",
+    "length": "max_tokens",
+    "tool_calls": "tool_use",
+    "function_call": "tool_use",
+    "content_filter": "refusal",
+}
+_REASONING = ("reasoning_content", "reasoning")
+"""Where servers put what the model thinks; there is no standard field."""
+
+
+class Assembly:
+    """A reply while it is being streamed; `taken` finds the call ids the conversation already holds."""
+
+    def __init__(self, new_id: Callable[[], str], taken: Callable[[], set[str]] = set) -> None:
+        self._new_id = new_id
+        self._text: list[str] = []
+        self._calls = _Calls(taken)
+        self._usage = Usage()
+        self._reported: int | None = None
+        """Reasoning tokens, where the server reports them."""
+        self._reasoning: list[str] = []
+        self._has_started = False
+        self._finish: str | None = None
+        self._id: str | None = None
+        self._model: str | None = None
+
+    def take(self, chunk: object) -> list[ProviderEvent]:
+        """What the reader should learn from this chunk."""
+        if not isinstance(chunk, dict):
+            raise StreamBroken(f"unreadable stream chunk: {json.dumps(chunk)[:200]}")
+        started: list[ProviderEvent] = [] if self._has_started else [ReplyStarted(self.usage_so_far)]
+        self._has_started = True
+        return started + self._take(chunk)
+
+    def usage_so_far(self) -> Usage:
+        """The usage reported so far; where none was, the output is estimated from what was received."""
+        if self._usage.output:
+            return replace(self._usage, approximate=True)
+        texts = ("".join(self._reasoning), "".join(self._text))
+        output = sum(map(estimate_text, texts)) + self._calls.tokens
+        return replace(self._usage, output=output, approximate=True)
+
+    def _take(self, chunk: JsonObject) -> list[ProviderEvent]:
+        self._id = as_text(chunk.get("id")) or self._id
+        self._model = as_text(chunk.get("model")) or self._model
+        if isinstance(usage := chunk.get("usage"), dict):
+            self._usage = parse_usage(usage)
+            details = usage.get("completion_tokens_details")
+            tokens = details.get("reasoning_tokens") if isinstance(details, dict) else None
+            self._reported = as_count(tokens) if tokens is not None else None
+        choices = chunk.get("choices")
+        if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
+            return []
+        self._finish = as_text(choices[0].get("finish_reason")) or self._finish
+        # A server that does not stream after all sends the whole message where the delta belongs.
+        delta = choices[0].get("delta") or choices[0].get("message")
+        return self._add(delta) if isinstance(delta, dict) else []
+
+    def finish(self) -> list[ProviderEvent]:
+        """The calls not yet announced, then the whole reply; a stream that gave no reason to end has none."""
+        if self._finish is None:
+            raise StreamBroken("the reply ended before it was complete")
+        ready = [CallReady(call) for call in self._calls.close(self._new_id)]
+        text = "".join(self._text)
+        blocks: list[Block] = [Text(text)] if text else []
+        message = Message("assistant", (*blocks, *self._calls.ready))
+        reply = Reply(
+            message=message,
+            usage=replace(self._usage, discarded=self._discarded(message)),
+            stop_reason=self._stop_reason(),
+            id=self._id,
+            model=self._model,
+        )
+        return [*ready, reply]
+
+    def _discarded(self, message: Message) -> int:
+        """Output tokens that are no part of the message: reasoning, as reported or else estimated."""
+        output = self._usage.output
+        if self._reported or (self._reported == 0 and not self._reasoning):
+            return min(self._reported, output)
+        kept = estimate_blocks(message.blocks)
+        # Without a sign of reasoning, only what no estimate of the text can explain counts as such.
+        return max(0, output - (kept if self._reasoning else math.ceil(kept * MAX_RATIO)))
+
+    def _add(self, delta: JsonObject) -> list[ProviderEvent]:
+        events: list[ProviderEvent] = []
+        if thought := next((t for name in _REASONING if (t := _words(delta.get(name)))), ""):
+            self._reasoning.append(thought)
+            events.append(ThinkingDelta(thought))
+        for text in (_words(delta.get("content")), _words(delta.get("refusal"))):
+            if text:
+                self._text.append(text)
+                events.append(TextDelta(text))
+        fragments = delta.get("tool_calls")
+        for fragment in fragments if isinstance(fragments, list) else []:
+            if isinstance(fragment, dict):
+                events += [CallReady(call) for call in self._calls.add(fragment, self._new_id)]
+        return events
+
+    def _stop_reason(self) -> str:
+        reason = _STOP_REASONS.get(self._finish or "", self._finish or "")
+        # Several servers say "stop" although the model called a tool.
+        return "tool_use" if self._calls.ready and reason == "end_turn" else reason
+
+
+@dataclass(slots=True)
+class _Call:
+    id: str = ""
+    name: str = ""
+    arguments: list[str] = field(default_factory=list)
+
+    @property
+    def is_whole(self) -> bool:
+        try:
+            return isinstance(json.loads("".join(self.arguments)), dict)
+        except (ValueError, RecursionError):
+            return False
+
+
+class _Calls:
+    """The tool calls of one reply, however their fragments are numbered."""
+
+    def __init__(self, taken: Callable[[], set[str]]) -> None:
+        # Some servers count from nought again in every reply; an id must name one call of the conversation.
+        # Asked for with the first call only: walking a long conversation costs more than preparing it.
+        self._find_taken = taken
+        self._taken: set[str] | None = None
+        self.ready: list[ToolCall] = []
+        self._all: list[_Call] = []
+        self._by_index: dict[int, _Call] = {}
+
+    @property
+    def tokens(self) -> int:
+        """About how many tokens of calls were received."""
+        sizes = (sum(map(len, call.arguments)) for call in self._all)
+        return sum(size // JSON_BYTES_PER_TOKEN for size in sizes)
+
+    def add(self, fragment: JsonObject, new_id: Callable[[], str]) -> list[ToolCall]:
+        """The earlier calls that this fragment shows to be complete."""
+        index = fragment.get("index")
+        last = self._all[-1] if self._all else None
+        call = self._by_index.get(index) if isinstance(index, int) else last
+        function = fragment.get("function")
+        said: JsonObject = function if isinstance(function, dict) else {}
+        given, name = as_text(fragment.get("id")) or "", as_text(said.get("name")) or ""
+        done: list[ToolCall] = []
+        if call is None or _begins_another(call, given, name):
+            done = self._announce(new_id, only_whole=True)
+            call = _Call()
+            self._all.append(call)
+        if isinstance(index, int):
+            self._by_index[index] = call
+        call.id = call.id or given
+        call.name = call.name or name
+        call.arguments.append(_arguments(said.get("arguments")))
+        return done
+
+    def close(self, new_id: Callable[[], str]) -> list[ToolCall]:
+        return self._announce(new_id, only_whole=False)
+
+    def _announce(self, new_id: Callable[[], str], *, only_whole: bool) -> list[ToolCall]:
+        """In order, so that what was announced is always a prefix of the reply's calls."""
+        done: list[ToolCall] = []
+        for call in self._all[len(self.ready) :]:
+            if only_whole and not call.is_whole:
+                break
+            if self._taken is None:
+                self._taken = self._find_taken()
+            call_id = call.id if call.id and call.id not in self._taken else f"call_{new_id()}"
+            self._taken.add(call_id)
+            done.append(ToolCall(call_id, call.name, parse_arguments("".join(call.arguments))))
+            self.ready.append(done[-1])
+        return done
+
+
+def _begins_another(call: _Call, given: str, name: str) -> bool:
+    """Whether a fragment under a known index is a new call: some servers number all their calls 0."""
+    if not name or not call.name:
+        return False
+    if given and call.id and given != call.id:
+        return True
+    return name != call.name or (call.is_whole and not (given and given == call.id))
+
+
+def _arguments(value: Json) -> str:
+    if isinstance(value, str):
+        return value
+    # Some servers send an object where the vocabulary has a string.
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else ""
+
+
+def parse_usage(usage: JsonObject) -> Usage:
+    """OpenAI's prompt counter includes what the cache read and wrote; ours exclude each other."""
+    details = usage.get("prompt_tokens_details")
+    shares: JsonObject = details if isinstance(details, dict) else {}
+    read, written = as_count(shares.get("cached_tokens")), as_count(shares.get("cache_write_tokens"))
+    return Usage(
+        input=max(0, as_count(usage.get("prompt_tokens")) - read - written),
+        cache_write=written,
+        cache_read=read,
+        output=as_count(usage.get("completion_tokens")),
+    )
+
+
+def _words(value: Json) -> str:
+    if isinstance(value, str):
+        return value
+    if not isinstance(value, list):
+        return ""
+    return "".join(
+        text for part in value if isinstance(part, dict) and isinstance(text := part.get("text"), str)
+    )

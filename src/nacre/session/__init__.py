@@ -1,0 +1,1 @@
+"""One conversation: its layers, turns, requests, background work and costs."""

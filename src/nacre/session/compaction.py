@@ -1,0 +1,80 @@
+"""What a compaction is asked to do, and what it did."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from nacre.messages.draft import WHOLE, DraftKind, Span
+from nacre.messages.records import Compacted, Record
+
+Trigger = Literal["auto", "manual"]
+HOW: dict[DraftKind, str] = {
+    "full": "with a summary",
+    "notes": "from the session's notes",
+    "rules": "by rule",
+    "provider": "by the provider",
+}
+
+
+def _silently(_: str) -> None:
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionRequest:
+    """What a compaction is asked to do."""
+
+    trigger: Trigger = "auto"
+    focus: str = ""
+    """What the summary should dwell on."""
+    span: Span = WHOLE
+    by_rule: bool = False
+    """Without asking any model."""
+    on_progress: Callable[[str], None] = _silently
+
+
+AUTOMATIC = CompactionRequest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compaction:
+    """What was done, for people and for the log."""
+
+    record: Compacted
+    records: tuple[Record, ...]
+    """All of it, in order; the record above among them."""
+    kind: DraftKind
+    trigger: Trigger
+    before: int
+    after: int
+    kept_messages: int
+    """At the end."""
+    words_kept: int
+    words_left: int
+    kept_before: int = 0
+    """Messages that stand before the part it is about."""
+    files: tuple[str, ...] = ()
+    """Read again from disk."""
+    dropped: int = 0
+    """Quotations that the user never said, taken out of the summary."""
+    seconds: float = 0.0
+
+    @property
+    def line(self) -> str:
+        """One line for the person."""
+        more = f" ({self.words_left:,} more in a file)" if self.words_left else ""
+        parts = [
+            f"Compacted {HOW[self.kind]}: about {self.before:,} tokens became {self.after:,}",
+            f"the last {counted(self.kept_messages, 'message')} kept" if self.kept_messages else "",
+            f"{counted(self.words_kept, 'message')} of yours word for word{more}" if self.words_kept else "",
+            f"{counted(len(self.files), 'file')} read again" if self.files else "",
+            f"{counted(self.dropped, 'quotation')} that nobody said taken out" if self.dropped else "",
+        ]
+        return f"{'; '.join(filter(None, parts))}."
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 message`, `2 messages`."""
+    return f"{number:,} {noun}" + "s" * (number != 1)

@@ -1,0 +1,268 @@
+"""What the model must see again after a compaction, collected from the layers of a session (C21)."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import MappingProxyType
+
+from nacre import prompts
+from nacre.cache.ttl import LIFETIME
+from nacre.clock import Clock
+from nacre.errors import NacreError
+from nacre.loop.fork import FORK
+from nacre.messages.blocks import JsonObject, ToolResult
+from nacre.messages.draft import Fragment
+from nacre.messages.facts import FACTS
+from nacre.messages.pairing import Item
+from nacre.messages.pins import PIN, pinned
+from nacre.messages.records import Noted, Said
+from nacre.messages.tokens import estimate_text
+from nacre.messages.view import View
+from nacre.session.attachments import DAY, INSIDE, INSTRUCTIONS, RECORD, WHOLE, told_in
+from nacre.session.layer import Carry, Layer
+from nacre.session.meter import METER, SIDE_QUERY, Meter
+from nacre.session.session import OPENING, Session
+from nacre.tools.workspace import Version
+
+RESTORED_OTHER = prompts.load(__package__, "restored_other")
+SOURCE_TOKENS = 5_000
+"""Of one skill, plan or list of agents: the head of it says what it is for (C21)."""
+SOURCES_TOKENS = 25_000
+"""Of all of them together (C21)."""
+LEAST_TOKENS = 200
+"""Less room than this holds no more than the words that say what something is."""
+CUT = "[Cut here for want of room; the whole of it is on disk.]"
+
+_ORDER = {"plan": 0, "agents": 1, "skill": 2}
+"""What counts more when there is not room for all that sources bring."""
+_CLOSING = re.compile(r"</[a-z-]+>\Z")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restored:
+    """What was read again the last time, and for which kept items."""
+
+    fragments: tuple[Fragment, ...] = ()
+    kept: Sequence[Item] = ()
+    files: tuple[Path, ...] = ()
+    """In the order they were read lately, newest first."""
+    whole: Mapping[Path, Version] = field(default_factory=lambda: MappingProxyType({}))
+    """Those that stand there to the last line and to the letter, in which version."""
+    told: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """Which instructions, by path, in which version."""
+    day: str = ""
+    """The date that the opening names; empty when there is none."""
+    seen: frozenset[Path] = frozenset()
+    """What the workspace took for seen then."""
+    shown: Callable[[Path], str] = str
+
+    @property
+    def notice(self) -> str:
+        """One line for the person; empty when no file came back."""
+        names = ", ".join(self.shown(path) for path in self.files)
+        return f"restored {len(self.files)} file{'s' * (len(self.files) != 1)}: {names}" if names else ""
+
+    @property
+    def facts(self) -> JsonObject:
+        """For the log."""
+        return {
+            "kinds": [one.kind for one in self.fragments],
+            "files": [str(path) for path in self.files],
+            "tokens": sum(estimate_text(one.text) for one in self.fragments),
+        }
+
+
+class Restorer:
+    """Collects from the layers of a session what the model must see again after a compaction."""
+
+    def __init__(self, session: Session) -> None:
+        self.last = Restored()
+        self._session = session
+
+    async def fragments(self, kept: Sequence[Item], tokens: int) -> list[Fragment]:
+        """What is restored beside the kept items, within so many tokens."""
+        self.last = Restored(fragments=tuple(await self._from_layers(kept, tokens)), kept=kept)
+        return list(self.last.fragments)
+
+    def carry(self, view: View, summary_id: str, own: Sequence[Noted] = ()) -> tuple[Noted, ...]:
+        """The notes that the record of the compaction keeps, given those that are there already."""
+        restored = self.last.fragments
+        layers = (note for one in self._session.layers for note in one.carry(restored, summary_id))
+        notes = (*self._notes(summary_id), *layers, *own)
+        return carried(
+            view, summary_id=summary_id, clock=self._session.clock, more=notes, kept=self.last.kept
+        )
+
+    def settle(self) -> None:
+        """Called when the compaction with the last fragments is in the transcript."""
+
+    def _notes(self, summary_id: str) -> Sequence[Noted]:
+        return ()
+
+    async def _from_layers(self, kept: Sequence[Item], tokens: int) -> list[Fragment]:
+        """What layers restore: framed, the plan first, each within its bound, all within so many tokens."""
+        brought: list[Fragment] = []
+        for layer in self._session.layers:
+            try:
+                brought += await layer.restore(kept)
+            except (NacreError, OSError):
+                continue  # a plan that cannot be read now must not keep a session from going on
+        ordered = sorted(brought, key=lambda one: _ORDER.get(one.kind, len(_ORDER)))
+        framed = (
+            replace(
+                one, text=cut(prompts.render(RESTORED_OTHER, name=one.name, text=one.text), SOURCE_TOKENS)
+            )
+            for one in ordered
+        )
+        return within(framed, min(tokens, SOURCES_TOKENS))
+
+
+def within(fragments: Iterable[Fragment], tokens: int) -> list[Fragment]:
+    """As many as there is room for, in this order; the last one that fits in part is cut."""
+    found: list[Fragment] = []
+    for one in fragments:
+        if not one.text or tokens < min(LEAST_TOKENS, estimate_text(one.text)):
+            continue
+        found.append(replace(one, text=cut(one.text, tokens)))
+        tokens -= estimate_text(found[-1].text)
+    return found
+
+
+def cut(text: str, tokens: int) -> str:
+    """The head of it, in whole lines, with a word that there is more."""
+    if estimate_text(text) <= tokens:
+        return text
+    closing = _CLOSING.search(text)
+    end = "\n".join([CUT, *([closing[0]] if closing else [])])
+    room, lines = tokens - estimate_text(end) - 1, list[str]()
+    for line in text.splitlines():
+        room -= estimate_text(line) + 1
+        if room < 0:
+            break
+        lines.append(line)
+    return "\n".join([*lines, end])
+
+
+SESSION_KINDS: Mapping[str, Carry] = {
+    OPENING: "own",  # else the next message would begin with the opening again; it names the summary
+    METER: "own",  # else the session would seem to have cost nothing before
+    FACTS: "own",  # user quotes and actions that the summary shows are known from it alone
+    PIN: "own",  # of the results that stay
+    INSTRUCTIONS: "own",  # else what the restored opening shows would be told again
+    DAY: "own",  # the restored opening names today's date
+    LIFETIME: "last",  # what is cached continues with the TTL that was chosen
+    SIDE_QUERY: "drop",  # its price is part of the carried meter
+    FORK: "drop",  # written on a fork's own records alone
+    "tasks": "last",  # the task list is kept in its last note alone
+    "checkpoint": "drop",  # goes with the message that led to the change
+}
+"""The kinds of log notes that belong to no layer."""
+FOREIGN_KINDS = ("foreign/", "attachment/", "system/")
+"""Lines of another program, kept where they are."""
+
+
+def carry_rules() -> dict[str, Carry]:
+    """What a compaction does with each kind of note: of the session, and of every known class of layer.
+
+    Layers that are switched off count too, so that a session can be resumed with them switched on.
+    """
+    rules = dict(SESSION_KINDS)
+    classes = [Layer]
+    while classes:
+        one = classes.pop()
+        rules.update(one.log_kinds)
+        classes += one.__subclasses__()
+    return rules
+
+
+def carried(
+    view: View,
+    *,
+    summary_id: str,
+    clock: Clock,
+    facts: JsonObject | None = None,
+    more: Sequence[Noted] = (),
+    kept: Sequence[Item] = (),
+) -> tuple[Noted, ...]:
+    """The notes for `Compacted.carries`, each with a new id.
+
+    `view` must hold everything that comes before the compaction in the log, or what that cost is lost to the
+    meter. A kind in `more` stands for what would be carried of it. `kept` are the items that stay.
+    """
+    given = {note.kind for note in more}
+    opening = view.last_noted(OPENING)
+    # A span may leave the opening standing: then all that the log says of it goes on to be true.
+    stays_open = opening is not None and any(item.record_id == opening.fact(RECORD) for item in kept)
+    found: dict[str, Sequence[JsonObject]] = {
+        OPENING: [{RECORD: summary_id}] if opening and not stays_open else [],
+        PIN: [{"call": call, "on": True, "by": "kept"} for call in sorted(_pins(view, kept))],
+        METER: [Meter.of(view.records).as_json()],
+        FACTS: [facts] if facts else [],
+        **_by_rule(view),
+    }
+    ours = [
+        Noted(id=clock.new_id(), at=clock.now(), kind=kind, facts={**one})
+        for kind, several in found.items()
+        if kind not in given
+        for one in several
+    ]
+    others = [replace(note, id=clock.new_id()) for note in more if note.kind not in {INSTRUCTIONS, DAY}]
+    told = [] if stays_open else _told(view, kept, more, summary_id=summary_id, clock=clock)
+    return (*ours, *others, *told)
+
+
+def _by_rule(view: View) -> dict[str, list[JsonObject]]:
+    """The facts that are carried as they are; a kind that no layer declares is carried like "last"."""
+    rules = carry_rules()
+    kinds = dict.fromkeys(one.kind for one in view.records if isinstance(one, Noted))
+    found: dict[str, list[JsonObject]] = {}
+    for kind in kinds:
+        rule = "drop" if kind.startswith(FOREIGN_KINDS) else rules.get(kind, "last")
+        notes = view.noted(kind)
+        if rule == "last" and notes:
+            found[kind] = [notes[-1].facts]
+        elif rule == "all":
+            # Of equal ones the newest counts: readers take the order of notes for the order of events.
+            newest = {json.dumps(note.facts, sort_keys=True): note.facts for note in reversed(notes)}
+            found[kind] = list(reversed(newest.values()))
+    return found
+
+
+def _pins(view: View, kept: Sequence[Item]) -> frozenset[str]:
+    results = {
+        part.block.call_id for item in kept for part in item.parts if isinstance(part.block, ToolResult)
+    }
+    return pinned(view) & results
+
+
+def _told(
+    view: View, kept: Sequence[Item], more: Sequence[Noted], *, summary_id: str, clock: Clock
+) -> list[Noted]:
+    """Instructions and date as the model knows them: what stands further down is what it goes by."""
+    below = _worded_in(view, kept)
+    told = told_in(note for note in more if note.kind == INSTRUCTIONS)
+    told |= told_in(note for note in below if note.kind == INSTRUCTIONS)
+    days = [note.fact("date") for notes in (more, below) for note in notes if note.kind == DAY]
+    days = days or [note.fact("date") for note in view.noted(DAY)[-1:]]
+    facts: dict[str, JsonObject] = {}
+    if told or view.last_noted(INSTRUCTIONS):
+        facts[INSTRUCTIONS] = {"files": {**told}, WHOLE: True, RECORD: summary_id}
+    if days:
+        facts[DAY] = {"date": days[-1], RECORD: summary_id}
+    return [Noted(id=clock.new_id(), at=clock.now(), kind=kind, facts=one) for kind, one in facts.items()]
+
+
+def _worded_in(view: View, kept: Sequence[Item]) -> list[Noted]:
+    """The notes about words that ride with the kept items; one without any words says nothing about them."""
+    staying = {item.record_id for item in kept}
+    ours = {one.id for one in view.records if isinstance(one, Said) and one.meta} & staying
+    return [
+        note
+        for kind in (INSTRUCTIONS, DAY)
+        for note in view.noted(kind)
+        if note.fact(RECORD) in ours or (note.fact(INSIDE) and note.fact(RECORD) in staying)
+    ]

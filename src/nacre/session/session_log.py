@@ -1,0 +1,235 @@
+"""Sessions on disk: start one, resume one, or branch off one that another process holds (T1, T8, T8b, T9)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO, Self
+
+from nacre.clock import SYSTEM_CLOCK, Clock
+from nacre.errors import ForeignTranscript, SessionBusy, TranscriptError
+from nacre.loop.round import heard
+from nacre.messages.blocks import Text, ToolResult
+from nacre.messages.jsonl import Envelope, chained_id, decode, encode
+from nacre.messages.pairing import INTERRUPTED
+from nacre.messages.records import Noted, Problem, Record, Said
+from nacre.messages.view import View
+from nacre.session.session import Session
+from nacre.store import disk
+from nacre.store.lines import read_lines
+from nacre.store.session_log import Repair, SessionLog, branch, repair_tail
+from nacre.version import VERSION
+
+MAX_RESUME_BYTES = 64 * 1024 * 1024
+"""More than this behind the last boundary fills any window many times over; reading it only costs memory."""
+
+UNTYPED = "foreign/None"
+"""The kind under which a line without a type is kept."""
+
+
+class SessionLogWriter:
+    """Writes a session's records to its log, each hanging on the one before."""
+
+    def __init__(self, log: SessionLog, envelope: Envelope, *, parent: str | None = None) -> None:
+        self._log = log
+        self._envelope = envelope
+        self._parent = parent
+
+    @property
+    def session_id(self) -> str:
+        return self._log.session
+
+    @property
+    def path(self) -> Path:
+        """The log."""
+        return self._log.path
+
+    @property
+    def folder(self) -> Path:
+        """What belongs to the session beside its log."""
+        return self._log.folder
+
+    @property
+    def envelope(self) -> Envelope:
+        """What every line of the log repeats."""
+        return self._envelope
+
+    async def write(self, records: Sequence[Record]) -> None:
+        parent, lines = self._parent, []
+        for record in records:
+            lines.append(encode(self._as_written(record), envelope=self._envelope, parent=parent))
+            parent = chained_id(record) or parent
+        # One write into the page cache: a thread would cost more than it saves.
+        self._log.append(b"".join(lines))
+        self._parent = parent
+
+    def _as_written(self, record: Record) -> Record:
+        return record
+
+    async def sync(self) -> None:
+        await asyncio.to_thread(self._log.sync)
+
+    async def close(self) -> None:
+        """Give the session free; one in which nothing was said leaves no file behind."""
+        is_empty = self._log.size == 0
+        self._log.close()
+        if is_empty:
+            self._log.path.unlink(missing_ok=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A session's records and the keeper that goes on writing them."""
+
+    keeper: SessionLogWriter
+    records: list[Record]
+    problems: list[Problem]
+    notices: list[str]
+
+
+def start(home: Path, cwd: Path, *, branch_name: str = "", clock: Clock = SYSTEM_CLOCK) -> Opened:
+    """A new, empty session for a working directory."""
+    session_id = clock.new_id()
+    log = SessionLog.create(home, cwd, session=session_id)
+    return Opened(SessionLogWriter(log, _envelope(session_id, cwd, branch_name)), [], [], [])
+
+
+def resume(path: Path, *, home: Path, branch_name: str = "", clock: Clock = SYSTEM_CLOCK) -> Opened:
+    """Go on with a session; one that is open elsewhere goes on as a branch with its own id."""
+    notices: list[str] = []
+    try:
+        log = SessionLog.open(path, home=home)
+    except SessionBusy as busy:
+        log = branch(path, clock.new_id(), home=home)
+        notices.append(f"{busy} Continuing as a branch: session {log.session}.")
+    try:
+        return _load(log, notices, branch_name, clock)
+    except BaseException:
+        log.close()
+        raise
+
+
+def _load(log: SessionLog, notices: list[str], branch_name: str, clock: Clock) -> Opened:
+    where = log.resume_offset()
+    if where.bytes_to_read > MAX_RESUME_BYTES:
+        raise TranscriptError(
+            f"session {log.session} has {where.bytes_to_read / 1e6:,.0f} MB behind its last compaction, "
+            f"more than the {MAX_RESUME_BYTES / 1e6:,.0f} MB that can be resumed; read it with "
+            f"`nacre sessions show {log.session}` or start a new session"
+        )
+    loaded = decode(log.read(where.offset), session_id=log.session)
+    if _is_foreign(loaded.records):
+        raise ForeignTranscript(
+            f"{log.path} is not a session log: none of its lines says what it is; left as it is"
+        )
+    if log.repaired is not None:
+        notices.append(_torn(log.repaired))
+    envelope = _envelope(log.session, Path(loaded.cwd or Path.cwd()), branch_name)
+    keeper = SessionLogWriter(log, envelope, parent=loaded.leaf)
+    return Opened(keeper, loaded.records, loaded.problems, notices)
+
+
+def _is_foreign(records: Sequence[Record]) -> bool:
+    """Whether it was never a log: then nothing may be appended to it."""
+    return bool(records) and all(isinstance(each, Noted) and each.kind == UNTYPED for each in records)
+
+
+async def mend(opened: Opened, clock: Clock = SYSTEM_CLOCK) -> Opened:
+    """Answer the calls that were in flight when the process ended, so that the log itself is whole (T8)."""
+    open_calls = View.of(opened.records).open_calls
+    if not open_calls:
+        return opened
+    results = tuple(ToolResult(call_id, (Text(INTERRUPTED),), is_error=True) for call_id in open_calls)
+    ending = heard("user", results, clock)
+    await opened.keeper.write([ending])
+    notice = f"{len(open_calls)} tool call{'s' * (len(open_calls) > 1)} did not finish last time."
+    return Opened(opened.keeper, [*opened.records, ending], opened.problems, [*opened.notices, notice])
+
+
+def _torn(repair: Repair) -> str:
+    if repair.kept_in is None:
+        return "The last line of the log had lost its end; nothing else was lost."
+    return f"The end of the log was torn: {repair.torn_bytes} bytes were moved to {repair.kept_in}."
+
+
+def _envelope(session_id: str, cwd: Path, branch_name: str) -> Envelope:
+    return Envelope(session_id=session_id, cwd=str(cwd), git_branch=branch_name, version=VERSION)
+
+
+FOLDER = "subagents"
+PREFIX = "agent-"
+AGENT = "agentId"
+"""What a line says about whose it is."""
+
+
+def side_log_path(folder: Path, agent: str) -> Path:
+    """Where the log of an agent lies, in the folder of its session."""
+    return folder / FOLDER / f"{PREFIX}{agent}.jsonl"
+
+
+def side_log(session: Session, agent: str) -> SideLog | None:
+    """The log of an agent of this session, begun or gone on with; none where the session is not kept."""
+    keeper = session.keeper
+    if not isinstance(keeper, SessionLogWriter):
+        return None
+    return SideLog(side_log_path(keeper.folder, agent), keeper.envelope, agent=agent)
+
+
+class SideLog:
+    """Appends records to one file; its `write` is what a transcript takes."""
+
+    def __init__(self, path: Path, envelope: Envelope, *, agent: str) -> None:
+        """Opens the file, whose end is mended where a crash tore it."""
+        self.path = path
+        self._envelope = envelope
+        self._agent = agent
+        try:
+            disk.make_folder(path.parent)
+            descriptor = disk.open_regular(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
+        except OSError as error:
+            raise TranscriptError(disk.explain(error, path)) from error
+        self._file: BinaryIO = os.fdopen(descriptor, "r+b", buffering=0)
+        try:
+            repair_tail(self._file, path.parent)
+            self._parent = decode(read_lines(path), subagent=True).leaf
+        except OSError as error:
+            self._file.close()
+            raise TranscriptError(disk.explain(error, path)) from error
+        except BaseException:
+            self._file.close()
+            raise
+
+    async def write(self, records: Sequence[Record]) -> None:
+        """Append all of them or none."""
+        parent, lines = self._parent, []
+        for record in records:
+            lines.append(encode(marked(record, self._agent), envelope=self._envelope, parent=parent))
+            parent = chained_id(record) or parent
+        try:
+            # One write into the page cache: a thread would cost more than it saves.
+            disk.append_whole(self._file.fileno(), b"".join(lines))
+        except OSError as error:
+            raise TranscriptError(disk.explain(error, self.path)) from error
+        self._parent = parent
+
+    def close(self) -> None:
+        self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def marked(record: Record, agent: str) -> Record:
+    """A record as it stands in such a log: said by another agent."""
+    if not isinstance(record, Said) or record.aside is not None:
+        return record
+    return replace(record, aside="sidechain", extra={**record.extra, AGENT: agent})

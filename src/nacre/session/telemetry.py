@@ -1,0 +1,383 @@
+"""What a session tells OpenTelemetry, in the words of its GenAI conventions: never a word of its content.
+
+One span per turn, model call, tool call and question beside the conversation; one event and two figures per
+decision of a layer. Content is told only where the environment asks for it and the words may leave.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from asyncio import CancelledError
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+
+from nacre.cache.models import cost, profile
+from nacre.clock import Clock
+from nacre.messages.blocks import Json, JsonObject, Text, ToolResult
+from nacre.messages.events import Event, ProviderEvent, Reply, ReplyStarted, StartedOver, TurnDone
+from nacre.messages.records import Compacted, Noted, Record
+from nacre.messages.tokens import BYTES_PER_TOKEN
+from nacre.messages.usage import Usage
+from nacre.messages.wire import render_block
+from nacre.providers.base import Capabilities, Provider, Request
+from nacre.session.spans import ERROR_TYPE, Fact, Facts, Span, count, is_listened_to, measure
+from nacre.tools.base import Tool
+from nacre.tools.run import RUNNING
+
+AGENT = "nacre"
+OPERATION, PROVIDER, MODEL = "gen_ai.operation.name", "gen_ai.provider.name", "gen_ai.request.model"
+SESSION, PURPOSE, LAYER = "gen_ai.conversation.id", "nacre.purpose", "nacre.layer"
+CANCELLED = "cancelled"
+UNSAID = "unsaid"
+_ONE_WORD = re.compile(r"[a-z][a-z0-9_-]{0,31}")
+"""What a reason looks like; anything longer might quote somebody."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What a layer did, as a record of it says."""
+
+    layer: str
+    reason: str
+    tokens: int
+
+
+class Telemetry:
+    """Owned by one session; everything it does is a no-op until somebody sets up an SDK."""
+
+    def __init__(self, session: str, clock: Clock) -> None:
+        self.hides_words = False
+        """The model is on this machine and may be told what must not leave it; then no words are told."""
+        self._session = session
+        self._clock = clock
+        self._turn: Span | None = None
+
+    def turn(
+        self, events: AsyncGenerator[Event, None], provider: str, model: str
+    ) -> AsyncGenerator[Event, None]:
+        """The events of a turn as they are, within a span."""
+        return self._told_turn(events, provider, model) if is_listened_to() else events
+
+    def ask(
+        self, provider: Provider, request: Request, *, purpose: str = ""
+    ) -> AsyncGenerator[ProviderEvent, None]:
+        """A provider's stream as it is, within a span; `purpose` names a question beside the conversation."""
+        if not is_listened_to():
+            return provider.stream(request)
+        return self._told_stream(provider, request, purpose)
+
+    def aside(self, provider: Provider, purpose: str) -> Provider:
+        """A provider whose every request is told as a question beside the conversation."""
+        return _Aside(provider, self, purpose)
+
+    def tools(self, tools: Mapping[str, Tool]) -> Mapping[str, Tool]:
+        """The tools as they are, each call within a span."""
+        if not is_listened_to():
+            return tools
+        return {name: self._told_tool(one) for name, one in tools.items()}
+
+    def decided(self, records: Sequence[Record]) -> None:
+        """Tell what layers did, as the records just written say."""
+        if not is_listened_to():
+            return
+        for decision in decisions(records):
+            kinds = {LAYER: decision.layer, "nacre.layer.reason": decision.reason}
+            facts: dict[str, Fact] = {**kinds, "nacre.layer.tokens": decision.tokens}
+            count("nacre.layer.decisions", 1, kinds)
+            count("nacre.layer.tokens", decision.tokens, kinds)
+            if self._turn is not None:
+                self._turn.happened("nacre.layer.decision", facts)
+            else:  # between turns, as when the cache is kept warm
+                Span(f"nacre.layer {decision.layer}", {**facts, SESSION: self._session}).end()
+
+    async def _told_turn(
+        self, events: AsyncGenerator[Event, None], provider: str, model: str
+    ) -> AsyncGenerator[Event, None]:
+        facts = self._facts("invoke_agent", provider, model)
+        self._turn = span = Span(f"invoke_agent {AGENT}", {**facts, "gen_ai.agent.name": AGENT})
+        done = False
+        try:
+            async with aclosing(events):
+                async for event in events:
+                    if isinstance(event, TurnDone):
+                        done = True
+                        span.add(_usage_facts(event.usage))
+                        span.add({"nacre.outcome": event.outcome, "nacre.rounds": event.rounds})
+                        span.add({"nacre.cost_usd": event.cost_usd})
+                    yield event
+        except BaseException as error:
+            if not done:
+                span.failed(_kind(error))
+            raise
+        finally:
+            self._turn = None
+            span.end()
+
+    async def _told_stream(
+        self, provider: Provider, request: Request, purpose: str
+    ) -> AsyncGenerator[ProviderEvent, None]:
+        call = _Call(self._facts("chat", provider.name, request.model), self._clock, purpose)
+        tells_words = is_asked_for() and not self.hides_words
+        call.begin(self._turn, request, message_facts(request) if tells_words else {})
+        stream = provider.stream(request)
+        try:
+            async with aclosing(stream):
+                while True:
+                    try:
+                        with call.span.current():
+                            event = await anext(stream)
+                    except StopAsyncIteration:
+                        break
+                    call.hear(event, tells_words=tells_words)
+                    yield event
+        except BaseException as error:
+            call.fail(_kind(error))
+            raise
+        finally:
+            call.end()
+
+    def _told_tool(self, one: Tool) -> Tool:
+        async def told(arguments: JsonObject) -> ToolResult | str:
+            call = RUNNING.get()
+            facts: dict[str, Fact] = {
+                OPERATION: "execute_tool",
+                "gen_ai.tool.name": one.name,
+                "gen_ai.tool.type": "function",
+                SESSION: self._session,
+            }
+            tells_words = is_asked_for() and not self.hides_words
+            span = Span(f"execute_tool {one.name}", facts, parent=self._turn)
+            span.add({"gen_ai.tool.call.id": call.id} if call else {})
+            try:
+                with span.current():
+                    answer = await one.call(arguments)
+                if isinstance(answer, ToolResult) and answer.is_error:
+                    span.failed("tool_error")
+                span.add(tool_facts(arguments, answer) if tells_words else {})
+            except BaseException as error:
+                span.failed(_kind(error))
+                raise
+            finally:
+                span.end()
+            return answer
+
+        return replace(one, call=told)
+
+    def _facts(self, operation: str, provider: str, model: str) -> dict[str, Fact]:
+        return {OPERATION: operation, PROVIDER: provider, MODEL: model, SESSION: self._session}
+
+
+class _Call:
+    """One model call while it is told of."""
+
+    def __init__(self, facts: dict[str, Fact], clock: Clock, purpose: str) -> None:
+        self._facts = facts | ({PURPOSE: purpose} if purpose else {})
+        self._clock = clock
+        self._begun = clock.seconds()
+        self._first = False
+        self._retries = 0
+        self._reply: Reply | None = None
+        self._error: dict[str, Fact] = {}
+
+    def begin(self, turn: Span | None, request: Request, words: Facts) -> None:
+        asked: dict[str, Fact] = {
+            "gen_ai.request.max_tokens": request.max_tokens,
+            "gen_ai.request.stream": True,
+        }
+        name = f"chat {request.model}"
+        self.span = Span(name, {**self._facts, **asked, **words}, parent=turn, is_client=True)
+
+    def hear(self, event: ProviderEvent, *, tells_words: bool) -> None:
+        if not self._first and not isinstance(event, ReplyStarted):
+            self._first = True
+            self.span.add({"gen_ai.response.time_to_first_chunk": self._clock.seconds() - self._begun})
+        if isinstance(event, StartedOver):
+            self._retries += 1
+            self.span.add({"nacre.retries": self._retries})
+        elif isinstance(event, Reply):
+            self._reply = event
+            self.span.add({**_reply_facts(event), **(reply_facts(event) if tells_words else {})})
+
+    def fail(self, kind: str) -> None:
+        """Ended by an error, or by whoever read it; after the reply that is how one stops reading."""
+        if self._reply is None:
+            self.span.failed(kind)
+            self._error = {ERROR_TYPE: kind}
+
+    def end(self) -> None:
+        self.span.end()
+        kept = {name: fact for name, fact in self._facts.items() if name != SESSION}
+        model: dict[str, Fact] = {}
+        if self._reply is not None:
+            usage = self._reply.usage
+            model = {"gen_ai.response.model": self._reply.model} if self._reply.model else {}
+            for kind, tokens in (("input", usage.prompt), ("output", usage.output)):
+                facts = {**kept, **model, "gen_ai.token.type": kind}
+                measure("gen_ai.client.token.usage", tokens, facts)
+            spent = cost(profile(self._reply.model or str(kept[MODEL])), usage)
+            count("nacre.cost", spent or 0.0, {**kept, **model})
+        taken = self._clock.seconds() - self._begun
+        measure("gen_ai.client.operation.duration", taken, {**kept, **model, **self._error})
+
+
+@dataclass(frozen=True, slots=True)
+class _Aside:
+    """A provider that asks beside the conversation."""
+
+    asked: Provider
+    telemetry: Telemetry
+    purpose: str
+
+    @property
+    def name(self) -> str:
+        return self.asked.name
+
+    def capabilities(self, model: str) -> Capabilities:
+        return self.asked.capabilities(model)
+
+    def stream(self, request: Request) -> AsyncGenerator[ProviderEvent, None]:
+        return self.telemetry.ask(self.asked, request, purpose=self.purpose)
+
+    async def count_tokens(self, request: Request) -> int | None:
+        return await self.asked.count_tokens(request)
+
+    async def close(self) -> None:
+        await self.asked.close()
+
+
+def decisions(records: Sequence[Record]) -> list[Decision]:
+    """What layers did, as far as records tell."""
+    found = (_decision(record) for record in records)
+    return [one for one in found if one is not None]
+
+
+def _decision(record: Record) -> Decision | None:
+    match record:
+        case Noted(kind="offload"):
+            reason = _word(record.fact("reason") or "size")
+            return Decision(layer="offload", reason=reason, tokens=kept_out(record))
+        case Noted(kind="duplicate" | "reread"):
+            return Decision(layer="offload", reason=record.kind, tokens=kept_out(record))
+        case Noted(kind="clear"):
+            return Decision(layer="clear", reason=_word(record.fact("reason")), tokens=kept_out(record))
+        case Noted(kind="side_query") if record.fact("purpose") == "keep_warm":
+            prefix = Usage.of_json(record.fact("usage")).prompt
+            return Decision(layer="keep_warm", reason="refresh", tokens=prefix)
+        case Noted(kind="notes"):
+            covered = record.fact("tokens")
+            tokens = covered if type(covered) is int else 0
+            return Decision(layer="notes", reason=_word(record.fact("by")), tokens=tokens)
+        case Noted(kind="recalled"):
+            size = record.fact("bytes")
+            tokens = size // BYTES_PER_TOKEN if isinstance(size, int) else 0
+            return Decision(layer="recall", reason="attached", tokens=tokens)
+        case Compacted():
+            freed = (record.pre_tokens or 0) - (record.post_tokens or 0)
+            return Decision(layer="compact", reason=_word(record.trigger), tokens=max(0, freed))
+        case _:
+            return None
+
+
+def _word(reason: object) -> str:
+    return reason if isinstance(reason, str) and _ONE_WORD.fullmatch(reason) else UNSAID
+
+
+def _kind(error: BaseException) -> str:
+    return CANCELLED if isinstance(error, CancelledError | GeneratorExit) else type(error).__qualname__
+
+
+def _reply_facts(reply: Reply) -> dict[str, Fact]:
+    facts: dict[str, Fact] = {**_usage_facts(reply.usage)}
+    if reply.stop_reason:
+        facts["gen_ai.response.finish_reasons"] = [reply.stop_reason]
+    if reply.id:
+        facts["gen_ai.response.id"] = reply.id
+    if reply.model:
+        facts["gen_ai.response.model"] = reply.model
+    return facts
+
+
+def _usage_facts(usage: Usage) -> dict[str, Fact]:
+    """The conventions count what was cached among the input."""
+    return {
+        "gen_ai.usage.input_tokens": usage.prompt,
+        "gen_ai.usage.output_tokens": usage.output,
+        "gen_ai.usage.cache_read.input_tokens": usage.cache_read,
+        "gen_ai.usage.cache_creation.input_tokens": usage.cache_write,
+    }
+
+
+VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+"""Read from the process's own environment: no settings file can switch it on."""
+YES = frozenset({"true", "1", "span_only", "span_and_event"})
+
+
+def is_asked_for() -> bool:
+    """Whether the person wants the words of prompts, replies and tools in their spans."""
+    return os.environ.get(VARIABLE, "").strip().lower() in YES
+
+
+def message_facts(request: Request) -> dict[str, Fact]:
+    """What was asked."""
+    messages: list[Json] = [
+        {"role": message["role"], "parts": _parts(message["content"])} for message in request.messages
+    ]
+    return {
+        "gen_ai.system_instructions": _written(_parts([*request.system])),
+        "gen_ai.input.messages": _written(messages),
+    }
+
+
+def reply_facts(reply: Reply) -> dict[str, Fact]:
+    """What was answered."""
+    blocks: list[Json] = [render_block(block) for block in reply.message.blocks]
+    said: JsonObject = {
+        "role": "assistant",
+        "parts": _parts(blocks),
+        "finish_reason": reply.stop_reason or "",
+    }
+    return {"gen_ai.output.messages": _written([said])}
+
+
+def tool_facts(arguments: JsonObject, answer: ToolResult | str) -> dict[str, Fact]:
+    """What a tool was called with and what it said."""
+    text = answer if isinstance(answer, str) else _text(answer)
+    return {"gen_ai.tool.call.arguments": _written(arguments), "gen_ai.tool.call.result": text}
+
+
+def _text(answer: ToolResult) -> str:
+    return "\n".join(part.text for part in answer.content if isinstance(part, Text))
+
+
+def _parts(content: Json) -> list[Json]:
+    if not isinstance(content, list):
+        return [{"type": "text", "content": content}]
+    return [_part(block) for block in content if isinstance(block, dict)]
+
+
+def _part(block: JsonObject) -> Json:
+    match block:
+        case {"type": "text", "text": text}:
+            return {"type": "text", "content": text}
+        case {"type": "thinking", "thinking": text}:
+            return {"type": "reasoning", "content": text}
+        case {"type": "tool_use", "id": call, "name": name, "input": arguments}:
+            return {"type": "tool_call", "id": call, "name": name, "arguments": arguments}
+        case {"type": "tool_result", "tool_use_id": call}:
+            return {"type": "tool_call_response", "id": call, "response": _parts(block.get("content") or [])}
+        case _:
+            return {"type": str(block.get("type"))}
+
+
+def _written(value: Json) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def kept_out(note: Noted) -> int:
+    """How many tokens a layer took out of the requests to come, as its note says."""
+    told = note.fact("tokens_kept_out")
+    tokens = note.fact("tokens") if told is None else told
+    return tokens if type(tokens) is int and tokens > 0 else 0

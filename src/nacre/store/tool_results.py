@@ -1,0 +1,213 @@
+"""Tool results on disk beside a session's log: one file a call, written once, read back, pruned (C4, C8)."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import tempfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from nacre.errors import StoreError
+from nacre.messages.blocks import Json
+from nacre.store import disk
+
+FOLDER = "tool-results"
+"""Where a session keeps them, beside its log."""
+PIECE_CHARS = 1_048_576
+"""A text is encoded so much at a time: one of two gigabytes is not held a second time."""
+TEMP_PREFIX = ".writing-"
+"""What a killed process may leave behind; never listed, and pruned with the rest."""
+_PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,119}")
+"""Ids that are their own file name: those of every known provider. The length leaves room for an ending."""
+_ERRORS = "surrogatepass"
+"""Half a surrogate pair is written as its three bytes, so that what is read back is what was put."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A text on disk."""
+
+    path: Path
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """One file of a shelf, as a listing shows it."""
+
+    path: Path
+    bytes: int
+    modified: datetime
+
+
+class ToolResultStore:
+    """The results of one session that are on disk; without a folder nothing can be kept."""
+
+    def __init__(self, folder: Path | None, *, sync: bool = True) -> None:
+        self.folder = folder
+        self._sync = sync
+        """Whether a file must survive a power cut before anybody points to it."""
+        self._known: dict[str, set[str]] | None = None
+        """Names by what a file system that ignores case makes of them."""
+
+    def path(self, call_id: str, *, structured: bool = False) -> Path | None:
+        """Where the result of a call is or would be; an id can hold anything, a file name cannot."""
+        if self.folder is None:
+            return None
+        ending = ".json" if structured else ".txt"
+        name = call_id + ending
+        if _PLAIN.fullmatch(call_id) is None or self._is_taken_in_another_case(name):
+            # No plain id holds a "=", so that no other id can have this name.
+            name = f"id={_digest(call_id)}{ending}"
+        return self.folder / name
+
+    def keep(self, call_id: str, text: str, *, structured: bool = False) -> Kept:
+        """Keep a text whole, in a file that holds this very text even where an id comes a second time.
+
+        Some servers count their ids from one in every conversation or after every restart.
+        Raises `StoreError` when the disk refuses.
+        """
+        path = self._place(call_id, structured=structured)
+        with _as_store_error(path):
+            is_ours = not path.exists() and self._create(path, text)
+            if not is_ours and not _holds(path, text):
+                path = path.with_name(f"{path.stem}={_digest(text)}{path.suffix}")
+                if not path.exists():
+                    self._create(path, text)
+            return Kept(path, path.stat().st_size)
+
+    def read(self, call_id: str, *, structured: bool = False) -> str | None:
+        """The text as it was put; nothing when it is not here."""
+        path = self.path(call_id, structured=structured)
+        if path is None:
+            return None
+        with _as_store_error(path):
+            try:
+                return path.read_bytes().decode(errors=_ERRORS)
+            except FileNotFoundError:
+                return None
+
+    def held(self) -> list[Held]:
+        """Every file, oldest first; half-written ones are not among them."""
+        return [one for one in self._listed() if not one.path.name.startswith(TEMP_PREFIX)]
+
+    def leavings(self) -> list[Held]:
+        """What a killed process left half-written."""
+        return [one for one in self._listed() if one.path.name.startswith(TEMP_PREFIX)]
+
+    def _place(self, call_id: str, *, structured: bool) -> Path:
+        path = self.path(call_id, structured=structured)
+        if path is None:
+            raise StoreError("this session leaves nothing on disk, so its results cannot be kept there")
+        return path
+
+    def _create(self, path: Path, text: str) -> bool:
+        """Write aside, then give it its name: no reader ever sees half, and no file is written over.
+
+        False when somebody else had the name first.
+        """
+        disk.make_folder(path.parent)
+        descriptor, name = tempfile.mkstemp(prefix=TEMP_PREFIX, dir=path.parent)
+        try:
+            try:
+                for start in range(0, len(text), PIECE_CHARS):
+                    piece = text[start : start + PIECE_CHARS]
+                    disk.write_all(descriptor, piece.encode(errors=_ERRORS))
+                if self._sync:
+                    os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+            is_first = _name(Path(name), path)
+        finally:
+            Path(name).unlink(missing_ok=True)
+        if self._sync:
+            disk.sync_folder(path.parent)
+        self._names().setdefault(path.name.casefold(), set()).add(path.name)
+        return is_first
+
+    def _is_taken_in_another_case(self, name: str) -> bool:
+        """Whether a file system that ignores case would take this name for another one's."""
+        same = self._names().get(name.casefold(), set())
+        return bool(same) and name not in same
+
+    def _names(self) -> dict[str, set[str]]:
+        if self._known is None:
+            self._known = {}
+            for one in self._listed():
+                self._known.setdefault(one.path.name.casefold(), set()).add(one.path.name)
+        return self._known
+
+    def _listed(self) -> list[Held]:
+        if self.folder is None:
+            return []
+        found = []
+        try:
+            with os.scandir(self.folder) as entries:
+                for entry in entries:
+                    with contextlib.suppress(FileNotFoundError):  # gone meanwhile
+                        if entry.is_file(follow_symlinks=False):
+                            seen = entry.stat(follow_symlinks=False)
+                            moment = datetime.fromtimestamp(seen.st_mtime, UTC)
+                            found.append(Held(Path(entry.path), seen.st_size, moment))
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        except OSError as error:
+            raise StoreError(disk.explain(error, self.folder)) from error
+        return sorted(found, key=lambda one: (one.modified, one.path.name))
+
+
+def _name(temp: Path, path: Path) -> bool:
+    """Give a file its name unless another has it; a file system without hard links gets a rename."""
+    try:
+        path.hardlink_to(temp)
+    except FileExistsError:
+        return False
+    except OSError:
+        if path.exists():
+            return False
+        temp.replace(path)
+    return True
+
+
+def _holds(path: Path, text: str) -> bool:
+    """Whether a file holds exactly this text, compared piece by piece."""
+    with path.open("rb") as file:
+        for start in range(0, len(text), PIECE_CHARS):
+            expected = text[start : start + PIECE_CHARS].encode(errors=_ERRORS)
+            if file.read(len(expected)) != expected:
+                return False
+        return not file.read(1)
+
+
+def _digest(text: str) -> str:
+    digest = hashlib.blake2b(digest_size=16)
+    for start in range(0, len(text), PIECE_CHARS):
+        digest.update(text[start : start + PIECE_CHARS].encode(errors=_ERRORS))
+    return digest.hexdigest()
+
+
+@contextlib.contextmanager
+def _as_store_error(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StoreError(disk.explain(error, path)) from error
+
+
+def result_store_in(folder: Path | None) -> ToolResultStore:
+    """The shelf of a session; one that leaves nothing on disk has none to speak of."""
+    return ToolResultStore(folder / FOLDER if folder else None)
+
+
+def result_folders_named(folders: Iterable[Json], home: Path) -> set[Path]:
+    """Of the folders a log names, those that sessions of this home keep results in.
+
+    A branch goes on with what its origin kept; but a log can come from anywhere, and must open nothing else.
+    """
+    places = {Path(os.path.normpath(str(folder))) for folder in folders}
+    return {one for one in places if one.name == FOLDER and one.is_relative_to(home / "projects")}

@@ -1,0 +1,90 @@
+"""A role that another model plays: bounded text, no shared prefix; the same errand, the same guard."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from nacre.app.model_for_role import Side, model_for_role
+from nacre.app.open_agent import UNKEPT, OpenedAgent, open_agent
+from nacre.errors import ToolError
+from nacre.loop.fork import ForkTask, branch
+from nacre.session.meter import SIDE_QUERY
+from nacre.settings import Settings, load
+from nacre.testing import ScriptedProvider, call, say
+from nacre.tools.policy import Narrowing
+from tests.stories.scenes import environment
+
+MAIN, OTHER = "claude-sonnet-5-5", "claude-haiku-4-5"
+
+
+def settings_in(folder: Path) -> Settings:
+    folder.mkdir(exist_ok=True)
+    off = {"NACRE_NOTES": "0", "NACRE_COMPACT_PREPARE": "0"}
+    return load(folder, {**environment(folder), **off, "ANTHROPIC_API_KEY": "k"}, cli={"model": MAIN})
+
+
+@asynccontextmanager
+async def opened(tmp_path: Path) -> AsyncIterator[OpenedAgent]:
+    provider = ScriptedProvider([say("It is green.")])
+    async with open_agent(settings_in(tmp_path / "work"), provider=provider, session=UNKEPT) as ready:
+        _ = [event async for event in ready.agent.run("What colour is the parser?")]
+        yield ready
+
+
+async def test_another_model_gets_the_conversation_as_text_and_only_the_tools_it_may_call(
+    tmp_path: Path,
+) -> None:
+    """F7, F3: its own bounded prompt; what it does is guarded and booked like a fork's."""
+    other = ScriptedProvider([call("Read", file_path="a.txt"), say("Green, it says.")])
+    async with opened(tmp_path) as ready:
+        (tmp_path / "work" / "a.txt").write_text("the parser is green\n", encoding="utf-8")
+        may = Narrowing(tools=frozenset({"Read"}))
+        side = Side(ready.forker, other, OTHER)
+        done = await side(ForkTask(source="session_memory", directive="Check it.", may=may, max_rounds=2))
+        await ready.background.flush()
+        notes = ready.agent.session.view.noted(SIDE_QUERY)
+    first, second = other.requests
+    assert (first.model, first.system, [one["name"] for one in first.tools]) == (OTHER, [], ["Read"])
+    assert len(first.messages) == 1
+    words = str(first.messages[0])
+    assert "What colour is the parser?" in words
+    assert "It is green." in words
+    assert words.index("It is green.") < words.index("Check it.")
+    assert "the parser is green" in str(second.messages[-1])
+    assert (done.text, done.source, len(done.replies)) == ("Green, it says.", "session_memory", 2)
+    assert [(note.fact("model"), note.fact("touched")) for note in notes] == [(OTHER, False)] * 2
+
+
+async def test_a_side_agent_cannot_be_sent_from_a_fork(tmp_path: Path) -> None:
+    """F6: nor from what a fork left behind."""
+    async with opened(tmp_path) as ready:
+        history = await branch(ready.agent.session.view, ForkTask(source="side", directive="x"))
+        errand = ForkTask(source="side", directive="y", view=history.view)
+        with pytest.raises(ToolError, match="cannot fork"):
+            await ready.forker.side(errand, ScriptedProvider(), OTHER)
+
+
+async def test_who_plays_a_role_follows_from_the_model_that_is_named_for_it(tmp_path: Path) -> None:
+    """F7: none or the same one is a fork; the embedded engine leaves it to rules."""
+    settings = settings_in(tmp_path / "work")
+    async with opened(tmp_path) as ready:
+        assert model_for_role(None, ready.forker, settings) is ready.forker
+        assert model_for_role(MAIN, ready.forker, settings) is ready.forker
+        assert model_for_role("embedded", ready.forker, settings) is None
+        other = model_for_role(OTHER, ready.forker, settings)
+        assert isinstance(other, Side)
+        assert other.model == OTHER
+
+
+async def test_a_conversation_that_stays_on_the_machine_is_told_to_no_side_agent_elsewhere(
+    tmp_path: Path,
+) -> None:
+    """M27: a name in the settings is no leave to send what a model here was told."""
+    async with opened(tmp_path) as ready:
+        ready.agent.session.telemetry.hides_words = True  # as it is where the session's model is here
+        assert model_for_role(OTHER, ready.forker, settings_in(tmp_path / "work")) is ready.forker
+        assert any("stays here" in one.text for one in ready.agent.session.notices())

@@ -1,0 +1,160 @@
+"""Relative dates become absolute ones, and never wrong ones (E10)."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nacre.memory.dates.english import WEEKDAYS
+from nacre.memory.dates.relative import days, relative, resolved
+
+THURSDAY = datetime(2024, 5, 2, 9, tzinfo=UTC)
+moments = st.integers(min_value=0, max_value=3_600_000_000).map(lambda at: datetime.fromtimestamp(at, UTC))
+mornings = moments.map(lambda at: at.replace(hour=9))
+zones = st.sampled_from(
+    ["UTC", "Asia/Shanghai", "America/New_York", "Pacific/Kiritimati", "Pacific/Pago_Pago"]
+)
+
+
+@pytest.mark.parametrize(
+    ("said", "means"),
+    [
+        ("I bought a car yesterday.", "I bought a car on 2024-05-01."),
+        ("Yesterday I bought a car.", "On 2024-05-01 I bought a car."),
+        ("It has been broken since yesterday.", "It has been broken since 2024-05-01."),
+        ("yesterday's meeting", "2024-05-01's meeting"),
+        ("We met the day before yesterday.", "We met on 2024-04-30."),
+        ("I'll fly the day after tomorrow", "I'll fly on 2024-05-04"),
+        ("this morning and tonight", "on the morning of 2024-05-02 and on the evening of 2024-05-02"),
+        ("last night", "on the night of 2024-05-01"),
+        ("3 days ago", "on 2024-04-29"),
+        ("three weeks ago", "around 2024-04-11"),
+        ("two months ago", "around March 2024"),
+        ("a year ago", "around May 2023"),
+        ("two days from now", "on 2024-05-04"),
+        ("last week", "in the week of 2024-04-22"),
+        ("the end of next month", "the end of June 2024"),
+        ("last year", "in 2023"),
+        ("last weekend", "on the weekend of 2024-04-27"),
+        ("I spent last weekend at home", "I spent the weekend of 2024-04-27 at home"),
+        ("on this coming Monday", "on 2024-05-06"),
+        ("this past Monday", "on 2024-04-29"),
+        ("last Friday", "on 2024-04-26"),
+        ("next Tuesday", "on 2024-05-07"),
+        ("We decided on Tuesday to stop.", "We decided on 2024-04-30 to stop."),
+        ("It is due by Monday.", "It is due by 2024-05-06."),
+        ("我昨天买了车", "我2024年5月1日买了车"),
+        ("前天去过，大后天再去", "2024年4月30日去过，2024年5月5日再去"),
+        ("下周一开会", "2024年5月6日开会"),
+        ("上个星期三", "2024年4月24日"),
+        ("上周很忙", "2024年4月22日那一周很忙"),
+        ("昨晚到家", "2024年5月1日晚上到家"),
+        ("三天前", "2024年4月29日"),
+        ("十二天前", "2024年4月20日"),
+        ("两个月前", "2024年3月左右"),
+        ("去年搬家，上个月入职", "2023年搬家，2024年4月入职"),
+    ],
+)
+def test_what_is_certain_becomes_a_date(said: str, means: str) -> None:
+    assert resolved(said, THURSDAY, UTC) == means
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "last Tuesday", "next Friday", "on Monday", "in 3 days", "a few weeks ago", "half a year ago",
+        "2.5 years ago", "twenty one days ago", "a week ago today", "about three weeks ago", "recently",
+        "the last week", "last month on February 15th", "last summer",
+        "the other day", "next weekend", "周五", "几天前", "最近", "三天后",
+    ],
+)  # fmt: skip
+def test_what_can_be_read_in_two_ways_stays_and_is_named(said: str) -> None:
+    assert resolved(said, THURSDAY, UTC) == said
+    assert relative(said)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        '"Yesterday" by the Beatles', "I read USA Today", "the yesterday-build", "logs/today.txt",
+        "`next week`", "today's world", "说明天气不错", "目前年龄四十", "美好的明天", "先天和后天",
+        "马上周末了", "过去年代", "《昨天》这首歌",
+    ],
+)  # fmt: skip
+def test_names_and_other_words_are_no_dates(said: str) -> None:
+    assert resolved(said, THURSDAY, UTC) == said
+
+
+def test_the_day_is_that_of_the_person_not_of_the_server() -> None:
+    """Half past eight in the evening in New York is another day in London and in Shanghai."""
+    at = datetime(2024, 1, 1, 1, 30, tzinfo=UTC)
+    assert resolved("today", at, ZoneInfo("America/New_York")) == "on 2023-12-31"
+    assert resolved("last year", at, ZoneInfo("America/New_York")) == "in 2022"
+    assert resolved("today", at, ZoneInfo("Asia/Shanghai")) == "on 2024-01-01"
+
+
+def test_in_the_small_hours_nobody_knows_which_day_is_meant() -> None:
+    assert resolved("yesterday, 昨天", datetime(2024, 5, 2, 1, tzinfo=UTC), UTC) == "yesterday, 昨天"
+
+
+def test_clocks_that_change_move_no_day() -> None:
+    """The nights of 2024-03-10 and 2024-11-03 are 23 and 25 hours long in New York."""
+    zone = ZoneInfo("America/New_York")
+    assert resolved("yesterday", datetime(2024, 3, 10, 23, tzinfo=zone), zone) == "on 2024-03-09"
+    assert (
+        resolved("3 days ago", datetime(2024, 11, 4, 0, tzinfo=zone).replace(hour=6), zone) == "on 2024-11-01"
+    )
+
+
+@given(mornings, zones)
+def test_days_are_counted_on_the_calendar_of_the_person(at: datetime, zone: str) -> None:
+    here = at.replace(tzinfo=ZoneInfo(zone))
+    yesterday = here.date() - timedelta(days=1)
+    assert days(resolved("it was yesterday", at=here, zone=here.tzinfo or UTC)) == [yesterday]
+    assert days(resolved("昨天", at=here, zone=here.tzinfo or UTC)) == [yesterday]
+
+
+@given(
+    moments, st.sampled_from(["last", "next", "this", "this past", "this coming"]), st.sampled_from(WEEKDAYS)
+)
+def test_a_weekday_becomes_only_a_day_of_that_name_near_by(at: datetime, which: str, weekday: str) -> None:
+    found = days(resolved(f"on {which} {weekday.capitalize()}", at, UTC))
+    for day in found:
+        assert day.strftime("%A").lower() == weekday
+        assert 0 <= abs((day - at.date()).days) <= 7
+        if which in {"last", "this past"}:
+            assert day < at.date()
+        if which in {"next", "this coming"}:
+            assert day > at.date()
+
+
+@given(
+    st.lists(
+        st.sampled_from(["yesterday", "last week", "下周一", "3 weeks ago", "I", ",", "去年", '"', "."])
+    ),
+    moments,
+    zones,
+)
+def test_resolving_twice_changes_nothing_more(words: list[str], at: datetime, zone: str) -> None:
+    once = resolved(" ".join(words), at, ZoneInfo(zone))
+    assert resolved(once, at + timedelta(days=400), ZoneInfo(zone)) == once or relative(once)
+
+
+@given(st.text(), moments)
+def test_any_text_is_taken_and_what_names_no_day_stays(text: str, at: datetime) -> None:
+    new = resolved(text, at, UTC)
+    if not relative(text):
+        assert new == text
+
+
+def test_the_ends_of_the_calendar_are_left_alone() -> None:
+    assert resolved("yesterday", datetime(1, 1, 1, 9, tzinfo=UTC), UTC) == "yesterday"
+    assert resolved("300 years ago", datetime(100, 1, 1, 9, tzinfo=UTC), UTC) == "300 years ago"
+
+
+def test_days_are_read_off_in_both_forms() -> None:
+    assert days("on 2024-05-01, 2024年5月3日, 2024-13-40") == [date(2024, 5, 1), date(2024, 5, 3)]
