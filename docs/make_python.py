@@ -205,7 +205,8 @@ GROUPS = (
         "Simulate a provider",
         "On loopback, by the real cache rules; [how](../how-to/use-the-simulator.md).",
         (
-            ("nacre.devtools.sim", "Simulator serve SimSettings CacheRules Exchange Fault SimClock ReplySource"),
+            ("nacre.devtools.sim", "Simulator serve SimSettings CacheRules Exchange Fault"),
+            ("nacre.devtools.sim", "SimClock ReplySource"),
             ("nacre.devtools.sim", "ScriptedReply parse_script read_script replies_from_messages"),
             ("nacre.devtools.sim", "replies_from_provider"),
         ),
