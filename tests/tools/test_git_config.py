@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from nacre.messages.blocks import JsonObject, ToolCall, ToolResult
+from nacre.tools import git_config
 from nacre.tools.base import Tool
 from nacre.tools.bash import bash_tool
 from nacre.tools.guard import Guard
@@ -80,13 +82,15 @@ def payload(tmp_path: Path, marker: Path) -> Path:
     return program
 
 
-def effect(root: Path, command: str, *allow: str) -> str:
+def effect(root: Path, command: str, *allow: str, cwd: Path | None = None) -> str:
     async def nothing(arguments: JsonObject) -> str:
         return "done"
 
     bash = Tool(name="Bash", description="", input_schema={}, call=nothing)
     policy = Policy(root=root, rules=tuple(parse_rule(text, "allow") for text in allow))
-    return policy.decide(bash, {"command": command}, Workspace(root)).effect
+    workspace = Workspace(root)
+    workspace.cwd = cwd or root
+    return policy.decide(bash, {"command": command}, workspace).effect
 
 
 async def unasked(root: Path, command: str) -> ToolResult:
@@ -239,11 +243,42 @@ def _included(root: Path, private: Path) -> str:
     return "git config --list"
 
 
+def _linked_rebase(root: Path, private: Path) -> str:
+    (root / ".git" / "rebase-merge").mkdir()
+    (root / ".git" / "rebase-merge" / "interactive").touch()
+    for name in ("head-name", "onto", "done"):
+        (root / ".git" / "rebase-merge" / name).symlink_to(private / "private")
+    return "git status"
+
+
+def _linked_mailbox(root: Path, private: Path) -> str:
+    (root / ".git" / "rebase-apply").mkdir()
+    (root / ".git" / "rebase-apply" / "rebasing").touch()
+    for name in ("head-name", "onto"):
+        (root / ".git" / "rebase-apply" / name).symlink_to(private / "private")
+    return "git status"
+
+
+def _linked_worktree_file(root: Path, private: Path) -> str:
+    git(root, "worktree", "add", "-q", "beside")
+    (root / ".git" / "worktrees" / "beside" / "locked").symlink_to(private / "private")
+    return "git worktree list --porcelain"
+
+
+def _linked_parent(root: Path, private: Path) -> str:
+    (root / "folder").mkdir()
+    (root / "folder" / "private").write_text("KEY\n")
+    git(root, "add", "folder")
+    shutil.rmtree(root / "folder")
+    (root / "folder").symlink_to(private)
+    return "git grep KEY"
+
+
 @pytest.mark.parametrize(
     "attack",
     [
         _worktree_elsewhere, _git_file, _git_file_to_a_worktree, _alternates, _linked_objects, _linked_file,
-        _included,
+        _included, _linked_rebase, _linked_mailbox, _linked_worktree_file, _linked_parent,
     ],
 )  # fmt: skip
 async def test_git_prints_nothing_from_outside_the_project(
@@ -257,6 +292,44 @@ async def test_git_prints_nothing_from_outside_the_project(
     assert effect(root, line) == "ask"
     assert SECRET not in (await unasked(root, line)).text
     assert SECRET in by_hand(root, line), "it would have been printed"
+
+
+def test_a_link_above_a_tracked_file_is_asked_about_only_for_grep(tmp_path: Path, root: Path) -> None:
+    """Other commands that read the work tree treat the file as deleted."""
+    private = repository(tmp_path / "private")
+    assert effect(root, "git grep KEY") == "allow"
+    _linked_parent(root, private)
+    assert effect(root, "git -C . grep KEY") == "ask"
+    assert effect(root, "git status; git diff") == "allow"
+
+
+def test_links_to_hooks_and_in_the_git_directory_of_an_unused_submodule_are_not_asked_about(
+    root: Path, tmp_path: Path
+) -> None:
+    unused = repository(tmp_path / "unused")
+    (root / ".git" / "modules").mkdir()
+    (unused / ".git").rename(root / ".git" / "modules" / "unused")
+    (root / ".git" / "modules" / "unused" / "link").symlink_to(tmp_path)
+    shutil.rmtree(root / ".git" / "hooks", ignore_errors=True)
+    (root / ".git" / "hooks").symlink_to(tmp_path)
+    assert effect(root, "git status") == "allow"
+
+
+def test_a_git_directory_with_too_many_files_is_asked_about(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(git_config, "MAX_ENTRIES", 5)
+    assert effect(root, "git status") == "ask"
+
+
+async def test_a_line_prints_no_setting_of_the_person(root: Path, home: Path) -> None:
+    (home / ".gitconfig").write_text(f'[x]\n\tkey = "{SECRET}"\n')
+    for line in (
+        "git config --list", "git config --global --list", "git config --get-regexp x", "git config x.key",
+    ):  # fmt: skip
+        assert SECRET in by_hand(root, line)
+        assert (await unasked(root, line)).is_error
+    assert not (await unasked(root, "git config --local --list")).is_error
 
 
 LINES = [
@@ -311,6 +384,28 @@ async def test_git_goes_into_a_submodule_unasked_until_that_names_a_program(
     assert marker.exists(), "the program would have run"
 
 
+async def test_git_reads_a_submodule_of_a_linked_worktree_unasked_but_not_of_another_one(
+    tmp_path: Path, root: Path, payload: Path
+) -> None:
+    library = repository(tmp_path / "library")
+    git(library, "submodule", "add", "-q", str(repository(tmp_path / "inner")), "inner")
+    git(library, "commit", "-qm", "inner")
+    git(root, "submodule", "add", "-q", str(library), "sub")
+    git(root, "commit", "-qm", "sub")
+    places = [tmp_path / "beside", tmp_path / "third"]
+    for place in places:
+        git(root, "worktree", "add", "-q", str(place))
+        git(place, "submodule", "update", "-q", "--init", "--recursive")
+    beside, third = places
+    for line in ("git status", "cd sub && git log -p", "git -C sub/inner log -p"):
+        assert not (await unasked(beside, line)).is_error
+    (beside / "other").mkdir()
+    (beside / "other" / ".git").write_text((third / "sub" / ".git").read_text())
+    assert effect(beside, "git -C other log -p") == "ask"
+    git(beside / "sub" / "inner", "config", "diff.external", str(payload))
+    assert effect(beside, "git status") == "ask"
+
+
 @pytest.mark.parametrize(
     "line",
     [
@@ -343,8 +438,12 @@ def test_a_file_that_git_looks_for_from_the_top_of_the_work_tree_is_asked_about(
     (tmp_path / "secret").write_text(SECRET)
     (root / "src").mkdir()
     (root / "link").symlink_to(tmp_path / "secret")
-    for line in ("git blame --contents link ../file", "git blame --ignore-revs-file=link ../file"):
-        assert effect(root, f"cd src && {line}") == "ask"
+    for line in (
+        "git blame --contents link ../file",
+        "git blame --ignore-revs-file=link ../file",
+        "git blame -wSlink ../file",
+    ):
+        assert effect(root, line, cwd=root / "src") == "ask"
         assert SECRET in by_hand(root / "src", line)
 
 

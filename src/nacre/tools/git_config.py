@@ -19,6 +19,9 @@ SECONDS = 10.0
 MAX_REPOSITORIES = 30
 """Submodules, and submodules of those, that are checked for one line; a project with more is asked about."""
 
+MAX_ENTRIES = 100_000
+"""Files and directories of a git directory that are looked at; a larger one is asked about."""
+
 NO_PROGRAMS: Mapping[str, str] = {
     "core.hooksPath": "/dev/null",
     "core.fsmonitor": "false",
@@ -77,6 +80,9 @@ _HARMLESS = re.compile("|".join(map(fnmatch.translate, _HARMLESS_KEYS)))
 _OWN_SCOPES = frozenset({"local", "worktree"})
 _NO_REPOSITORY = "fatal: not a git repository"
 _SUBMODULE_MODE = "160000"
+_PASSED_OVER = re.compile("hooks|objects/[0-9a-f]{2}|(?:worktrees/[^/]+/)?modules")
+"""Not searched for links: hooks are not run, an object is named by the hash of its content, and a submodule
+that is checked out is checked by itself."""
 _HOOK = "hooks/post-index-change"
 """The one hook that runs when git only reads: `git status` may update the index."""
 
@@ -111,11 +117,11 @@ def environment(environ: Mapping[str, str], settings: Mapping[str, str]) -> dict
     }  # fmt: skip
 
 
-def repository_problem(place: Path, roots: Sequence[Path]) -> str:
+def repository_problem(place: Path, roots: Sequence[Path], *, is_grep: bool = False) -> str:
     """Why git may not run unasked in this directory; empty if it may, or if there is no repository.
 
     `roots` are the directories whose files may be read unasked. Submodules are checked as well, because git
-    runs in them, too.
+    runs in them, too. `git grep` needs one check more: it follows a link in place of a tracked directory.
     """
     waiting, seen = [place], set[Path]()
     try:
@@ -126,6 +132,8 @@ def repository_problem(place: Path, roots: Sequence[Path]) -> str:
             seen.add(repository.folder)
             if problem := _layout_problem(repository, roots) or _settings_problem(repository):
                 return problem
+            if is_grep and (link := _linked_directory(repository)):
+                return f"{link} is a link, and files in it are tracked"
             waiting += _submodules(repository)
             if len(seen) + len(waiting) > MAX_REPOSITORIES:
                 return f"more than {MAX_REPOSITORIES} submodules"
@@ -172,25 +180,45 @@ def _is_known_layout(repository: _Repository, dot_git: Path, roots: Sequence[Pat
         return False
     if folder == common:
         # A submodule. Its `core.worktree` may name any directory, so that one must lead back to it.
-        return any(map(folder.is_relative_to, roots)) and _discover(repository.top) == repository
+        is_own = any(map(folder.is_relative_to, roots)) or _belongs_to_outer(repository, roots)
+        return is_own and _discover(repository.top) == repository
     # A linked worktree. Its git directory names the one work tree that it is for.
     back = (folder / "gitdir").read_text(errors="surrogateescape").removesuffix("\n")
     return folder.parent == common / "worktrees" and os.path.realpath(folder / back) == str(dot_git)
 
 
+def _belongs_to_outer(repository: _Repository, roots: Sequence[Path]) -> bool:
+    """Whether a submodule has its git directory in that of the repository around it.
+
+    For a submodule of a linked worktree, that is in the main repository, which may lie outside the roots.
+    """
+    outer = _discover(repository.top.parent) if any(map(repository.top.is_relative_to, roots)) else None
+    if outer is None or not repository.folder.is_relative_to(outer.folder / "modules"):
+        return False
+    return _is_known_layout(outer, outer.top / ".git", roots)
+
+
 def _links(repository: _Repository) -> Iterator[str]:
-    """Symbolic links where git keeps objects and files that it quotes in messages; hooks are not run."""
-    objects = repository.common / "objects"
-    for place in {
-        repository.folder,
-        repository.common,
-        repository.common / "info",
-        objects,
-        objects / "pack",
-    }:
-        if place.is_dir():
-            with os.scandir(place) as entries:
-                yield from (one.path for one in entries if one.is_symlink() and one.name != "hooks")
+    """Symbolic links in the git directory: git prints lines of many files in it."""
+    waiting, seen = [repository.common], 0
+    while waiting:
+        with os.scandir(waiting.pop()) as entries:
+            for one in entries:
+                seen += 1
+                below = os.path.relpath(one.path, repository.common)
+                if seen > MAX_ENTRIES:
+                    raise _UnreadableError(f"{repository.common} holds more than {MAX_ENTRIES:,} files")
+                if one.is_symlink() and below != "hooks":
+                    yield one.path
+                elif one.is_dir(follow_symlinks=False) and not _PASSED_OVER.fullmatch(below):
+                    waiting.append(Path(one.path))
+
+
+def _linked_directory(repository: _Repository) -> str:
+    """A directory of tracked files that is reached through a symbolic link; empty if there is none."""
+    names = _output(repository.top, "ls-files", "-z")
+    places = (repository.top / folder for folder in {name.rpartition("/")[0] for name in names})
+    return next((str(place) for place in places if os.path.realpath(place) != str(place)), "")
 
 
 def _settings_problem(repository: _Repository) -> str:

@@ -292,7 +292,9 @@ class Policy:
             return ""
         entered = (one.path for one in named(parts, workspace.cwd) if one.is_entered)
         places = dict.fromkeys(place for place in entered if place is not None)
-        return next(filter(None, (repository_problem(place, self._roots) for place in places)), "")
+        is_grep = any("grep" in part.argv[1:] for part in parts)
+        problems = (repository_problem(place, self._roots, is_grep=is_grep) for place in places)
+        return next(filter(None, problems), "")
 
 
 def _ruled(rule: Rule) -> Decision:

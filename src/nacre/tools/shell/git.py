@@ -6,6 +6,7 @@ Judged are the arguments alone: what the repository's own files make git do is c
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 
 from nacre.tools.shell.commands import Word
@@ -35,7 +36,9 @@ _DENIED_LONG = (
 
 Git looks for those files from the top of the work tree, not from the working directory.
 """
-_RUNS_GPG = ("%G", "%(signature")
+_RUNS_GPG = re.compile(
+    r"%[-+ ]*G|%\(\*?signature|(?:^|=)-?(?:v(?:ersion)?:)?\*?signature(?::|$)"  # a format, a key for --sort
+)
 
 
 def check_git(arguments: Sequence[Word]) -> str:
@@ -56,6 +59,8 @@ def check_git(arguments: Sequence[Word]) -> str:
     if check is None or not name.is_literal:
         return name.text
     problem = _check_every(given) or check(given)
+    if problem == UNSURE:
+        return f"{name.text}: {problem}"
     return f"{name.text} {problem}" if problem else ""
 
 
@@ -67,13 +72,22 @@ def _check_every(arguments: Sequence[Word]) -> str:
         name = word.text.partition("=")[0]
         if len(name) > len("--") and any(denied.startswith(name) for denied in _DENIED_LONG):
             return word.text
-        if any(sign in word.text for sign in _RUNS_GPG):
+        if _RUNS_GPG.search(word.text):
             return word.text
     return ""
 
 
 def _check_nothing(_: Sequence[Word]) -> str:
     return ""
+
+
+_ANCESTRY = re.compile(r"-[^-LCM]*S")
+"""-S, alone or behind other letters; -L, -C and -M take what follows them as their value."""
+
+
+def _check_blame(arguments: Sequence[Word]) -> str:
+    """-S prints lines of a file, which git looks for from the top of the work tree."""
+    return next((word.text for word in arguments if _ANCESTRY.match(word.text)), "")
 
 
 def _check_grep(arguments: Sequence[Word]) -> str:
@@ -120,7 +134,7 @@ _CONFIG = Options(
     long=_CONFIG_MODES
     | names(
         """
-            global local system worktree show-origin show-scope name-only null includes bool int
+            local worktree show-origin show-scope name-only null includes bool int
             path type
             """
     ),
@@ -129,10 +143,15 @@ _CONFIG_VERBS = names("list get set unset rename-section remove-section edit")
 
 
 def _check_config(arguments: Sequence[Word]) -> str:
-    """A mode that reads, or a single key: a second operand would be its new value."""
+    """A mode that reads, or a single key: a second operand would be its new value.
+
+    Only settings of the repository: those of the person may hold credentials.
+    """
     given = sort_out(arguments, _CONFIG)
     if given.refused:
         return given.refused
+    if not given.has("local", "worktree"):
+        return "without --local"
     if given.operands and given.operands[0].text in _CONFIG_VERBS:
         return given.operands[0].text
     if given.has("l", *_CONFIG_MODES):
@@ -166,13 +185,14 @@ _SUBCOMMANDS: Mapping[str, Callable[[Sequence[Word]], str]] = {
     **dict.fromkeys(
         names(
             """
-            blame cat-file check-attr check-ignore cherry count-objects describe diff diff-files
+            cat-file check-attr check-ignore cherry count-objects describe diff diff-files
             diff-index diff-tree for-each-ref log ls-files ls-tree merge-base name-rev rev-list
             rev-parse shortlog show show-ref status version whatchanged
             """
         ),
         _check_nothing,
     ),
+    "blame": _check_blame,
     "branch": _check_listing(_BRANCH, "list", "contains", "no-contains", "merged", "no-merged", "points-at"),
     "config": _check_config,
     "grep": _check_grep,

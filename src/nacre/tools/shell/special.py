@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from nacre.tools.shell.commands import Word
 from nacre.tools.shell.options import Options, names, sort_out
 
-UNSURE = "an expansion could become an option"
+UNSURE = "a variable or wildcard may expand to an option"
 
 _FIND = names(
     # -exec, -execdir, -ok, -okdir, -delete, -fls, -fprint, -fprint0, -fprintf are what is missing.
