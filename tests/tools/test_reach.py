@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from nacre.errors import ToolError
-from nacre.messages.blocks import JsonObject
+from nacre.messages.blocks import JsonObject, ToolCall
 from nacre.tools.base import Tool
+from nacre.tools.bash import bash_tool
 from nacre.tools.glob import glob_tool
 from nacre.tools.grep import grep_tool
 from nacre.tools.guard import Guard
-from nacre.tools.policy import Policy
+from nacre.tools.policy import Narrowing, Policy
+from nacre.tools.read import read_tool
 from nacre.tools.rules import Effect, Rule, parse_rule
-from nacre.tools.workspace import Workspace
+from nacre.tools.run import run_all
+from nacre.tools.workspace import Copies, Workspace
 
 SECRET = "the secret of another place"
 
@@ -37,6 +41,7 @@ def workspace(tmp_path: Path) -> Workspace:
     (root / "src" / "inner").symlink_to(tmp_path / "secret")
     (root / "folder").symlink_to(tmp_path)
     (root / "near").symlink_to(root / "src" / "app.py")
+    (root / "loop").symlink_to("loop")
     return Workspace(root)
 
 
@@ -102,7 +107,29 @@ def printed(workspace: Workspace, command: str) -> str:
         "grep -f../secret ../secret",
         "grep -vf../secret -e x notes",
         "strings @../secret",
+        "strings @inner",
         "cat < notes",
+        "cd -L src && cat inner",
+        "cd loop/../src && cat app.py",
+        "cat loop",
+        "cat loop/../inner",
+        "find -L .",
+        "find . -follow -name x",
+        "ls -RL",
+        "ls -lL .",
+        "ls -R --dereference",
+        "du -aL",
+        "du --dereference .",
+        "du --files0-from=inner",
+        "wc --files0-from inner",
+        "wc --files=inner",
+        "md5sum -c inner",
+        "sha256sum --check inner",
+        "sha1sum -wc inner",
+        "b2sum --ch inner",
+        "cksum -c inner",
+        "shasum -c inner",
+        "tree -al",
     ],
 )
 def test_no_spelling_reads_outside_the_project_unasked(workspace: Workspace, command: str) -> None:
@@ -127,6 +154,12 @@ def test_no_spelling_reads_outside_the_project_unasked(workspace: Workspace, com
         "diff src/app.py near",
         "grep 'a.*/b' src/app.py",
         "git log --oneline -5",
+        "find -H . -name '*.py' -o -links 2",
+        "ls -R --color=never src",
+        "du -sh --max-depth=1 .",
+        "wc -l src/app.py",
+        "sha256sum src/app.py",
+        "cd src/deep/.. && cat app.py",
         "head -20 src/app.py 2>/dev/null",
     ],
 )
@@ -154,6 +187,132 @@ def _vanished(path: object) -> str:
     raise OSError(errno.EINVAL, "Invalid argument")
 
 
+@pytest.fixture
+def linked(workspace: Workspace) -> Workspace:
+    """A link to a deep directory, beside a link that leads out: the parent of the first has two readings."""
+    root = workspace.root
+    (root / "x").mkdir()
+    (root / "x" / "link").symlink_to("../src/deep")
+    (root / "x" / "out").symlink_to("../..")
+    return workspace
+
+
+async def answered(workspace: Workspace, tool: Tool, **arguments: str) -> str:
+    """What a call gives where nobody can be asked."""
+    [guarded] = Guard(Policy(root=workspace.root), workspace).stand_before([tool])
+    [result] = await run_all([ToolCall("c", tool.name, dict(arguments))], {tool.name: guarded})
+    return result.text
+
+
+@pytest.mark.parametrize("path", ["loop/../x/out", "gone/../loop/../x/out", "loop/../x/out/home"])
+async def test_no_tool_reads_outside_through_a_link_to_itself(linked: Workspace, path: str) -> None:
+    calls = [
+        (grep_tool(linked), {"pattern": "secret", "path": path, "output_mode": "content"}),
+        (glob_tool(linked), {"pattern": "*", "path": path}),
+        (glob_tool(linked), {"pattern": f"{path}/*"}),
+        (read_tool(linked), {"file_path": f"{path}/secret"}),
+    ]
+    fork = Policy(root=linked.root).narrowed(Narrowing(tools=frozenset({"Read", "Grep", "Glob"})))
+    for tool, arguments in calls:
+        text = await answered(linked, tool, **arguments)
+        assert "cannot be resolved: too many levels of symbolic links" in text, text
+        assert "nobody is there to ask" in text
+        assert fork.decide(tool, {**arguments}, linked).effect == "deny"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cd x/link/../out && cat secret",
+        "cd x/link/.. && cd out && cat secret",
+        "cd x/link && cd ../out && cat secret",
+        "cd x/link; cd ..; cat out/secret",
+        "(cd x/link/../out && cat secret) | cat",
+        "cd -- x/link/../out && cat secret",
+    ],
+)
+async def test_the_parent_of_a_link_is_the_same_for_the_check_and_for_the_shell(
+    linked: Workspace, command: str
+) -> None:
+    assert SECRET in printed(linked, command), "a shell with its own settings would print it"
+    assert SECRET not in await answered(linked, bash_tool(linked), command=command)
+
+
+async def test_git_runs_in_the_directory_that_was_checked(linked: Workspace, tmp_path: Path) -> None:
+    nested = linked.root / "x" / "nested"
+    for place in (linked.root, nested):
+        subprocess.run(["git", "init", "-q", os.fspath(place)], check=True)
+    with (nested / ".git" / "config").open("a") as config:
+        config.write(f"[diff]\n\texternal = touch {tmp_path}/ran;\n")
+    (nested / "f").write_text("one\n")
+    subprocess.run(["git", "add", "f"], cwd=nested, check=True)
+    (nested / "f").write_text("two\n")
+    line = "cd x/link/../nested && git diff"
+    await answered(linked, bash_tool(linked), command=line)
+    assert not (tmp_path / "ran").exists()
+    printed(linked, line)
+    assert (tmp_path / "ran").exists(), "the program would have run"
+
+
+@pytest.mark.parametrize("has_ripgrep", [True, False])
+async def test_a_directory_that_is_exchanged_for_a_link_is_not_searched(
+    workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, has_ripgrep: bool
+) -> None:
+    if has_ripgrep and not shutil.which("rg"):
+        pytest.skip("ripgrep is not installed")
+    monkeypatch.setattr("nacre.tools.grep.shutil.which", lambda name: "rg" if has_ripgrep else None)
+    target = workspace.root / "a"
+
+    def exchange(_: Path) -> None:
+        target.rmdir()
+        target.symlink_to(tmp_path)
+
+    def same(path: Path) -> Path:
+        return path
+
+    async def refuse(path: Path, content: bytes) -> None:
+        raise ToolError("no")
+
+    for tool, arguments in (
+        (grep_tool(workspace), {"pattern": "secret", "path": "a", "output_mode": "content"}),
+        (glob_tool(workspace), {"pattern": "*", "path": "a"}),
+    ):
+        workspace.copies = Copies(tmp_path / "copies", same, same, exchange, refuse)
+        with pytest.raises(ToolError, match="moved to"):
+            await tool.call({**arguments})
+        target.unlink()
+        target.mkdir()
+
+
+def test_a_question_says_why_a_line_may_read_outside(workspace: Workspace) -> None:
+    bash = Tool(name="Bash", description="", input_schema={}, call=_nothing)
+    for command, expected in (
+        ("diff . a", "it may read outside the project (diff follows the symbolic links in .)"),
+        ("find -L .", "it may read outside the project (find -L follows symbolic links)"),
+        (
+            "wc --files0-from=inner",
+            "it may read outside the project (wc --files0-from=inner takes file names from a file)",
+        ),
+        ("cat $X", "it may read outside the project (where $X leads is not known)"),
+        ("cat ../secret", "it would read outside the project: ../secret"),
+        ("git log *", "git: log: a variable or wildcard may expand to an option"),
+    ):
+        decision = Policy(root=workspace.root).decide(bash, {"command": command}, workspace)
+        assert (decision.effect, decision.reason) == ("ask", expected)
+
+
+@pytest.mark.parametrize("command", ["cat /proc/self/cwd/inner", "cat here/inner"])
+def test_a_link_that_means_another_place_for_each_process_is_asked_about(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    """Here it leads to the directory of this process, there to that of the command."""
+    monkeypatch.chdir(workspace.root)
+    workspace.cwd = workspace.root / "src"
+    (workspace.cwd / "here").symlink_to("/proc/self/cwd")
+    assert SECRET in printed(workspace, command)
+    assert effect(workspace, command) == "ask"
+
+
 @pytest.mark.parametrize("command", ["ls", "cat *", "grep -r secret", "pwd"])
 def test_a_working_directory_outside_the_project_makes_every_command_a_question(
     workspace: Workspace, command: str
@@ -169,6 +328,8 @@ def test_a_working_directory_outside_the_project_makes_every_command_a_question(
         (["Read(.env)"], "cat ./src/../.env", "deny"),
         (["Read(.env)"], "cat .e*", "deny"),
         (["Read(.env)"], "grep -f.env src/app.py", "deny"),
+        (["Read(.env)"], "cat loop/../.env", "deny"),
+        (["Read(//proc/**)"], "cat /proc/self/environ", "deny"),
         (["Read(.env)"], "cat src/app.py", "allow"),
         (["Bash(rm:*)"], "/bin/rm x", "deny"),
         (["Bash(rm:*)"], "/usr/bin/rm x", "deny"),

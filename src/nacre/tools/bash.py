@@ -22,8 +22,9 @@ from nacre.tools.workspace import Workspace
 DESCRIPTION = prompts.load("nacre.tools", "bash")
 
 # The command's own `exit` must not keep us from learning where it ended, hence the trap. The file behind the
-# number is open but has no name: nothing to clean up, nothing for another process to guess.
-_SHELL = "trap '{{ builtin pwd -P >&{fd}; }} 2>/dev/null' EXIT; eval \"$1\""
+# number is open but has no name: nothing to clean up, nothing for another process to guess. `set -P`: `cd`
+# resolves links before `..`, as the check of the line does.
+_SHELL = "set -P; trap '{{ builtin pwd -P >&{fd}; }} 2>/dev/null' EXIT; eval \"$1\""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import codecs
 import contextlib
 import difflib
+import errno
 import io
 import os
 import re
 import stat
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -28,6 +30,11 @@ MAX_LISTED_NAMES = 5_000
 NEW_FILE_MODE = 0o666
 """What a new file may be used for, before the user's umask takes its share."""
 
+MAX_LINKS = 40
+"""How many symbolic links a path may lead through, as for the Linux kernel."""
+
+_MISSING = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG})
+"""Errors that say that nothing has this name."""
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -39,6 +46,63 @@ class Encoding:
     errors: str
     mark: bytes = b""
     """The byte order mark the file begins with."""
+
+
+def resolve(path: Path) -> Path:
+    """The real path that an absolute path leads to; names of missing files are kept as they are.
+
+    `os.path.realpath` removes `..` from the text behind a loop of links or an unreadable directory. Here both
+    raise `OSError`. So does a link in `/proc`, which may lead to another place in another process.
+    """
+    found, links = "/", 0
+    waiting = list(reversed(path.parts[1:]))
+    while waiting:
+        name = waiting.pop()
+        if name == "..":
+            found = os.path.dirname(found)  # noqa: PTH120
+            continue
+        here = os.path.join(found, name)  # noqa: PTH118
+        target = _link_target(here)
+        if target is None:
+            found = here
+            continue
+        links += 1
+        if links > MAX_LINKS:
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), here)
+        if here.startswith("/proc/"):
+            raise OSError(errno.ELOOP, "where a link in /proc leads depends on the process", here)
+        found = "/" if target.startswith("/") else found
+        waiting += [part for part in reversed(target.split("/")) if part not in {"", "."}]
+    return Path(found)
+
+
+def _link_target(path: str) -> str | None:
+    """Where a symbolic link leads; None if the path is no link, or missing."""
+    try:
+        is_link = stat.S_ISLNK(os.lstat(path).st_mode)
+    except OSError as error:
+        if error.errno not in _MISSING:
+            raise
+        return None
+    return os.readlink(path) if is_link else None  # noqa: PTH115
+
+
+@contextlib.contextmanager
+def hold_directory(path: Path, shown: str) -> Iterator[Path]:
+    """Check that a directory is where its path says, and hold it open.
+
+    Gives a path for the start of a process, which leads to this directory even if a link replaces it.
+    """
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise ToolError(f"Cannot search {shown}: {_reason(error)}.") from None
+    try:
+        _check_place(handle, path, shown)
+        held = Path(f"/proc/self/fd/{handle}")
+        yield held if held.exists() else path
+    finally:
+        os.close(handle)
 
 
 def open_regular(path: Path, shown: str) -> tuple[io.BufferedReader, os.stat_result]:

@@ -14,7 +14,7 @@ from nacre.errors import ToolError
 from nacre.tools import patterns
 from nacre.tools.base import Tool, tool
 from nacre.tools.child import Child, Output, run_child
-from nacre.tools.files import printable
+from nacre.tools.files import hold_directory, printable
 from nacre.tools.workspace import Workspace
 
 DESCRIPTION = prompts.load("nacre.tools", "glob")
@@ -48,7 +48,9 @@ def glob_tool(workspace: Workspace, settings: GlobSettings | None = None) -> Too
         place = workspace.locate(patterns.named_place(path or ".", pattern))
         if not place.is_dir():
             raise ToolError(f"There is no directory {place} to search.")
-        return _shown(await _find(place, rest, limits), workspace, limits)
+        with hold_directory(place, str(place)) as held:
+            found = await _find(held, rest, limits)
+        return _shown(found, place, workspace, limits)
 
     return glob
 
@@ -60,7 +62,7 @@ class _Found:
 
 
 async def _find(place: Path, pattern: str, limits: GlobSettings) -> _Found:
-    order = {"target": os.fspath(place), "names": patterns.translate(pattern), "limit": limits.files}
+    order = {"target": ".", "names": patterns.translate(pattern), "limit": limits.files}
     output = Output(head=limits.max_bytes)
     child = Child(
         argv=(sys.executable, "-I", "-S", "-W", "ignore", os.fspath(SEARCH), "glob", json.dumps(order)),
@@ -80,10 +82,10 @@ async def _find(place: Path, pattern: str, limits: GlobSettings) -> _Found:
     return _Found(answer["total"], answer["paths"])
 
 
-def _shown(found: _Found, workspace: Workspace, limits: GlobSettings) -> str:
+def _shown(found: _Found, place: Path, workspace: Workspace, limits: GlobSettings) -> str:
     if not found.paths:
         return "No files match."
-    lines = [printable(workspace.shown(Path(path))) for path in found.paths]
+    lines = [printable(workspace.shown(place / path)) for path in found.paths]
     if found.total > len(lines):
         lines.append(
             f"[The newest {limits.files} of {found.total:,} files; narrow the pattern to see others.]"

@@ -17,6 +17,7 @@ from nacre.errors import ToolError
 from nacre.tools import patterns
 from nacre.tools.base import Tool, tool
 from nacre.tools.child import Child, Ended, Output, run_child
+from nacre.tools.files import hold_directory
 from nacre.tools.workspace import Workspace
 
 DESCRIPTION = prompts.load("nacre.tools", "grep")
@@ -76,9 +77,10 @@ def grep_tool(workspace: Workspace, settings: GrepSettings | None = None) -> Too
         ignore_case: Annotated[bool, "Upper and lower case are the same."] = False,
         head_limit: Annotated[int | None, "How many lines to return; 250 unless given."] = None,
     ) -> str:
+        place = _place(workspace, path or ".")
         query = Query(
             pattern=pattern,
-            target=_target(workspace, path),
+            target="./" if place.is_dir() else f"./{place.name}",
             names=glob,
             mode=output_mode,
             before=max(before, context, 0),
@@ -86,23 +88,28 @@ def grep_tool(workspace: Workspace, settings: GrepSettings | None = None) -> Too
             ignore_case=ignore_case,
         )
         wanted = limits.lines if head_limit is None else max(head_limit, 1)
-        return await _search(query, workspace.cwd, limits, lines=wanted)
+        folder = place if place.is_dir() else place.parent
+        with hold_directory(folder, path or ".") as held:
+            output, ended = await _search(query, held, limits)
+        return _shown(output, ended, wanted, folder=_prefix(workspace, folder))
 
     return grep
 
 
-def _target(workspace: Workspace, path: str | None) -> str:
-    """The place to search as it will stand in the answer: relative where that is shorter."""
-    if path is None:
-        return "./"
+def _place(workspace: Workspace, path: str) -> Path:
     place = workspace.locate(path)
     if not (place.is_dir() or place.is_file()):
         raise ToolError(f"There is no file or directory {path} to search.")
-    shown = workspace.shown(place)
-    return shown if shown.startswith("/") else "./" if shown == "." else f"./{shown}"
+    return place
 
 
-async def _search(query: Query, cwd: Path, limits: GrepSettings, *, lines: int) -> str:
+def _prefix(workspace: Workspace, folder: Path) -> str:
+    """What to write before the names of files that were found in a directory."""
+    shown = workspace.shown(folder)
+    return "" if shown == "." else f"{shown.rstrip('/')}/"
+
+
+async def _search(query: Query, cwd: Path, limits: GrepSettings) -> tuple[Output, Ended]:
     output = Output(head=limits.chars)
     argv = _ripgrep(query, limits) if shutil.which("rg") else _plain(query, limits)
     with tempfile.TemporaryFile() as errors:
@@ -119,7 +126,7 @@ async def _search(query: Query, cwd: Path, limits: GrepSettings, *, lines: int) 
         )
     if ended.why == "exited" and ended.exit_code not in {0, NOTHING_FOUND} and not output.characters:
         raise ToolError(f"Cannot search for {query.pattern!r}: {_complaint(said)}.")
-    return _shown(output, ended, lines)
+    return output, ended
 
 
 def _ripgrep(query: Query, limits: GrepSettings) -> Sequence[str]:
@@ -167,13 +174,13 @@ def _complaint(said: str) -> str:
     return " ".join((named or lines or ["the search failed"])[-1:]).rstrip(".")
 
 
-def _shown(output: Output, ended: Ended, wanted: int) -> str:
+def _shown(output: Output, ended: Ended, wanted: int, *, folder: str) -> str:
     """The first lines, and whether there are more; a line cut by the size limit is left out."""
     if not output.characters:
         return "No matches."
     whole, _, rest = output.head.rpartition("\n")
     found = whole.split("\n") if whole else [rest]
-    lines = [line.removeprefix("./") for line in found[:wanted]]
+    lines = [f"{folder}{line[2:]}" if line.startswith("./") else line for line in found[:wanted]]
     if ended.why == "flood":
         lines.append("[Far too many matches; narrow the path, glob or pattern.]")
     elif output.lines > len(lines):

@@ -210,7 +210,7 @@ class Policy:
             rule for rule in self.rules if rule.effect != "allow" and rule.pattern and rule.names("Read")
         ]
         parts = (programs(str(arguments.get("command", ""))) or ()) if against else ()
-        paths = {one.path for one in named(parts, workspace.cwd) if one.path is not None}
+        paths = {one.path or _guessed(one.word, workspace) for one in named(parts, workspace.cwd)}
         paths = self._copies(*paths, *map(workspace.behind, paths))
         return [
             rule for rule in against if any(meets_path(rule.pattern, path, root=self.root) for path in paths)
@@ -281,7 +281,7 @@ class Policy:
             return Decision("ask", verdict.reason)
         parts = programs(command) or ()
         if outside := _outside(parts, self._roots, workspace):
-            return Decision("ask", f"it would read outside the project: {outside}")
+            return Decision("ask", outside)
         if problem := self._git_problem(parts, workspace):
             return Decision("ask", f"git may start a program or read elsewhere in this repository: {problem}")
         return Decision("allow")
@@ -314,6 +314,15 @@ def _path(tool: str, arguments: JsonObject, workspace: Workspace) -> Path | None
     if tool == "Glob":
         given = named_place(given, str(arguments.get("pattern", "")))
     return workspace.aim(given)
+
+
+def _guessed(word: str, workspace: Workspace) -> Path:
+    """Where a word that cannot be resolved may lead, for rules that deny or ask."""
+    path = workspace.cwd / os.path.expanduser(word)  # noqa: PTH111  # no error on an unknown ~user
+    try:
+        return Path(os.path.realpath(path))
+    except (OSError, ValueError):
+        return Path(os.path.normpath(path))
 
 
 def _as_named(arguments: JsonObject, workspace: Workspace) -> Path:
@@ -358,8 +367,10 @@ def _command_pattern(command: str) -> str:
 
 
 def _outside(parts: Iterable[SimpleCommand], roots: tuple[Path, ...], workspace: Workspace) -> str:
-    """The first word that leads out of the roots; one that cannot be read off counts as leading out."""
+    """Why a line may read outside the roots, for the first word for which this is so; empty if none is."""
     for one in named(parts, workspace.cwd):
-        if one.path is None or not any(one.path.is_relative_to(place) for place in roots):
-            return one.word
+        if one.path is None:
+            return f"it may read outside the project ({one.why or f'where {one.word} leads is not known'})"
+        if not any(one.path.is_relative_to(place) for place in roots):
+            return f"it would read outside the project: {one.word}"
     return ""

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from nacre.tools.files import resolve
 from nacre.tools.patterns import translate
 from nacre.tools.shell import SimpleCommand, Word
 
@@ -23,13 +24,23 @@ MAX_OPTION_CHARS = 256
 
 _WILD = re.compile(r"[*?\[{]")
 _BRACES = re.compile(r"\{[^{}]*\}")
-_FOLLOWING = {
-    "grep": ("R", "--de"),
-    "egrep": ("R", "--de"),
-    "fgrep": ("R", "--de"),
-    "rg": ("L", "--follow"),
-}
-"""Programs that go through directories and follow the links in them, and the options that make them do so."""
+_FOLLOWS = "follows symbolic links"
+_LISTS = "takes file names from a file"
+_INDIRECT: tuple[tuple[str, str, str], ...] = (
+    ("grep egrep fgrep", r"-[^-]*R|--de", _FOLLOWS),
+    ("rg", r"-[^-]*L|--follow", _FOLLOWS),
+    ("find", r"-L|-follow", _FOLLOWS),
+    ("ls du", r"-[^-]*L|--de", _FOLLOWS),
+    ("tree", r"-[^-]*l", _FOLLOWS),
+    ("wc du", r"--f", _LISTS),
+    (
+        "md5sum sha1sum sha224sum sha256sum sha384sum sha512sum shasum b2sum cksum",
+        r"-[^-]*c|--c",
+        _LISTS,
+    ),
+    ("strings", r"@", _LISTS),
+)
+"""Programs, how an option begins that makes them read files that the line does not name, and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +50,8 @@ class Named:
     word: str
     path: Path | None
     """The real place; None when nobody can say."""
+    why: str = ""
+    """Why the place is not known."""
     is_entered: bool = False
     """A command of the line may run in this directory."""
 
@@ -67,15 +80,14 @@ def named(parts: Iterable[SimpleCommand], cwd: Path) -> Iterator[Named]:
 
 def _named_by(part: SimpleCommand, places: Sequence[Path]) -> Iterator[Named]:
     """Everything that the words of one command may name, which runs in one of these directories."""
-    if follows := _follows_links(part):
-        yield Named(follows, None)
+    yield from _indirect(part)
     is_diff = _program(part) == "diff" and "--no-dereference" not in part.argv
     sources = [one.target for one in part.redirections if one.operator == "<"]
     for word in (*part.words[1:], *sources):
         for path in (path for place in places for path in _meant(word, place)):
             yield Named(word.text, path)
             if is_diff and path is not None and os.path.isdir(path):  # noqa: PTH112  # no error where it may not look
-                yield Named(f"diff follows the links in {word.text}", None)
+                yield Named(word.text, None, why=f"diff follows the symbolic links in {word.text}")
 
 
 def _program(part: SimpleCommand) -> str:
@@ -95,20 +107,22 @@ def _entered_by_git(part: SimpleCommand) -> list[str | None]:
 
 
 def _entered(words: Sequence[Word]) -> str | None:
-    """The directory a `cd` goes to; None for home, for the one before and for what is not written out."""
-    targets = [word for word in words if word.text not in {"-P", "-L", "--"}]
+    """The directory a `cd` goes to; None for home, for the one before and for what is not written out.
+
+    Bash runs a line with `set -P`. With `cd -L`, `..` would mean another directory than it does here.
+    """
+    targets = [word for word in words if word.text not in {"-P", "--"}]
     is_plain = len(targets) == 1 and targets[0].is_literal and not targets[0].text.startswith("-")
     return targets[0].text if is_plain else None
 
 
-def _follows_links(part: SimpleCommand) -> str:
+def _indirect(part: SimpleCommand) -> Iterator[Named]:
+    """Options that make a program read files that the line does not name."""
     program = _program(part)
-    letter, name = _FOLLOWING.get(program, ("", ""))
-    for option in part.argv[1:] if letter else ():
-        is_short = option.startswith("-") and not option.startswith("--") and letter in option
-        if is_short or option.startswith(name):
-            return f"{program} {option} follows links"
-    return ""
+    for programs, beginning, why in _INDIRECT:
+        for option in part.argv[1:] if program in programs.split() else ():
+            if re.match(beginning, option):
+                yield Named(option, None, why=f"{program} {option} {why}")
 
 
 def _meant(word: Word, place: Path) -> Iterator[Path | None]:
@@ -148,7 +162,7 @@ def _readings(text: str) -> Iterator[str | None]:
 def _real(place: Path, text: str) -> Path | None:
     """The real place that a text means in a directory; None where that cannot be resolved."""
     try:
-        return Path(os.path.realpath(place / os.path.expanduser(text)))  # noqa: PTH111  # no error on an unknown ~user
+        return resolve(place / os.path.expanduser(text))  # noqa: PTH111  # no error on an unknown ~user
     except (OSError, ValueError):
         return None
 

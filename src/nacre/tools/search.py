@@ -71,7 +71,7 @@ def grep(order: GrepOrder) -> int:
                 if b"\0" in source.read(SNIFF_BYTES):
                     continue
                 source.seek(0)
-                if search_file(shown(path), source, pattern, order):
+                if search_file(path, source, pattern, order):
                     found = 0
         except OSError:
             continue
@@ -168,10 +168,6 @@ def is_regular(path: str) -> bool:
         return stat.S_ISREG(os.stat(path).st_mode)  # noqa: PTH116
     except OSError:
         return False
-
-
-def shown(path: str) -> str:
-    return path.removeprefix("./")
 
 
 if __name__ == "__main__":

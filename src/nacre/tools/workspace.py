@@ -16,7 +16,7 @@ from typing import TypeAlias, TypeVar
 from nacre.errors import ToolError
 from nacre.process import has_members
 from nacre.tools.child import end_group
-from nacre.tools.files import make_directory, replace_file
+from nacre.tools.files import make_directory, replace_file, resolve
 
 T = TypeVar("T")
 Writer: TypeAlias = Callable[[Path, bytes], Awaitable[None]]
@@ -53,7 +53,7 @@ _judged: ContextVar[Path | None] = ContextVar("judged", default=None)
 
 @contextmanager
 def expecting(path: Path | None) -> Iterator[None]:
-    """Hold a call to the file that was judged: a link that moves in between leads nowhere."""
+    """Hold a call to the file that was judged: a tool that finds another one is refused."""
     token = _judged.set(path)
     try:
         yield
@@ -93,9 +93,10 @@ class Workspace:
         if not file_path or "\0" in file_path:
             raise ToolError("The path is empty or holds a zero byte; give the path of a file.")
         try:
-            path = Path(os.path.realpath(self.cwd / os.path.expanduser(file_path)))  # noqa: PTH111  # no error on an unknown ~user
+            path = resolve(self.cwd / os.path.expanduser(file_path))  # noqa: PTH111  # no error on an unknown ~user
         except OSError as error:
-            raise UnresolvedPathError(f"The path {file_path} cannot be resolved: {error}.") from None
+            why = (error.strerror or str(error)).lower()
+            raise UnresolvedPathError(f"The path {file_path} cannot be resolved: {why}.") from None
         except ValueError as error:
             raise ToolError(f"Cannot use the path {file_path}: {error}.") from None
         return self.copies.of(path) if self.copies else path
