@@ -20,7 +20,7 @@ SOURCE = ROOT / "src"
 WIDTH = 96
 """A signature that is longer gets one line for each of its parameters."""
 PROSE = 110
-GIVEN = frozenset({"Ready", "Exchange"})
+GIVEN = frozenset({"OpenedAgent", "Exchange"})
 """Nobody makes these: they are handed out."""
 SLOT = "The loop's slot"
 """How a method begins that only nacre's own loop calls."""
@@ -60,7 +60,7 @@ GROUPS = (
         "From settings to an agent that is ready; [write a tool](../how-to/write-a-tool.md) has examples.",
         (
             ("nacre", "open_agent Agent"),
-            ("nacre.app.open_agent", "Ready"),
+            ("nacre.app.open_agent", "OpenedAgent"),
             ("nacre.settings", "load"),
         ),
     ),
@@ -80,7 +80,7 @@ GROUPS = (
         "No loop of ours, no model call of ours; [how](../how-to/use-your-own-loop.md).",
         (
             ("nacre", "Base Session Request"),
-            ("nacre.session.session", "SessionSettings Keeper"),
+            ("nacre.session.session", "SessionSettings RecordWriter"),
             ("nacre.session.meter", "Meter"),
             ("nacre.session.session_log", "start resume"),
             ("nacre.tools.run", "run_all"),
@@ -93,14 +93,14 @@ GROUPS = (
         "The layers that need no model, one by one.",
         (
             ("nacre.session.layer", "Layer"),
-            ("nacre.layers.l1_offload.layer", "Offloader"),
-            ("nacre.layers.l2_microcompact.layer", "Clearing"),
+            ("nacre.layers.l1_offload.layer", "Offload"),
+            ("nacre.layers.l2_microcompact.layer", "Microcompact"),
             ("nacre.layers.l2_microcompact.settings", "MicrocompactSettings CLEARABLE"),
-            ("nacre.layers.l4_compact.layer", "Compacting"),
+            ("nacre.layers.l4_compact.layer", "Compact"),
             ("nacre.session.compaction", "CompactionRequest"),
-            ("nacre.context.plan", "Planning"),
+            ("nacre.context.plan", "Plan"),
             ("nacre.messages.draft", "Fragment"),
-            ("nacre.store.tool_results", "Shelf"),
+            ("nacre.store.tool_results", "ToolResultStore"),
         ),
     ),
     Group(
@@ -152,7 +152,7 @@ GROUPS = (
         "[Start other agents](../how-to/agents.md), [why forks](../why/forks.md).",
         (
             ("nacre.agents.tools", "Order"),
-            ("nacre.loop.fork", "Errand"),
+            ("nacre.loop.fork", "ForkTask"),
             ("nacre.agents.team_roster", "Roster"),
             ("nacre.layers.l7_mail.peek", "peek"),
         ),
