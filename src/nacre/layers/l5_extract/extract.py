@@ -44,7 +44,7 @@ class Extracted:
     forked: ForkResult | None = None
     """None where rules did it."""
     rejected: Sequence[str] = ()
-    """Files that were not saved, because nobody had said what they claim."""
+    """Files that were not saved: nobody had said what they claim, or they lost what they had named."""
 
 
 async def extract(
@@ -52,7 +52,7 @@ async def extract(
 ) -> Extracted:
     """Have a fork of the conversation write down what of it will matter later; memory itself stays."""
     directory = stock.memories[-1].location.directory
-    with MemoryCopies(stock.memories, stock.scratch, judge.check) as desk:
+    with MemoryCopies(stock.memories, stock.scratch, judge.check_rewrite) as desk:
         errand = ForkTask(
             source=SOURCE,
             directive=directive(directory, stock.manifest, count=judge.heard.count),

@@ -8,7 +8,7 @@ from datetime import datetime, tzinfo
 
 from nacre import prompts
 from nacre.errors import StoreError, ToolError
-from nacre.memory.checks.grounding import sources, ungrounded
+from nacre.memory.checks.grounding import is_blank, is_supported, sources, uncorrected, ungrounded
 from nacre.memory.copies import Changed
 from nacre.memory.format.entry import Draft, Entry, Origin, compose, read_entry
 from nacre.memory.format.frontmatter import Document
@@ -18,6 +18,7 @@ from nacre.memory.team.rules import refuse_for_team
 from nacre.messages.facts import UserQuote
 
 UNGROUNDED = prompts.load("nacre.layers.l5_extract", "ungrounded")
+LOSES = prompts.load("nacre.layers.l5_extract", "loses")
 LEAVE_IT = "Not saved, as before; leave it."
 INDEX_REFUSED = (
     "Not saved: leave MEMORY.md alone. The line of each memory that you save is added automatically."
@@ -59,10 +60,43 @@ class Judge:
     grounds: bool = True
     """Whether claims are looked up at all."""
     rejected: dict[str, list[str]] = field(default_factory=dict)
-    """By file, what of it nobody had said."""
+    """By file, what of it nobody had said, or what it would have lost."""
 
     def check(self, change: Changed) -> None:
         """Raise `ToolError` for what may not become a memory; the same objection is explained once."""
+        self._check(change)
+        self.rejected.pop(change.file, None)
+
+    def check_rewrite(self, change: Changed) -> None:
+        """`check`, and a memory that is there keeps what it names, unless the person corrected it."""
+        self._check(change)
+        if change.before is not None and self.grounds:
+            before = read_entry(change.file, change.before)
+            after = read_entry(change.file, self.signed(change))
+            said = [one.text for one in self.heard.words]
+            self._refuse_claims(change.file, uncorrected(_whole(before), _whole(after), said=said), LOSES)
+        self.rejected.pop(change.file, None)
+
+    def signed(self, change: Changed) -> bytes:
+        """The file as it is kept: with its origin, its sources, and no field that a fork may not set."""
+        entry = read_entry(change.file, change.after)
+        text = _whole(entry)
+        previous = Document.parse(change.before) if change.before is not None else None
+        draft = Draft(
+            body=entry.body,
+            kind=entry.kind,
+            name=self._supported(entry.name, entry, change),
+            description=self._supported(entry.description, entry, change),
+            origin=self._origin(text, _old(change)),
+            sources=(self.session, *self.sources(text)),
+        )
+        return compose(draft, file=change.file, now=self.now, previous=previous)
+
+    def sources(self, text: str) -> list[str]:
+        """The records it came from; where no words are its own, the last that were said before it."""
+        return sources(text, self.heard.words) or [one.record_id for one in self.heard.words[-1:]]
+
+    def _check(self, change: Changed) -> None:
         if change.file.rpartition("/")[2] == INDEX_FILE:
             raise ToolError(INDEX_REFUSED)
         text = change.after.decode(errors="replace")
@@ -73,37 +107,28 @@ class Judge:
         except StoreError as error:
             raise ToolError(f"Not saved: {error}.") from error
         entry = read_entry(change.file, change.after)
-        if not entry.body.strip():
+        if is_blank(entry.body):
             raise ToolError(EMPTY)
-        self._check_grounds(change, entry)
+        self._refuse_claims(change.file, self._new_claims(change, entry), UNGROUNDED)
 
-    def signed(self, change: Changed) -> bytes:
-        """The file as it is kept: with its origin, its sources, and no field that a fork may not set."""
-        entry = read_entry(change.file, change.after)
-        text = _whole(entry)
-        previous = Document.parse(change.before) if change.before is not None else None
-        draft = Draft(
-            body=entry.body,
-            kind=entry.kind,
-            name=entry.name,
-            description=entry.description,
-            origin=self._origin(text, _old(change)),
-            sources=(self.session, *self.sources(text)),
-        )
-        return compose(draft, file=change.file, now=self.now, previous=previous)
+    def _supported(self, line: str, entry: Entry, change: Changed) -> str:
+        """A title or description as a fork wrote it; empty, and so derived anew, where it is free text.
 
-    def sources(self, text: str) -> list[str]:
-        """The records it came from; where no words are its own, the last that were said before it."""
-        return sources(text, self.heard.words) or [one.record_id for one in self.heard.words[-1:]]
+        Every prompt holds it as a line of the index.
+        """
+        texts = [entry.body, _old(change), *(one.text for one in self.heard.words)]
+        return line if not self.grounds or is_supported(line, texts) else ""
 
-    def _check_grounds(self, change: Changed, entry: Entry) -> None:
-        claims = self._claims(_whole(entry), _old(change)) if self.grounds else []
+    def _new_claims(self, change: Changed, entry: Entry) -> list[str]:
+        return self._claims(_whole(entry), _old(change)) if self.grounds else []
+
+    def _refuse_claims(self, file: str, claims: list[str], why: str) -> None:
+        """Raise `ToolError` where there are any; why is explained once for a file."""
         if not claims:
-            self.rejected.pop(change.file, None)
             return
-        is_told = change.file in self.rejected
-        self.rejected[change.file] = claims
-        raise ToolError(LEAVE_IT if is_told else prompts.render(UNGROUNDED, claims=", ".join(claims)))
+        is_told = file in self.rejected
+        self.rejected[file] = claims
+        raise ToolError(LEAVE_IT if is_told else prompts.render(why, claims=", ".join(claims)))
 
     def _claims(self, text: str, old: str) -> list[str]:
         """What a text claims that nobody said, or that only repeats what nacre had attached (M16b)."""

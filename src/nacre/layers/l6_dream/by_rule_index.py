@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -24,8 +25,10 @@ REPAIRED = "put the index in order"
 MAX_LOG_LINES = 14
 """Days' logs that the index of a daily memory points to: two weeks; topics point to the rest."""
 LOG_HEADING = "Logs"
-MAX_HEADING_CHARS = 60
+MAX_HEADING_WORDS = 4
 """Of a heading that a model may add to an index: it names a group of memories and is no sentence."""
+_WORD = re.compile(r"[^\W_]+")
+_JOINING = frozenset({"and", "of", "for", "the", "in", "about"})
 
 
 def index_all(copy: Copy, *, useful: Mapping[str, float] | None = None, with_logs: bool = False) -> None:
@@ -223,7 +226,8 @@ def supported_index(copy: Copy, file: str, data: bytes) -> tuple[bytes, list[str
     if dropped:
         told.append(f"left out {_count(dropped, 'line')} with text that is in no memory")
     if replaced:
-        told.append(f"replaced {_count(replaced, 'title or hook')} that the memory does not support")
+        which = "title, hook or link" if replaced == 1 else "titles, hooks or links"
+        told.append(f"replaced {replaced} {which} that the memory does not support")
     return "".join(raws).encode(errors="surrogateescape"), told
 
 
@@ -238,18 +242,20 @@ def _supported_pointer(copy: Copy, folder: str, line: Line, old: Sequence[Line])
         title = entry.title
     if not set(terms(hook)) <= allowed:
         hook = entry.description or description_of(entry.body)
-    if (title, hook) == (line.title, line.hook):
+    if (title, hook) == (line.title, line.hook) and ".md#" not in line.raw:
         return line.raw
     return pointer_line(line.file, title, hook) + "\n"
 
 
 def _is_supported_heading(copy: Copy, title: str) -> bool:
+    """Whether a heading names a group of memories: a few words, each from their titles and types."""
     if is_usual_heading(title):
         return True
-    words = set(terms(title))
-    return len(title) <= MAX_HEADING_CHARS and words <= {
-        term for topic in copy.topics() for term in terms(topic.text)
-    }
+    words = _WORD.findall(title)
+    known = {term for one in copy.topics() for term in terms(f"{one.entry.title} {one.entry.kind or ''}")}
+    return 0 < len(words) <= MAX_HEADING_WORDS and all(
+        set(terms(word)) <= known if terms(word) else word.casefold() in _JOINING for word in words
+    )
 
 
 def _count(number: int, what: str) -> str:

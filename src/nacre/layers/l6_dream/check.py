@@ -14,7 +14,8 @@ from nacre.layers.l6_dream.by_rule_merge import sentences
 from nacre.layers.l6_dream.copy import Copy, Step, Topic, is_index, is_log, is_topic
 from nacre.layers.l6_dream.finding import Finder
 from nacre.layers.l6_dream.policy import DREAM, DreamSettings, may_remove
-from nacre.memory.checks.grounding import ungrounded
+from nacre.memory.checks.grounding import is_blank, ungrounded
+from nacre.memory.checks.grounding import lost as lost_claims
 from nacre.memory.dates.relative import days
 from nacre.memory.files.containment import topic_inside
 from nacre.memory.files.folder import MAX_BYTES
@@ -113,9 +114,9 @@ def _removals(copy: Copy, terms: Terms) -> list[str]:
 
 def _is_emptied(copy: Copy, file: str) -> bool:
     """Whether a memory that said something has no body any more."""
-    if file not in copy.base or not is_topic(file) or copy.topic(file).entry.body.strip():
+    if file not in copy.base or not is_topic(file) or not is_blank(copy.topic(file).entry.body):
         return False
-    return bool(Copy({file: copy.base[file]}).topic(file).entry.body.strip())
+    return not is_blank(Copy({file: copy.base[file]}).topic(file).entry.body)
 
 
 def _objection(copy: Copy, file: str, step: Step | None, terms: Terms) -> str:
@@ -219,7 +220,7 @@ def _losses(copy: Copy, terms: Terms) -> list[str]:
         ([file for file in changed if is_index(file)], [*memories, *indexes]),
     ):
         old = {file: _told_by(before, file, without=over) for file in names}
-        found = ungrounded("\n".join(old.values()), said=now) if old else []
+        found = lost_claims("\n".join(old.values()), now=now) if old else []
         for one in (claim for claim in found if claim not in terms.before):
             file = next((file for file, text in old.items() if one in text), "memory")
             lost.append(f"{file} had {one!r}, which no memory has any more; {_PUT_BACK.format(one)}")

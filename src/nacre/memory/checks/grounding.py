@@ -5,12 +5,14 @@ Judged mechanically: what can be checked by looking is checked, what takes under
 
 from __future__ import annotations
 
+import html
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, tzinfo
+from itertools import pairwise
 from typing import TypeAlias
 
 from nacre.memory.dates.relative import resolved
@@ -19,6 +21,7 @@ from nacre.memory.recall.ranking.word_frequency import SHARES
 from nacre.memory.recall.ranking.wordlists import NUMBERS, STOP
 from nacre.memory.similarity import terms
 from nacre.messages.facts import UserQuote
+from nacre.messages.untrusted_text import UNSEEN
 
 MIN_SHARED = 2
 """Terms a message must share with a memory to be where it came from, unless it has fewer."""
@@ -43,6 +46,13 @@ _OURS = frozenset(
     {"user", "why", "how", "apply", "person", "memory", "ai", "ok", "also", "english", "chinese"}
 )
 """Words a memory is put in, whoever it is about."""
+MIN_SUPPORTED_SHARE = 0.5
+"""Of the words of a title or description, so many must be in the text they stand for."""
+_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
+_SENTENCE_END = re.compile(r"(?<=[.!?;])\s+|[。！？；\n]+")
+_DENIAL = re.compile(
+    r"\b(?:no|not|never|without|forget|wrong|gone|instead)\b|n['’]t\b|不|没|忘|错", re.IGNORECASE
+)
 _HAN_NUMBERS = dict(zip("〇一二三四五六七八九十两零", "0 1 2 3 4 5 6 7 8 9 10 2 0".split(), strict=True))
 
 
@@ -63,6 +73,44 @@ def ungrounded(
     if not found and _is_unrelated(new, [*said, old]):
         found = [_Claim("text", _first_words(new))]
     return list(dict.fromkeys(one.text for one in found))
+
+
+def lost(old: str, *, now: Sequence[str]) -> list[str]:
+    """The names, numbers, dates, paths and quotations of a text that none of the texts there now has."""
+    return ungrounded(old, said=now)
+
+
+def uncorrected(old: str, new: str, *, said: Sequence[str]) -> list[str]:
+    """What a rewrite lost of the old text although no sentence of the person corrects it.
+
+    A sentence, read with the one before it, corrects a sentence of the old text if the two share a word and
+    it has a word that the new text has and the old text has not, or if it denies the lost claim by name.
+    """
+    told = [f"{before} {sentence}" for text in said for before, sentence in pairwise(["", *_sentences(text)])]
+    fresh = set(content(new)) - set(content(old))
+    missing = []
+    for claim in lost(old, now=[new]):
+        places = [set(content(sentence)) for sentence in _sentences(old) if claim in sentence]
+        subject = set[str]().union(*places)
+        if not any(_corrects(sentence, claim, subject, fresh) for sentence in told):
+            missing.append(claim)
+    return missing
+
+
+def is_supported(line: str, texts: Sequence[str]) -> bool:
+    """Whether at least half of the words of a title or a description stand in these texts.
+
+    One word alone is a label and needs no support.
+    """
+    mine = set(content(line))
+    known = {term for text in texts for term in content(text)}
+    return len(mine) < MIN_SHARED or len(mine & known) >= MIN_SUPPORTED_SHARE * len(mine)
+
+
+def is_blank(text: str) -> bool:
+    """Whether a reader sees no letter and no digit: comments, punctuation and invisible signs say nothing."""
+    shown = UNSEEN.sub("", unicodedata.normalize("NFKC", html.unescape(_COMMENT.sub("", text))))
+    return not any(sign.isalnum() for sign in shown)
 
 
 def sources(new: str, words: Sequence[UserQuote]) -> list[str]:
@@ -141,6 +189,18 @@ def _claims(text: str) -> Iterator[_Claim]:
     yield from (_Claim("number", match[0]) for match in _NUMBER.finditer(left))
     yield from (_Claim("name", match[0]) for match in _NAME.finditer(left) if _is_name(match, left))
     yield from (_Claim("place", match[1]) for match in _WHERE.finditer(left))
+
+
+def _sentences(text: str) -> list[str]:
+    normal = unicodedata.normalize("NFKC", text)
+    return [one for one in _SENTENCE_END.split(normal) if one and one.strip()]
+
+
+def _corrects(sentence: str, claim: str, subject: set[str], fresh: set[str]) -> bool:
+    words = set(content(sentence))
+    if words & subject and words & fresh:
+        return True
+    return bool(_DENIAL.search(sentence)) and _normal(claim) in _normal(sentence)
 
 
 def _is_identifier(token: str) -> bool:
