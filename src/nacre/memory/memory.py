@@ -238,13 +238,17 @@ class Memory:
         *,
         if_version: str | None = None,
         allow_secret: bool = False,
+        written: int | None = None,
     ) -> str:
-        """Give a file these bytes, a person's or a model's own edit; returns the commit."""
+        """Give a file these bytes, a person's or a model's own edit; returns the commit.
+
+        `written`: the modification time that the file shall have, in nanoseconds, instead of the present.
+        """
         if not allow_secret:
             refuse_secrets(data.decode(errors="replace"))
         self._refuse(file, data)
         async with self.transact(change) as tx:
-            tx.write(file, data, if_version=if_version)
+            tx.write(file, data, if_version=if_version, written=written)
             self._list(tx, read_entry(Folder(self.location.directory).key(file), data))
         return tx.commit
 

@@ -163,7 +163,7 @@ def as_tool_error() -> Iterator[None]:
 
 def shown(found: Found) -> str:
     entry = found.entry
-    when = entry.modified or entry.written
+    when = entry.changed
     dated = f", {when.date().isoformat()}" if when else ""
     body = entry.body.strip()
     shown = body if len(body) <= MAX_BODY_CHARS else body[:MAX_BODY_CHARS] + " …"

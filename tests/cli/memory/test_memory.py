@@ -9,12 +9,17 @@ import pty
 import re
 import subprocess
 import sys
+import tarfile
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from nacre.cli.main import main
+from nacre.memory.files.scan import moment_of
+from nacre.memory.format.entry import read_entry
+from nacre.memory.recall.attach import age_in_days
 from nacre.store.home import slug
 from tests.cli import recorded
 from tests.cli.program import world
@@ -416,6 +421,67 @@ def test_a_move_is_taken_back_on_either_side_and_so_is_that(scope: str, here: Pa
     assert places() == [["tea.md"], ["lamp.md"]]
     document(capsys, "undo", made, "--scope", scope)
     assert places() == [[], ["lamp.md", "tea.md"]]
+
+
+@pytest.mark.parametrize("fields", ["", "modified: 2026-03-02T10:00:00Z\n", "modified: some day\n"])
+def test_a_memory_stays_as_old_as_it_is(
+    fields: str, here: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Moved, moved back, forgotten, taken back, exported and imported; `list` and recall say the same."""
+    at = datetime(2026, 1, 2, tzinfo=UTC).timestamp()
+    path = directory(capsys) / "old.md"
+    path.parent.mkdir(parents=True)
+    path.write_text(
+        f"---\nname: Old port\ndescription: the old port\ntype: project\n{fields}---\n\nPort 5433.\n"
+    )
+    os.utime(path, (at, at))
+
+    def ages(scope: str = "project") -> set[object]:
+        found = document(capsys, "list", "--scope", scope)
+        files = (directory(capsys, "--scope", scope) / str(one["file"]) for one in found)
+        entries = (
+            read_entry(one.name, one.read_bytes(), written=moment_of(one.stat().st_mtime_ns)) for one in files
+        )
+        days = {age_in_days(one, datetime(2026, 1, 12, tzinfo=UTC)) for one in entries}
+        return {str(one["modified"])[:10] for one in found} | days
+
+    same = {"2026-01-02", 10}
+    assert ages() == same
+    said(capsys, "forget", "old.md")
+    said(capsys, "undo")
+    assert ages() == same
+    said(capsys, "move", "old.md", "--to", "user")
+    assert ages("user") == same
+    said(capsys, "move", "old.md", "--to", "project")
+    assert ages() == same
+    said(capsys, "undo")
+    assert ages("user") == same
+    said(capsys, "export", "--scope", "user", str(tmp_path / "m.tar.gz"))
+    said(capsys, "export", "--scope", "user", str(tmp_path / "folder"))
+    for source in ("m.tar.gz", "folder"):
+        new = tmp_path / f"from {source}"
+        new.mkdir()
+        monkeypatch.chdir(new)
+        said(capsys, "import", str(tmp_path / source))
+        assert ages() == same
+
+
+def test_a_packed_file_with_no_possible_time_is_new(here: Path, capsys: Capture, tmp_path: Path) -> None:
+    packed = tmp_path / "odd.tar"
+    with tarfile.open(packed, "w", format=tarfile.PAX_FORMAT) as tar:
+        for name, mtime in (("inf", "inf"), ("nan", "nan"), ("far", "4e9"), ("past", "-5")):
+            data = (
+                f"---\nname: {name} tea\ndescription: {name}\ntype: user\n---\n\nThe {name} tea.\n".encode()
+            )
+            member = tarfile.TarInfo(f"memory/{name}.md")
+            member.size, member.pax_headers = len(data), {"mtime": mtime}
+            tar.addfile(member, io.BytesIO(data))
+    said(capsys, "import", str(packed))
+    found = document(capsys, "list")
+    today = datetime.now(UTC)
+    assert len(found) == 4
+    assert all(today - datetime.fromisoformat(one["modified"]) < timedelta(days=1) for one in found)
+    assert all(datetime.fromisoformat(one["modified"]) <= today for one in found)
 
 
 def test_a_moved_memory_that_changed_since_is_not_lost_by_taking_the_move_back(

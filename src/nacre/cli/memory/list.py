@@ -121,7 +121,7 @@ def _print_usage(found: Scan, usage: dict[str, Usage]) -> None:
 
 def entry_json(entry: Entry) -> JsonObject:
     """An entry as programs rely on it."""
-    when = entry.modified or entry.written
+    when = entry.changed
     return {
         "file": entry.file,
         "name": entry.title,
@@ -148,7 +148,7 @@ def _print_list(found: Scan, opened: Memory, report: dict[str, Reported], doubte
         [
             each.file,
             each.kind or "-",
-            human_age(when, now) if (when := each.modified or each.written) else "-",
+            human_age(when, now) if (when := each.changed) else "-",
             human_count(each.bytes),
             "cut" if report[each.file].state == "cut" else "yes" if each.indexed else "no",
             _described(each, is_doubted=each.file in doubted),

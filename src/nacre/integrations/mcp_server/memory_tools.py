@@ -169,7 +169,7 @@ async def read_memory(project: Project, name: str) -> str:
 
 def entry_text(entry: Entry, whose: Whose) -> str:
     """A memory with what is known of it ahead of its words."""
-    when = entry.modified or entry.written
+    when = entry.changed
     facts = [
         entry.kind or "untyped",
         f"said by {'the person' if entry.origin == 'user' else 'an agent'}"

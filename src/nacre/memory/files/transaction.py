@@ -27,7 +27,7 @@ from nacre.memory.files.location import Location
 from nacre.memory.files.recovery import Place, apply, place_of, settle, told
 from nacre.memory.files.scan import LOGS
 from nacre.memory.files.watch import Watch
-from nacre.memory.format.entry import Change
+from nacre.memory.format.entry import Change, read_entry
 from nacre.store import disk
 from nacre.store.history import Signature
 
@@ -56,7 +56,8 @@ class Transaction:
         self._found: dict[str, bytes | None] = {}
         self._files: dict[str, bytes | None] = {}
         self._keys: dict[str, str] = {}
-        self._keeping: set[str] = set()
+        self._keeping: dict[str, int | None] = {}
+        """Files that keep a modification time, and which one if the caller gave it."""
 
     @property
     def newest(self) -> str:
@@ -80,18 +81,29 @@ class Transaction:
         self._found[key], self._bases[key] = data, version_of(data)
         return data, self._bases[key]
 
-    def write(self, file: str, data: bytes, if_version: str | None = None, *, keep_time: bool = False) -> str:
+    def write(
+        self,
+        file: str,
+        data: bytes,
+        if_version: str | None = None,
+        *,
+        keep_time: bool = False,
+        written: int | None = None,
+    ) -> str:
         """Mean to give a file this content, and return its version.
 
         With `if_version` (`""` = must not exist yet) raises `VersionConflict` when it is another by now.
         With `keep_time` the file keeps its modification time, or gets back the one it had with this content:
-        for an edit that changes nothing of what a memory says, so that the memory does not seem new.
+        for an edit that changes nothing of what a memory says, so that the memory does not seem new. With
+        `written` it gets this time, in nanoseconds: for a memory that comes from elsewhere as it was there.
         """
         if len(data) > MAX_BYTES:
             raise StoreError(f"{file} would be larger than a memory may be ({MAX_BYTES} bytes); shorten it")
         key = self._checked(file, if_version)
         self._files[key] = data
-        (self._keeping.add if keep_time else self._keeping.discard)(key)
+        self._keeping.pop(key, None)
+        if keep_time or written:
+            self._keeping[key] = written
         return version_of(data)
 
     def delete(self, file: str, if_version: str | None = None) -> bool:
@@ -146,15 +158,22 @@ class Transaction:
         """The modification times that files keep; those that get lost are remembered for an undo."""
         path = self._place.cache / TIMES
         present = {file: at for file in files if (at := self._place.folder.written(file)) is not None}
-        keeping = {file for file in self._keeping & files.keys() if _is_topic(file)}
+        keeping = {
+            file: self._keeping[file] for file in self._keeping.keys() & files.keys() if _is_topic(file)
+        }
         known = _read_times(path) if keeping else {}
-        kept = {file: known.get(f"{file} {version_of(files[file])}", present.get(file)) for file in keeping}
+        kept = {
+            file: written or known.get(f"{file} {version_of(files[file])}", present.get(file))
+            for file, written in keeping.items()
+        }
         times = {file: at for file, at in kept.items() if at is not None}
-        # A memory with `modified` says its age itself.
+        # A changed memory with `modified` says its age itself.
         lost = {
             f"{file} {self._bases[file]}": at
             for file, at in present.items()
-            if _is_topic(file) and times.get(file) != at and b"modified:" not in (self._found[file] or b"")
+            if _is_topic(file)
+            and times.get(file) != at
+            and (files[file] is None or not _says_age(file, self._found[file]))
         }
         if lost:
             _write_times(path, {**_read_times(path), **lost})
@@ -276,6 +295,10 @@ def opened(place: Place, clock: Clock) -> str:
 def _closed(tx: Transaction, change: Change, clock: Clock) -> None:
     with told(tx._place.folder.root):
         tx._finish(change, clock)
+
+
+def _says_age(file: str, data: bytes | None) -> bool:
+    return b"modified:" in (data or b"") and read_entry(file, data or b"").modified is not None
 
 
 def _is_topic(file: str) -> bool:

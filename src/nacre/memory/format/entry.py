@@ -55,6 +55,11 @@ class Entry:
     """Its file says `indexed: false`: left out of the index on purpose (M8)."""
 
     @property
+    def changed(self) -> datetime | None:
+        """When it last changed: the earlier time of frontmatter and file, as a copy makes nothing younger."""
+        return min((at for at in (self.modified, self.written) if at is not None), default=None)
+
+    @property
     def title(self) -> str:
         """What to call it: its name, else its file's name in words."""
         stem = self.file.rpartition("/")[2].removesuffix(".md")

@@ -93,8 +93,7 @@ def worded(ranked: Ranked, body: str, *, age_days: int, drift: Drift | None = No
 
 def age_in_days(entry: Entry, now: datetime) -> int:
     """Whole days since it was written, never negative; a pull or a checkout makes no memory younger."""
-    known = [at for at in (entry.written, entry.modified) if at is not None]
-    return max(0, (now - min(known)) // _DAY) if known else 0
+    return max(0, (now - entry.changed) // _DAY) if entry.changed else 0
 
 
 def bounded(body: str) -> tuple[str, bool]:

@@ -147,7 +147,10 @@ class Passage:
         left_out = {*staying, *(file for file in forgotten if there.version(file) != version_of(files[file]))}
         for file in left_out:
             index = None if index is None else Index.parse(index).without(file)
-        coming = tuple(Source(file, data) for file, data in files.items() if file not in left_out)
+        here = Folder(crossing.source)
+        coming = tuple(
+            Source(file, data, here.written(file)) for file, data in files.items() if file not in left_out
+        )
         batch = Batch(files=coming, index=index, skipped=skipped) if coming or skipped else None
         return batch, tuple(staying)
 

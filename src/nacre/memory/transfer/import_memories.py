@@ -16,7 +16,7 @@ from nacre.errors import OutsideStore
 from nacre.memory.daily_format import day_of
 from nacre.memory.files.folder import TEAM, Folder, version_of
 from nacre.memory.files.location import Location
-from nacre.memory.files.scan import LOGS, Skipped
+from nacre.memory.files.scan import LOGS, Skipped, moment_of
 from nacre.memory.files.transaction import transact
 from nacre.memory.files.watch import Watch
 from nacre.memory.format.entry import KINDS, Change, Draft, Origin, compose, file_name, read_entry, title_of
@@ -84,7 +84,7 @@ async def take_in(
         present = {file: tx.read(file)[0] or b"" for file in tx.files()}
         plan = await asyncio.to_thread(_planned, batch, location, present, terms, clock.now())
         for file, data in plan.writes.items():
-            tx.write(file, data, if_version=version_of(present.get(file)))
+            tx.write(file, data, if_version=version_of(present.get(file)), written=plan.written.get(file))
     return replace(plan.told(batch), commit=tx.commit)
 
 
@@ -103,6 +103,8 @@ class _Plan:
     present: dict[str, bytes]
     terms: Terms
     writes: dict[str, bytes] = field(default_factory=dict)
+    written: dict[str, int] = field(default_factory=dict)
+    """The modification times of files that stay byte for byte, in nanoseconds."""
     landed: dict[str, str] = field(default_factory=dict)
     """Under which name each source file is found afterwards."""
     same: list[str] = field(default_factory=list)
@@ -182,7 +184,7 @@ def _planned(
     for source in batch.files:
         is_log = day_of(source.file) is not None
         if batch.index is not None or is_log or Document.parse(source.data).has_frontmatter:
-            _keep(plan, source)
+            _keep(plan, source, now)
         else:
             _note(plan, source, bodies, now)
     for fact in batch.facts:
@@ -195,14 +197,17 @@ def _planned(
     return plan
 
 
-def _keep(plan: _Plan, source: Source) -> None:
-    """A file in the form of a memory stays as it is."""
+def _keep(plan: _Plan, source: Source, now: datetime) -> None:
+    """A file in the form of a memory stays as it is, its age included."""
     elsewhere = plan.places.get(source.data)
     if elsewhere is not None and source.file not in plan.present:
         plan.same.append(source.file)
         plan.landed[source.file] = elsewhere
         return
     plan.add(source.file, source.data)
+    place = plan.landed.get(source.file, "")
+    if place in plan.writes and source.written and moment_of(source.written) <= now:
+        plan.written[place] = source.written
 
 
 def _note(plan: _Plan, source: Source, bodies: dict[str, str], now: datetime) -> None:

@@ -8,7 +8,7 @@ import stat
 import tarfile
 import zlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path, PurePosixPath
 
@@ -25,6 +25,8 @@ MAX_TOTAL_BYTES = 268_435_456
 """A quarter of a gigabyte holds a million facts; what is larger, packed or not, is something else."""
 MAX_DEPTH = 16
 """Folders deeper than this are not looked into."""
+_SECOND_NS = 1_000_000_000
+_MAX_SECONDS = 2**33
 NOT_MEMORIES = frozenset({"node_modules", "__pycache__"})
 
 
@@ -35,6 +37,8 @@ class Source:
     file: str
     """Its path below the folder, with forward slashes."""
     data: bytes
+    written: int | None = None
+    """Its modification time, in nanoseconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,9 +116,9 @@ def _opened(pairs: Iterable[tuple[str, Path]]) -> Iterator[Found]:
             yield Skipped(file, "is a symlink; only real files are imported")
             continue
         try:
-            data = read_head(str(path), whole=True).data
-            total += len(data)
-            yield Source(file, data)
+            head = read_head(str(path), whole=True)
+            total += len(head.data)
+            yield Source(file, head.data, head.mtime_ns)
         except NotAMemory as reason:
             yield Skipped(file, str(reason))
         except OSError as error:
@@ -149,7 +153,13 @@ def _packed_files(path: Path) -> Iterator[Found]:
                 )
             else:
                 content = packed.extractfile(member)
-                yield Source(str(name), content.read() if content else b"")
+                data = content.read() if content else b""
+                yield Source(str(name), data, _nanoseconds(member.mtime))
+
+
+def _nanoseconds(mtime: float) -> int | None:
+    """The time of a packed file; none where it is not set or no time: an archive can say anything."""
+    return int(mtime * _SECOND_NS) if 0 < mtime < _MAX_SECONDS else None
 
 
 def _memory_folder(found: Iterable[Found], path: Path) -> Batch:
@@ -167,7 +177,7 @@ def _memory_folder(found: Iterable[Found], path: Path) -> Batch:
         named = ", ".join(folder.rstrip("/") for folder in top[:3])
         raise StoreError(f"{path} holds {len(top)} memory folders ({named}, …); name one of them")
     root = top[0] if top else _shared_folder(sources)
-    inside = [Source(one.file.removeprefix(root), one.data) for one in sources if one.file.startswith(root)]
+    inside = [replace(one, file=one.file.removeprefix(root)) for one in sources if one.file.startswith(root)]
     outside = len(sources) - len(inside)
     other = Skipped(f"{outside} more", f"not in {root.rstrip('/')}, the memory folder")
     return Batch(

@@ -52,10 +52,12 @@ async def move(
 ) -> Moved:
     """Take an entry over byte for byte, then remove it: a crash in between leaves it twice, never nowhere.
 
-    The team gets nothing that nobody vouches for, unless the person does: `is_trusted` takes the mark off.
+    Its file keeps its modification time, so that it does not seem new. The team gets nothing that nobody
+    vouches for, unless the person does: `is_trusted` takes the mark off.
     """
     entry = await source.find(wanted)
-    data = Folder(source.location.directory).read(entry.file)
+    here = Folder(source.location.directory)
+    data, written = here.read(entry.file), here.written(entry.file)
     if data is None:
         raise StoreError(f"{entry.file} is gone meanwhile; `nacre memory list` shows what is there")
     carried = data
@@ -71,7 +73,7 @@ async def move(
     if present is None:
         # What is private stays private on either side, so a secret that was allowed here is allowed there;
         # the team's memory refuses it all the same.
-        added = await target.put(file, carried, change, if_version=ABSENT, allow_secret=True)
+        added = await target.put(file, carried, change, if_version=ABSENT, allow_secret=True, written=written)
     async with source.transact(change) as tx:
         tx.delete(entry.file, if_version=version_of(data))
         index, version = tx.read(INDEX_FILE)
