@@ -219,6 +219,48 @@ async def test_two_agents_that_always_answer_each_other_stop_until_the_person_sa
     assert "could not be woken: it was woken 10 times" in str([*ping.requests, *pong.requests])
 
 
+async def test_agents_that_write_to_each_other_within_their_turns_are_stopped_until_the_person_says_something(
+    tmp_path: Path,
+) -> None:
+    """Letters reach a running turn thirty times; then they are held, and the person is told once."""
+    rounds = 40
+
+    def part(other: str) -> ScriptedProvider:
+        def next_reply(request: Request) -> Scripted:
+            return send(other, "Your turn.") if provider.calls < rounds else say("Enough.")
+
+        provider = ScriptedProvider(otherwise=next_reply)
+        return provider
+
+    ping, pong = part("pong"), part("ping")
+    orders = [
+        call("Agent", description="play", prompt=f"Be {name}.", name=name, run_in_background=True)
+        for name in ("ping", "pong")
+    ]
+    main = ScriptedProvider([together(*orders), say("They play."), send("ping", "Go on."), say("Sent.")])
+    async with opened(tmp_path / "work", Cast(main, {"Be ping.": ping, "Be pong.": pong})) as ready:
+
+        def deliveries(provider: ScriptedProvider) -> int:
+            return str(provider.requests[-1].messages).count("Other agents have written to you")
+
+        def held() -> dict[str, int]:
+            folder = ready.agent.session.keeper.folder  # type: ignore[attr-defined]
+            boxes = {name: Mailbox(folder / "inboxes" / f"{name}.jsonl") for name in ("ping", "pong")}
+            return {name: len(box.waiting().letters) for name, box in boxes.items()}
+
+        await played(ready, "Let them play.")
+        await _rest(ready, lambda: ping.calls + pong.calls)
+        told = [one.text for one in ready.agent.session.notices()]
+        stopped = [line for line in told if "received messages 30 times without input from you" in line]
+        assert sorted(line.partition(" ")[0] for line in stopped) == ["ping", "pong"]
+        assert all(held().values())
+        assert deliveries(ping) == deliveries(pong) == 30
+        assert "could not be woken: it received messages 30 times" in str([*ping.requests, *pong.requests])
+        await played(ready, "Go on.")
+        await _rest(ready, lambda: ping.calls + pong.calls)
+        assert held()["ping"] == 0, "what was held is delivered"
+
+
 async def _rest(ready: OpenedAgent, count: Callable[[], int]) -> dict[str, int]:
     """Wait until nobody works and nobody is about to be set to work; how often each agent has worked."""
     assert ready.team is not None

@@ -21,7 +21,7 @@ from nacre.agents.teams import Teams
 from nacre.agents.tools import Order
 from nacre.errors import MailError, ToolError
 from nacre.layers.l7_mail.inbox import Inbox
-from nacre.layers.l7_mail.layer import TOO_OFTEN
+from nacre.layers.l7_mail.layer import NOT_DELIVERED, TOO_MANY, TOO_OFTEN
 from nacre.layers.l7_mail.letter import MAIN, Letter
 from nacre.layers.l7_mail.mailbox import Mailbox
 from nacre.process import is_alive, started
@@ -105,7 +105,8 @@ class Elsewhere:
                         if letter.id.startswith(REPORT):
                             self._reported(letter.sender)
                         if letter.id.startswith(HELD):
-                            self._session.notify(TOO_OFTEN.format(name=letter.sender))
+                            why = TOO_MANY if NOT_DELIVERED in letter.text else TOO_OFTEN
+                            self._session.notify(why.format(name=letter.sender))
                 await bell.rung()
 
     def _reported(self, name: str) -> None:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from typing import Protocol
 
 from nacre.agents.mail_post import AgentPost
@@ -21,7 +22,7 @@ from nacre.agents.team import Team
 from nacre.agents.teams import Teams
 from nacre.errors import MailError, NacreError
 from nacre.layers.l7_mail.inbox import Inbox
-from nacre.layers.l7_mail.layer import NOT_WOKEN, TOO_OFTEN, Mail, Wakes, told
+from nacre.layers.l7_mail.layer import Mail, Wakes, told
 from nacre.layers.l7_mail.letter import Letter
 from nacre.session.background import AGENT_PURPOSE, Background
 
@@ -74,6 +75,7 @@ class Waking:
         """An agent is there: from now on somebody is at its bell."""
         care = self._cared[name]
         care.mailing, care.post = mailing, post
+        mailing.may_deliver = partial(self._may_deliver, name)
         self._attend(name)
 
     async def wake(self, name: str) -> None:
@@ -90,7 +92,7 @@ class Waking:
         await self._rouse(name)
         self._attend(name)
         if self._cared[name].wakes.held:
-            raise MailError(NOT_WOKEN)
+            raise MailError(self._cared[name].wakes.reasons[1])
 
     def heard_person(self) -> None:
         """A person has said something: letters may wake every agent again."""
@@ -187,7 +189,16 @@ class Waking:
     def _tell_once(self, name: str, care: _Care) -> None:
         if not care.wakes.is_told:
             care.wakes.is_told = True
-            self._tell(TOO_OFTEN.format(name=name))
+            self._tell(care.wakes.reasons[0].format(name=name))
+
+    async def _may_deliver(self, name: str, letters: Sequence[Letter]) -> bool:
+        """Whether letters may be put into an agent's running turn; the person is told if they may not."""
+        care = self._cared[name]
+        if care.wakes.delivers(letters):
+            return True
+        care.wakes.held |= {letter.id for letter in letters}
+        self._tell_once(name, care)
+        return False
 
     async def _letters(self, name: str, care: _Care) -> list[Letter]:
         known = care.heeded | (care.mailing.known() if care.mailing else set())

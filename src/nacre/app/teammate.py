@@ -23,7 +23,7 @@ from nacre.agents.waking import first_of, is_from_person
 from nacre.app.open_agent import NEW, SYSTEM, OpenedAgent, open_agent
 from nacre.errors import ConfigError, MailError, NacreError, TranscriptError
 from nacre.layers.l7_mail.inbox import Bell
-from nacre.layers.l7_mail.layer import MAIL, NOT_WOKEN, TOO_OFTEN, Wakes
+from nacre.layers.l7_mail.layer import MAIL, Wakes
 from nacre.layers.l7_mail.letter import Letter, brief, check_name
 from nacre.layers.l7_mail.mailbox import Mailbox
 from nacre.layers.l7_mail.send_message import NAME as SEND
@@ -98,6 +98,7 @@ class Teammate:
         self._bells: Sequence[Bell] = ()
         self._wakes = Wakes()
         self._prompted_at = roster.prompted_at()
+        room.mailing.may_deliver = self._may_deliver
 
     @property
     def name(self) -> str:
@@ -129,18 +130,28 @@ class Teammate:
         new = self._wakes.new(await self._room.mailing.waiting())
         if not new:
             return False
-        if (at := self._roster.prompted_at()) != self._prompted_at:
-            self._prompted_at = at
-            self._wakes.reset()
-            await self._room.heard_person()
+        await self._hear_person()
         if self._wakes.allows(new):
             self._wakes.woken()
             return True
         is_first, self._wakes.is_told = not self._wakes.is_told, True
         if is_first:
-            self.hear(Notice(TOO_OFTEN.format(name=self.name), "warning"))
-        await self._report(f"{self.name}: {NOT_WOKEN}.", prefix=HELD if is_first else REPORT)
+            self.hear(Notice(self._wakes.reasons[0].format(name=self.name), "warning"))
+        why = f"{self.name}: {self._wakes.reasons[1]}."
+        await self._report(why, prefix=HELD if is_first else REPORT)
         return False
+
+    async def _may_deliver(self, letters: Sequence[Letter]) -> bool:
+        """Whether letters may be put into the turn that runs; of others the lead is told after the turn."""
+        await self._hear_person()
+        return self._wakes.delivers(letters)
+
+    async def _hear_person(self) -> None:
+        """Start the counts again where the person has said something to the team."""
+        if (at := self._roster.prompted_at()) != self._prompted_at:
+            self._prompted_at = at
+            self._wakes.reset()
+            await self._room.heard_person()
 
     async def _turn(self, text: str | None) -> None:
         """A turn to its end, or until a person wants it to end; then the lead hears of it."""

@@ -5,12 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
 from nacre.agents.extracting import EXTRACTION
 from nacre.memory.directory import Memory
 from nacre.memory.entry import read_entry
-from nacre.providers.base import Request
-from nacre.testing import ScriptedProvider, call, say, together
 from tests.agents.test_extracting import (
     BY_HAND,
     FORKS,
@@ -22,6 +19,9 @@ from tests.agents.test_extracting import (
     topic,
     writes,
 )
+
+from nacre.providers.base import Request
+from nacre.testing import ScriptedProvider, call, say, together
 
 STAGING = (
     "The staging database is heron-4411, on port 5433. Marta has the password. "

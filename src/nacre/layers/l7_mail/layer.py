@@ -80,6 +80,19 @@ NOT_WOKEN = (
     "something and it is written to again"
 )
 """For a model that wrote to it."""
+MAX_DELIVERIES = 30
+"""How often letters are delivered to an agent without input from a person, those that wake it and those that
+come while it works: agents that write to each other in every round would never end their turns."""
+TOO_MANY = (
+    f"{{name}} received messages {MAX_DELIVERIES} times without input from you; further messages wait in its "
+    "inbox. Say something, or run `nacre agents send {name} MESSAGE`, to let it go on."
+)
+"""For the person."""
+NOT_DELIVERED = (
+    f"it received messages {MAX_DELIVERIES} times without input from the user; messages to it wait until the "
+    "user says something"
+)
+"""For a model that wrote to it."""
 NOTED_BEHIND = 4
 """So many records at the end of a log may hold letters whose note a crash cut off."""
 _OURS = LETTERS.partition("{{")[0]
@@ -89,17 +102,25 @@ _ID = re.compile(r'^<teammate-message from="[^"\n]*" id="([A-Za-z0-9._-]+)"', re
 
 @dataclass(slots=True, eq=False)
 class Wakes:
-    """Counts how often letters woke one agent since the last input from a person."""
+    """Counts how often letters woke and reached one agent since the last input from a person."""
 
     count: int = 0
+    delivered: int = 0
     held: set[str] = field(default_factory=set)
     """Ids of letters that came after the limit was reached: they are delivered with the next wake."""
     is_told: bool = False
     """Whether the person was told that the limit is reached."""
+    heard: set[str] = field(default_factory=set)
+    """Ids of letters from a person that were counted as input."""
 
     def reset(self) -> None:
         """A person has said something."""
-        self.count, self.is_told = 0, False
+        self.count, self.delivered, self.is_told = 0, 0, False
+
+    @property
+    def reasons(self) -> tuple[str, str]:
+        """Why letters are held, for the person and for a model."""
+        return (TOO_OFTEN, NOT_WOKEN) if self.count >= MAX_WAKES else (TOO_MANY, NOT_DELIVERED)
 
     def new(self, letters: Sequence[Letter]) -> list[Letter]:
         """Those that are not held already."""
@@ -107,12 +128,26 @@ class Wakes:
 
     def allows(self, new: Sequence[Letter]) -> bool:
         """Whether new letters may wake the agent; those that may not are held."""
-        if any(letter.sender == TERMINAL for letter in new):
-            self.reset()
-        if self.count < MAX_WAKES:
+        self._hear(new)
+        if self.count < MAX_WAKES and self.delivered < MAX_DELIVERIES:
             return True
         self.held |= {letter.id for letter in new}
         return False
+
+    def delivers(self, letters: Sequence[Letter]) -> bool:
+        """Whether letters may be put into the turn that runs; counts it if they may."""
+        self._hear(letters)
+        if self.delivered >= MAX_DELIVERIES:
+            return False
+        self.delivered += 1
+        self.held.clear()
+        return True
+
+    def _hear(self, letters: Sequence[Letter]) -> None:
+        persons = {letter.id for letter in letters if letter.sender == TERMINAL}
+        if persons - self.heard:
+            self.heard |= persons
+            self.reset()
 
     def woken(self) -> None:
         """The agent begins to work on all its letters."""
@@ -132,6 +167,8 @@ class Mail(Layer):
         """All that are read for this session: its own, and one for each team it is part of."""
         self.shows: Callable[[Letter], bool] = _always
         """Whether the model is shown a letter; one that is not is received all the same."""
+        self.may_deliver: Callable[[Sequence[Letter]], Awaitable[bool]] | None = None
+        """Whether letters may be put into the turn that runs; those that may not stay in the inbox."""
         self.on_prompt: Callable[[], Awaitable[None]] | None = None
         """Called when a person has said something."""
         self.holds_turns = False
@@ -163,6 +200,8 @@ class Mail(Layer):
         if not letters:
             return []
         shown = [letter for letter in letters if self.shows(letter)]
+        if shown and self.may_deliver is not None and not await self.may_deliver(shown):
+            return []
         lines = [f"{letter.sender}: {letter.summary or letter.kind}" for letter in shown]
         for line in lines[:-1]:  # the last one is told with the addition, and so behind these
             self._session.notify(line)
