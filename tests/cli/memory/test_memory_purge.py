@@ -37,6 +37,7 @@ def test_nothing_is_left_in_any_file_of_the_home(talked: Path) -> None:
         r"Searched \d+ files and the history .* 0 rare words .*: nothing was found\.", ended.stdout
     )
     assert "Not searched: its common words one by one" in ended.stdout
+    assert "encoded form (such as Base64) or hyphenated" in ended.stdout
     assert holding(talked / "home", "basement", "hopper") == []
     assert nacre(talked, "-p", "hello", "--continue").returncode == 0
 

@@ -18,6 +18,13 @@ BODY = """The build server is called hopper and lives in the basement of house 1
 PIN: 4711-0815
 """
 TRACES = Traces("hopper.md", [BODY, "Build server hopper"])
+READ = "\n".join(
+    f"{number:>6}\t{line}"
+    for number, line in enumerate(
+        ["the build server", "is called hopper", "and lives in", "the basement of"], 7
+    )
+)
+"""Lines as Read writes them, each too short to be recognised alone."""
 
 
 @pytest.mark.parametrize(
@@ -26,6 +33,9 @@ TRACES = Traces("hopper.md", [BODY, "Build server hopper"])
         BODY,
         " ".join(BODY.split()),
         "\n".join(f"{number:6}\t{line}" for number, line in enumerate(BODY.splitlines(), 1)),
+        READ,
+        json.dumps({"text": READ}),
+        json.dumps(json.dumps({"text": READ})),
         "\n".join(f"+{line}" for line in BODY.splitlines()),
         "it said: The build server is called hopper and lives in the base…",
         "It answered “the build server is called hopper and lives in the basement of house 12”",

@@ -259,7 +259,10 @@ def _print_searched(purge: Purge, *, is_left: bool) -> None:
         f"Searched {files} and the history again for its name, its lines, any {RUN_WORDS} of its words in a"
         f" row and {words}: {found}."
     )
-    print("Not searched: its common words one by one, and the memories of other projects.")
+    print(
+        "Not searched: its common words one by one, its words in an encoded form (such as Base64) or"
+        " hyphenated at the end of a line, and the memories of other projects."
+    )
 
 
 def _counted(lines: list[str]) -> str:

@@ -37,8 +37,11 @@ Words: TypeAlias = tuple[str, ...]
 
 _DENSE = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af"
 """Scripts that put no spaces between words."""
-_WORD = re.compile(rf"\\[nrtbf]|({re.escape(MARK)}|[{_DENSE}]|[^\W_{_DENSE}]+)")
-"""A word, or our own mark, which is nobody's; an escaped line break inside a text of JSON is none."""
+_WORD = re.compile(
+    rf"(?:^|\\n) *\d+(?:\t|\\+t)|\\[nrtbf]|({re.escape(MARK)}|[{_DENSE}]|[^\W_{_DENSE}]+)", re.MULTILINE
+)
+"""A word, or our own mark, which is nobody's; an escaped line break inside a text of JSON is none, nor is the
+number of a line with the tab behind it, as Read writes them."""
 _NO_PATH = "\n\t \"'`()<>|:;,="
 """What a path is taken to begin after."""
 _HEAD = re.compile(r"^[\s>*_#-]*(?:why|how to apply)\b\W*", re.IGNORECASE)
