@@ -5,10 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from nacre.agents.extracting import EXTRACTION
-from nacre.memory.directory import Memory
-from nacre.memory.entry import read_entry
-from tests.agents.test_extracting import (
+
+from nacre.layers.l5_extract.layer import EXTRACTION
+from nacre.memory.format.entry import read_entry
+from nacre.memory.memory import Memory
+from nacre.providers.base import Request
+from nacre.testing import ScriptedProvider, call, say, together
+from tests.layers.l5_extract.test_extracting import (
     BY_HAND,
     FORKS,
     directory,
@@ -19,9 +22,6 @@ from tests.agents.test_extracting import (
     topic,
     writes,
 )
-
-from nacre.providers.base import Request
-from nacre.testing import ScriptedProvider, call, say, together
 
 STAGING = (
     "The staging database is heron-4411, on port 5433. Marta has the password. "
