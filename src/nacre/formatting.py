@@ -8,7 +8,9 @@ import sys
 from datetime import datetime
 from pathlib import Path
 
-MINUTE, HOUR, DAY = 60, 3_600, 86_400
+MINUTE = 60
+HOUR = 3_600
+DAY = 86_400
 KILO = 1_000
 """Sizes are decimal, as `ls --si` and disk vendors count."""
 MONTH_DAYS = 60

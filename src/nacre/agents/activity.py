@@ -147,7 +147,8 @@ def _called(argv: tuple[str, ...]) -> str:
         words = _past_options(words[1:])
     if not words:
         return argv[0] if argv else ""
-    program, rest = PurePath(words[0]).name, words[1:]
+    program = PurePath(words[0]).name
+    rest = words[1:]
     if program in INTERPRETERS and rest[:1] == ["-m"]:
         return rest[1] if rest[1:] else program
     if program in WITH_RUN and rest[:1] == ["run"]:

@@ -113,7 +113,9 @@ def at_work(home: Path, session: str) -> int:
 
     A teammate with a process of its own counts as long as the process lives: letters set it to work.
     """
-    count, sessions, seen = 0, [session], {session}
+    count = 0
+    sessions = [session]
+    seen = {session}
     while sessions:
         owner = sessions.pop()
         for state in _states(home, owner):

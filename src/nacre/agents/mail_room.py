@@ -66,7 +66,8 @@ class MailRoom:
             self.team.house.on_open.append(self._welcome)
             self.team.house.roll.on_change.append(self.waking.heed)
             self._hands.crew.crew = Enlisting(self.team, self.teams, self.waking)
-            house, session = self.team.house, self._agent.session
+            house = self.team.house
+            session = self._agent.session
             self.waking.elsewhere = Elsewhere(session, self._settings, self.teams, house.roll)
             house.start_process = self.waking.elsewhere.start
 
@@ -75,7 +76,8 @@ class MailRoom:
         self.teams.name = name
         self.post = self._new_post(name)
         self._hands.post.belong_to(self.post)
-        self.mailing.shows, self.mailing.holds_turns = _is_not_a_wish, False
+        self.mailing.shows = _is_not_a_wish
+        self.mailing.holds_turns = False
         await self.teams.stand_in(roster, kind)
         await self.mailing.catch_up()
 
@@ -158,7 +160,8 @@ class MailRoom:
     def _welcome(self, child: Child, state: AgentState) -> None:
         """A child is about to begin: it gets letters, can write some, and is in its team."""
         assert self.waking is not None, "who has children can wake them"
-        post, mailing = self._new_post(state.name), Mail(child.session, self.inbox(state.name))
+        post = self._new_post(state.name)
+        mailing = Mail(child.session, self.inbox(state.name))
         mailing.shows = _is_not_a_wish
         child.hands.post.belong_to(post)
         self._attend(child.agent, mailing)
@@ -173,7 +176,8 @@ class MailRoom:
 
     def _belong(self, team: str) -> None:
         """The session is part of a team from now on."""
-        roster, name = self.teams.rosters[team], self.teams.name
+        roster = self.teams.rosters[team]
+        name = self.teams.name
         inbox = Mailbox(roster.inbox_path(name))
         self.mailing.inboxes.append(inbox)
         if self.waking is not None and self.waking.elsewhere is not None:

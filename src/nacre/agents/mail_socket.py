@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-FOLDER, ENDING = "run", ".sock"
+FOLDER = "run"
+ENDING = ".sock"
 
 
 ID_CHARS = 8

@@ -44,7 +44,8 @@ class News:
     def settle(self, view: View) -> None:
         """What stands in the log was told, and is not told again."""
         for note in view.noted(AGENT):
-            run, agent = note.fact("run"), note.fact("id")
+            run = note.fact("run")
+            agent = note.fact("id")
             for state in list(self._roll.states.values()):
                 if state.id == agent and isinstance(run, int) and state.told < run:
                     self._roll.change(state.name, told=run)

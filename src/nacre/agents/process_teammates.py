@@ -33,7 +33,8 @@ POLL_SECONDS = 2.0
 """Where the system does not say when a process ends; nobody waits for that to the second."""
 END_SECONDS = 5.0
 """Time to leave the team in, when the session ends."""
-ROOT, DEPTH = "NACRE_TEAM_ROOT", "NACRE_TEAM_DEPTH"
+ROOT = "NACRE_TEAM_ROOT"
+DEPTH = "NACRE_TEAM_DEPTH"
 """Variables of a teammate's process: the session at the top, and how deep below it the teammate is."""
 REPORT = "report-"
 """How the id of a letter begins that says what came of a turn."""
@@ -216,7 +217,8 @@ async def _gone(pid: int, start: str) -> None:
         while is_alive(pid, start):  # noqa: ASYNC110  # nothing here tells of the end of another's process
             await asyncio.sleep(POLL_SECONDS)
         return
-    loop, over = asyncio.get_running_loop(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+    over = asyncio.Event()
     try:
         loop.add_reader(held, over.set)
         await over.wait()

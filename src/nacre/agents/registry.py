@@ -114,7 +114,8 @@ class AgentRegistry:
     def named(self, wanted: str, kind: str) -> str:
         """A name that nobody has: the one that is wanted, or one made up from the kind of agent."""
         if not wanted:
-            base, number = _NOT_IN_A_NAME.sub("-", kind).strip("-") or "agent", 1
+            base = _NOT_IN_A_NAME.sub("-", kind).strip("-") or "agent"
+            number = 1
             while f"{base}-{number}" in self.states:
                 number += 1
             return f"{base}-{number}"
@@ -253,10 +254,12 @@ def _state(said: JsonObject) -> AgentState:
     at = datetime.fromisoformat(str(said["started"]))
     words = {key: str(said.get(key) or "") for key in _WORDS}
     counts = {key: _count(said.get(key)) for key in _COUNTS}
-    pattern, status = str(said["pattern"]), str(said["status"])
+    pattern = str(said["pattern"])
+    status = str(said["status"])
     if pattern not in get_args(Pattern) or status not in get_args(Status) or not words["name"]:
         raise ValueError(f"no agent: {pattern} {status}")
-    cost, seconds = said.get("cost_usd"), said.get("seconds")
+    cost = said.get("cost_usd")
+    seconds = said.get("seconds")
     return AgentState(
         id=str(said["id"]),
         pattern=cast("Pattern", pattern),

@@ -64,8 +64,10 @@ class Member:
 
     async def close(self) -> None:
         """Let go of all it holds; it can be opened again."""
-        child, self.child = self.child, None
-        stack, self.stack = self.stack, AsyncExitStack()
+        child = self.child
+        self.child = None
+        stack = self.stack
+        self.stack = AsyncExitStack()
         if child is not None:
             self.records = tuple(child.session.transcript.records)
         await stack.aclose()
@@ -90,7 +92,9 @@ class Work:
         """
         RUNNING.set(None)  # a task of its own: the call that started it is none of its business
         clock = self.parent.session.clock
-        begun, member.last, member.ending = clock.seconds(), "", ""
+        begun = clock.seconds()
+        member.last = ""
+        member.ending = ""
         status: Status = "stopped"
         try:
             status = await self._ended(member, text)
@@ -99,7 +103,8 @@ class Work:
             self._put(member, status, left, clock.seconds() - begun)
 
     def _put(self, member: Member, status: Status, left: Left | None, seconds: float) -> None:
-        state, parent = self.roll.states[member.name], self.parent
+        state = self.roll.states[member.name]
+        parent = self.parent
         said = "\n\n".join(part for part in (member.ending, member.last) if part) or NOTHING_SAID
         if left is not None:
             said += f"\n\nWhat it changed is in {left.told}"
@@ -143,7 +148,8 @@ class Work:
         if member.type is None:
             return await self._forked(member, text)
         child = await self._open(member)
-        rounds, outcome = child.agent.limits.max_rounds, "answered"
+        rounds = child.agent.limits.max_rounds
+        outcome = "answered"
         if not text:
             await child.session.add_user(WOKEN, is_persons=False)
         async with self._told_of(member, child), aclosing(child.agent.run(text or None)) as events:
@@ -172,7 +178,8 @@ class Work:
         if member.child is not None:
             return member.child
         assert member.type is not None, "only a kind of agent is opened"
-        state, parent = self.roll.states[member.name], self.parent
+        state = self.roll.states[member.name]
+        parent = self.parent
         if member.is_isolated and member.tree is None:
             member.tree = await _tree(state, parent)
         birth = ChildSpec(
@@ -222,11 +229,13 @@ class Work:
             return
         if event.message.text:
             member.last = event.message.text
-        state, usage = self.roll.states[member.name], event.usage
+        state = self.roll.states[member.name]
+        usage = event.usage
         if member.child is None:
             # A fork has no meter, and nobody watches it: its conversation is not at hand before it ends.
             price = cost(profile(self.parent.session.priced_as(event.model)), usage)
-            tokens, paid = state.tokens + usage.total, state.cost_usd + (price or 0.0)
+            tokens = state.tokens + usage.total
+            paid = state.cost_usd + (price or 0.0)
             state = replace(state, tokens=tokens, cost_usd=paid, doing=doing_in(event.message))
         calls = state.calls + len(event.message.tool_calls)
         self.roll.put(replace(state, rounds=state.rounds + 1, calls=calls))
@@ -257,7 +266,8 @@ def _failed(member: Member, error: BaseException) -> Status:
 
 async def _tree(state: AgentState, parent: Parent) -> Worktree:
     """Where it worked before, if that is still there; else a new one."""
-    settings, session = parent.settings, parent.session
+    settings = parent.settings
+    session = parent.session
     known = await asyncio.to_thread(lambda: [one.tree for one in records(settings.home)])
     for tree in known:
         if state.worktree and tree.path == Path(state.worktree) and tree.path.is_dir():

@@ -89,7 +89,8 @@ class Team(Layer):
 
     def join(self) -> None:
         """Take part in the owner's session."""
-        session, roll = self._parent.session, self.house.roll
+        session = self._parent.session
+        roll = self.house.roll
         self._parent.hands.crew.crew = self
         session.layers.append(self)
         roll.on_change.append(self._heed)
@@ -197,13 +198,16 @@ class Team(Layer):
 
     def _enlisted(self, order: Order) -> Member:
         """A place on the roll for a new agent; every refusal comes before it."""
-        kind, parent, roll = self._kind(order), self._parent, self.house.roll
+        kind = self._kind(order)
+        parent = self._parent
+        roll = self.house.roll
         self._check_depth()
         self._check_room()
         if order.team and kind is not None and self._starts_processes:
             parent.check_process_child(kind, order, parent)
         pattern: Pattern = "teammate" if order.team else "fork" if kind is None else "typed"
-        clock, (pid, start) = parent.session.clock, own_process()
+        clock = parent.session.clock
+        (pid, start) = own_process()
         seconds = parent.settings.agents.stall_seconds
         state = AgentState(
             id=blake2b(clock.new_id().encode(), digest_size=8).hexdigest(),
@@ -252,8 +256,10 @@ class Team(Layer):
             )
 
     def _check_room(self) -> None:
-        settings, roll = self._parent.settings, self.house.roll
-        most, busy = settings.agents.max_at_once, roll.running
+        settings = self._parent.settings
+        roll = self.house.roll
+        most = settings.agents.max_at_once
+        busy = roll.running
         if roll.root or self._starts_processes:
             busy = max(busy, at_work(settings.home, roll.root or self._parent.session.id))
         if busy >= most:
@@ -288,9 +294,11 @@ class Team(Layer):
 
     async def _begin(self, member: Member, text: str) -> None:
         """Beside the turn, whose end is not its end."""
-        name, background = f"{AGENT_PURPOSE} {member.name}", self._parent.background
+        name = f"{AGENT_PURPOSE} {member.name}"
+        background = self._parent.background
         await background.wait(name)  # what it has done last may not be put away yet
-        work, told = self._work.play(member, text), f"waiting for {member.name}"
+        work = self._work.play(member, text)
+        told = f"waiting for {member.name}"
         member.cancel = partial(background.cancel, name)
         is_begun = background.start(name, work, grace=GRACE_SECONDS, told=told)
         if not is_begun:
@@ -312,7 +320,8 @@ class Team(Layer):
 
     def _welcome(self, child: Child, state: AgentState) -> None:
         """A child is about to begin: who takes part in its session, and who pays."""
-        house, parent = self.house, self._parent
+        house = self.house
+        parent = self._parent
         child.session.on_usage = partial(self._pay, child, state.name)
         if house.hooks is not None:
             attend_child(
@@ -340,7 +349,8 @@ class Team(Layer):
 
     def _pay(self, child: Child, name: str, usage: Usage, model: str) -> None:
         """What an agent costs, its owner pays: at once, and in the log at the next boundary."""
-        session, meter = self._parent.session, child.session.meter
+        session = self._parent.session
+        meter = child.session.meter
         self.house.roll.change(name, tokens=meter.usage.total, cost_usd=meter.cost_usd)
         session.pay(usage, model, purpose=AGENT_PURPOSE)
         facts: JsonObject = {

@@ -34,7 +34,8 @@ class TaskDesk:
 
     def belong_to(self, roster: Roster, name: str) -> None:
         """From now on tasks are that team's, and claimed in this name."""
-        self._roster, self._name = roster, name
+        self._roster = roster
+        self._name = name
 
     async def ask(self, act: Callable[[Roster, str], str]) -> str:
         """Have something done with the team's tasks, off the loop: it waits for a lock and for the disk."""

@@ -225,7 +225,8 @@ class TeamTasks:
         self, title: str, detail: str = "", *, blocked_by: Sequence[int] = (), blocks: Sequence[int] = ()
     ) -> TeamTask:
         """A new task that waits for some and that others wait for; no circles, no unknown numbers."""
-        title, detail = " ".join(printable(title).split()), printable(detail).strip()
+        title = " ".join(printable(title).split())
+        detail = printable(detail).strip()
         if not 0 < len(title) <= MAX_TITLE_CHARS:
             raise MailError(f"a task needs a title of at most {MAX_TITLE_CHARS} characters")
         if len(detail) > MAX_DETAIL_CHARS:
@@ -290,7 +291,9 @@ def _read(said: JsonObject) -> Found[TaskList]:
 
 
 def _task(row: JsonObject) -> TeamTask | None:
-    id_, title, state = number(row.get("id")), text(row, "title"), row.get("state")
+    id_ = number(row.get("id"))
+    title = text(row, "title")
+    state = row.get("state")
     if not id_ or id_ < 1 or not title or state not in STATES:
         return None
     owner = text(row, "owner")

@@ -142,7 +142,8 @@ class Teams:
         await asyncio.to_thread(roster.create, lead)
         self.rosters[roster.team] = roster
         self._places[f"{self.name}@{roster.team}"] = (roster.team, lead)
-        clock, self._led = self._session.clock, self._led | {roster.team}
+        clock = self._session.clock
+        self._led = self._led | {roster.team}
         note = Noted(id=clock.new_id(), at=clock.now(), kind=LEADS, facts={"teams": [*sorted(self._led)]})
         await self._session.transcript.append(note)
         self.joined(roster.team)
@@ -160,7 +161,8 @@ class Teams:
             raise MailError(f"{name} is taken in team {team}; choose another name")
 
     def _member(self, name: str, kind: str) -> Member:
-        session, cwd = self._session.id, str(self.settings.cwd)
+        session = self._session.id
+        cwd = str(self.settings.cwd)
         return member_here(name, agent_type=kind, session=session, cwd=cwd, clock=self._session.clock)
 
 

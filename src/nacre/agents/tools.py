@@ -10,7 +10,8 @@ from nacre import prompts
 from nacre.errors import ToolError
 from nacre.tools.base import Tool, tool
 
-AGENT, STOP = "Agent", "TaskStop"
+AGENT = "Agent"
+STOP = "TaskStop"
 AGENT_WORDS = prompts.load(__package__, "tool_agent")
 STOP_WORDS = prompts.load(__package__, "tool_task_stop")
 NOBODY = "No agent can be started from here."

@@ -103,8 +103,12 @@ def toolset_of(
     notices: NoticeQueue | None = None,
 ) -> Toolset:
     """Tools that were built for these desks, with them."""
-    pins, scissors, skills, crew = desks.pins, desks.scissors, desks.skills, desks.crew
-    post, tasks = desks.post, desks.team_tasks
+    pins = desks.pins
+    scissors = desks.scissors
+    skills = desks.skills
+    crew = desks.crew
+    post = desks.post
+    tasks = desks.team_tasks
     return Toolset(
         workspace, guard, board, tools, notices or NoticeQueue(), pins, scissors, skills, crew, post, tasks
     )
@@ -125,7 +129,8 @@ class NoticeQueue:
 
     def take(self) -> tuple[str, ...]:
         """What was collected, once."""
-        taken, self._lines = self._lines, []
+        taken = self._lines
+        self._lines = []
         return tuple(taken)
 
     def forward_to(self, notify: Callable[[str], None]) -> None:

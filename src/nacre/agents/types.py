@@ -22,8 +22,11 @@ from nacre.store import disk
 
 Isolation: TypeAlias = Literal["", "worktree"]
 FOLDER = "agents"
-GENERAL, EXPLORE, FORK = "general", "explore", "fork"
-INHERIT, SMALL = "inherit", "small"
+GENERAL = "general"
+EXPLORE = "explore"
+FORK = "fork"
+INHERIT = "inherit"
+SMALL = "small"
 """Stand for a model: the one of whoever starts the agent, and the one for side work."""
 MAX_BYTES = 256 * 1024
 """More is no system prompt."""
@@ -35,7 +38,8 @@ ALIASES = {"Task": "Agent", "TodoWrite": "TaskList", "MultiEdit": "Edit", "LS": 
 """Names that files of other programs use for what is called differently here."""
 EVERYTHING = frozenset({"*", "all", "all tools"})
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}")
-_YES, _NO = frozenset({"true", "yes", "on"}), frozenset({"false", "no", "off", ""})
+_YES = frozenset({"true", "yes", "on"})
+_NO = frozenset({"false", "no", "off", ""})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +114,8 @@ def parse_type(data: bytes, path: Path, notices: list[str]) -> AgentType:
     What is wrong with a single field goes to `notices`, and the field counts as not given.
     """
     document = Document.parse(data)
-    given, prompt = document.fields, document.body.strip()
+    given = document.fields
+    prompt = document.body.strip()
     name = _text(given.get("name")) or path.stem
     description = _text(given.get("description"))
     if not document.has_frontmatter or not description:
@@ -234,7 +239,8 @@ def _text(value: Value | None) -> str:
 
 def _outside_brackets(text: str) -> list[str]:
     """The parts between commas; one inside brackets belongs to a rule such as `Bash(git log:*, ls)`."""
-    parts, depth = [""], 0
+    parts = [""]
+    depth = 0
     for letter in text:
         depth += (letter == "(") - (letter == ")")
         if letter == "," and depth <= 0:

@@ -74,7 +74,8 @@ class Waking:
     def open(self, name: str, mailing: Mail, post: AgentPost) -> None:
         """An agent is there: from now on somebody is at its bell."""
         care = self._cared[name]
-        care.mailing, care.post = mailing, post
+        care.mailing = mailing
+        care.post = post
         mailing.may_deliver = partial(self._may_deliver, name)
         self._attend(name)
 

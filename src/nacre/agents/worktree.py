@@ -143,7 +143,8 @@ async def tidy(home: Path, *, clock: Clock = SYSTEM_CLOCK) -> tuple[list[Leftove
 
 async def changes(tree: Worktree) -> Left | None:
     """What there is in a worktree, or on its branch, that is nowhere else; changes nothing there."""
-    git, stays = Repository(tree.repository), Left(path=tree.path, branch=tree.branch)
+    git = Repository(tree.repository)
+    stays = Left(path=tree.path, branch=tree.branch)
     try:
         tip = await git.run("rev-parse", "--verify", "--quiet", f"refs/heads/{tree.branch}^{{commit}}")
         if tip.code not in {0, 1}:

@@ -78,7 +78,8 @@ def record_path(path: Path) -> Path:
 
 def write_record(record: Record) -> None:
     """Put it there, whole or not at all."""
-    tree, path = record.tree, record_path(record.tree.path)
+    tree = record.tree
+    path = record_path(record.tree.path)
     facts: JsonObject = {
         "state": record.state,
         "branch": tree.branch,
@@ -113,7 +114,9 @@ def _read(path: Path) -> Record | None:
 
 
 def _parsed(path: Path, facts: JsonObject) -> Record:
-    state, at, pid = str(facts["state"]), datetime.fromisoformat(str(facts["at"])), facts["pid"]
+    state = str(facts["state"])
+    at = datetime.fromisoformat(str(facts["at"]))
+    pid = facts["pid"]
     words = {key: str(facts[key]) for key in ("branch", "base", "repository", "inside")}
     if state not in get_args(State) or type(pid) is not int or not words["branch"]:
         raise ValueError("no record")

@@ -53,7 +53,8 @@ def join_team(
     """
     if AGENT not in agent.tools:
         return None
-    session, forker = agent.session, staff.forker
+    session = agent.session
+    forker = staff.forker
     types = agent_types(settings)
     for line in (*types.notices, *types.unknown_tools(agent.tools)):
         session.notify(line)

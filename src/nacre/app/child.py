@@ -91,7 +91,10 @@ class _ChildSetup:
 async def open_child(birth: ChildSpec, parent: Parent, stack: AsyncExitStack) -> Child:
     """The agent with its own session, on disk where the parent's is; let go with the stack."""
     outfit = await _outfit(birth, parent, stack)
-    hired, settings, hands, tools = outfit.hired, outfit.settings, outfit.hands, outfit.tools
+    hired = outfit.hired
+    settings = outfit.settings
+    hands = outfit.hands
+    tools = outfit.tools
     session = await _session(outfit, parent)
     rounds = birth.type.max_turns or parent.agent.limits.max_rounds
     agent = Agent(session, hired.provider, tools, limits=replace(parent.agent.limits, max_rounds=rounds))
@@ -128,7 +131,9 @@ async def _outfit(birth: ChildSpec, parent: Parent, stack: AsyncExitStack) -> _C
 
 async def _session(outfit: _ChildSetup, parent: Parent) -> Session:
     """Its conversation, with those who take part in the messages of any session."""
-    opened, hands, known = outfit.opened, outfit.hands, outfit.known
+    opened = outfit.opened
+    hands = outfit.hands
+    known = outfit.known
     records = opened.records if opened else outfit.birth.records
     session = Session(
         _base(outfit, parent.session.clock),
@@ -154,7 +159,8 @@ def hire(birth: ChildSpec, parent: Parent, stack: AsyncExitStack) -> ChosenModel
     A model that its kind names and that cannot be had is a notice; one that was asked for is refused.
     """
     same = ChosenModel(parent.agent.provider, parent.session.base.model, parent.leaves)
-    named, environ = birth.model or birth.type.model, parent.settings.environ
+    named = birth.model or birth.type.model
+    environ = parent.settings.environ
     if named in {"", INHERIT}:
         return same
     try:
@@ -249,7 +255,8 @@ def _hands(birth: ChildSpec, parent: Parent, settings: Settings, stack: AsyncExi
     guard = parent.hands.guard.apart(workspace, who=birth.name, policy=policy)
     guard.waiting = birth.pulse.held
     skills = SkillDesk(skill_places(settings)) if settings.switches.skills else None
-    board, desks = TaskBoard(), Desks(skills=skills)
+    board = TaskBoard()
+    desks = Desks(skills=skills)
     built = own_tools(settings, workspace, board, desks)
     theirs = parent.agent.tools
     tools = kept_out(guard.stand_before(one for one in built if one.name in theirs), workspace, policy)
@@ -285,13 +292,16 @@ def _tools(kind: AgentType, hands: Toolset, known: StartupContext, memory: Agent
 
 def _base(outfit: _ChildSetup, clock: Clock) -> Base:
     """The same system for all agents of a kind, so that they share what the provider keeps of it."""
-    birth, memory, known = outfit.birth, outfit.memory, outfit.known
+    birth = outfit.birth
+    memory = outfit.memory
+    known = outfit.known
     system = (birth.type.prompt, FRAME, memory.system if memory else "")
     where = environment(outfit.settings.cwd, clock.now().astimezone())
     name = prompts.render(NAMED, name=birth.name, type=birth.type.name, owner=birth.owner)
     tree = prompts.render(REMINDER, text=told(birth.tree)) if birth.tree else ""
     opening = "\n".join(part for part in (known.context, where, tree, name) if part)
-    model, words = outfit.hired.model, "\n\n".join(part for part in system if part)
+    model = outfit.hired.model
+    words = "\n\n".join(part for part in system if part)
     return Base.of(model, words, outfit.tools, opening=opening)
 
 

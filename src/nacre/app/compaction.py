@@ -72,7 +72,8 @@ def join_compacting(session: Session, settings: Settings, staff: Staff) -> Compa
         staff.hands.guard.policy = staff.hands.guard.policy.with_rules([rule])
     writer = model_for_role(settings.roles.notes, staff.forker, settings)
     join_noting(session, settings, folder=folder, background=staff.background, fork=writer)
-    summarise, ahead = _summariser(session, settings, staff), None
+    summarise = _summariser(session, settings, staff)
+    ahead = None
     if summarise is not None and settings.switches.compact_prepare:
         ahead = _preparation(session, summarise, staff.background, settings.compaction.summary_seconds)
     compacting = Compact(
@@ -93,7 +94,8 @@ def join_compacting(session: Session, settings: Settings, staff: Staff) -> Compa
 
 def _summariser(session: Session, settings: Settings, staff: Staff) -> Summarise | None:
     """Who is asked for summaries: the provider for its own, where that is wanted; then a model."""
-    fork, given = model_for_role(settings.roles.compact, staff.forker, settings), settings.compaction
+    fork = model_for_role(settings.roles.compact, staff.forker, settings)
+    given = settings.compaction
     if fork is None:
         return None
     there = None
@@ -135,7 +137,8 @@ def _preparation(
     """Failures that the log does not know of before the next boundary."""
 
     def failed(error: Exception) -> None:
-        clock, there = session.clock, {note.id for note in session.view.noted(COMPACTION)}
+        clock = session.clock
+        there = {note.id for note in session.view.noted(COMPACTION)}
         waiting[:] = [note for note in waiting if note.id not in there]
         then = past(session.view)
         failures = then.failures + len(waiting) + 1

@@ -115,9 +115,12 @@ def night_of(
     occasion: DreamTarget, *, dreamer: Dreamer | None = None, is_nightly: bool = False
 ) -> DreamConfig:
     """All that a dream of this memory works with."""
-    settings, location, clock = occasion.settings, occasion.location, occasion.clock
+    settings = occasion.settings
+    location = occasion.location
+    clock = occasion.clock
     last = Lock(location.directory, location.cache, clock=clock).last()
-    root, now = settings.project_root, clock.now()
+    root = settings.project_root
+    now = clock.now()
     rules = Rules(
         now=now,
         zone=now.astimezone().tzinfo or now.tzinfo or Rules(now=now).zone,
@@ -251,7 +254,8 @@ async def join_dreaming(
     stack: AsyncExitStack,
 ) -> Dream | None:
     """Let a session's turns ask whether a dream is due, where it keeps a memory and dreams are wanted."""
-    session, memory = agent.session, known.memory
+    session = agent.session
+    memory = known.memory
     if memory is None or not known.session or settings.switches.dream is False:
         return None
     occasion = DreamTarget(settings=settings, memory=memory, session=known.session, clock=session.clock)

@@ -17,7 +17,8 @@ def join_extracting(
     agent: Agent, known: StartupContext, settings: Settings, forker: ForkRunner, *, leaves: bool
 ) -> Extract | None:
     """Draw memories from a session where that is wanted; `leaves`: what its model is told leaves here."""
-    memory, given = known.memory, settings.memory
+    memory = known.memory
+    given = settings.memory
     here = Circumstances(
         switch=settings.switches.extract is not False,
         is_kept=bool(known.session),

@@ -118,7 +118,8 @@ async def join_recall(
 
 def _selector(session: Session, settings: Settings, stack: AsyncExitStack) -> Selector | None:
     """The small model that chooses, where one is named, or where the person wants it and there is one."""
-    wanted, named = settings.switches.recall_selector, settings.roles.select or settings.small_model
+    wanted = settings.switches.recall_selector
+    named = settings.roles.select or settings.small_model
     if wanted is False or (wanted == "auto" and named is None):
         return None
     choice = choose(named or small_model(choose(settings.model, settings.environ)), settings.environ)
@@ -170,7 +171,8 @@ def join_clearing(
     session: Session, settings: Settings, hands: Toolset, *, tools: Iterable[Tool], folder: Path | None
 ) -> None:
     """Let old results of a session be cleared, as far as that is switched on; `folder` is the session's."""
-    switches, usual = settings.switches, settings.microcompact
+    switches = settings.switches
+    usual = settings.microcompact
     if not (switches.clear_idle or switches.clear_economic):
         return
     chosen = replace(
@@ -187,7 +189,8 @@ def join_clearing(
 
 def clears_there(session: Session, settings: Settings) -> bool:
     """Whether the provider clears anything at its end: switched on, and every model asked takes it."""
-    switches, named = settings.switches, settings.fallback_model
+    switches = settings.switches
+    named = settings.fallback_model
     is_able = session.profile.server_edits and (named is None or profile(named).server_edits)
     return is_able and (switches.clear_declared or switches.clear_server)
 

@@ -156,8 +156,12 @@ class _Beginning:
 
 async def _ready(begun: _Beginning, stack: AsyncExitStack) -> OpenedAgent:
     """Open what is known, make the session, and tie to it whoever takes part."""
-    settings, choice, opened, tools = begun.settings, begun.choice, begun.opened, begun.tools
-    leaves, keeper = _leaves(choice, settings), opened.keeper if opened else None
+    settings = begun.settings
+    choice = begun.choice
+    opened = begun.opened
+    tools = begun.tools
+    leaves = _leaves(choice, settings)
+    keeper = opened.keeper if opened else None
     hands = await build_toolset(settings, stack, ask=begun.ask, keeps=opened is not None)
     known = await load_startup_context(settings, stack, keeper=keeper, clock=begun.clock, leaves=leaves)
     usual = with_memory(hands, known)
@@ -166,11 +170,13 @@ async def _ready(begun: _Beginning, stack: AsyncExitStack) -> OpenedAgent:
     model = choice.model if choice else settings.model or UNNAMED
     base = base_of(model, known, tools, settings, begun.clock)
     opened = await _fit_to_go(opened, known, leaves)
-    talk, folder = _session(base, opened, settings, begun.clock), keeper.folder if keeper else None
+    talk = _session(base, opened, settings, begun.clock)
+    folder = keeper.folder if keeper else None
     join(talk, known, hands, leaves=leaves)
     join_layers(talk, hands, settings, tools=tools, folder=folder)
     recaller = await join_recall(talk, known, hands, settings, stack, leaves=leaves)
-    hooks, rewind = join_hooks(talk, settings, hands, stack), hands.belong_to(talk, folder)
+    hooks = join_hooks(talk, settings, hands, stack)
+    rewind = hands.belong_to(talk, folder)
     agent = Agent(talk, begun.provider, tools, limits=_limits(settings))
     forker = await join_forks(agent, hands, settings, stack, shared=known.tools)
     join_instructions(talk, hooks, forker.background)
@@ -278,7 +284,8 @@ def _limits(settings: Settings) -> Limits:
 
 
 def _retry(settings: Settings) -> RetrySettings:
-    given, usual = settings.retry, RetrySettings()
+    given = settings.retry
+    usual = RetrySettings()
     return replace(usual, tries=given.tries or usual.tries, max_wait=given.max_wait_seconds or usual.max_wait)
 
 

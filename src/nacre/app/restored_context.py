@@ -104,7 +104,8 @@ class SessionRestorer(Restorer):
 
     def _notes(self, summary_id: str) -> list[Noted]:
         """What the log says of the opening from now on."""
-        clock, last = self._session.clock, self.last
+        clock = self._session.clock
+        last = self.last
         if not last.day:
             return []
         record: JsonObject = {RECORD: summary_id}
@@ -194,7 +195,8 @@ class FileReader:
         self, paths: Iterable[Path], *, tokens: int, settings: CompactSettings, without: Iterable[Path] = ()
     ) -> list[FileAgain]:
         """The first few that can be read; what is gone, denied, binary or too large is passed over."""
-        room, hidden = min(tokens, settings.files_tokens), set(without)
+        room = min(tokens, settings.files_tokens)
+        hidden = set(without)
         staying = await self._stays.now()
         found: list[FileAgain] = []
         for path in paths:

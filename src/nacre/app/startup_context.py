@@ -166,7 +166,8 @@ async def _with_memories(
     known: StartupContext, places: MemoryPlaces, settings: Settings, stack: AsyncExitStack, clock: Clock
 ) -> StartupContext:
     """The project's, the person's and the team's memory; without a session to keep them for, only to look."""
-    given, keeps = settings.memory, bool(known.session)
+    given = settings.memory
+    keeps = bool(known.session)
 
     async def opened(place: Location) -> Memory:
         if not keeps:
@@ -187,7 +188,9 @@ async def _with_memories(
 
 async def _told(known: StartupContext, settings: Settings, clock: Clock, *, leaves: bool) -> StartupContext:
     """What the model is told of the memories, and what it may do with them."""
-    memory, team, given = known.memory, known.team, settings.memory
+    memory = known.memory
+    team = known.team
+    given = settings.memory
     assert memory is not None, "there is a memory to tell about"
     tools = (
         daily_tools(memory, session=known.session, clock=clock, origin_of=known.witness.origin_of)
@@ -231,7 +234,9 @@ def _manual(known: StartupContext, settings: Settings) -> str:
 
 async def context_of(known: StartupContext, settings: Settings, *, leaves: bool) -> str:
     """What the model is told of instructions and memory, with the indexes as they are now (M25, C21)."""
-    memory, team, users = known.memory, known.team, known.users
+    memory = known.memory
+    team = known.team
+    users = known.users
     if memory is None:
         return render_context(known.instructions)
     facts = MemoryFacts(

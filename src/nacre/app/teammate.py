@@ -59,14 +59,16 @@ async def open_teammate(
 
     `model`: instead of the one of its kind.
     """
-    name, roster = check_name(name), team_of(settings.home, team)
+    name = check_name(name)
+    roster = team_of(settings.home, team)
     old = roster.member(name)
     if old is not None and roster.is_alive(old):
         raise MailError(f"{name} is taken in team {team}: process {old.pid}; choose another name")
     known = agent_types(settings).types
     if kind not in known:
         raise ConfigError(f"there is no kind of agent named {kind!r}; known are {', '.join(sorted(known))}")
-    lead, one = roster.lead(), known[kind]
+    lead = roster.lead()
+    one = known[kind]
     async with open_agent(
         _settings_of(one, settings, model or one.model),
         tools=lambda usual: _tools(one, usual),
@@ -90,7 +92,8 @@ class Teammate:
         self.ready = ready
         self.hear: Callable[[Event], None] = _nobody
         """Told of all that happens in its turns."""
-        self._agent, self._session = ready.agent, ready.agent.session
+        self._agent = ready.agent
+        self._session = ready.agent.session
         self._room = room
         self._roster = roster
         self._chars = chars
@@ -134,7 +137,8 @@ class Teammate:
         if self._wakes.allows(new):
             self._wakes.woken()
             return True
-        is_first, self._wakes.is_told = not self._wakes.is_told, True
+        is_first = not self._wakes.is_told
+        self._wakes.is_told = True
         if is_first:
             self.hear(Notice(self._wakes.reasons[0].format(name=self.name), "warning"))
         why = f"{self.name}: {self._wakes.reasons[1]}."
@@ -198,7 +202,8 @@ class Teammate:
 
     async def _report(self, failure: str = "", *, prefix: str = REPORT) -> None:
         """Tell the lead what came of a turn; of one reply once, whoever is killed in between."""
-        lead, clock = self._roster.lead(), self._session.clock
+        lead = self._roster.lead()
+        clock = self._session.clock
         reply = _last_reply(self._session.transcript.records)
         last = self._session.view.last_noted(REPORTED)
         is_told = reply is None or (last is not None and last.fact("reply") == reply.id)

@@ -43,7 +43,8 @@ async def build_toolset(
     guard = Guard(policy_of(settings, learned), workspace, ask=ask, learn=learn)
     places = skill_places(settings)
     skills = SkillDesk(places, on_notice=notices.add) if settings.switches.skills else None
-    board, desks = TaskBoard(), Desks(skills=skills)
+    board = TaskBoard()
+    desks = Desks(skills=skills)
     tools = own_tools(settings, workspace, board, desks)
     if settings.mcp_servers:
         configured = parse_servers(settings.mcp_servers, environ=settings.environ)
@@ -88,7 +89,8 @@ def _learn_or_report(learn: Callable[[Rule], None], report: Callable[[str], None
 
 
 def _bash(settings: Settings) -> BashSettings:
-    usual, given = BashSettings(), settings.tools
+    usual = BashSettings()
+    given = settings.tools
     return BashSettings(
         seconds=given.timeout_seconds or usual.seconds,
         max_seconds=given.max_timeout_seconds or usual.max_seconds,
@@ -97,7 +99,8 @@ def _bash(settings: Settings) -> BashSettings:
 
 def skill_places(settings: Settings) -> tuple[SkillPlace, ...]:
     """Where skills are looked for, the nearest first: from the working directory up to the root, the home."""
-    root, cwd = settings.project_root, settings.cwd
+    root = settings.project_root
+    cwd = settings.cwd
     tree = Path(os.path.realpath(root))
     inner = [one for one in (cwd, *cwd.parents) if one != root and one.is_relative_to(root)]
     project = (SkillPlace(folder / ".claude" / "skills", tree) for folder in (*inner, root))

@@ -43,9 +43,11 @@ def place(
     room = profile.max_markers
     head = _last_markable(system)
     if head is not None:
-        system, room = _with_marker_at(system, head, long), room - 1
+        system = _with_marker_at(system, head, long)
+        room = room - 1
     elif (tool := _last_loaded(tools)) is not None:
-        tools, room = _with_marker_at(tools, tool, long), room - 1
+        tools = _with_marker_at(tools, tool, long)
+        room = room - 1
     places = _places(messages, _counts(branch_at), room)
     first = _instructions(messages)
     marked = list(messages)

@@ -215,10 +215,12 @@ class Pauses:
 
 def _usual(seconds: float) -> float:
     """Straight lines between the named shares, over the logarithm of time: pauses spread over magnitudes."""
-    before, share = 1.0, 1.0
+    before = 1.0
+    share = 1.0
     for until, longer in USUAL:
         if seconds <= until:
             part = math.log(max(seconds, before) / before) / math.log(until / before)
             return share + (longer - share) * part
-        before, share = until, longer
+        before = until
+        share = longer
     return USUAL[-1][1]

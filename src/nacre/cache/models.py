@@ -185,7 +185,8 @@ def with_overrides(table: Json, rules: Rules | None = None) -> Rules:
     base = SHIPPED if rules is None else rules
     if not isinstance(table, dict) or set(table) - {"models", "aliases", "date", "source"}:
         raise ConfigError('model table: expected {"models": {...}, "aliases": {...}}; fix the override file')
-    models, aliases = _objects(table, "models"), _strings(table, "aliases")
+    models = _objects(table, "models")
+    aliases = _strings(table, "aliases")
     rows = dict(base.models)
     for name, row in models.items():
         rows[name] = {**base._inherited(name, row), **row}

@@ -88,10 +88,12 @@ def _stretch(lifetime: Lifetime, pauses: Pauses, prefix: Prefix, ahead: Ahead) -
 
 def _pause(pauses: Pauses, prefix: Prefix, warming: WarmingSettings | None, tier: PriceTier) -> float:
     """What a pause and the first look at the prefix after it cost on average, per million."""
-    warm_until, upkeep = lifetime_seconds(prefix.lifetime), 0.0
+    warm_until = lifetime_seconds(prefix.lifetime)
+    upkeep = 0.0
     if warming is not None:
         warm_until, upkeep = _kept_warm(pauses, prefix, warming, tier)
-    tokens, head = prefix.tokens, prefix.head_tokens
+    tokens = prefix.tokens
+    head = prefix.head_tokens
     all_warm = 1.0 - pauses.away(warm_until)
     cold = pauses.away(warm_until) - pauses.never
     if prefix.lifetime != "mixed":
@@ -111,7 +113,8 @@ def _kept_warm(
 ) -> tuple[float, float]:
     """How long the refreshes that would be sent keep it warm, and what they cost on average, per million."""
     step = FIVE_MINUTES - warming.margin_seconds
-    warm_until, upkeep = lifetime_seconds(prefix.lifetime), 0.0
+    warm_until = lifetime_seconds(prefix.lifetime)
+    upkeep = 0.0
     for number in range(warming.max_refreshes):
         idle = (number + 1) * step
         pause = Pause(seconds=idle, untouched_seconds=step, refreshes=number)

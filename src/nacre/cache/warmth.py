@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-FIVE_MINUTES, HOUR = 300.0, 3_600.0
+FIVE_MINUTES = 300.0
+HOUR = 3_600.0
 """The two lifetimes a prefix can be asked to have, in seconds."""
 
 

@@ -20,7 +20,10 @@ from nacre.cli.output import print_error
 from nacre.errors import NacreError
 from nacre.version import VERSION
 
-OK, NO, USAGE, INTERRUPTED = 0, 1, 2, 130
+OK = 0
+NO = 1
+USAGE = 2
+INTERRUPTED = 130
 _DEBUG = "nacre.debug"
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 

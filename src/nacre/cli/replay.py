@@ -89,7 +89,8 @@ def replay(
     with progress_line("reading") as progress:
         sessions = _read(recordings, settings, progress)
     wanted = _Wanted(**given)  # type: ignore[arg-type]  # click has checked every value
-    terms, makers = _terms(wanted, sessions, settings), _makers(wanted)
+    terms = _terms(wanted, sessions, settings)
+    makers = _makers(wanted)
     with progress_line("replaying") as progress:
         done = run.replay(sessions, makers, terms, progress=progress)
     sums = run.totals(done)

@@ -143,7 +143,8 @@ async def _run(settings: SimSettings, *, embedded: bool, as_json: bool) -> None:
 
 async def _follow(simulator: Simulator, stop: asyncio.Event, *, as_json: bool) -> _Total:
     """Print every request once, until told to stop; returns what they came to."""
-    total, last = _Total(), None
+    total = _Total()
+    last = None
     stopping = asyncio.create_task(stop.wait(), name="stop")
     while not stop.is_set():
         arrival = asyncio.create_task(simulator.arrivals(len(simulator.log) + 1), name="arrival")
@@ -152,7 +153,8 @@ async def _follow(simulator: Simulator, stop: asyncio.Event, *, as_json: bool) -
         log = simulator.log
         known = next((i for i in range(len(log) - 1, -1, -1) if log[i] is last), -1)
         for exchange in log[known + 1 :]:
-            total, last = total.after(exchange), exchange
+            total = total.after(exchange)
+            last = exchange
             _say_exchange(total.requests, exchange, as_json=as_json)
     await stopping
     return total
@@ -174,7 +176,8 @@ def _say_ready(url: str, replies: int, *, embedded: bool, as_json: bool) -> None
 
 
 def _say_exchange(number: int, exchange: Exchange, *, as_json: bool) -> None:
-    model, usage = str(exchange.body.get("model") or "?"), exchange.usage
+    model = str(exchange.body.get("model") or "?")
+    usage = exchange.usage
     if as_json:
         _say_line(
             {

@@ -31,7 +31,8 @@ PLAN = "plan"
 """The kind of note that says in which version the model knows the plan."""
 
 
-FILE, ASIDE = "plan.md", ".plan.writing"
+FILE = "plan.md"
+ASIDE = ".plan.writing"
 
 
 SHOWN_CHARS = 16_000
@@ -93,7 +94,8 @@ class Plan(Layer):
                 self._session.notify(f"the plan is not shown: {error}")
             self._amiss = str(error)
             return []
-        version, known = _version(now), _known(view)
+        version = _version(now)
+        known = _known(view)
         if version == known:
             return []
         facts: JsonObject = {"digest": version, "path": str(self.path or "")}

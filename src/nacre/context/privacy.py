@@ -82,7 +82,8 @@ class OriginTracker:
         records = self._transcript.records
         said = [one for one in records if isinstance(one, Said) and one.aside is None]
         by_person = _by_user(said) if self.above is None else ()
-        by_user, ours = (*by_person, *trusted), put_inside(records)
+        by_user = (*by_person, *trusted)
+        ours = put_inside(records)
         outside = (*by_tools(said, ours, home=home), *by_agents(records))
         origin = origin_of(text, by_user=by_user, by_tools=outside)
         if origin == "untrusted" or self.above is None:

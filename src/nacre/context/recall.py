@@ -126,7 +126,8 @@ class Recall(Layer):
             # Before anything new is attached: the last reply cannot have made use of that.
             self._counting.answered(view, text)
         came = self._arrived(view)
-        asked, self._asked = self._asked, []
+        asked = self._asked
+        self._asked = []
         late = [*asked, *_extras(came)]
         if not is_persons:
             return late
@@ -213,12 +214,14 @@ class Recall(Layer):
         return recall(query, self._rankers, already=already, drift=self._drift, clock=self._clock)
 
     def _refresh(self) -> None:
-        begun, is_first = self._clock.seconds(), not self._is_warm
+        begun = self._clock.seconds()
+        is_first = not self._is_warm
         for ranker in self._rankers:
             ranker.refresh()
         if is_first and self._words is not None:
             self._words.ready()
-        self._is_warm, self._is_fresh = True, is_first
+        self._is_warm = True
+        self._is_fresh = is_first
         # The first time everything may have to be read; that says nothing about the next.
         self._is_quick = is_first or self._clock.seconds() - begun < LOCAL_CAP_SECONDS / 2
 
@@ -248,7 +251,8 @@ class Recall(Layer):
         self._late = [task for task in self._late if not task.done()]
         if not done:
             return []
-        already, came = self._already(view), list[Pick]()
+        already = self._already(view)
+        came = list[Pick]()
         for task in done:
             if task.cancelled():
                 continue
@@ -315,7 +319,8 @@ def _may_ride(one: Ranked, already: Already) -> bool:
 def _extras(picks: Sequence[Pick]) -> list[Attachment]:
     if not picks:
         return []
-    text, names = attachment(picks), ", ".join(one.ranked.entry.file for one in picks)
+    text = attachment(picks)
+    names = ", ".join(one.ranked.entry.file for one in picks)
     facts = noted((one.ranked.path for one in picks), size=sum(one.bytes for one in picks))
     notice = f"recalled {len(picks)} {'memory' if len(picks) == 1 else 'memories'}: {names}"
     return [Attachment(kind=RECALLED, text=text, facts=facts, notice=notice)]

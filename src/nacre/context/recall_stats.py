@@ -50,7 +50,8 @@ class Counting:
 
     def answered(self, view: View, next_message: str) -> None:
         """Count what the last reply made of them, and what the person said to that."""
-        reply, waiting = view.last_reply, self._waiting
+        reply = view.last_reply
+        waiting = self._waiting
         self._waiting = []
         if reply is not None and waiting:
             self._start(self._judged(waiting, reply.text, next_message))

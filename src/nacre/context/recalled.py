@@ -34,7 +34,9 @@ def bytes_in_view(view: View) -> int:
 def memories_of(records: Sequence[Record]) -> tuple[int, int]:
     """How many memories the last turn saved and how many it was given."""
     last = max((i for i, one in enumerate(records) if _is_persons(one)), default=0)
-    saved, recalled, asked = 0, 0, set[str]()
+    saved = 0
+    recalled = 0
+    asked = set[str]()
     for record in records[last:]:
         if isinstance(record, Noted) and record.kind == RECALLED:
             recalled += len(_files(record))

@@ -33,7 +33,8 @@ SKILL = "skill"
 """The kind of note that says that a skill was loaded."""
 DESCRIPTION = prompts.load(__package__, "skill")
 LOADED = prompts.load(__package__, "skill_loaded")
-ARGUMENTS, FOLDER = "$ARGUMENTS", "${CLAUDE_SKILL_DIR}"
+ARGUMENTS = "$ARGUMENTS"
+FOLDER = "${CLAUDE_SKILL_DIR}"
 """What stands in a skill for what it is called with, and for its folder."""
 MAX_ARGUMENT_CHARS = 4_000
 """What a skill is called with is a line or two; a log that notes it must not grow by more."""
@@ -68,7 +69,8 @@ class SkillDesk:
 
     def belong_to(self, transcript: Transcript, clock: Clock, open_to_tools: Callable[[Path], None]) -> None:
         """Have loading noted there; the folders of what was loaded before are opened to tools again."""
-        self._log, self._open_to_tools = (transcript, clock), open_to_tools
+        self._log = (transcript, clock)
+        self._open_to_tools = open_to_tools
         before = invoked(transcript.view)
         for skill in self.look().values() if before else ():
             if skill.name in before:
@@ -111,7 +113,8 @@ def shown(skill: Skill, arguments: str = "") -> str:
         text = neutralise(skill_text(skill))
     except (OSError, OutsideStore) as error:
         raise ToolError(f"The skill {skill.name} cannot be read any more: {error}.") from error
-    folder, given = one_line(str(skill.folder)), neutralise(arguments)
+    folder = one_line(str(skill.folder))
+    given = neutralise(arguments)
     has_place = ARGUMENTS in text
     text = text.replace(FOLDER, folder).replace(ARGUMENTS, given)
     if given.strip() and not has_place:
@@ -199,7 +202,8 @@ class Skills(Layer):
 
     async def restore(self, kept: Sequence[Item] = ()) -> list[Fragment]:
         """What a compaction gets back: the skills that were loaded, newest first, then the list."""
-        view, now = self._session.view, await self._now()
+        view = self._session.view
+        now = await self._now()
         there = _loaded_in(kept, view)
         names = [one for one in reversed(invoked(view).items()) if one[0] not in there]
         found = [await asyncio.to_thread(_again, now.get(name), facts) for name, facts in names]
@@ -233,7 +237,8 @@ def listed(skills: Iterable[Skill]) -> str:
 
 
 def _lines(skills: Iterable[Skill]) -> str:
-    room, lines = LIST_CHARS, list[str]()
+    room = LIST_CHARS
+    lines = list[str]()
     for one in skills:
         words = neutralise(one.description)
         if len(words) > DESCRIPTION_CHARS:

@@ -181,10 +181,12 @@ def _skill(data: bytes, named: str, folder: Path) -> tuple[Skill, str]:
         )
     if _word(document, "disable-model-invocation").lower() == "true":
         return Skill(name=name, description="", folder=folder), ""
-    description, remark = _word(document, "description"), odd[0].message if odd else ""
+    description = _word(document, "description")
+    remark = odd[0].message if odd else ""
     if not description:
         lines = (line.lstrip("# ").strip() for line in document.body.splitlines())
-        description, remark = one_line(next(filter(None, lines), "")), remark or _NO_DESCRIPTION
+        description = one_line(next(filter(None, lines), ""))
+        remark = remark or _NO_DESCRIPTION
     if not description:
         raise ValueError("it says nothing; write what the skill is for and how it is done")
     return Skill(name=name, description=description, folder=folder), remark

@@ -116,9 +116,12 @@ class _Fields:
 
 def _structured(event: str, ran: Ran, written: JsonObject) -> Answer:
     fields = _Fields(written)
-    decision, reason = fields.text("decision"), fields.text("reason")
-    stop_reason, message = fields.text("stopReason"), fields.text("systemMessage")
-    stops, is_quiet = fields.says("continue", False), fields.says("suppressOutput", True)
+    decision = fields.text("decision")
+    reason = fields.text("reason")
+    stop_reason = fields.text("stopReason")
+    message = fields.text("systemMessage")
+    stops = fields.says("continue", False)
+    is_quiet = fields.says("suppressOutput", True)
     own = fields.part("hookSpecificOutput")
     context = own.text("additionalContext")
     before = _judged(own, decision, reason) if event == "PreToolUse" else Answer()

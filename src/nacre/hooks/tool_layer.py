@@ -68,7 +68,8 @@ class ToolHookLayer(Layer):
 
     async def before_request(self) -> None:
         """Before the next request: a command may have ended the turn."""
-        ends, self._ends = self._ends, ""
+        ends = self._ends
+        self._ends = ""
         if ends:
             raise HookRefused(ends)
 

@@ -87,7 +87,8 @@ async def contents(settings: Settings, path: Path | None, *, clock: Clock = SYST
 
 def contents_of(session: Session, booking: Sequence[Record] | None = None) -> Contents:
     """What fills the window of an open session; `booking` is more of its past than it holds itself."""
-    view, records = session.view, session.transcript.records
+    view = session.view
+    records = session.transcript.records
     calibration = calibrated(records)
     ahead = opening_parts(session.base.opening) if not view.items else {}
     estimated = {
@@ -145,17 +146,23 @@ def _adding_up_to(used: int, estimated: dict[str, int]) -> dict[str, int]:
 
 def calibrated(records: Iterable[Record]) -> Calibration:
     """How far estimates were off between neighbouring requests, where what stands before them is the same."""
-    calibration, since, last_reply, before = Calibration(), 0, "", 0
+    calibration = Calibration()
+    since = 0
+    last_reply = ""
+    before = 0
     for record in records:
         match record:
             case Replaced() | Compacted() | Undone():
-                since, before = 0, 0
+                since = 0
+                before = 0
             case Said(aside=None):
                 usage = record.reply.usage if record.reply else None
                 if record.reply and record.reply.id and record.reply.id != last_reply and usage:
                     if before:
                         calibration = calibration.after(estimated=since, real=usage.prompt - before)
-                    since, last_reply, before = 0, record.reply.id, usage.prompt
+                    since = 0
+                    last_reply = record.reply.id
+                    before = usage.prompt
                 since += estimate_blocks(record.blocks)
             case _:
                 pass

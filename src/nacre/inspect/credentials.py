@@ -83,7 +83,8 @@ def survey(
     """Look through the sessions of a home, those written last first, until the time is over."""
     sizes = {path: path.stat() for log in _logs(home) for path in files_of(log)}
     newest = sorted(sizes, key=lambda path: sizes[path].st_mtime_ns, reverse=True)
-    total, looked = sum(each.st_size for each in sizes.values()), 0
+    total = sum(each.st_size for each in sizes.values())
+    looked = 0
     found: list[Flagged] = []
     until = clock.seconds() + seconds
     for path in newest:

@@ -38,7 +38,8 @@ def markdown(summary: SessionSummary, records: Iterable[Record]) -> Iterator[str
     yield f"- directory: `{summary.cwd}`\n" if summary.cwd else ""
     yield f"- started: {moment(summary.started)}\n" if summary.started else ""
     yield f"- messages: {summary.messages:,}\n"
-    notes, heading = 0, ""
+    notes = 0
+    heading = ""
     for record in records:
         if isinstance(record, Noted):
             notes += 1

@@ -133,16 +133,19 @@ def _installed(
     status: Literal["imported", "unchanged", "renamed"] = "imported"
     if not _is_id(session):
         notices.append(f"{session!r} cannot be a session id; it has a new one")
-        session, status = derived_id("session", session), "renamed"
+        session = derived_id("session", session)
+        status = "renamed"
     path = _same(home, session, spool)
     if path is None and _logs(home, session):
         # Made from the content, so that importing the same file once more finds itself.
         other = derived_id("import", session, _digest(spool))
         notices.append(f"another session has the id {session}; this one is now {other}")
-        session, status = other, "renamed"
+        session = other
+        status = "renamed"
         path = _same(home, session, spool)
     if path is not None:
-        status, notices = "unchanged", ["it was there already and is left as it is"]
+        status = "unchanged"
+        notices = ["it was there already and is left as it is"]
     else:
         path = folder / f"{session}.jsonl"
         _place(spool, path)

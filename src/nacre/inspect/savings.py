@@ -21,10 +21,14 @@ from nacre.session.read_session import SlimReader
 from nacre.session.telemetry import kept_out
 from nacre.store.lines import read_lines
 
-OFFLOAD, MICROCOMPACT, NOTES, COMPACT = "offload", "microcompact", "notes", "compact"
+OFFLOAD = "offload"
+MICROCOMPACT = "microcompact"
+NOTES = "notes"
+COMPACT = "compact"
 
 
-KEEP_WARM, RECALL = "keep_warm", "recall"
+KEEP_WARM = "keep_warm"
+RECALL = "recall"
 
 
 LAYERS = (OFFLOAD, MICROCOMPACT, NOTES, COMPACT, KEEP_WARM, RECALL)
@@ -175,7 +179,8 @@ class _Books:
         stands_for = note.id
         is_cold = True
         if layer == MICROCOMPACT:
-            stands_for, self.rewritten = self.rewritten or note.id, ""
+            stands_for = self.rewritten or note.id
+            self.rewritten = ""
             is_cold = note.fact("reason") == "idle"
             self.cut += 0 if is_cold else tokens
         self.carried[stands_for] = _Carried(layer, tokens, is_cold)
@@ -215,8 +220,10 @@ class _Books:
                 self._add(KEEP_WARM, saved=saved)
         for one in self.carried.values():
             one.is_cold = False
-        self.has_refreshed, self.cut = False, 0
-        self.prompt, self.at = usage.prompt, at
+        self.has_refreshed = False
+        self.cut = 0
+        self.prompt = usage.prompt
+        self.at = at
         if usage.cache_write:
             self.is_for_an_hour = usage.cache_write_1h == usage.cache_write
 

@@ -149,7 +149,8 @@ def _lines(
     limits, form, is_packed = rules
     most = limits.max_whole if form != "claude-code" else limits.max_unpacked if is_packed else None
     total = os.fstat(raw.fileno()).st_size
-    seen, reported = 0, 0
+    seen = 0
+    reported = 0
     buffered = io.BufferedReader(cast("io.RawIOBase", file), PROGRESS_STEP) if is_packed else file
     while line := buffered.readline(limits.max_line + 1):
         seen += len(line)

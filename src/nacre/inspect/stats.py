@@ -211,7 +211,8 @@ class _Spent:
         at = moment(said.get("timestamp"))
         if not (is_boundary or (said.get("type"), said.get("kind")) == ("nacre", "compacted")) or at is None:
             return
-        day, name = at.astimezone().date(), str(said.get("uuid"))
+        day = at.astimezone().date()
+        name = str(said.get("uuid"))
         if day >= self.since and name not in self._boundaries:
             self._boundaries.add(name)
             self.compactions[day] += 1
@@ -343,10 +344,12 @@ def _look_back(history: History, cache: str, since: datetime, kept: Kept) -> Non
 
 
 def _commits(history: History, since: datetime) -> Iterator[str]:
-    at, left = history.newest, MAX_COMMITS
+    at = history.newest
+    left = MAX_COMMITS
     while at and left and history.head(at).signature.at >= since:
         yield at
-        at, left = history.head(at).parent, left - 1
+        at = history.head(at).parent
+        left = left - 1
 
 
 def _topics(history: History, commit: str, cache: str) -> Iterator[tuple[Topic, bool]]:

@@ -106,7 +106,8 @@ class MemoryTool(BetaAsyncAbstractMemoryTool):
     async def create(self, command: BetaMemoryTool20250818CreateCommand) -> str:
         """A new file; one that is there is not overwritten."""
         places = await self._places()
-        file, text = places.new_file(command.path), command.file_text
+        file = places.new_file(command.path)
+        text = command.file_text
         if file in {*places.files, *places.hidden} or places.below(command.path):
             raise ToolError(f"Error: File {command.path} already exists")
         refuse_secrets(file)
@@ -120,7 +121,8 @@ class MemoryTool(BetaAsyncAbstractMemoryTool):
         """Other words for words that stand in a file once; without new ones they are taken out."""
         file, data = await self._existing(command.path)
         # The parameter may be left out, whatever the SDK's type says.
-        old, new = command.old_str, getattr(command, "new_str", None) or ""
+        old = command.old_str
+        new = getattr(command, "new_str", None) or ""
         body = Document.parse(data).body
         at = _only_place(body, old, command.path)
         edited = body[:at] + new + body[at + len(old) :]
@@ -160,7 +162,8 @@ class MemoryTool(BetaAsyncAbstractMemoryTool):
     async def rename(self, command: BetaMemoryTool20250818RenameCommand) -> str:
         """A file or a folder under another name; nothing that is there is overwritten."""
         places = await self._places()
-        old, new = command.old_path, command.new_path
+        old = command.old_path
+        new = command.new_path
         if not places.meant(old, "rename"):
             raise ToolError(f"Error: The path {old} does not exist")
         if places.is_taken(new):
@@ -249,7 +252,8 @@ def _only_place(body: str, old: str, path: str) -> int:
     """Where in the body the words stand, if they stand there once."""
     if not old:
         raise ToolError("Error: `old_str` is empty; quote the words to replace")
-    found, at = [], body.find(old)
+    found = []
+    at = body.find(old)
     while at >= 0:
         found.append(at)
         at = body.find(old, at + 1)
@@ -337,7 +341,8 @@ class Places:
         files = self.meant(old, "rename")
         if self.file(old) is not None:
             return {file: self.new_file(new) for file in files}
-        start, to = self._relative(old), self._relative(new)
+        start = self._relative(old)
+        to = self._relative(new)
         return {file: self._topic(f"{to}{file.removeprefix(start)}") for file in files}
 
     def clearable(self) -> list[str]:

@@ -124,7 +124,8 @@ class Following:
         """What to send for this history, which begins with all that was told before."""
         begun = len(self._chain)
         for place in range(begun, len(told)):
-            before, one = len(self.session.transcript.records), told[place]
+            before = len(self.session.transcript.records)
+            one = told[place]
             if one.role == "assistant":
                 await self._take_reply(one, is_answer=0 < begun == place)
             else:
@@ -152,7 +153,8 @@ class Following:
             return
         # What it cost nobody said, or it answered something else than would be sent for it now, such as a
         # view that was shrunk before a restart: the estimates go on from the last figure there was.
-        now, new_id = session.clock.now(), session.clock.new_id()
+        now = session.clock.now()
+        new_id = session.clock.new_id()
         reply = Said(id=new_id, at=now, role="assistant", blocks=told.blocks, reply=ReplyFacts())
         await session.transcript.append(reply)
 
@@ -161,7 +163,8 @@ class Following:
         self._places[first.id] = place
 
     def _standing(self, item: Item, told: Sequence[Told]) -> Standing:
-        place, blocks = self._places.get(item.record_id), tuple(part.block for part in item.parts)
+        place = self._places.get(item.record_id)
+        blocks = tuple(part.block for part in item.parts)
         is_same = place is not None and told[place].blocks == blocks
         return Standing(role=item.role, blocks=blocks, place=place, is_same=is_same)
 

@@ -137,7 +137,8 @@ def _usage(counted: UsageMetadata | None) -> Usage | None:
     if counted is None:
         return None
     details = counted.get("input_token_details", {})
-    read, written = details.get("cache_read", 0), details.get("cache_creation", 0)
+    read = details.get("cache_read", 0)
+    written = details.get("cache_creation", 0)
     fresh = max(0, counted["input_tokens"] - read - written)
     return Usage(input=fresh, cache_read=read, cache_write=written, output=counted["output_tokens"])
 

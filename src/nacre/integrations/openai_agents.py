@@ -45,7 +45,8 @@ from nacre.version import VERSION
 
 ITEMS = "inputItems"
 """Under which name a line of the log has the SDK's own items, one for each block."""
-BUSY_SECONDS, POLL_SECONDS = 5.0, 0.01
+BUSY_SECONDS = 5.0
+POLL_SECONDS = 0.01
 """How long to wait for another process that writes to the same session, and how often to look."""
 OUTPUT = "function_call_output"
 RULES = frozenset({"system", "developer"})
@@ -282,7 +283,8 @@ def _output(part: ResultPart) -> Json:
 
 def _recorded(group: Sequence[TResponseInputItem], clock: Clock) -> Said:
     """A group as a record; beside its blocks stand the items, where they cannot be told from the blocks."""
-    role, blocks = _role(group[0]), _blocks(group)
+    role = _role(group[0])
+    blocks = _blocks(group)
     extra: JsonObject = {}
     items: list[Json] = [_wire(item) for item in group]
     if canonical([_plain(role, block) for block in blocks]) != canonical(items):

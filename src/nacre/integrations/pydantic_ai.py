@@ -121,7 +121,8 @@ def _usage(counted: RequestUsage) -> Usage | None:
     """Pydantic AI's input counts what was read from the cache and written to it, too."""
     if not counted.input_tokens:
         return None
-    read, written = counted.cache_read_tokens, counted.cache_write_tokens
+    read = counted.cache_read_tokens
+    written = counted.cache_write_tokens
     fresh = max(0, counted.input_tokens - read - written)
     return Usage(input=fresh, cache_read=read, cache_write=written, output=counted.output_tokens)
 

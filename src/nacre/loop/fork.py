@@ -158,7 +158,8 @@ async def run_fork(
     """Run the loop on a fork's own history; what is too long is raised, never compacted (F6)."""
     allowed = tools if errand.may is not None else {name: _refusing(one) for name, one in tools.items()}
     replies: list[Reply] = []
-    begun, token = clock.seconds(), SOURCE.set(errand.source)
+    begun = clock.seconds()
+    token = SOURCE.set(errand.source)
     try:
         loop = run(transcript, ask, allowed, slots=slots, limits=_limits(errand), clock=clock)
         async with aclosing(loop) as events:

@@ -10,13 +10,17 @@ LONG_WINDOW = 1_000_000
 """What the `[1m]` suffix and the long-context beta ask for."""
 LONG_WINDOW_BETA = "context-1m-2025-08-07"
 
-RESERVE_TOKENS, RESERVE_SHARE = 20_000, 0.10
+RESERVE_TOKENS = 20_000
+RESERVE_SHARE = 0.10
 """Kept free for the reply: a summary is shorter than this in 99.99 of 100 cases."""
-AUTOCOMPACT_TOKENS, AUTOCOMPACT_SHARE = 13_000, 0.065
+AUTOCOMPACT_TOKENS = 13_000
+AUTOCOMPACT_SHARE = 0.065
 """Kept free below the effective window, so that compaction starts before a request is refused."""
-WARNING_TOKENS, WARNING_SHARE = 20_000, 0.10
+WARNING_TOKENS = 20_000
+WARNING_SHARE = 0.10
 """How long before compaction the person is told."""
-BLOCKING_TOKENS, BLOCKING_SHARE = 3_000, 0.015
+BLOCKING_TOKENS = 3_000
+BLOCKING_SHARE = 0.015
 """Closer than this to the effective window nothing is sent: the estimate may be that far off."""
 
 

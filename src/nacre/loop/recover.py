@@ -74,7 +74,8 @@ async def whole_reply(
             records = await fit(transcript.view, refusal) if remedies.can_shrink else ()
             if not records:
                 raise
-            remedies.can_shrink, again = False, True
+            remedies.can_shrink = False
+            again = True
             await transcript.append(*records)
             yield StartedOver("the prompt was too long; it was shortened")
         except ThinkingMismatch as refusal:
@@ -85,7 +86,8 @@ async def whole_reply(
                 ) from refusal
             if not records:
                 raise
-            remedies.can_drop_thinking, again = False, True
+            remedies.can_drop_thinking = False
+            again = True
             await transcript.append(*records)
             yield StartedOver("the provider refused earlier thinking; it was dropped from the conversation")
         if not again:

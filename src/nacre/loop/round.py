@@ -51,7 +51,8 @@ class Round:
                 self._running.start(call)
             case StartedOver():
                 await self.stop()
-                self._running, self._partial = Running(self._tools), ""
+                self._running = Running(self._tools)
+                self._partial = ""
             case Reply():
                 await self._transcript.append(said(event, self._clock, self._transcript.view))
                 self.reply = event

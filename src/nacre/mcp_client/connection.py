@@ -83,7 +83,8 @@ class Connection:
         except LinkError as error:
             return error_outcome(f"MCP server {self.name} is down: it {error}.")
         if link.ended is None and not link.is_suspect:
-            self._failures, self._not_before = 0, 0.0
+            self._failures = 0
+            self._not_before = 0.0
         return outcome
 
     def stop(self) -> list[asyncio.Task[None]]:
@@ -136,7 +137,8 @@ class Connection:
     def _compare(self, now: Listing) -> None:
         """Note how the offer changed; the session keeps the definitions it began with (C31b)."""
         offered = frozenset(offer.name for offer in now.offers)
-        added, removed = offered - self._offered, self._offered - offered
+        added = offered - self._offered
+        removed = self._offered - offered
         self._offered = offered
         told = frozenset(offer.name for offer in self.listing.offers) if self.listing else frozenset()
         if added - told:
@@ -274,7 +276,8 @@ class Link:
             with self._scope:
                 async with self._client() as client, anyio.create_task_group() as calls:
                     listing = await listing_of(client.session, self._server.name, self._limits)
-                    self._session, self._calls = client.session, calls
+                    self._session = client.session
+                    self._calls = calls
                     if not self._listed.done():
                         self._listed.set_result(listing)
                     calls.start_soon(self._watch)

@@ -112,8 +112,11 @@ def _text_of(words: list[str]) -> list[ResultPart]:
 
 
 def _fitting(parts: list[ResultPart], max_tokens: int) -> tuple[ResultPart, ...]:
-    left, kept, images_out = max_tokens, list[ResultPart](), 0
-    cut_from, tokens = 0, 0
+    left = max_tokens
+    kept = list[ResultPart]()
+    images_out = 0
+    cut_from = 0
+    tokens = 0
     for part in parts:
         if not isinstance(part, Text):
             if left < FLAT_TOKENS:
@@ -127,7 +130,8 @@ def _fitting(parts: list[ResultPart], max_tokens: int) -> tuple[ResultPart, ...]
             left -= size
             kept.append(part)
             continue
-        cut_from, tokens = cut_from + len(part.text), tokens + size
+        cut_from = cut_from + len(part.text)
+        tokens = tokens + size
         kept.extend([Text(head)] if (head := _head(part.text, left)) else [])
         left = 0
     if not cut_from and not images_out:

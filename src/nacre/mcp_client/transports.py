@@ -165,7 +165,8 @@ class Child:
                 held += len(first)
                 for piece in others:
                     await self._deliver(b"".join(pieces), inbound)
-                    pieces, held = [piece], len(piece)
+                    pieces = [piece]
+                    held = len(piece)
                 if held > MAX_MESSAGE_BYTES:
                     self._flooded = True
                     self.kill()

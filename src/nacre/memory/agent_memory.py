@@ -74,7 +74,8 @@ async def agent_memory(
     """
     location = agent_location(kind.scope, kind.type, paths)
     async with AsyncExitStack() as stack:
-        memory, notice = Memory(location, clock=clock), ""
+        memory = Memory(location, clock=clock)
+        notice = ""
         if kind.keeps:
             try:
                 memory = await hold(location, paths.cwd, stack, clock=clock)

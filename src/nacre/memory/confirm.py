@@ -186,7 +186,8 @@ def _files(history: History, suspects: frozenset[str]) -> dict[str, tuple[str, .
     """What each file still owes to unconfirmed commits, looking back as far as the first of them."""
     found: dict[str, list[str]] = {}
     later: dict[str, set[str | None]] = {}
-    left, at = set(suspects), history.newest
+    left = set(suspects)
+    at = history.newest
     while at and left:
         head = history.head(at)
         for file, (old, new) in history.changes(head.parent, at).items():
@@ -205,7 +206,8 @@ def _is_over(old: str | None, new: str | None, since: set[str | None]) -> bool:
 
 
 def _newest_first(history: History, wanted: set[str]) -> list[str]:
-    found, at = list[str](), history.newest
+    found = list[str]()
+    at = history.newest
     while at and len(found) < len(wanted):
         found += [at] if at in wanted else []
         at = history.head(at).parent

@@ -28,12 +28,14 @@ class Correction:
 
     def _spellings(self) -> list[tuple[str, str]]:
         """Both as they were said, where they were said alike; then both without "on" or "in"."""
-        new, old = _LEAD.sub("", self.new), _LEAD.sub("", self.old)
+        new = _LEAD.sub("", self.new)
+        old = _LEAD.sub("", self.old)
         is_alike = (new == self.new) == (old == self.old)
         return [(self.new, self.old), (new, old)] if is_alike else [(new, old)]
 
     def _put(self, new: str, spot: re.Match[str], text: str) -> str:
-        before, was = text[: spot.start()], spot.group()
+        before = text[: spot.start()]
+        was = spot.group()
         lead = _LEAD.match(self.new)
         if lead and new != self.new and _LEAD.match(self.old) is None and not _LED.search(before):
             new = self.new
@@ -49,7 +51,8 @@ def correction_of(text: str) -> Correction | None:
         return None
     for pattern in (_IT_IS, _IT_IS_NOT, _IT_IS_CHINESE, _IT_IS_NOT_CHINESE):
         if found := pattern.fullmatch(said):
-            new, old = found["new"].strip(), found["old"].strip()
+            new = found["new"].strip()
+            old = found["old"].strip()
             if new and old and _is_value(new, old, has_subject=bool(found["subject"])):
                 return Correction(new, old)
     return None

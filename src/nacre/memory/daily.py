@@ -97,7 +97,8 @@ def entries_of_day(location: Location, day: date) -> tuple[LogLine, ...]:
 
 def logged(location: Location, *, newest: int = MAX_LOGS) -> tuple[LogLine, ...]:
     """The lines of the newest logs, latest log first; what cannot be read is left to `lint`."""
-    folder, lines = Folder(location.directory), list[LogLine]()
+    folder = Folder(location.directory)
+    lines = list[LogLine]()
     for file in log_files(location.directory)[:newest]:
         with contextlib.suppress(OSError, StoreError):
             lines += read_log(file, folder.read(file) or b"")

@@ -35,7 +35,8 @@ _LEADING = re.compile(r"(?:[-*+•–—:]\s+)+")
 UNTRUSTED = "[untrusted]"
 """Ends a line that repeats what a tool said (M16b): no dream may take it for the person's word."""
 NOON = 12
-HOURS, MINUTES = 24, 60
+HOURS = 24
+MINUTES = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,7 +178,9 @@ def _timed(text: str) -> tuple[time | None, str]:
     found = _TIME.match(text)
     if not found:
         return None, text
-    hour, minute, half = int(found[1]), int(found[2]), (found[3] or "").lower()
+    hour = int(found[1])
+    minute = int(found[2])
+    half = (found[3] or "").lower()
     if half:
         hour = hour % NOON + NOON * (half == "pm") if 0 < hour <= NOON else HOURS
     return (time(hour, minute), text[found.end() :]) if hour < HOURS and minute < MINUTES else (None, text)

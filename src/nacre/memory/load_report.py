@@ -34,7 +34,8 @@ def load_report(
     Who has looked through the directory already brings what was `found`.
     """
     report: list[Reported] = []
-    pointed, shown = frozenset[str](), frozenset[str]()
+    pointed = frozenset[str]()
+    shown = frozenset[str]()
     try:
         data = read_head(str(directory / INDEX_FILE), whole=True).data
     except (FileNotFoundError, NotADirectoryError):
@@ -44,7 +45,8 @@ def load_report(
     else:
         index = loaded(data, max_lines=max_lines, max_bytes=max_bytes)
         report.append(Reported(INDEX_FILE, "cut" if index.cut else "loaded", index.warning))
-        pointed, shown = Index.parse(data).mentions, _shown(index)
+        pointed = Index.parse(data).mentions
+        shown = _shown(index)
     found = found or scan(directory)
     report += _entries(found.entries, pointed, shown)
     report += [Reported(one.file, "left out", one.why) for one in found.skipped]

@@ -149,7 +149,8 @@ class Memory:
         What nobody vouches for stays out, and what is local-only unless `with_local` says that no word of it
         leaves this machine (M16b, M27).
         """
-        asked, already = Query(text=message, now=self.clock.now()), Already(hides_local=not with_local)
+        asked = Query(text=message, now=self.clock.now())
+        already = Already(hides_local=not with_local)
 
         def looked_up() -> Recalled:
             self._ranker.refresh()
@@ -212,9 +213,12 @@ class Memory:
         entry says; where that is not clear it is added, so that the entry still says what it is about.
         """
         entry = await self.find(wanted)
-        origin, given = origin or entry.origin, correction_of(text)
+        origin = origin or entry.origin
+        given = correction_of(text)
         if given is None:
-            body, name, description = text, "", ""
+            body = text
+            name = ""
+            description = ""
         else:
             body = given.applied(entry.body) or f"{entry.body.rstrip()}\n\n{text}"
             name = given.applied(entry.name) or ""

@@ -43,7 +43,8 @@ _PACKED = re.compile(r"[A-Za-z0-9+/_-]{24,}={0,2}")
 
 def origin_of(text: str, *, by_user: Iterable[str], by_tools: Iterable[str]) -> Origin:
     """`untrusted` when a text repeats tool results more than the person, else `user` or `agent`."""
-    user, tools = _Heard.of(by_user), _Heard.of(by_tools)
+    user = _Heard.of(by_user)
+    tools = _Heard.of(by_tools)
     sentences = (
         words for one in _SENTENCE.split(text) if len(words := _words(_plain(one))) >= SENTENCE_WORDS
     )

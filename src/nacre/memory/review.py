@@ -187,7 +187,9 @@ def _read(path: Path) -> Proposal | None:
         return None
     if not isinstance(stored, dict) or not _ID.fullmatch(path.stem):
         return None
-    file, author, sources = stored.get("file"), str(stored.get("author")), stored.get("sources")
+    file = stored.get("file")
+    author = str(stored.get("author"))
+    sources = stored.get("sources")
     if not isinstance(file, str) or author not in get_args(Author):
         return None
     return Proposal(

@@ -34,7 +34,8 @@ class Scopes:
             return self.private, (await self.private.find(wanted)).file, ""
         if wanted.startswith(TEAM_PREFIX):
             return team, (await team.find(wanted.removeprefix(TEAM_PREFIX))).file, TEAM_PREFIX
-        mine, theirs = named(wanted, await self.private.list()), named(wanted, await team.list())
+        mine = named(wanted, await self.private.list())
+        theirs = named(wanted, await team.list())
         if mine and theirs and wanted not in mine:
             several = ", ".join((*mine, *(f"{TEAM_PREFIX}{file}" for file in theirs)))
             raise StoreError(f"{wanted!r} may mean several memories: {several}; name the file")

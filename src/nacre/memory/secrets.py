@@ -114,7 +114,8 @@ def _without(text: str, spans: Sequence[_Span]) -> str:
 
 
 def _parsed(value: JsonObject) -> Rule:
-    keys, check = value["keys"], value.get("check")
+    keys = value["keys"]
+    check = value.get("check")
     return Rule(
         id=str(value["id"]),
         kind=str(value["kind"]),
@@ -159,7 +160,8 @@ def is_placeholder(secret: str) -> bool:
 
 def _has_checksum(found: re.Match[str]) -> bool:
     """The last six digits are the CRC-32 of the rest, in base 62."""
-    body, digits = found["secret"][:-CHECKSUM_DIGITS], found["secret"][-CHECKSUM_DIGITS:]
+    body = found["secret"][:-CHECKSUM_DIGITS]
+    digits = found["secret"][-CHECKSUM_DIGITS:]
     value = 0
     for digit in digits:
         value = value * len(_BASE62) + _BASE62.index(digit)

@@ -64,7 +64,8 @@ def rank(query: str, entries: Sequence[Entry]) -> list[Found]:
 
 def same_subject(name: str, description: str, entries: Iterable[Entry]) -> Entry | None:
     """The entry that is about the same thing, if there is one."""
-    mine, title = set(terms(f"{name} {description}")), terms(name)
+    mine = set(terms(f"{name} {description}"))
+    title = terms(name)
     best: tuple[float, Entry] | None = None
     for entry in entries:
         if title and terms(entry.title) == title:

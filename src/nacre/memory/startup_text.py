@@ -40,7 +40,8 @@ _INDEX = prompts.load(__package__, "memory_index")
 AGAIN_BEGINS = _AGAIN.partition("{{")[0]
 """How the block begins that a compaction gets back."""
 _MEMORY_BEGINS = _WRITABLE.partition("{{")[0]
-_FILE_ENDS, _CONTEXT_ENDS = _FILE.rpartition("}}")[2], _CONTEXT.rpartition("}}")[2]
+_FILE_ENDS = _FILE.rpartition("}}")[2]
+_CONTEXT_ENDS = _CONTEXT.rpartition("}}")[2]
 """By which the parts of the block are told apart again."""
 
 _WHOSE: dict[Kind, str] = {

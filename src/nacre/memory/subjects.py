@@ -50,7 +50,8 @@ class Subjects:
             return min(self._by_title[title])
         mine = set(terms(f"{name} {description}"))
         shared = Counter(file for term in mine for file in self._by_term.get(term, ()))
-        best, found = SAME_SUBJECT, None
+        best = SAME_SUBJECT
+        found = None
         numbers = _numbers(title) if is_named else frozenset[str]()
         for file, common in shared.items():
             theirs = _numbers(self._titles[file])
@@ -60,7 +61,8 @@ class Subjects:
                 continue
             share = common / (len(mine) + len(self._terms[file]) - common)
             if share > best or (share == best and found is not None and file < found):
-                best, found = share, file
+                best = share
+                found = file
         return found
 
     def free_name(self, title: str, tx: Transaction) -> str:
@@ -76,9 +78,11 @@ class Subjects:
         self._taken: Counter[str] = Counter()
 
     def _learn(self, entry: Entry) -> None:
-        file, title = entry.file, tuple(terms(entry.title))
+        file = entry.file
+        title = tuple(terms(entry.title))
         found = frozenset(terms(f"{entry.title} {entry.description}"))
-        self._terms[file], self._titles[file] = found, title
+        self._terms[file] = found
+        self._titles[file] = title
         self._by_title[title].add(file)
         for term in found:
             self._by_term[term].add(file)

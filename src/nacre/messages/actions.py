@@ -78,8 +78,10 @@ class Line(NamedTuple):
 def line_of(call: ToolCall) -> Line:
     """What a call does."""
     arguments = call.input
-    path, command = _first(arguments, PATHS), _first(arguments, COMMANDS)
-    pattern, url = _first(arguments, PATTERNS), _first(arguments, ADDRESSES)
+    path = _first(arguments, PATHS)
+    command = _first(arguments, COMMANDS)
+    pattern = _first(arguments, PATTERNS)
+    url = _first(arguments, ADDRESSES)
     if path and _changes(arguments):
         return Line("edit", path, f"{call.name} {path}: {_change(arguments)}", _new_lines(arguments))
     if pattern:
@@ -197,11 +199,13 @@ def _new_lines(arguments: JsonObject) -> str:
 
 def _difference(old: str, new: str) -> str:
     """The first lines in which two texts differ."""
-    before, after = old.splitlines(), new.splitlines()
+    before = old.splitlines()
+    after = new.splitlines()
     same = 0
     while same < min(len(before), len(after)) and before[same] == after[same]:
         same += 1
-    gone, came = _telling(iter(before[same:])), _telling(iter(after[same:]))
+    gone = _telling(iter(before[same:]))
+    came = _telling(iter(after[same:]))
     if not gone:
         return f"after {_quote(_telling(iter(reversed(before[:same]))))} added {_quote(came)}"
     return f"{_quote(gone)} -> {_quote(came)}" if came else f"{_quote(gone)} removed"

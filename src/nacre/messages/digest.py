@@ -123,7 +123,9 @@ class _Page:
     """Room for pieces that are chosen in one order and stand in another."""
 
     def __init__(self, title: str, ids: Sequence[str], tokens: int, *, left: _Left) -> None:
-        self._title, self._ids, self._left = title, ids, left
+        self._title = title
+        self._ids = ids
+        self._left = left
         self._pieces: dict[int, str] = {}
         # The longest pointer there can be; whichever ids it names in the end, they are no longer than these.
         pointer = left.line([max(ids, key=len, default="")] * len(ids))

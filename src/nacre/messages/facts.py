@@ -169,7 +169,8 @@ class _Fold:
         other.entries = list(self.entries)
         other.words, other.deeds = dict(self.words), dict(self.deeds)
         other.calls, other.told = dict(self.calls), set(self.told)
-        other.left_words, other.left_deeds = self.left_words, self.left_deeds
+        other.left_words = self.left_words
+        other.left_deeds = self.left_deeds
         other.speech = self.speech
         return other
 

@@ -163,7 +163,8 @@ class Reader:
 
     def done(self) -> Loaded:
         """Look at the chain as a whole and hand out what was read."""
-        torn, self.unread = self.unread, b""
+        torn = self.unread
+        self.unread = b""
         if torn:
             self.tally["torn"] += 1
             where = f"line {self.unread_at}"

@@ -63,9 +63,11 @@ CompactionKind = Literal["full", "partial", "notes", "span", "provider"]
 def parse_line(raw: bytes) -> tuple[Json, bool]:
     """The value on a line, and whether its bytes were proper text; raises ValueError when it is not JSON."""
     try:
-        text, proper = raw.decode("utf-8"), True
+        text = raw.decode("utf-8")
+        proper = True
     except UnicodeDecodeError:
-        text, proper = raw.decode("utf-8", errors="replace"), False
+        text = raw.decode("utf-8", errors="replace")
+        proper = False
     try:
         # NaN and Infinity, which Python reads and no provider takes, stay as words.
         return cast("Json", json.loads(text.removeprefix("\ufeff"), parse_constant=str)), proper
@@ -85,7 +87,8 @@ def parse_time(value: Json) -> datetime | None:
 
 def parse_said(line: JsonObject, record_id: str, at: datetime) -> Said | None:
     """A message line; None when it holds no message."""
-    kind, message = line.get("type"), line.get("message")
+    kind = line.get("type")
+    message = line.get("message")
     if not isinstance(message, dict) or not isinstance(message.get("content"), str | list):
         return None
     role: Literal["user", "assistant", "system"] = (
@@ -195,7 +198,8 @@ def parse_compacted(boundary: JsonObject | None, summary: JsonObject, at: dateti
 
 def _kept_head(metadata: JsonObject) -> str | None:
     """The first message that outlives the compaction; two ways of saying it are in use."""
-    segment, messages = metadata.get("preservedSegment"), metadata.get("preservedMessages")
+    segment = metadata.get("preservedSegment")
+    messages = metadata.get("preservedMessages")
     if isinstance(segment, dict):
         return _text(segment.get("headUuid")) or _text(segment.get("head"))
     kept = messages.get("uuids") if isinstance(messages, dict) else None

@@ -12,7 +12,8 @@ Path: TypeAlias = tuple[str | int, ...]
 """Keys and places from the outermost value inwards."""
 
 _TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[{}\[\],:]', re.DOTALL)
-_OPENING, _CLOSING = b"{[", b"}]"
+_OPENING = b"{["
+_CLOSING = b"}]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +89,8 @@ def _walk(line: bytes) -> Iterator[tuple[re.Match[bytes], Path, bool]]:
         elif mark[:1] == b'"':
             is_key = bool(top and top.wants_key)
             if top and is_key:
-                top.at, top.wants_key = read_literal(mark) or "", False
+                top.at = read_literal(mark) or ""
+                top.wants_key = False
             yield token, _path(inside), is_key
 
 

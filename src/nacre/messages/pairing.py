@@ -183,8 +183,12 @@ class Exchange:
             answers = self._answers()
             self.before = answers or ([] if self.after_system else [_synthetic(Text(CONTINUE))])
             self.before_system = self.after_system
-        self.reply, self.reply_id, self.has_reply = [], None, False
-        self.results, self.after, self.after_system = [], [], []
+        self.reply = []
+        self.reply_id = None
+        self.has_reply = False
+        self.results = []
+        self.after = []
+        self.after_system = []
         return sealed
 
     def render(self, *, is_first: bool) -> list[Sealed]:
@@ -214,7 +218,8 @@ class Exchange:
 def _user_side(user: list[Part], system: list[Part]) -> list[Sealed]:
     # A system message may only follow a user's; with nothing to follow, its words become the user's.
     if not user:
-        user, system = system, []
+        user = system
+        system = []
     sealed = [seal("user", user)] if user else []
     return [*sealed, seal("system", system)] if system else sealed
 

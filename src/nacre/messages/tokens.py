@@ -13,7 +13,8 @@ BYTES_PER_TOKEN = 4
 """Plain text and code."""
 JSON_BYTES_PER_TOKEN = 2
 """JSON breaks into many short tokens: braces, quotes, digits."""
-MIN_RATIO, MAX_RATIO = 0.5, 3.0
+MIN_RATIO = 0.5
+MAX_RATIO = 3.0
 """No text is further off than this: figures beyond it count something else, and must not decide anything."""
 FLAT_TOKENS = 2_000
 """An image or document, whatever its size: close to what a full-size picture costs."""

@@ -71,7 +71,8 @@ def neutralise(text: str) -> str:
     """The text with every control tag's bracket written out, however disguised, and nothing whispered."""
     text = printable(text) if text.isascii() else _WHISPERED.sub("", printable(text))
     brackets = [found.start() for found in _BRACKET.finditer(text)]
-    pieces, start = [], 0
+    pieces = []
+    start = 0
     for place, following in pairwise([*brackets, len(text)]):
         # A tag holds no second bracket, so each character is looked at once.
         if _TAG.match(_folded(text, place + 1, following)):

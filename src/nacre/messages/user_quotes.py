@@ -50,7 +50,8 @@ def _own(text: str) -> str:
 
 def _without_reminders(text: str) -> str:
     # By hand: a pattern would look for the end of every opening again, and take minutes on a long paste.
-    opening, closing = f"<{REMINDER}>", f"</{REMINDER}>"
+    opening = f"<{REMINDER}>"
+    closing = f"</{REMINDER}>"
     kept: list[str] = []
     start = 0
     while (begin := text.find(opening, start)) >= 0 and (end := text.find(closing, begin)) >= 0:

@@ -324,9 +324,14 @@ class _Fold:
         for record in live:
             again.add(record)
         # What was odd in the log stays odd, and what happened stays recorded: only the standing changes.
-        again.body.records, again.body.problems = self.body.records, self.body.problems
-        self.body, self.exchange, self.replaced = again.body, again.exchange, again.replaced
-        self.estimate, self.anchor, self.since = again.estimate, again.anchor, again.since
+        again.body.records = self.body.records
+        again.body.problems = self.body.problems
+        self.body = again.body
+        self.exchange = again.exchange
+        self.replaced = again.replaced
+        self.estimate = again.estimate
+        self.anchor = again.anchor
+        self.since = again.since
         if _is_measured_since(self.body.records, {record.id for record in live}):
             self._lose_anchor()
 

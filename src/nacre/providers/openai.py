@@ -332,7 +332,8 @@ class _Calls:
         call = self._by_index.get(index) if isinstance(index, int) else last
         function = fragment.get("function")
         said: JsonObject = function if isinstance(function, dict) else {}
-        given, name = as_text(fragment.get("id")) or "", as_text(said.get("name")) or ""
+        given = as_text(fragment.get("id")) or ""
+        name = as_text(said.get("name")) or ""
         done: list[ToolCall] = []
         if call is None or _begins_another(call, given, name):
             done = self._announce(new_id, only_whole=True)
@@ -383,7 +384,8 @@ def parse_usage(usage: JsonObject) -> Usage:
     """OpenAI's prompt counter includes what the cache read and wrote; ours exclude each other."""
     details = usage.get("prompt_tokens_details")
     shares: JsonObject = details if isinstance(details, dict) else {}
-    read, written = as_count(shares.get("cached_tokens")), as_count(shares.get("cache_write_tokens"))
+    read = as_count(shares.get("cached_tokens"))
+    written = as_count(shares.get("cache_write_tokens"))
     return Usage(
         input=max(0, as_count(usage.get("prompt_tokens")) - read - written),
         cache_write=written,

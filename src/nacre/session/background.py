@@ -184,7 +184,8 @@ class Background(Layer):
 
     def take(self) -> list[Record]:
         """What was handed over, for whoever is about to append records of their own behind it."""
-        records, self._records = self._records, []
+        records = self._records
+        self._records = []
         return records
 
     async def flush(self) -> None:
@@ -198,7 +199,8 @@ class Background(Layer):
 
         Being cancelled oneself, as by a second Ctrl-C, cancels what is left and leaves at once.
         """
-        patience, tell = STOP_SECONDS, tell or self.tell
+        patience = STOP_SECONDS
+        tell = tell or self.tell
         is_told = bool(self._working)
         try:
             await self._wait_out(deadline, tell)

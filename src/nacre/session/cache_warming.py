@@ -57,7 +57,8 @@ class KeepWarm(Layer):
 
     def begin(self) -> None:
         """From now on a person is waited for, or a tool: a question may be open, a command may run long."""
-        answered, model = self._session.answered, self._session.base.model
+        answered = self._session.answered
+        model = self._session.base.model
         is_able = self._provider.capabilities(model).refreshes and not self._is_vain
         if answered is None or not is_able or not can_refresh(answered.request) or self._task is not None:
             return
@@ -73,7 +74,8 @@ class KeepWarm(Layer):
 
     async def rest(self) -> None:
         """Stop at once; what was spent meanwhile is written down, and told with the next turn."""
-        task, self._task = self._task, None
+        task = self._task
+        self._task = None
         if task is not None:
             task.cancel()
             # Not awaited itself: its cancellation is no news, while one of the turn that waits here is.
@@ -81,7 +83,8 @@ class KeepWarm(Layer):
         if self._notes:
             await self._session.transcript.append(*self._notes)
             self._session.notify(told(len(self._notes), self._spent_usd))
-            self._notes, self._spent_usd = [], 0.0
+            self._notes = []
+            self._spent_usd = 0.0
 
     async def _keep(self, answered: Answered, view: View) -> None:
         try:
@@ -108,7 +111,8 @@ class KeepWarm(Layer):
         return Pause(seconds=max(0.0, away), untouched_seconds=warmth.idle_seconds, refreshes=refreshes)
 
     def _verdict(self, answered: Answered, pauses: Pauses, refreshes: int) -> Verdict:
-        meter, usage = self._session.meter, answered.usage
+        meter = self._session.meter
+        usage = answered.usage
         spent = Spent(conversation_usd=meter.cost_usd - meter.refresh_usd, warming_usd=meter.refresh_usd)
         prefix = self._session.prefix(usage.cache_read + usage.cache_write)
         pause = self._pause(answered, refreshes)
@@ -124,7 +128,8 @@ class KeepWarm(Layer):
         self._session.touched(began)
         self._session.pay(reply.usage, reply.model, purpose=KEEP_WARM)
         self._spent_usd += self._session.meter.refresh_usd - before
-        model, usage = self._session.priced_as(reply.model), reply.usage.as_json()
+        model = self._session.priced_as(reply.model)
+        usage = reply.usage.as_json()
         facts: JsonObject = {"purpose": KEEP_WARM, "model": model, "usage": usage}
         self._notes.append(Noted(id=self._session.clock.new_id(), at=began, kind=SIDE_QUERY, facts=facts))
         self._is_vain = _is_vain(reply.usage)
@@ -132,7 +137,8 @@ class KeepWarm(Layer):
 
 def can_refresh(request: Request) -> bool:
     """Whether the provider takes these bytes without asking for output: not with what forces an answer."""
-    thinking, choice = request.thinking or {}, request.options.get("tool_choice")
+    thinking = request.thinking or {}
+    choice = request.options.get("tool_choice")
     is_forced = isinstance(choice, dict) and choice.get("type") in {"any", "tool"}
     output = request.options.get("output_config")
     is_shaped = request.output_schema is not None or (isinstance(output, dict) and "format" in output)

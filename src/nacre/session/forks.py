@@ -161,7 +161,8 @@ class ForkRunner(Layer):
 
     async def side(self, errand: ForkTask, provider: Provider, model: str) -> ForkResult:
         """The same errand for another model, which shares no cache: it gets the newest words as text (F7)."""
-        view, session = errand.view or self.session.view, self.session
+        view = errand.view or self.session.view
+        session = self.session
         refuse_nested(view)
         room = profile(model).window // 2 - errand.max_output
         told = as_text(view, tokens=max(room, 0))
@@ -186,7 +187,8 @@ class ForkRunner(Layer):
         return await self._run(transcript, Asking(session, self.provider, self.background, errand, began))
 
     async def _run(self, transcript: Transcript, asking: Asking) -> ForkResult:
-        session, errand = self.session, asking.errand
+        session = self.session
+        errand = asking.errand
         async with self._apart(errand) as (tools, guard):
             done = await run_fork(
                 transcript,
@@ -201,7 +203,8 @@ class ForkRunner(Layer):
     @asynccontextmanager
     async def _apart(self, errand: ForkTask) -> AsyncGenerator[tuple[Mapping[str, Tool], Guard], None]:
         """The parent's tools by name, on a workspace of the fork's own, behind a guard of its own."""
-        workspace, may = self._guard_of_parent.workspace.clone(), errand.may
+        workspace = self._guard_of_parent.workspace.clone()
+        may = errand.may
         workspace.owned = dict(self._guard_of_parent.workspace.owned)
         workspace.copies = errand.copies
         for path in errand.knows:
@@ -308,10 +311,12 @@ class Asking:
 
     async def ask(self, view: View, max_output: int) -> AsyncGenerator[ProviderEvent, None]:
         """The loop's slot; the parent's own books are not touched."""
-        session, source = self.session, self.errand.source
+        session = self.session
+        source = self.errand.source
         self._check_cap()
         self.fork_id = self.fork_id or session.clock.new_id()
-        request, begun = self.request(view, max_output), session.clock.now()
+        request = self.request(view, max_output)
+        begun = session.clock.now()
         stream = session.telemetry.ask(self.provider, request, purpose=source)
         pay = partial(self._pay, model=self.asked_model, at=begun)
         async with aclosing(metered(stream, self.expected_input(view), pay)) as events:
@@ -338,7 +343,8 @@ class Asking:
         return is_same
 
     def _pay(self, usage: Usage, model: str | None, *, at: datetime, is_touched: bool = False) -> None:
-        session, source = self.session, self.errand.source
+        session = self.session
+        source = self.errand.source
         self.requests += 1
         session.pay(usage, model, purpose=source)
         facts: JsonObject = {

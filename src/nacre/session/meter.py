@@ -62,7 +62,8 @@ class Meter:
         meter = self
         for record in records:
             if isinstance(record, Noted):
-                usage, model = Usage.of_json(record.fact("usage")), str(record.fact("model"))
+                usage = Usage.of_json(record.fact("usage"))
+                model = str(record.fact("model"))
                 meter = meter.after(usage, model, purpose=str(record.fact("purpose")))
             elif record.reply and record.reply.usage:
                 meter = meter.after(record.reply.usage, record.reply.model or "")
@@ -125,10 +126,12 @@ async def metered(
                     case ReplyStarted():
                         started = event
                     case StartedOver(reason, None) if started is not None:
-                        used, started = _used(started, prompt), None
+                        used = _used(started, prompt)
+                        started = None
                         yield StartedOver(reason, used)
                     case Waiting() if started is not None:
-                        used, started = _used(started, prompt), None
+                        used = _used(started, prompt)
+                        started = None
                         pay(used)
                         yield event
                     case Reply():

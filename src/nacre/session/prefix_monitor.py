@@ -52,7 +52,8 @@ class PrefixMonitor:
 
     def warnings(self) -> list[str]:
         """What there is to tell, told once."""
-        told, self._warnings = self._warnings, []
+        told = self._warnings
+        self._warnings = []
         return told
 
     def _reason(self, view: View, is_cold: bool) -> str | None:

@@ -138,7 +138,8 @@ def cut(text: str, tokens: int) -> str:
         return text
     closing = _CLOSING.search(text)
     end = "\n".join([CUT, *([closing[0]] if closing else [])])
-    room, lines = tokens - estimate_text(end) - 1, list[str]()
+    room = tokens - estimate_text(end) - 1
+    lines = list[str]()
     for line in text.splitlines():
         room -= estimate_text(line) + 1
         if room < 0:

@@ -207,7 +207,9 @@ def _facts(kept: Kept) -> JsonObject:
 
 
 def _parse(noted: Noted) -> Kept:
-    made, mode, blob = noted.fact("made"), noted.fact("mode"), noted.fact("blob")
+    made = noted.fact("made")
+    mode = noted.fact("mode")
+    blob = noted.fact("blob")
     return Kept(
         Path(str(noted.fact("path"))),
         blob if isinstance(blob, str) else None,

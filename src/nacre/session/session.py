@@ -178,7 +178,8 @@ class Session:
     @property
     def thresholds(self) -> Thresholds:
         """Where in the model's window something happens (C3)."""
-        rules, settings = self.profile, self.settings
+        rules = self.profile
+        settings = self.settings
         size = window(
             self.base.model, known=rules.window if rules.known else None, ceiling=settings.window_ceiling
         )
@@ -288,7 +289,9 @@ class Session:
             await layer.before_request()
         # What came to rest stands in the log ahead of what the layers do, and they must know of it.
         view = self.view if view is stood else view
-        base, ratio, pressure = self.base.tokens, self.calibration.ratio, self.pressure(view, overflow)
+        base = self.base.tokens
+        ratio = self.calibration.ratio
+        pressure = self.pressure(view, overflow)
         told = len(self._untold)
         try:
             records = await fit(view, self.layers, pressure, base=base, ratio=ratio)
@@ -347,7 +350,8 @@ class Session:
         request = self.request(view, max_output)
         self._books.sending(self.base.model, view, is_cold=self.warmth.is_cold)
         self.touched()
-        self._sent, self.answered = request, None
+        self._sent = request
+        self.answered = None
         self._asked = self.base.tokens + view.estimate
         return request
 
@@ -441,6 +445,7 @@ class Session:
 
     def notices(self) -> list[Notice]:
         """What there is to tell the person: what was added to the conversation, what is amiss; told once."""
-        told, self._untold = self._untold, []
+        told = self._untold
+        self._untold = []
         told += [Notice(line, "warning") for line in self._books.warnings()]
         return sorted(told, key=lambda one: one.level == "warning")

@@ -59,7 +59,8 @@ class SessionLogWriter:
         return self._envelope
 
     async def write(self, records: Sequence[Record]) -> None:
-        parent, lines = self._parent, []
+        parent = self._parent
+        lines = []
         for record in records:
             lines.append(encode(self._as_written(record), envelope=self._envelope, parent=parent))
             parent = chained_id(record) or parent
@@ -205,7 +206,8 @@ class SideLog:
 
     async def write(self, records: Sequence[Record]) -> None:
         """Append all of them or none."""
-        parent, lines = self._parent, []
+        parent = self._parent
+        lines = []
         for record in records:
             lines.append(encode(marked(record, self._agent), envelope=self._envelope, parent=parent))
             parent = chained_id(record) or parent

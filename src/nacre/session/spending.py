@@ -91,8 +91,10 @@ class Spending:
         return Sum.of(self._session.meter)
 
     def _reached(self) -> Iterator[str]:
-        caps, paid = self._caps, self._paid
-        turn, today = paid - self._turn_from, self._today + paid - self._settled
+        caps = self._caps
+        paid = self._paid
+        turn = paid - self._turn_from
+        today = self._today + paid - self._settled
         for name, spent, usd, tokens in (
             ("turn", turn, caps.turn_usd, caps.turn_tokens),
             ("session", paid, caps.session_usd, caps.session_tokens),
@@ -122,7 +124,8 @@ def _read(path: Path, today: date) -> Sum:
         return Sum()
     if not isinstance(said, dict) or said.get("day") != today.isoformat():
         return Sum()
-    usd, tokens = said.get("usd"), said.get("tokens")
+    usd = said.get("usd")
+    tokens = said.get("tokens")
     if not isinstance(usd, int | float) or not isinstance(tokens, int):
         return Sum()
     return Sum(float(usd), tokens) if 0 <= usd < inf and tokens >= 0 else Sum()

@@ -28,8 +28,12 @@ from nacre.tools.base import Tool
 from nacre.tools.run import RUNNING
 
 AGENT = "nacre"
-OPERATION, PROVIDER, MODEL = "gen_ai.operation.name", "gen_ai.provider.name", "gen_ai.request.model"
-SESSION, PURPOSE, LAYER = "gen_ai.conversation.id", "nacre.purpose", "nacre.layer"
+OPERATION = "gen_ai.operation.name"
+PROVIDER = "gen_ai.provider.name"
+MODEL = "gen_ai.request.model"
+SESSION = "gen_ai.conversation.id"
+PURPOSE = "nacre.purpose"
+LAYER = "nacre.layer"
 CANCELLED = "cancelled"
 UNSAID = "unsaid"
 _ONE_WORD = re.compile(r"[a-z][a-z0-9_-]{0,31}")

@@ -41,7 +41,9 @@ async def turn(
     """From the person's text to the final reply; the text is on disk before anything is sent."""
     if text is not None:
         await session.add_user(text)
-    tally, paid_before, is_over = _Tally(limits), session.meter.cost_usd, False
+    tally = _Tally(limits)
+    paid_before = session.meter.cost_usd
+    is_over = False
     try:
         for notice in session.notices():
             yield notice
@@ -81,7 +83,9 @@ class _Tally:
     def count(self, event: Event, session: Session) -> None:
         match event:
             case Reply():
-                self.spent, self.rounds, self._last = self.spent + event.usage, self.rounds + 1, event
+                self.spent = self.spent + event.usage
+                self.rounds = self.rounds + 1
+                self._last = event
             case StartedOver(usage=Usage() as wasted):
                 session.pay_unfinished(wasted)
                 self.spent += wasted

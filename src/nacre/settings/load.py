@@ -164,7 +164,8 @@ def _environ(environ: Mapping[str, str], sources: Iterable[Source]) -> dict[str,
 
 def _built(settings: Settings, sources: list[Source]) -> Settings:
     """With the chosen values in their fields."""
-    chosen, lists = _strongest(sources), _added_up(sources)
+    chosen = _strongest(sources)
+    lists = _added_up(sources)
     top: dict[str, Json] = {}
     parts: dict[str, dict[str, Json | tuple[Listed, ...]]] = {}
     for given in chosen.values():

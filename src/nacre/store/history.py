@@ -171,7 +171,8 @@ class History:
             return commit
         if not _ID.fullmatch(commit):
             raise StoreError(f"{commit!r} is no commit; `nacre memory log` lists them")
-        at, found = self.newest, []
+        at = self.newest
+        found = []
         while at:
             found += [at] if at.startswith(commit) else []
             at = self.head(at).parent
@@ -192,7 +193,9 @@ class History:
     def _head(self, commit: str) -> Head:
         text = self.repository.content(commit, "commit").decode("utf-8", "replace")
         head, _, message = text.partition("\n\n")
-        tree, parent, author = _TREE.search(head), _PARENT.search(head), _AUTHOR.search(head)
+        tree = _TREE.search(head)
+        parent = _PARENT.search(head)
+        author = _AUTHOR.search(head)
         if tree is None or author is None:
             raise StoreError(f"commit {commit} cannot be read; run `git fsck` in {self.repository.path}")
         reason, _, session = message.rpartition(_SESSION)

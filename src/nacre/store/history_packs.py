@@ -71,7 +71,8 @@ class Pack:
                 deltas.append(self._inflated(at + _NAME_BYTES, size))
                 kind, content = find(base)
             else:
-                kind, content = KINDS[number], self._inflated(at, size)
+                kind = KINDS[number]
+                content = self._inflated(at, size)
             for delta in reversed(deltas):
                 content = _patched(content, delta)
             return kind, content
@@ -100,7 +101,9 @@ class Pack:
 
     def _head(self, at: int) -> tuple[int, int, int]:
         byte = self._data[at]
-        number, size, shift = byte >> 4 & 7, byte & 15, 4
+        number = byte >> 4 & 7
+        size = byte & 15
+        shift = 4
         while byte & 0x80:
             at += 1
             byte = self._data[at]
@@ -152,7 +155,8 @@ def _patched(base: bytes, delta: bytes) -> bytes:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    value, shift = 0, 0
+    value = 0
+    shift = 0
     while True:
         byte = data[at]
         at += 1

@@ -106,7 +106,8 @@ def _last_part(file: str) -> bytes:
 
 def settle(path: Path) -> None:
     """Finish or drop what a killed purge left beside the history."""
-    aside, old = _aside(path), _old(path)
+    aside = _aside(path)
+    old = _old(path)
     if aside.exists() and not path.exists():
         aside.rename(path)
     for leftover in (aside, old):
@@ -149,7 +150,9 @@ class _Rewriting:
 
     def run(self) -> None:
         self.into.make()
-        tree, parent, before = "", "", ""
+        tree = ""
+        parent = ""
+        before = ""
         for name, head in self._oldest_first():
             after, has_hit = self._tree(tree, before, head.tree)
             signed, has_hit_reason = self._signature(head.signature)
@@ -159,13 +162,15 @@ class _Rewriting:
                 continue
             commit = loose("commit", commit_object(after, parent, signed))
             self.into.write([commit])
-            tree, parent = after, commit.id
+            tree = after
+            parent = commit.id
             self._names[name] = commit.id
         if parent:
             self.into.move_head(parent)
 
     def _oldest_first(self) -> list[tuple[str, Head]]:
-        heads, at = list[tuple[str, Head]](), self._history.newest
+        heads = list[tuple[str, Head]]()
+        at = self._history.newest
         while at:
             heads.append((at, self._history.head(at)))
             at = heads[-1][1].parent

@@ -112,7 +112,8 @@ class Trees:
                 _put(folder.files, part, name)
             here = {}
             if len(folder.files) > SPLIT_ABOVE:
-                here, folder.files = dict(folder.files), {}
+                here = dict(folder.files)
+                folder.files = {}
         self._spread(folder, here, keep)
         return _written(folder, keep)
 
@@ -139,7 +140,8 @@ class Trees:
     def _differing(self, old: bytes, new: bytes, prefix: bytes) -> Iterator[tuple[bytes, _Pair]]:
         if old == new:
             return
-        before, after = self._folder(old), self._folder(new)
+        before = self._folder(old)
+        after = self._folder(new)
         if before.shards and after.shards:
             for one, other in _unlike(before.shards, after.shards).values():
                 leaves = self._folder(one or _NOTHING), self._folder(other or _NOTHING)

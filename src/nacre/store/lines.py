@@ -43,7 +43,8 @@ def whole_lines(path: Path, *, start: int = 0, end: int | None = None) -> Iterat
     with open_log(path) as file:
         stop = os.fstat(file.fileno()).st_size if end is None else end
         file.seek(start)
-        at, pieces = start, []
+        at = start
+        pieces = []
         left = stop - start
         while left > 0 and (chunk := file.read(min(CHUNK, left))):
             left -= len(chunk)

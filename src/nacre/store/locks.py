@@ -86,7 +86,8 @@ class Lease:
 
 def take(home: Path, log: Path) -> Lease:
     """Take the lease on a log, or raise `SessionBusy` that names who holds it."""
-    folder, name = home / LEASE_FOLDER, _name(log)
+    folder = home / LEASE_FOLDER
+    name = _name(log)
     holder = folder / f"{name}.holder"
     lock = FileLock(folder / f"{name}.lock", mode=disk.FILE_MODE, thread_local=False)
     try:

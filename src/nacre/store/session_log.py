@@ -261,7 +261,8 @@ def repair_tail(file: BinaryIO, folder: Path) -> Repair | None:
 def _last_line(file: BinaryIO, size: int) -> tuple[int, int]:
     """Where the last line that is not blank begins and ends, without line end; equal when there is none."""
     end = size
-    at, seen = size, b""
+    at = size
+    seen = b""
     while at > 0:
         step = min(CHUNK, at)
         at -= step

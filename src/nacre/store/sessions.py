@@ -189,7 +189,8 @@ def _from_cache(entry: JsonObject | None, log: _Log) -> SessionSummary | None:
     modified = moment(entry.get("modified"))
     match entry:
         case {"messages": int(messages), "tokens": int(tokens), "compactions": int(compactions)} if modified:
-            cwd, title = entry.get("cwd"), entry.get("title")
+            cwd = entry.get("cwd")
+            title = entry.get("title")
             return SessionSummary(
                 session=log.path.stem,
                 cwd=cwd if isinstance(cwd, str) else None,

@@ -24,7 +24,8 @@ HEAD_LINES = 40
 _MESSAGES = frozenset({b"user", b"assistant"})
 _TYPE = re.compile(rb'"type":\s?"(user|assistant|summary|custom-title|ai-title)"')
 _REPLY = re.compile(rb'"type":\s?"assistant"')
-_BOUNDARY, _UNDONE = b'"compact_boundary"', b'"kind":"undone"'
+_BOUNDARY = b'"compact_boundary"'
+_UNDONE = b'"kind":"undone"'
 _ASIDE = re.compile(rb'"isSidechain":\s?true|"<synthetic>"')
 """Replies that are not the conversation's: another agent's, or written by the client itself."""
 _TITLE_TYPES = ("custom-title", "ai-title", "summary")

@@ -116,7 +116,8 @@ def _shell() -> str:
 def _return_to_root_if_lost(workspace: Workspace) -> str:
     if workspace.cwd.is_dir():
         return ""
-    lost, workspace.cwd = workspace.cwd, workspace.root
+    lost = workspace.cwd
+    workspace.cwd = workspace.root
     return f"[The working directory {lost} is gone; this ran in {workspace.root}.]"
 
 

@@ -49,7 +49,8 @@ class _Border:
         # Also inside quotes: what a word of it would do, such as `eval`, nobody here can say.
         if str(self._outside) in command.replace(str(self.inside), ""):
             return [self._outside]
-        parts, cwd = programs(command) or (), self._workspace.cwd
+        parts = programs(command) or ()
+        cwd = self._workspace.cwd
         targets = (one.target.text for part in parts for one in part.redirections)
         return [
             *(one.path for one in named(parts, cwd)),

@@ -61,7 +61,8 @@ class Output:
     """What a child printed: the first and the last characters, and how much there was."""
 
     def __init__(self, *, head: int, tail: int = 0) -> None:
-        self._head_chars, self._tail_chars = head, tail
+        self._head_chars = head
+        self._tail_chars = tail
         self._head: list[str] = []
         self._tail: deque[str] = deque()
         self._tail_held = 0

@@ -51,7 +51,8 @@ def edit_tool(workspace: Workspace) -> Tool:
 
 def replaced(text: str, old: str, new: str) -> tuple[str, list[int]]:
     """The text with every occurrence replaced in the file's own line ends, and the lines they begin on."""
-    old, new = old.replace("\r\n", "\n"), new.replace("\r\n", "\n")
+    old = old.replace("\r\n", "\n")
+    new = new.replace("\r\n", "\n")
     if "\r\n" not in text:
         pattern = re.compile(re.escape(old))
     else:
@@ -59,7 +60,8 @@ def replaced(text: str, old: str, new: str) -> tuple[str, list[int]]:
     mostly_crlf = text.count("\r\n") * 2 > text.count("\n")
     pieces: list[str] = []
     lines: list[int] = []
-    end, line = 0, 1
+    end = 0
+    line = 1
     for match in pattern.finditer(text):
         line += text.count("\n", end, match.start())
         lines.append(line)

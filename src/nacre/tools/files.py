@@ -54,7 +54,8 @@ def resolve(path: Path) -> Path:
     `os.path.realpath` removes `..` from the text behind a loop of links or an unreadable directory. Here both
     raise `OSError`. So does a link in `/proc`, which may lead to another place in another process.
     """
-    found, links = "/", 0
+    found = "/"
+    links = 0
     waiting = list(reversed(path.parts[1:]))
     while waiting:
         name = waiting.pop()

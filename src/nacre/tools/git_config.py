@@ -123,7 +123,8 @@ def repository_problem(place: Path, roots: Sequence[Path], *, is_grep: bool = Fa
     `roots` are the directories whose files may be read unasked. Submodules are checked as well, because git
     runs in them, too. `git grep` needs one check more: it follows a link in place of a tracked directory.
     """
-    waiting, seen = [place], set[Path]()
+    waiting = [place]
+    seen = set[Path]()
     try:
         while waiting:
             repository = _discover(waiting.pop())
@@ -173,7 +174,8 @@ def _layout_problem(repository: _Repository, roots: Sequence[Path]) -> str:
 
 
 def _is_known_layout(repository: _Repository, dot_git: Path, roots: Sequence[Path]) -> bool:
-    folder, common = repository.folder, repository.common
+    folder = repository.folder
+    common = repository.common
     if dot_git.is_dir():
         return folder == common == dot_git
     if not dot_git.is_file():
@@ -200,7 +202,8 @@ def _belongs_to_outer(repository: _Repository, roots: Sequence[Path]) -> bool:
 
 def _links(repository: _Repository) -> Iterator[str]:
     """Symbolic links in the git directory: git prints lines of many files in it."""
-    waiting, seen = [repository.common], 0
+    waiting = [repository.common]
+    seen = 0
     while waiting:
         with os.scandir(waiting.pop()) as entries:
             for one in entries:
@@ -224,7 +227,8 @@ def _linked_directory(repository: _Repository) -> str:
 def _settings_problem(repository: _Repository) -> str:
     """The first setting of the repository that is not known to be harmless."""
     listed = _output(repository.top, "config", "--show-scope", "--name-only", "--null", "--list")
-    scopes, keys = listed[::2], listed[1::2]
+    scopes = listed[::2]
+    keys = listed[1::2]
     own = [key for scope, key in zip(scopes, keys, strict=False) if scope in _OWN_SCOPES]
     return next((key for key in own if not _HARMLESS.match(key)), "")
 

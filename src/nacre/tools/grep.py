@@ -24,7 +24,8 @@ DESCRIPTION = prompts.load("nacre.tools", "grep")
 SEARCH = Path(__file__).with_name("search.py")
 
 Mode = Literal["content", "files_with_matches", "count"]
-NOTHING_FOUND, FAILED = 1, 2
+NOTHING_FOUND = 1
+FAILED = 2
 """Exit codes, the same for ripgrep and for our own search."""
 
 

@@ -22,7 +22,8 @@ def translate(pattern: str) -> str:
     pieces = ["(?s:"]
     is_paired = pattern.count("{") == pattern.count("}")
     for token in _TOKEN.finditer(pattern):
-        kind, text = token.lastgroup or "plain", token[0]
+        kind = token.lastgroup or "plain"
+        text = token[0]
         if kind in _FIXED:
             pieces.append(_FIXED[kind])
         elif kind == "set":

@@ -40,7 +40,8 @@ SUBCOMMANDS = frozenset(
 
 SUBJECTS = {"Agent": ("subagent_type", "general"), "SendMessage": ("to", ""), "Skill": ("skill", "")}
 """The argument that a rule about such a tool speaks of, and what holds where it is not given."""
-WILD, WRITTEN_OUT = re.compile(r"[*?\[{]"), r"[\g<0>]"
+WILD = re.compile(r"[*?\[{]")
+WRITTEN_OUT = r"[\g<0>]"
 """What has a meaning in a path pattern, and how it is written so that it has none."""
 
 
@@ -103,7 +104,8 @@ class Policy:
             return Decision("allow")
         decision = self._by_rule(tool.name, arguments, path, workspace)
         if self.narrowing is not None and (decision is None or decision.effect != "deny"):
-            ruled, decision = decision, self._by_narrowing(self.narrowing, tool.name, arguments, path)
+            ruled = decision
+            decision = self._by_narrowing(self.narrowing, tool.name, arguments, path)
             # What it may write is the program's own business; all else is judged as for the parent.
             if decision.effect == "allow" and tool.name not in EDITORS:
                 decision = ruled or self._for_reader(self.narrowing, tool, arguments, path, workspace)
@@ -152,7 +154,8 @@ class Policy:
         self, tool: str, arguments: JsonObject, workspace: Workspace, error: UnresolvedPathError
     ) -> Decision:
         """Nobody can say where the path leads, so only a person may let it pass."""
-        written, reason = _as_named(arguments, workspace), str(error).removesuffix(".")
+        written = _as_named(arguments, workspace)
+        reason = str(error).removesuffix(".")
         for rule in self.rules:
             is_denial = rule.effect == "deny" and rule.names(tool)
             if is_denial and self._meets(rule, arguments, written, workspace):

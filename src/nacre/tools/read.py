@@ -132,7 +132,8 @@ def _lines(text: io.TextIOWrapper, line_chars: int, stop: threading.Event) -> It
     while piece := text.readline(PIECE_CHARS):
         if stop.is_set():
             raise ToolError("Stopped while reading.")
-        length, beginning = len(piece), piece[:line_chars]
+        length = len(piece)
+        beginning = piece[:line_chars]
         ended = piece.endswith("\n")
         while not ended and (piece := text.readline(PIECE_CHARS)):
             ended = piece.endswith("\n")

@@ -84,12 +84,15 @@ def meets_path(pattern: str, path: Path, *, root: Path) -> bool:
     As in a .gitignore, a pattern without a slash means a name at any depth, and a directory all in it.
     """
     if pattern.startswith("//"):
-        base, rest = Path("/"), pattern[2:]
+        base = Path("/")
+        rest = pattern[2:]
     elif pattern.startswith("~/"):
-        base, rest = Path.home(), pattern[2:]
+        base = Path.home()
+        rest = pattern[2:]
     else:
         # Never from where the session happens to be: a `cd` must not carry a file out of a rule's reach.
-        base, rest = root, pattern.removeprefix("./").removeprefix("/")
+        base = root
+        rest = pattern.removeprefix("./").removeprefix("/")
         if "/" not in pattern.removeprefix("./").rstrip("/"):
             rest = f"**/{rest}"
     if not path.is_relative_to(base):

@@ -97,7 +97,8 @@ def print_lines(path: str, source: IO[bytes], pattern: re.Pattern[str], order: G
     """Print matching lines with those around them; groups that do not touch are set apart."""
     waiting: deque[tuple[int, str]] = deque(maxlen=order["before"])
     has_context = order["before"] > 0 or order["after"] > 0
-    last_printed, owed = 0, 0
+    last_printed = 0
+    owed = 0
     for number, line in lines(source):
         if pattern.search(line):
             first = waiting[0][0] if waiting else number
@@ -107,10 +108,12 @@ def print_lines(path: str, source: IO[bytes], pattern: re.Pattern[str], order: G
                 sys.stdout.write(f"{path}-{earlier}-{shortened(text, order)}\n")
             waiting.clear()
             sys.stdout.write(f"{path}:{number}:{shortened(line, order)}\n")
-            last_printed, owed = number, order["after"]
+            last_printed = number
+            owed = order["after"]
         elif owed:
             sys.stdout.write(f"{path}-{number}-{shortened(line, order)}\n")
-            last_printed, owed = number, owed - 1
+            last_printed = number
+            owed = owed - 1
         else:
             waiting.append((number, line))
     return last_printed > 0

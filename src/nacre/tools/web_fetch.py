@@ -81,7 +81,8 @@ async def _check_address(url: str, limits: WebSettings) -> None:
     """Refuse what is no web address, and what leads back into this machine or its network."""
     try:
         parts = urlsplit(url)
-        host, port = parts.hostname, parts.port
+        host = parts.hostname
+        port = parts.port
     except ValueError:
         raise ToolError(f"{url!r} is no address.") from None
     if parts.scheme not in {"http", "https"} or not host:

@@ -140,7 +140,8 @@ class Workspace:
 
     async def close(self) -> None:
         """End what commands left running in the background."""
-        groups, self._groups = self._groups, set()
+        groups = self._groups
+        self._groups = set()
         await asyncio.gather(*(end_group(group) for group in groups if has_members(group)))
 
 

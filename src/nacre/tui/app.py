@@ -161,7 +161,8 @@ class ChatApp(App[int]):
             await self.transcript.add(Told(f"{own_help}\n{KEYS}", "plain"))
 
     def _begin(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        self._is_stopped, self._hinted_at = False, None
+        self._is_stopped = False
+        self._hinted_at = None
         self._since = self._start.clock.seconds()
 
         async def worked() -> None:
@@ -195,7 +196,8 @@ class ChatApp(App[int]):
 
     def _leave_if_again(self, *, has_dropped: bool) -> None:
         """Ctrl-C with nothing to stop: the second in a row leaves."""
-        now, before = self._start.clock.seconds(), self._hinted_at
+        now = self._start.clock.seconds()
+        before = self._hinted_at
         if not has_dropped and before is not None and now - before < AGAIN_SECONDS:
             self.action_leave()
             return

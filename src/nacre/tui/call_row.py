@@ -55,7 +55,8 @@ class CallRow(Static, can_focus=True):
         self._show()
 
     def keep(self, path: str, kept_out: str) -> None:
-        self.kept, self._kept_out = path, kept_out
+        self.kept = path
+        self._kept_out = kept_out
         self._show()
 
     def action_open(self) -> None:

@@ -26,11 +26,13 @@ COLOURS = {
     "results": "$warning",
     "other": "dim",
 }
-BAR_CELLS, LEAST_CELLS = 16, 6
+BAR_CELLS = 16
+LEAST_CELLS = 6
 """How long the bar is where there is room, and where words need it more."""
 PILL_CHARS = 38
 """Of what goes on in the background: half of a narrow line."""
-FULL, EMPTY = "█", "░"
+FULL = "█"
+EMPTY = "░"
 
 
 def grouped(contents: Contents) -> dict[str, int]:
@@ -41,7 +43,9 @@ def grouped(contents: Contents) -> dict[str, int]:
 
 def bar(groups: Mapping[str, int], window: int, cells: int = BAR_CELLS) -> list[tuple[str, int]]:
     """How many cells of the bar each group fills; whoever holds anything has its part of what is filled."""
-    filled, done, shares = 0, 0, []
+    filled = 0
+    done = 0
+    shares = []
     for name, tokens in groups.items():
         done += tokens
         upto = min(cells, -(-done * cells // window)) if window else 0
@@ -52,7 +56,8 @@ def bar(groups: Mapping[str, int], window: int, cells: int = BAR_CELLS) -> list[
 
 def meter_line(contents: Contents, width: int) -> Content:
     """Bar, tokens, cache, money, and what was saved in as many words as there is room for."""
-    used, window = contents.used, contents.thresholds.window
+    used = contents.used
+    window = contents.thresholds.window
     meter = contents.meter
     price = f"{meter.about}${meter.cost_usd:.4f}" + "+" * bool(meter.unpriced)
     words = (
@@ -78,7 +83,8 @@ def saved_words(layers: Savings) -> list[str]:
         each = {name: f" ${usd:.4f}" for name, usd in money.items()}
         names = sorted(acted, key=lambda name: -money.get(name, 0.0))
     elif tokens := sum(one.tokens for one in acted.values()):
-        total, each = f"{human_count(tokens)} tokens kept out", {}
+        total = f"{human_count(tokens)} tokens kept out"
+        each = {}
         names = sorted(acted, key=lambda name: -acted[name].tokens)
     else:
         return []

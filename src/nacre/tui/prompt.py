@@ -40,7 +40,8 @@ class Past:
     def add(self, text: str) -> None:
         if not self.typed or self.typed[-1] != text:
             self.typed.append(text)
-        self._at, self._unsent = len(self.typed), ""
+        self._at = len(self.typed)
+        self._unsent = ""
 
     def up(self, now: str) -> str | None:
         """The one before; none where there is none."""
@@ -207,7 +208,8 @@ class Prompt(Vertical):
         if self.text.endswith(GOES_ON):
             self.text = self.text[:-1] + "\n"
             return
-        text, self.text = self.text, ""
+        text = self.text
+        self.text = ""
         if text.strip():
             self.past.add(text)
             self.post_message(self.Sent(text))

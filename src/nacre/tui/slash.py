@@ -62,7 +62,8 @@ class Obeying:
                 self._under_way = None
 
         def act() -> tuple[Ending, tuple[Told, ...]]:
-            out, err = io.StringIO(), io.StringIO()
+            out = io.StringIO()
+            err = io.StringIO()
             with redirect_stdout(out), redirect_stderr(err):
                 ending = self._ended(line, ready, run, again.append)
             return ending, (*_told(out, "info"), *_told(err, "error"))

@@ -105,7 +105,8 @@ class Talk:
     async def play(self, text: str | None) -> None:
         """One turn; being cancelled stops it, and what was said so far is kept."""
         assert self._place is not None, "a session is open before anything is said"
-        ready, is_begun = self._place.ready, False
+        ready = self._place.ready
+        is_begun = False
         if text is not None:
             await self._screen.show(Asked(text))
         try:
@@ -158,7 +159,8 @@ class Talk:
 
     async def leave(self) -> list[str]:
         """The person is done: what still works is waited for as long as it may; what is left to be told."""
-        place, self._place = self._place, None
+        place = self._place
+        self._place = None
         if place is None:
             return []
         place.leaves("prompt_input_exit")
@@ -167,7 +169,8 @@ class Talk:
 
     async def abandon(self) -> None:
         """The program ends: what still works is not kept waiting for."""
-        place, self._place = self._place, None
+        place = self._place
+        self._place = None
         if place is not None:
             ended = SystemExit()
             await place.held.__aexit__(SystemExit, ended, None)

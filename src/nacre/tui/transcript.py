@@ -19,7 +19,8 @@ from nacre.tui.pieces import Asked, Called, Piece, Resulted, Told, Void, Words
 
 KEPT_ON_SCREEN = 200
 """Pieces that can be scrolled back to: a hundred with tables take 30 MB, and the log has them all."""
-MOST_LAID_OUT, LEAST_LAID_OUT = 80, 40
+MOST_LAID_OUT = 80
+LEAST_LAID_OUT = 40
 """Pieces that take part in the layout, which is made anew with every word that streams; those above them come
 back for whoever scrolls up to them."""
 OFFLOADED = "offload"
@@ -139,8 +140,13 @@ class Transcript(VerticalScroll, can_focus=False):
         return any(row.kept and row.kept in piece.text for row in self._calls.values())
 
     async def _finish(self) -> None:
-        stream, self._stream, reply, self._reply = self._stream, None, self._reply, None
-        thought, self._thought, self._thinking = self._thought, None, ""
+        stream = self._stream
+        self._stream = None
+        reply = self._reply
+        self._reply = None
+        thought = self._thought
+        self._thought = None
+        self._thinking = ""
         if thought is not None:
             thought.call_after_refresh(thought.refresh, layout=True)  # see CallRow._show
         if stream is not None:
@@ -148,7 +154,8 @@ class Transcript(VerticalScroll, can_focus=False):
                 await stream.stop()
         if reply is not None:
             _trim(reply)
-        waiting, self._waiting = self._waiting, []
+        waiting = self._waiting
+        self._waiting = []
         await self._put(*(self._widget(piece) for piece in waiting))
 
     def settle(self, view: View) -> None:

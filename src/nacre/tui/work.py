@@ -24,7 +24,8 @@ from nacre.session.background import AGENT_PURPOSE
 
 TICK_SECONDS = 1.0
 """Between two looks at what goes on."""
-RUNNING, ENDED_MARK = "●", "○"
+RUNNING = "●"
+ENDED_MARK = "○"
 """What a row begins with: a dim one could not be read where it is chosen."""
 DOING_CHARS = 40
 """Of what somebody does, in a row."""
@@ -106,7 +107,8 @@ class WorkDialog(ModalScreen[None]):
         self.set_interval(TICK_SECONDS, self._look)
 
     def _look(self) -> None:
-        rows, shown = rows_of(self._ready, self._clock), self.query_one("#rows", OptionList)
+        rows = rows_of(self._ready, self._clock)
+        shown = self.query_one("#rows", OptionList)
         if rows == self._rows:
             return
         at = self._place(rows, shown.highlighted or 0)

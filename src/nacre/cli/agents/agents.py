@@ -49,7 +49,8 @@ def list_(options: RunOptions, /, *, everywhere: bool, as_json: bool) -> None:
     """List the agents that work or ended within a day, and the teams with their people and tasks."""
     from nacre.agents.directory import agents_seen, is_recent, teams_seen
 
-    settings, now = load_settings(options), SYSTEM_CLOCK.now()
+    settings = load_settings(options)
+    now = SYSTEM_CLOCK.now()
     cwd = None if everywhere else settings.cwd
     found = [each for each in agents_seen(settings.home, cwd) if is_recent(each, now)]
     teams = teams_seen(settings.home, cwd)

@@ -106,7 +106,8 @@ def _own_process(target: Target) -> int:
     """A hold on the teammate's process; refused for everybody who shares one with others."""
     from nacre.process import started
 
-    member, roster = target.member, target.roster
+    member = target.member
+    roster = target.roster
     if member is None or roster is None:
         raise MailError(f"{target.name} works inside its session; stop it there with /agents stop, or ask it")
     if member.host != socket.gethostname():
@@ -144,7 +145,9 @@ async def _gone(target: Target, seconds: float) -> bool:
 def _is_there(target: Target) -> bool:
     from nacre.agents.registry import read_states, seen_from_outside
 
-    roster, member, seen = target.roster, target.member, target.seen
+    roster = target.roster
+    member = target.member
+    seen = target.seen
     if roster is not None and member is not None:
         now = roster.member(member.name)
         return now is not None and now.identity == member.identity and roster.is_alive(member)

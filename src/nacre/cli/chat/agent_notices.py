@@ -59,7 +59,8 @@ class Beside:
 
     def untold(self) -> list[str]:
         """What came while it could not be shown."""
-        lines, self._untold = self._untold, []
+        lines = self._untold
+        self._untold = []
         return lines
 
     async def _tick(self, printer: TurnPrinter) -> None:

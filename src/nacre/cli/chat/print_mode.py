@@ -45,7 +45,8 @@ async def _run(options: RunOptions) -> int:
         ready.agent.session.ends_with_answer = True
         for told in (*(problem.line for problem in settings.problems), *ready.notices):
             print_error(told)
-        answer, done = "", None
+        answer = ""
+        done = None
         async for event in ready.agent.run(options.prompt or ""):
             match event:
                 case Reply():

@@ -55,7 +55,8 @@ class TurnPrinter:
             yield
         finally:
             if is_first:
-                waiting, self._held = self._held or [], None
+                waiting = self._held or []
+                self._held = None
                 for event in waiting:
                     self.show(event)
                 self._freed.set()
@@ -127,7 +128,8 @@ class TurnPrinter:
 
 def status_line(session: Session, working: Sequence[str] = (), agents: Sequence[str] = ()) -> str:
     """Context meter, cache hit rate, money, what goes on and who works in the background, in one line."""
-    limits, meter = session.thresholds, session.meter
+    limits = session.thresholds
+    meter = session.meter
     used = session.tokens
     price = f"{meter.about}${meter.cost_usd:.4f}" + ("+" if meter.unpriced else "")
     price += f" (${meter.refresh_usd:.4f} to keep warm)" if meter.refreshes else ""

@@ -80,7 +80,8 @@ def _cost(_: str, scene: Scene) -> Ending:
     from nacre.cli.sessions.context import print_layers
     from nacre.inspect.context_usage import contents_now
 
-    meter, usage = scene.session.meter, scene.session.meter.usage
+    meter = scene.session.meter
+    usage = scene.session.meter.usage
     warm = ("of that to keep the cache warm", f"${meter.refresh_usd:.4f}")
     print_table(
         [
@@ -109,7 +110,8 @@ def _clear(_: str, scene: Scene) -> Ending:
 
 
 def _resume(wanted: str, scene: Scene) -> Ending:
-    session, settings = scene.session, scene.settings
+    session = scene.session
+    settings = scene.settings
     if wanted:
         found = reachable(session, settings).find(wanted).stem
         if found == session.id:
@@ -310,7 +312,8 @@ async def compact_now(ready: OpenedAgent, focus: str) -> None:
     finally:
         for notice in session.notices():
             print_error(notice.text)
-    words, undo = ready.compacting.desk.where.words, f"/compact {UNDO} takes this back"
+    words = ready.compacting.desk.where.words
+    undo = f"/compact {UNDO} takes this back"
     print("\n".join(compaction_lines(done, session.id, undo=undo, words_file=words)))
 
 
@@ -325,7 +328,8 @@ async def take_back(ready: OpenedAgent) -> bool:
     return True
 
 
-KILL, STATUS = "kill", "status"
+KILL = "kill"
+STATUS = "status"
 
 
 async def dream_now(ready: OpenedAgent, text: str) -> None:

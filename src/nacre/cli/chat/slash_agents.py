@@ -20,7 +20,8 @@ from datetime import datetime
 from nacre.agents.registry import AgentState
 from nacre.cli.output import human_age, human_count, print_table
 
-STOP, SHOW = "stop", "show"
+STOP = "stop"
+SHOW = "show"
 
 
 async def agents_now(ready: OpenedAgent, text: str) -> None:

@@ -28,7 +28,8 @@ PATIENCE_SECONDS = 2.0
 """How long somebody who asks is kept waiting for what is under way: rules need far less, a model more."""
 MAX_COMMITS = 200
 """Of a memory are looked through for those of one conversation."""
-_CORRECTED, _FORGOTTEN = "corrected in a chat", "forgotten in a chat"
+_CORRECTED = "corrected in a chat"
+_FORGOTTEN = "forgotten in a chat"
 _DONE = {
     "remember": "saved",
     REASON: "saved, as drawn from the conversation:",

@@ -13,7 +13,8 @@ from nacre.errors import NacreError, StoreError
 if TYPE_CHECKING:
     from nacre.context.plan import Plan
 
-EDIT, CLEAR = "edit", "clear"
+EDIT = "edit"
+CLEAR = "clear"
 Run = Callable[[Coroutine[Any, Any, Any]], Any]
 """Runs a coroutine where the session lives, and waits for it."""
 

@@ -95,7 +95,8 @@ def _servers(settings: Settings) -> list[Leaving]:
     for name, entry in sorted(settings.mcp_servers.items()):
         if not isinstance(entry, dict) or entry.get("disabled") is True:
             continue
-        url, command = entry.get("url"), entry.get("command")
+        url = entry.get("url")
+        command = entry.get("command")
         if isinstance(url, str):
             ways.append(Leaving(f"MCP server {name}", host_of(url), "what the model passes to its tools"))
         elif isinstance(command, str):

@@ -40,8 +40,11 @@ def memory_report(settings: Settings) -> MemoryReport:
         places = memory_places(settings)
     except ConfigError as error:
         return MemoryReport(checks=(Check("memory", ok=False, message=str(error)),))
-    location, own, with_index = places.project, places.user, settings.memory.index
-    project, user = _looked_at(location, with_index=with_index), _looked_at(own, with_index=with_index)
+    location = places.project
+    own = places.user
+    with_index = settings.memory.index
+    project = _looked_at(location, with_index=with_index)
+    user = _looked_at(own, with_index=with_index)
     shared = _Looked()
     if settings.memory.team:
         shared = _looked_at(places.team, with_index=with_index)

@@ -87,9 +87,11 @@ def check(change: FileChange) -> None:
 
 def apply(change: FileChange, environ: Mapping[str, str]) -> Path | None:
     """Write it down and then write it; the copy of what was there. `ConfigError` if it may not be."""
-    home, target = client_home(environ), Path(os.path.realpath(change.path))
+    home = client_home(environ)
+    target = Path(os.path.realpath(change.path))
     check(change)
-    record, copy = _record_path(home, change.path), None
+    record = _record_path(home, change.path)
+    copy = None
     try:
         disk.make_folder(record.parent)
         if change.before is not None and change.record and change.record["before"] == _digest(change.before):

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from nacre.cli.install.claude_code import FileChange, Where
     from nacre.memory.transfer.copy_home import Passage
 
-OK, NO = 0, 1
+OK = 0
+NO = 1
 _SECRET = re.compile(
     r'("[^"]*(?:key|token|secret|password|credential)[^"]*"\s*:\s*)"(?:[^"\\]|\\.)*"', re.IGNORECASE
 )

@@ -55,7 +55,8 @@ def parsed(text: str, where: str) -> JsonObject:
 def add(text: str, addition: Addition, where: str) -> str:
     """The text with something more in it."""
     text = text if text.strip() else "{}\n"
-    at, depth = _BLANK.match(text).end(), 1  # type: ignore[union-attr]
+    at = _BLANK.match(text).end()  # type: ignore[union-attr]
+    depth = 1
     for number, key in enumerate(addition.keys):
         if text[at] != "{":
             raise ConfigError(f"{where}: {_named(addition.keys[:number])} must be a JSON object; correct it")
@@ -63,7 +64,8 @@ def add(text: str, addition: Addition, where: str) -> str:
         if found is None:
             value = _nested(addition, addition.keys[number + 1 :])
             return _inserted(text, at, value, key=key, depth=depth)
-        at, depth = found.value, depth + 1
+        at = found.value
+        depth = depth + 1
     if not addition.is_listed:
         end = _DECODER.raw_decode(text, at)[1]
         return text[:at] + _rendered(addition.value, text, depth - 1) + text[end:]
@@ -131,7 +133,8 @@ def _member(text: str, at: int, key: str) -> _Span | None:
 
 def _spans(text: str, at: int) -> tuple[list[_Span], int]:
     """The members or elements of what begins here, and where its closing bracket is; the text is sound."""
-    closing, is_object = "}" if text[at] == "{" else "]", text[at] == "{"
+    closing = "}" if text[at] == "{" else "]"
+    is_object = text[at] == "{"
     spans: list[_Span] = []
     place = _past_blank(text, at + 1)
     while text[place] != closing:
@@ -168,7 +171,8 @@ def _inserted(text: str, at: int, value: Json, *, key: str | None, depth: int) -
         piece = name + json.dumps(value, ensure_ascii=False)
         end = spans[-1].end if spans else at + 1
         return text[:end] + (", " if spans else "") + piece + text[end:]
-    unit, line_end = _unit(text), "\r\n" if "\r\n" in text else "\n"
+    unit = _unit(text)
+    line_end = "\r\n" if "\r\n" in text else "\n"
     if spans:
         lead = text[text.rfind("\n", 0, spans[-1].start) + 1 : spans[-1].start]
         indent = lead if not lead.strip() else unit * depth

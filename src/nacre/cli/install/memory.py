@@ -29,8 +29,10 @@ class Sharing:
 
 def sharing(environ: Mapping[str, str], cwd: Path) -> Sharing:
     """How nacre by itself comes to use the memory that the client's hooks use."""
-    own, theirs = load(cwd, environ), settings_for(cwd, environ)
-    old, new = memory_base(memory_paths(own)), memory_base(memory_paths(theirs))
+    own = load(cwd, environ)
+    theirs = settings_for(cwd, environ)
+    old = memory_base(memory_paths(own))
+    new = memory_base(memory_paths(theirs))
     if old == new:
         return Sharing()
     return Sharing(
@@ -41,7 +43,8 @@ def sharing(environ: Mapping[str, str], cwd: Path) -> Sharing:
 
 def unsharing(environ: Mapping[str, str], cwd: Path) -> Sharing:
     """The way back: the setting goes if it is still the one that was written, and every memory stays."""
-    own, client = load(cwd, environ), client_home(environ)
+    own = load(cwd, environ)
+    client = client_home(environ)
     if standing(_file(own), KEY, client) != str(client):
         return Sharing()
     return Sharing(
@@ -52,8 +55,10 @@ def unsharing(environ: Mapping[str, str], cwd: Path) -> Sharing:
 
 def where_it_is(environ: Mapping[str, str], cwd: Path) -> str:
     """Where this project's memory lies for both, or that it lies apart; and what decides that."""
-    own, theirs = load(cwd, environ), settings_for(cwd, environ)
-    here, there = memory_place(own, "project"), memory_place(theirs, "project")
+    own = load(cwd, environ)
+    theirs = settings_for(cwd, environ)
+    here = memory_place(own, "project")
+    there = memory_place(theirs, "project")
     if here.directory == there.directory:
         return f"One memory for both, below {memory_base(memory_paths(own))} ({decided_by(own, here)})"
     return (
@@ -72,7 +77,8 @@ def still_shared(environ: Mapping[str, str], cwd: Path) -> str:
 
 def aside(environ: Mapping[str, str], cwd: Path) -> str:
     """Which home nacre has without the client's variable, and how that comes to share; else nothing."""
-    own, usual = load(cwd, environ), Path(environ.get("HOME") or Path.home()) / ".nacre"
+    own = load(cwd, environ)
+    usual = Path(environ.get("HOME") or Path.home()) / ".nacre"
     if own.origin("home") != "environment CLAUDE_CONFIG_DIR" or not usual.is_dir():
         return ""
     return (

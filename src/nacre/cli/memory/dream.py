@@ -94,7 +94,8 @@ def _not_due(occasion: DreamTarget, asked: Asked) -> str:
     from nacre.layers.l6_dream.lock import Lock
     from nacre.layers.l6_dream.policy import Moment, stops_at
 
-    location, settings = occasion.location, occasion.settings
+    location = occasion.location
+    settings = occasion.settings
     lock = Lock(location.directory, location.cache, clock=occasion.clock)
     moment = Moment(
         now=occasion.clock.now(),
@@ -126,7 +127,8 @@ async def _with_whom(occasion: DreamTarget, asked: Asked) -> DreamResult:
     from nacre.app.open_agent import UNKEPT, open_agent
     from nacre.layers.l6_dream.dream import dream as dream_once
 
-    wish, settings = _wish(asked), occasion.settings
+    wish = _wish(asked)
+    settings = occasion.settings
     if asked.by_rule or _is_embedded(settings):
         return await dream_once(night_of(occasion, is_nightly=asked.nightly), wish)
     quiet = replace(settings, mcp_servers={}, hooks={})
@@ -184,7 +186,8 @@ def status(options: RunOptions, /, *, as_json: bool) -> int:
     if location.cache.is_dir():
         recover(location)
     board = Board(location.cache)
-    state, last = board.read(), Lock(location.directory, location.cache).last()
+    state = board.read()
+    last = Lock(location.directory, location.cache).last()
     if as_json:
         document = state.as_json()
         document["last"] = last.isoformat() if last else None
@@ -262,7 +265,8 @@ async def _undone(options: RunOptions, *, as_json: bool) -> int:
 
 def _last_dream(history: History) -> str | None:
     """The newest dream that was not taken back already."""
-    at, undone = history.newest, set[str]()
+    at = history.newest
+    undone = set[str]()
     while at:
         head = history.head(at)
         reason = head.signature.reason

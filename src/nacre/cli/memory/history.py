@@ -39,7 +39,8 @@ def log(options: RunOptions, /, name: str | None, **given: str | int | bool) -> 
 
     opened = run(read_only(options, str(given["scope"]), picks_up=True))
     file = run(known_file(opened, name)) if name else None
-    limit, only = int(given["limit"]), bool(given["unconfirmed"])
+    limit = int(given["limit"])
+    only = bool(given["unconfirmed"])
     if only:
         found = unconfirmed_commits(opened.location)
         commits = [each for each in found if file is None or file in each.files][:limit]

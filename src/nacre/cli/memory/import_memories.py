@@ -44,7 +44,8 @@ def import_(options: RunOptions, /, path: Path, **given: str | bool) -> int:
     from nacre.memory.transfer.import_sources import read_batch
 
     batch = read_batch(path)
-    scope, is_dry = str(given["scope"]), bool(given["dry_run"])
+    scope = str(given["scope"])
+    is_dry = bool(given["dry_run"])
     if scope == "team" and given["allow_secret"]:
         raise click.UsageError("the team's memory never holds a secret; leave out --allow-secret")
     terms = Terms(origin="user" if given["trust"] else "untrusted", allow_secret=bool(given["allow_secret"]))
@@ -73,7 +74,8 @@ def _whole_home(options: RunOptions, path: Path, given: dict[str, str | bool]) -
     if given["trust"] or given["allow_secret"] or given["scope"] != "project":
         raise click.UsageError("--home takes everything as it is; leave out the other options")
     settings = load_settings(options)
-    old, new = path.resolve(), memory_base(memory_paths(settings))
+    old = path.resolve()
+    new = memory_base(memory_paths(settings))
     if not old.is_dir() or old == new:
         what = "is where memory is kept already" if old == new else "is no folder"
         raise click.UsageError(f"{path} {what}; name a home such as ~/.claude")

@@ -34,7 +34,8 @@ def move(
     if source == target:
         raise click.UsageError(f"it is in {target} memory already; name another scope")
     change = by_hand(f"{MOVED}{source} to {target}")
-    opened, there = run(writable(options, source)), run(writable(options, target))
+    opened = run(writable(options, source))
+    there = run(writable(options, target))
     moved = run(carry(name, source=opened, target=there, change=change, is_trusted=trust))
     if as_json:
         print_json({"file": moved.file, "was": moved.was, "removed": moved.removed, "added": moved.added})

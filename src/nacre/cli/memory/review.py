@@ -51,7 +51,9 @@ def review(options: RunOptions, /, **given: str | bool | tuple[str, ...]) -> int
     """
     from nacre.memory.review import waiting
 
-    scope, as_json, rebase = str(given["scope"]), bool(given["as_json"]), bool(given["rebase"])
+    scope = str(given["scope"])
+    as_json = bool(given["as_json"])
+    rebase = bool(given["rebase"])
     found = waiting(place(options, scope))
     accepts = [one.id for one in found] if given["everything"] else list(_ids(given["accepts"]))
     rejects = list(_ids(given["rejects"]))
@@ -79,7 +81,8 @@ async def _by_id(
 ) -> _Done:
     from nacre.memory.review import accept, find, reject
 
-    opened, done = await writable(options, scope), _Done()
+    opened = await writable(options, scope)
+    done = _Done()
     for wanted in rejects:
         one = reject(opened.location, wanted)
         done.rejected.append((one.id, one.file))
@@ -93,7 +96,8 @@ async def _by_id(
 def _one_by_one(options: RunOptions, scope: str, found: Sequence[Proposal], *, rebase: bool) -> None:
     from nacre.memory.review import accept, reject
 
-    opened, done = run(writable(options, scope)), _Done()
+    opened = run(writable(options, scope))
+    done = _Done()
     for number, one in enumerate(found, 1):
         _show(one, f"{number} of {len(found)}")
         word = _word()

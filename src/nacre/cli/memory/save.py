@@ -171,7 +171,8 @@ async def _same(opened: Memory, draft: Draft) -> Entry | None:
     from nacre.memory.format.entry import description_of, title_of
     from nacre.memory.similarity import same_subject
 
-    name, description = draft.name or title_of(draft.body), draft.description or description_of(draft.body)
+    name = draft.name or title_of(draft.body)
+    description = draft.description or description_of(draft.body)
     return same_subject(name, description, await opened.list())
 
 

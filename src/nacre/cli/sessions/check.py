@@ -114,7 +114,8 @@ def _print_findings(path: Path, form: str, found: list[Findings]) -> None:
         for problem in each.problems:
             where = f"{problem.where}: " if problem.where else ""
             print(printable(f"{where}{problem.message} [{problem.kind}]"))
-    records, messages = sum(each.records for each in found), sum(each.messages for each in found)
+    records = sum(each.records for each in found)
+    messages = sum(each.messages for each in found)
     sessions = f"{len(found):,} sessions, " if len(found) > 1 else ""
     said = f"{printable(path.name)} ({form}): {sessions}{records:,} records, {messages:,} messages"
     if not found or not records:

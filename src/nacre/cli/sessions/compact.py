@@ -124,7 +124,8 @@ def _settings_of(path: Path, options: RunOptions) -> Settings:
     given = options.as_settings()
     if not cwd or not Path(cwd).is_absolute():
         # A folder of another system, or none: read as a path it would lead to somewhere below this one.
-        given, cwd = {**given, "disableAutoMemory": True}, f"/{path.parent.name}"
+        given = {**given, "disableAutoMemory": True}
+        cwd = f"/{path.parent.name}"
     settings = load(Path(cwd), os.environ, cli=given)
     settings.require_sound()
     return settings

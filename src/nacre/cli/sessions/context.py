@@ -46,7 +46,8 @@ def context(options: RunOptions, /, session: str | None, *, as_json: bool) -> No
 
 
 def _as_json(found: Contents) -> JsonObject:
-    limits, meter = found.thresholds, found.meter
+    limits = found.thresholds
+    meter = found.meter
     is_known = found.calibration.estimated > 0
     return {
         "session": found.session,

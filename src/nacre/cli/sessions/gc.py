@@ -25,7 +25,8 @@ DEFAULT_DAYS = 30
 """Sessions that old are seldom gone on with, and what a tool said then can be had again."""
 MAX_DAYS = 36_500
 """A century: no session is older, and dates that far back can still be told."""
-KILOBYTE, MEGABYTE = 1_000, 1_000_000
+KILOBYTE = 1_000
+MEGABYTE = 1_000_000
 SHORT_ID = 8
 
 

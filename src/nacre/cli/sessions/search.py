@@ -43,7 +43,8 @@ def search(options: RunOptions, /, text: str, *, everywhere: bool, as_json: bool
         text, regex=how["regex"], ignore_case=not how["with_case"], cwd=cwd, with_added=how["added"]
     )
     rows: list[JsonObject] = []
-    count, numbers = 0, _Numbers()
+    count = 0
+    numbers = _Numbers()
     for hit in hits:
         count += 1
         number = numbers.of(hit)

@@ -202,7 +202,8 @@ def _total(found: Stats) -> Day:
 
 
 def _print_sums(found: Stats) -> None:
-    kept, per_100 = found.kept, found.compactions_per_100
+    kept = found.kept
+    per_100 = found.compactions_per_100
     sessions = f"{found.sessions:,} session{'s' * (found.sessions != 1)}"
     often = "" if per_100 is None else f", {per_100:.1f} compactions per 100 requests"
     print(f"{sessions}{often}")

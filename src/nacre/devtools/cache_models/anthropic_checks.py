@@ -91,7 +91,8 @@ def _shape(body: JsonObject) -> Iterator[str]:
             yield from _shaped(content, f"messages.{index}.content")
         elif not isinstance(content, str) and "output_config" not in message:
             yield f"messages.{index}.content: Field required"
-    system, tools = body.get("system"), body.get("tools")
+    system = body.get("system")
+    tools = body.get("tools")
     yield from _shaped(system if isinstance(system, list) else [], "system")
     yield from _shaped(tools if isinstance(tools, list) else [], "tools", needs="name")
 
@@ -206,7 +207,8 @@ def _merged(messages: list[JsonObject]) -> list[tuple[int, str, list[JsonObject]
         blocks = blocks_of(message.get("content"))
         summaries = [i for i, b in enumerate(blocks) if b.get("type") == "compaction" and b.get("content")]
         if summaries:
-            merged, blocks = [], blocks[summaries[-1] :]
+            merged = []
+            blocks = blocks[summaries[-1] :]
         if merged and merged[-1][1] == role:
             merged[-1] = (merged[-1][0], role, [*merged[-1][2], *blocks])
         else:

@@ -139,7 +139,8 @@ def _without_output(call: Call) -> Call:
 
 
 def _prepare(cache: Cache, setting: _Setting) -> _Ready | Outcome:
-    call, profile = setting.call, setting.profile
+    call = setting.call
+    profile = setting.profile
     seen = visible(call.body, flatten(call.body, setting.count), profile)
     bound: Binding | None = None
     if profile.binds_thinking and setting.switches.binding:
@@ -247,7 +248,8 @@ def _sample_with_server_tools(cache: Cache, setting: _Setting, ready: _Ready, ou
 
 
 def _remember(cache: Cache, setting: _Setting, ready: _Ready, runs: list[_Run]) -> Cache:
-    call, body = setting.call, setting.call.body
+    call = setting.call
+    body = setting.call.body
     shot = Snapshot(
         message_id=call.message_id,
         lane=call.lane,
@@ -382,7 +384,9 @@ def binding(cache: Cache, call: Call, blocks: Sequence[Rendered]) -> Binding:
     """
     broken: list[Rendered] = []
     bound: dict[tuple[str, bytes], Bound] = {}
-    link, previous, summary = b"", "", b""
+    link = b""
+    previous = ""
+    summary = b""
     for block in blocks:
         if block.kind == "compaction":
             summary = block.digest
@@ -428,7 +432,8 @@ def edit(
     for item in edits:
         if item.get("type") == "clear_tool_uses_20250919":
             done = _clear_tool_uses(blocks, item, cleared=cleared, count=count)
-            blocks, cleared = done.blocks, done.cleared
+            blocks = done.blocks
+            cleared = done.cleared
             applied += done.applied
     return Edited(blocks=blocks, applied=tuple(applied), cleared=cleared)
 

@@ -136,7 +136,9 @@ __all__ = ["Cache", "Call", "Outcome", "Refusal", "Switches", "api_usage", "esti
 
 WRITES = 4
 """Breakpoints one request can write, the implicit one included."""
-FIRST_EXPLICIT, LATEST_EXPLICIT, EARLIER_ENDS = 2, 50, 20
+FIRST_EXPLICIT = 2
+LATEST_EXPLICIT = 50
+EARLIER_ENDS = 20
 """The lookup set of the caching guide."""
 LATEST_BREAKPOINTS = 80
 """The lookup set of the SDK's reference."""
@@ -236,7 +238,8 @@ def _too_long(body: JsonObject, tokens: int, profile: ModelProfile) -> Refusal:
 
 def _settings(body: JsonObject) -> dict[str, Json]:
     """What stands in front of the tools, under the names by which a miss is explained."""
-    text, reasoning = body.get("text"), body.get("reasoning")
+    text = body.get("text")
+    reasoning = body.get("reasoning")
     text = text if isinstance(text, dict) else {}
     reasoning = reasoning if isinstance(reasoning, dict) else {}
     parallel = body.get("parallel_tool_calls")
@@ -282,7 +285,10 @@ class _Asked:
 
 def _at_boundaries(entries: dict[bytes, Entry], asked: _Asked) -> Sampled:
     """Newer models: exact match at a boundary, longest first; only what lies beyond the hit is written."""
-    call, plan, prompt, least = asked.call, asked.plan, asked.prompt, asked.profile.min_cacheable
+    call = asked.call
+    plan = asked.plan
+    prompt = asked.prompt
+    least = asked.profile.min_cacheable
     options = call.body.get("prompt_cache_options")
     options = options if isinstance(options, dict) else {}
     is_implicit = options.get("mode") != "explicit"
@@ -351,7 +357,9 @@ def _is_live(entries: Mapping[bytes, Entry], key: bytes, now: float) -> bool:
 
 def _at_intervals(entries: dict[bytes, Entry], asked: _Asked) -> Sampled:
     """Older models: every so many tokens is a boundary; writing is free, reads are rounded down."""
-    call, profile, hidden = asked.call, asked.profile, asked.switches.hidden_tokens
+    call = asked.call
+    profile = asked.profile
+    hidden = asked.switches.hidden_tokens
     places = [place for place in _cuts(asked) if place[0] - hidden >= profile.min_cacheable]
     live = [place for place in places if _is_live(entries, place[1], call.start)]
     boundary, key, index = live[-1] if live else (0, b"", -1)
@@ -371,8 +379,11 @@ def _at_intervals(entries: dict[bytes, Entry], asked: _Asked) -> Sampled:
 
 def _cuts(asked: _Asked) -> Iterator[tuple[int, bytes, int]]:
     """Each boundary's tokens, digest and block; inside a block it falls at its share of the block's bytes."""
-    prompt, interval, hidden = asked.prompt, asked.profile.interval, asked.switches.hidden_tokens
-    before, base = asked.seed, hidden
+    prompt = asked.prompt
+    interval = asked.profile.interval
+    hidden = asked.switches.hidden_tokens
+    before = asked.seed
+    base = hidden
     for index, block in enumerate(prompt.blocks):
         end = hidden + prompt.sums[index]
         first = base // interval * interval + interval
@@ -385,7 +396,8 @@ def _cuts(asked: _Asked) -> Iterator[tuple[int, bytes, int]]:
                 state.update(coded[done:share])
                 done = share
                 yield cut, state.digest(), index
-        before, base = prompt.chain[index], end
+        before = prompt.chain[index]
+        base = end
 
 
 def _snapshot(call: Call, plan: Layout, prompt: Prompt, sampled: Sampled, profile: ModelProfile) -> Snapshot:

@@ -29,7 +29,9 @@ from math import floor, log10
 
 from nacre.devtools.replay.schema import ActionKind, Point
 
-INCHES_WIDE, INCHES_HIGH, INCHES_A_LANE = 12, 6, 0.35
+INCHES_WIDE = 12
+INCHES_HIGH = 6
+INCHES_A_LANE = 0.35
 BELOW = 0.25
 """Of a lane: between two marks of one request."""
 SIZE = 30
@@ -213,7 +215,10 @@ def _does(point: Point, kind: ActionKind) -> bool:
     return any(action.kind == kind for action in point.actions)
 
 
-WIDTH, LEFT, RIGHT, TOP = 960, 110, 930, 100
+WIDTH = 960
+LEFT = 110
+RIGHT = 930
+TOP = 100
 PLOT = 280
 """Height of the lines' field."""
 LANE = 22
@@ -233,7 +238,8 @@ def svg(picture: Drawing) -> str:
     """The picture as text."""
     lanes = picture.lanes()
     height = TOP + PLOT + AXIS + LANE * len(lanes) + (KEY if lanes else 0)
-    top, last = picture.top, max(1, picture.steps - 1)
+    top = picture.top
+    last = max(1, picture.steps - 1)
 
     def place(index: float, tokens: float) -> tuple[float, float]:
         across = LEFT + index / last * (RIGHT - LEFT)
@@ -255,7 +261,8 @@ def svg(picture: Drawing) -> str:
 
 def _names(picture: Drawing) -> list[str]:
     """Which line is whose, in a row over the field."""
-    parts, across = [], float(LEFT)
+    parts = []
+    across = float(LEFT)
     for name in picture.lines:
         colour = picture.colour(name)
         parts.append(f'<path d="M{across:.1f} 69h22" stroke="{colour}" stroke-width="3"/>')

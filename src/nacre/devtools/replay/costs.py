@@ -126,7 +126,8 @@ class AnthropicAccounts:
         broke = self._is_broken(whole)
         unbound = self._profile.binds_thinking and self._is_unbound(laid, broke=broke)
         if not is_side:
-            self._last, self._whole = laid, whole
+            self._last = laid
+            self._whole = whole
         return Bill(
             usage=sampled.usage,
             cost_usd=cost(self._profile, sampled.usage) or 0.0,
@@ -172,7 +173,8 @@ class AnthropicAccounts:
         """Whether the model would refuse the thinking in it (C12b)."""
         found = False
         for place in range(laid.shared, len(laid.blocks)):
-            block, past = laid.blocks[place], laid.pasts[place]
+            block = laid.blocks[place]
+            past = laid.pasts[place]
             if block.kind in THINKING:
                 known = self._bound.setdefault(block.digest, set())
                 found = found or (broke and bool(known) and past not in known)

@@ -94,7 +94,8 @@ class StandIn(Layer):
 
     def _tail(self, pressure: Pressure) -> int:
         """In estimated tokens: all that is left together fills no more than its share of the room."""
-        settings, ratio = self._settings, self._ratio()
+        settings = self._settings
+        ratio = self._ratio()
         room = pressure.thresholds.autocompact - self._base_tokens * ratio
         room = room * settings.room_share - settings.summary_tokens
         return max(0, round(min(settings.tail_tokens, room) / ratio))

@@ -99,7 +99,9 @@ def _steps(records: Iterable[Record]) -> Iterator[Step]:
             if parts:
                 step = _step(heard, parts, last)
                 yield step
-                last, heard, later = step.at, later, []
+                last = step.at
+                heard = later
+                later = []
             parts = [said]
     if parts:
         yield _step(heard, parts, last)
@@ -202,7 +204,8 @@ def _error(steps: Sequence[Step], ratio: float) -> float | None:
     errors: list[float] = []
     context = 0.0
     for before, step in pairwise(steps):
-        real, was = _usage(step).prompt, _usage(before).prompt
+        real = _usage(step).prompt
+        was = _usage(before).prompt
         if not context:
             context = was
         context += _estimate(before.reply, *step.heard) * ratio

@@ -36,7 +36,9 @@ def policy_json(name: str, tally: Tally, terms: Terms) -> JsonObject:
 
     `usable_…` is what was kept in requests that fit: others are refused, and show the model nothing.
     """
-    used, gone, usage = tally.used, tally.refused, tally.usage
+    used = tally.used
+    gone = tally.refused
+    usage = tally.usage
     has_price = is_priced(terms.model)
     return {
         "policy": name,
@@ -120,7 +122,8 @@ def _verdict(sums: Mapping[str, Tally], terms: Terms) -> list[str]:
         return [f"The price of {terms.model} is not known: only tokens are compared; name another --model."]
     if len(names) == 1:
         return []
-    before, after = sums[names[0]], sums[names[-1]]
+    before = sums[names[0]]
+    after = sums[names[-1]]
     change = f" ({after.cost_usd / before.cost_usd - 1:+.1%})" if before.cost_usd else ""
     lines = [
         f"You would have paid ${before.cost_usd:,.2f} with {names[0]!r}; ${after.cost_usd:,.2f}{change} with "

@@ -56,7 +56,9 @@ def parse_fault(value: Json) -> Fault:
     fields = {"kind": value} if isinstance(value, str) else value
     if not isinstance(fields, dict):
         raise ConfigError(f"a fault is a name or an object with a kind, not {value!r}")
-    kind, after, retry_after = fields.get("kind"), fields.get("after"), fields.get("retry_after")
+    kind = fields.get("kind")
+    after = fields.get("after")
+    retry_after = fields.get("retry_after")
     if kind not in FAULT_KINDS:
         raise ConfigError(f"unknown fault {kind!r}; known: {', '.join(FAULT_KINDS)}")
     if unknown := sorted(set(fields) - {"kind", "after", "retry_after"}):

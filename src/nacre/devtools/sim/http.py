@@ -298,7 +298,8 @@ def _headers(head: h11.Request) -> dict[str, str]:
     """Names in lower case; a header sent twice is one list, as HTTP reads it."""
     headers: dict[str, str] = {}
     for raw_name, raw_value in head.headers:
-        name, value = raw_name.decode("ascii"), raw_value.decode("latin-1")
+        name = raw_name.decode("ascii")
+        value = raw_value.decode("latin-1")
         headers[name] = f"{headers[name]}, {value}" if name in headers else value
     return headers
 

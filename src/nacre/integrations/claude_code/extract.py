@@ -69,7 +69,8 @@ def draw(told: Told, settings: Settings, *, is_attended: bool) -> None:
 
 def _drawn_or_counted(told: Told, settings: Settings, log: Path) -> None:
     """One run; a failure is counted, and after a few of them there is one notice and then peace (F5)."""
-    failures, most = state_of(told.home, told.session).failures, settings.extract.max_failures
+    failures = state_of(told.home, told.session).failures
+    most = settings.extract.max_failures
     if failures >= most:
         return
     try:

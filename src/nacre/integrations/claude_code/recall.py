@@ -31,7 +31,8 @@ MAX_COLD = 2_000
 """Memories that are indexed while a person waits, a second or two; for more the prompt goes without."""
 TAIL_BYTES = 524_288
 """Of the client's log, looked through for memories that the model has read itself: the last few rounds."""
-_OPENING, _CLOSING = "<system-reminder>\n", "\n</system-reminder>"
+_OPENING = "<system-reminder>\n"
+_CLOSING = "\n</system-reminder>"
 
 
 def recalled_for(told: Told, settings: Settings) -> str:
@@ -76,7 +77,8 @@ def is_cold(settings: Settings, *, more_than: int = 0) -> bool:
 
 def _fitting(picks: Sequence[Pick]) -> list[Pick]:
     """As many as the client passes on whole."""
-    room, kept = MAX_CHARS - len(attachment(picks[:1])), list[Pick](picks[:1])
+    room = MAX_CHARS - len(attachment(picks[:1]))
+    kept = list[Pick](picks[:1])
     for one in picks[1:]:
         room -= len(one.text) + 2
         if room < 0:

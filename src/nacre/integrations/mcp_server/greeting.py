@@ -15,7 +15,8 @@ from nacre.messages.blocks import Json, JsonObject
 from nacre.version import VERSION
 
 INSTRUCTIONS = prompts.load("nacre.integrations.mcp_server", "instructions")
-NAME, TITLE = "nacre", "nacre memory"
+NAME = "nacre"
+TITLE = "nacre memory"
 HANDSHAKES = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 """Versions of the protocol that begin with `initialize`; another one is the SDK's to answer."""
 MAX_LINE_BYTES = 65_536

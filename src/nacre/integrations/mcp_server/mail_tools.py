@@ -104,7 +104,8 @@ class MailTools:
     async def _sent(
         self, project: Project, to: str, text: str, *, team: str, summary: str
     ) -> tuple[Sent, Target | None]:
-        home, cwd = project.settings.home, project.settings.cwd
+        home = project.settings.home
+        cwd = project.settings.cwd
         target = None if to == EVERYONE else await asyncio.to_thread(find, home, cwd, to, team=team)
         roster: Roster | None = None
         sender = f"{OTHER}{CALLER.get().client}"

@@ -124,7 +124,8 @@ def _forget(projects: Projects) -> Tool:
         whose, wanted = one.split(name)
         if whose == "user":
             raise ToolError(f"only the person changes it: `nacre memory forget {wanted} --scope user`")
-        memory, signed = await one.writing(whose), _signed("memory_forget")
+        memory = await one.writing(whose)
+        signed = _signed("memory_forget")
         async with one.changing:
             # Only what may be told can be meant: else a guess would say what stays here (M27).
             staying = await one.staying()
@@ -230,7 +231,8 @@ def _signed(reason: str) -> Change:
 
 async def _file_of(project: Project, name: str, whose: Whose, wanted: str) -> str:
     """The file that is meant: one that is there, or one that was there once."""
-    memory, hidden = project.reading(whose), await project.hidden(whose)
+    memory = project.reading(whose)
+    hidden = await project.hidden(whose)
     for file in (wanted, f"{wanted}.md"):
         if file not in hidden and await memory.log(limit=1, file=file):
             return file

@@ -208,9 +208,11 @@ class Project:
     async def _index(self) -> None:
         """Learn what changed step by step, so that a question can come between and an end need not wait."""
         for ranker in self._rankers_there():
-            before, left = math.inf, math.inf
+            before = math.inf
+            left = math.inf
             while left == math.inf or 0 < left < before:  # what cannot be read is not tried for ever
-                before, left = left, await asyncio.to_thread(ranker.catch_up, seconds=STEP_SECONDS)
+                before = left
+                left = await asyncio.to_thread(ranker.catch_up, seconds=STEP_SECONDS)
 
     def _recalled(self, text: str, *, is_whole: bool) -> Recalled:
         rankers = self._rankers_there()

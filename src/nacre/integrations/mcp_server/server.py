@@ -36,7 +36,8 @@ from nacre.version import VERSION
 
 ABOUT_PROJECT = prompts.load(__package__, "about_project")
 ABOUT_EMPTY = prompts.load(__package__, "about_project_empty")
-ABOUT, ABOUT_TITLE = "about_project", "What do you know about this project?"
+ABOUT = "about_project"
+ABOUT_TITLE = "What do you know about this project?"
 ABOUT_SAID = "The index of this project's memory, and the wish to be told what it says."
 MARKDOWN = "text/markdown"
 ROOTS_SECONDS = 2.0

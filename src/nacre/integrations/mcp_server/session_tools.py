@@ -63,7 +63,8 @@ def _search(projects: Projects) -> Tool:
 def _found(project: Project, words: str, *, most: int, staying: Staying) -> tuple[list[Hit], bool]:
     """The hits in the newest sessions, and whether the time was enough."""
     until = project.clock.seconds() + SEARCH_SECONDS
-    wanted, found = query(words), list[Hit]()
+    wanted = query(words)
+    found = list[Hit]()
 
     def clean(text: str) -> str:
         return staying.without(redact(text))

@@ -65,12 +65,14 @@ class _Pump:
     """Passes on what the client sends until one side ends; called, it ends at once."""
 
     def __init__(self, source: int, sink: int) -> None:
-        self._source, self._sink = source, sink
+        self._source = source
+        self._sink = sink
         self._lock = threading.Lock()
         self._is_over = False
 
     def run(self, first: bytes) -> None:
-        data, begun = first, list[bytes]()
+        data = first
+        begun = list[bytes]()
         while data:
             whole, end, rest = data.rpartition(b"\n")
             if end and not self._is_poured(mended(b"".join([*begun, whole, end]))):

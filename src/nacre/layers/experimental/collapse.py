@@ -154,7 +154,8 @@ def commit(
 
 
 def _committed(staged: Staged, clock: Clock) -> Compacted:
-    text, span = shown(staged.text), staged.span
+    text = shown(staged.text)
+    span = staged.span
     return Compacted(
         id=clock.new_id(),
         at=clock.now(),
@@ -248,7 +249,8 @@ class Collapse(Layer):
 
     def on_reply(self, reply: Reply) -> None:
         """Asked after every reply: start on what will soon have to go, if it is not ready yet."""
-        session, view = self._session, self._session.view
+        session = self._session
+        view = self._session.view
         if not self._asks_model or session.tokens < self.settings.stage_from * session.thresholds.effective:
             return
         if not self._is_enough(view) and self._open(view):
@@ -256,7 +258,8 @@ class Collapse(Layer):
 
     def staged(self, view: View) -> list[Staged]:
         """Summaries that can be committed to this view, oldest span first."""
-        held, used = self._held(view), spent(view)
+        held = self._held(view)
+        used = spent(view)
         placed = [
             (place, one)
             for one in self._staged.values()
@@ -329,7 +332,8 @@ class Collapse(Layer):
 
     async def _summarised(self, span: FinishedSpan) -> Staged | None:
         """One span in a model's words; in rules' where the model's cannot be used."""
-        session, settings = self._session, self.settings
+        session = self._session
+        settings = self.settings
         assert self._fork is not None, "only asked with a model"
         view = session.view
         try:
@@ -382,7 +386,8 @@ class Collapse(Layer):
 
     def _enough(self, staged: Sequence[Staged], pressure: Pressure, level: Urgency) -> list[Staged]:
         """The oldest ones, until the view is as small as it should be."""
-        ratio, chosen = self._session.calibration.ratio, list[Staged]()
+        ratio = self._session.calibration.ratio
+        chosen = list[Staged]()
         left = pressure.tokens / ratio - self.settings.down_to * self._effective
         for one in staged:
             if level != "all" and left <= 0:

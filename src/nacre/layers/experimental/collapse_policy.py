@@ -114,7 +114,8 @@ def finished_spans(
             start = stop = 0
         if piece is None:
             continue
-        start, stop = start if stop > start else first, piece
+        start = start if stop > start else first
+        stop = piece
         if bounds.is_end(piece) or _tokens(items[start:stop]) >= settings.span(effective):
             found += _span(items, start, stop, settings.min_tokens)
             start = stop = 0
@@ -128,7 +129,8 @@ def place_of(view: View, span: FinishedSpan, held: frozenset[str] = frozenset())
     ids = [item.record_id for item in view.items]
     if not (view.has_record(span.first) and view.has_record(span.keeps_from)):
         return None
-    start, stop = ids.index(span.first), ids.index(span.keeps_from)
+    start = ids.index(span.first)
+    stop = ids.index(span.keeps_from)
     inside = view.items[start:stop]
     is_same = tuple(item.record_id for item in inside if item.parts) == span.records
     return (start, stop) if is_same and not any(_calls(item) & held for item in inside) else None
@@ -140,7 +142,8 @@ class _Bounds:
     def __init__(self, view: View, held: frozenset[str], taken: frozenset[str]) -> None:
         self.items = view.items
         self.cuts = set(cuts(view.items))
-        self.held, self.taken = held, taken
+        self.held = held
+        self.taken = taken
         said = [one for one in view.records if isinstance(one, Said)]
         self.work = {one.id for one in said if not _is_by_person(one)}
         """What a program or the model said; what nobody said is a summary."""
@@ -173,7 +176,8 @@ def _span(items: Sequence[Item], start: int, stop: int, least: int) -> list[Fini
     if _tokens(inside) < least:
         return []
     records = tuple(item.record_id for item in inside if item.parts)
-    first, behind = items[start].record_id, items[stop].record_id
+    first = items[start].record_id
+    behind = items[stop].record_id
     return [FinishedSpan(first=first, keeps_from=behind, records=records, tokens=_tokens(inside))]
 
 

@@ -166,7 +166,8 @@ def _old(view: View, settings: MicrocompactSettings, *, keep: int) -> Sequence[A
 
 
 def _edit(note: Noted) -> Edit:
-    calls, after = note.fact("calls"), note.fact("after")
+    calls = note.fact("calls")
+    after = note.fact("after")
     return Edit(
         calls=tuple(str(call) for call in calls) if isinstance(calls, list) else (),
         after=after if isinstance(after, int) else 0,

@@ -205,7 +205,9 @@ class _Look:
 
     def _round(self, number: int, place: int) -> _Unit:
         """A message alone, or results with the reply that asked for them and all that answers it."""
-        places, calls, todo = {place}, set[str](), [place]
+        places = {place}
+        calls = set[str]()
+        todo = [place]
         while todo:
             item = self.items[todo.pop()]
             calls |= set(_calls(item))
@@ -240,7 +242,8 @@ def _people(view: View) -> list[str]:
 
 def _leant_on(units: Sequence[_Unit], leans: Mapping[str, str], standing: Iterable[str]) -> set[int]:
     """Numbers whose results are referred to by one that would stay; that one staying can hold others."""
-    in_view, kept = set(standing), set[int]()
+    in_view = set(standing)
+    kept = set[int]()
     while True:
         gone = {call for unit in units if unit.number not in kept for call in unit.calls}
         needed = {of for call, of in leans.items() if call in in_view and call not in gone}

@@ -96,7 +96,8 @@ class InView:
             # Another reply: what answers the one before from now on is not sent (T6).
             self._open.clear()
             self.round_chars = 0
-        self._reply, self._is_answered = item.reply_id, False
+        self._reply = item.reply_id
+        self._is_answered = False
         for part in item.parts:
             # A second call with the same id is not sent, so that its result is not seen either.
             if isinstance(part.block, ToolCall) and part.block.id not in self._used:
@@ -122,7 +123,8 @@ def extent_of(arguments: JsonObject) -> Extent | None:
     """What a call of Read asks for; nothing when its arguments are not as they should be."""
     match arguments:
         case {"file_path": str(path)}:
-            offset, limit = arguments.get("offset"), arguments.get("limit")
+            offset = arguments.get("offset")
+            limit = arguments.get("limit")
             if not isinstance(offset, int | None) or not isinstance(limit, int | None):
                 return None
             return os.path.normpath(path), max(offset or 1, 1), limit

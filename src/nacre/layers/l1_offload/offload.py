@@ -185,7 +185,8 @@ def _same(call: ToolCall, result: ToolResult, text: str, work: _Work) -> _Refere
 
 def _chosen(blocks: Iterable[object], work: _Work) -> list[int]:
     """Where the results stand that go to disk."""
-    places, fresh = [], []
+    places = []
+    fresh = []
     for place, one in enumerate(blocks):
         if isinstance(one, ToolResult):
             places.append(place)
@@ -200,7 +201,8 @@ def _chosen(blocks: Iterable[object], work: _Work) -> list[int]:
 
 def _persisted(result: ToolResult, work: _Work, shelf: ToolResultStore) -> ToolResult:
     """The result with its texts on disk and a pointer for them; pictures stay where they are."""
-    call, said = work.call(result), [part.text for part in result.content if isinstance(part, Text)]
+    call = work.call(result)
+    said = [part.text for part in result.content if isinstance(part, Text)]
     cut = cut_of(call.name, result)
     if cut is not None:
         said = ["\n".join(said)]  # the note about the cut is not a part of its own

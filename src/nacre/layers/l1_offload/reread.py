@@ -37,7 +37,8 @@ class Changes:
 
 def changes(before: str, now: str) -> Changes | None:
     """What turns an earlier read into this one; nothing when telling that is not clearly shorter."""
-    old, new = page_of(before), page_of(now)
+    old = page_of(before)
+    new = page_of(now)
     if old is None or new is None or old.first != new.first:
         return None
     shown: list[str] = []
@@ -45,7 +46,8 @@ def changes(before: str, now: str) -> Changes | None:
     for (start, end), (begin, stop) in _steps(old.lines, new.lines):
         is_same = old.lines[start:end] == new.lines[begin:stop]
         count += 0 if is_same else max(end - start, stop - begin)
-        was, are = _span(old.first + start, old.first + end), _span(new.first + begin, new.first + stop)
+        was = _span(old.first + start, old.first + end)
+        are = _span(new.first + begin, new.first + stop)
         if is_same:
             shown.append(f"[{are} as before]" if was == are else f"[{are} as before, where {was} stood]")
         elif begin == stop:
@@ -62,7 +64,8 @@ def page_of(text: str) -> Page | None:
     begins = _NUMBERED.match(text)
     if begins is None:
         return None
-    first, sign = int(begins[1]), begins[2]
+    first = int(begins[1])
+    sign = begins[2]
     rows = text.split("\n")
     lines: list[str] = []
     for number, each in enumerate(rows, start=first):
@@ -95,13 +98,15 @@ _Step = tuple[tuple[int, int], tuple[int, int]]
 
 def _steps(old: Sequence[str], new: Sequence[str]) -> Iterator[_Step]:
     """Stretches in order, the same and others in turn; together they cover both sides."""
-    at, to = 0, 0
+    at = 0
+    to = 0
     for start, begin, length in [*_matches(old, new), (len(old), len(new), 0)]:
         if (at, to) != (start, begin):
             yield (at, start), (to, begin)
         if length:
             yield (start, start + length), (begin, begin + length)
-        at, to = start + length, begin + length
+        at = start + length
+        to = begin + length
 
 
 def _matches(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int, int]]:
@@ -111,17 +116,21 @@ def _matches(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int, int
     """
     head = _alike(old, new)
     tail = _alike(old[head:][::-1], new[head:][::-1])
-    rest, other = old[head : len(old) - tail], new[head : len(new) - tail]
+    rest = old[head : len(old) - tail]
+    other = new[head : len(new) - tail]
     found = [(0, 0, head)]
-    at, to = 0, 0
+    at = 0
+    to = 0
     for start, begin in _anchors(rest, other):
         if start < at:
             continue  # inside the stretch before
         while start > at and begin > to and rest[start - 1] == other[begin - 1]:
-            start, begin = start - 1, begin - 1
+            start = start - 1
+            begin = begin - 1
         length = _alike(rest, other, start, begin)
         found.append((head + start, head + begin, length))
-        at, to = start + length, begin + length
+        at = start + length
+        to = begin + length
     return [one for one in (*found, (len(old) - tail, len(new) - tail, tail)) if one[2]]
 
 

@@ -14,7 +14,8 @@ from nacre.store.result_pointer import CLEARED
 """The reason under which a cleared result stands in a view."""
 OFFLOADED = "<persisted-output>"
 """How a result begins that is on disk already and stands as a preview: nothing more is to be had from it."""
-DUPLICATE, REREAD = "duplicate", "reread"
+DUPLICATE = "duplicate"
+REREAD = "reread"
 """Kinds of note which say that a result makes sense only beside another: both stay, or both go (C7)."""
 
 
@@ -35,7 +36,8 @@ def choose(view: View, *, tools: frozenset[str], keep: int, pointer_tokens: int)
     everything = answered(view.items)
     ours = [one for one in everything if one.call.name in tools]
     newest = ours[-max(1, keep) :]
-    replaced, stays = view.replaced, pinned(view) | {one.id for one in newest}
+    replaced = view.replaced
+    stays = pinned(view) | {one.id for one in newest}
     roots = _roots(view, DUPLICATE, REREAD)
     old: list[Answered] = []
     for group in _groups(everything, roots):

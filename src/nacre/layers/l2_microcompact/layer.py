@@ -25,7 +25,9 @@ from nacre.session.session import Session
 from nacre.store.result_pointer import CLEARED
 from nacre.store.tool_results import ToolResultStore
 
-MINUTE, HOUR, DAY = 60.0, 3_600.0, 86_400.0
+MINUTE = 60.0
+HOUR = 3_600.0
+DAY = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)

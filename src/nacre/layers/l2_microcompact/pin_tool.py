@@ -29,7 +29,8 @@ class Pinboard:
 
     def belong_to(self, transcript: Transcript, clock: Clock) -> None:
         """From now on pins are recorded there."""
-        self._transcript, self._clock = transcript, clock
+        self._transcript = transcript
+        self._clock = clock
 
     async def pin(self, about: str, *, on: bool) -> Answered:
         """Pin the newest result whose call holds these words, or let it go."""

@@ -159,7 +159,8 @@ def _live_tokens(view: View, choice: Choice, moment: Moment) -> int:
     """
     if not moment.profile.cache_markers:
         return 0
-    (_, kept), items = kept_from(view), view.items
+    (_, kept) = kept_from(view)
+    items = view.items
     place = next((n for n, item in enumerate(items) if _has_result(item, kept)), 0) if kept else 0
     if choice.old[0].item < place or (moment.profile.binds_thinking and _has_thinking(items[:place])):
         place = 0
@@ -231,8 +232,10 @@ def weigh(rewrite: Rewrite, profile: ModelProfile, *, lifetime_seconds: float) -
     as_it_is = _course(rewrite, profile, lifetime_seconds, rewritten=0)
     cleared = _course(after, profile, lifetime_seconds, rewritten=rewrite.behind)
     write = _write(tier, lifetime_seconds)
-    saved, broken = rewrite.requests * rewrite.freed * tier.read, rewrite.behind * (write - tier.read)
-    gain, plain = (as_it_is - cleared) / PER_MILLION, (saved - broken) / PER_MILLION
+    saved = rewrite.requests * rewrite.freed * tier.read
+    broken = rewrite.behind * (write - tier.read)
+    gain = (as_it_is - cleared) / PER_MILLION
+    plain = (saved - broken) / PER_MILLION
     arithmetic: JsonObject = {
         "prompt": rewrite.prompt,
         "freed": rewrite.freed,

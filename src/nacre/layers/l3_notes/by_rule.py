@@ -12,7 +12,8 @@ from nacre.messages.facts import Facts
 from nacre.messages.tokens import estimate_text
 from nacre.tools.tasks import MARKS, Task
 
-TITLE_WORDS, TITLE_CHARS = 10, 80
+TITLE_WORDS = 10
+TITLE_CHARS = 80
 """As long as the template wants it; words of another script may be one long one."""
 QUOTED_CHARS = 500
 """Of what was said last: enough to know where one is."""

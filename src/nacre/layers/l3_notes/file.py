@@ -11,7 +11,8 @@ from pathlib import Path
 from nacre.errors import StoreError
 from nacre.store import disk
 
-FOLDER, NAME = "session-memory", "summary.md"
+FOLDER = "session-memory"
+NAME = "summary.md"
 """Where a session keeps its notes, beside its log."""
 ASIDE = ".summary.writing"
 """Only the session's own process writes here, so that one name is enough."""

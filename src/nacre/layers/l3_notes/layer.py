@@ -70,7 +70,8 @@ class Notes(Layer):
         self._background = background
         self._fork = fork
         self._form = form or Form()
-        self._facts, self._folded = Facts(), 0
+        self._facts = Facts()
+        self._folded = 0
         self._has_told: set[str] = set()
         self._begun: float | None = None
         self._is_pause = True
@@ -82,7 +83,8 @@ class Notes(Layer):
     def on_reply(self, reply: Reply) -> None:
         """Asked after every reply, also in mid-turn: begin an update where one is due (C14)."""
         calls = len(reply.message.tool_calls)
-        self._calls, self._is_pause = self._calls + calls, not calls
+        self._calls = self._calls + calls
+        self._is_pause = not calls
         if self._fork is not None and self._is_due(is_running=self.is_under_way):
             self._background.start(WORK, self._keep_up(self._fork), told="finishing the session's notes")
 
@@ -151,7 +153,8 @@ class Notes(Layer):
     def _is_due(self, *, is_running: bool) -> bool:
         if self._is_pause and self._session.ends_with_answer:
             return False
-        tokens, failures = self._session.tokens, self._background.failures(WORK)
+        tokens = self._session.tokens
+        failures = self._background.failures(WORK)
         if self._since_tokens is not None:
             # What was compacted or cleared is no growth when something else takes its place.
             self._since_tokens = min(self._since_tokens, tokens)
@@ -175,11 +178,14 @@ class Notes(Layer):
             await self._update(fork)
 
     async def _update(self, fork: Fork) -> None:
-        session, view = self._session, self._session.view
+        session = self._session
+        view = self._session.view
         # Counted from the asking, not from success: what failed once is not tried again with the next reply.
-        self._since_tokens, self._calls = session.tokens, 0
+        self._since_tokens = session.tokens
+        self._calls = 0
         self._begun = session.clock.seconds()
-        tokens, since = self._since_tokens, Facts.of(_behind(view, self._covers))
+        tokens = self._since_tokens
+        since = Facts.of(_behind(view, self._covers))
         try:
             done = await update(
                 view, self.file, fork=fork, form=self._form, since=since, settings=self.settings

@@ -158,7 +158,8 @@ def _markers(lines: Sequence[str], template: Template) -> list[tuple[int, int, b
 def _at_other_levels(
     lines: Sequence[str], template: Template, found: Sequence[tuple[int, int, bool]]
 ) -> list[tuple[int, int, bool]]:
-    known, taken = {place for place, _, _ in found}, {n for _, n, _ in found}
+    known = {place for place, _, _ in found}
+    taken = {n for _, n, _ in found}
     more: list[tuple[int, int, bool]] = []
     for n, line in enumerate(lines):
         place = template.headings.get(_plain(line)) if _HEADING.fullmatch(line.strip()) else None
@@ -170,7 +171,8 @@ def _at_other_levels(
 
 def _following(lines: Sequence[str]) -> list[str]:
     """For each line the next one that is not blank."""
-    following, found = "", []
+    following = ""
+    found = []
     for line in reversed(lines):
         found.append(following)
         following = line.strip() or following
@@ -242,7 +244,8 @@ def injected(text: str, template: Template, settings: NotesSettings, *, where: s
 def _fair_share(said: Sequence[Section], settings: NotesSettings) -> int:
     """The most a section may have so that all of them fit: the long ones give, the short ones keep theirs."""
     heads = sum(estimate_text(one.heading) + 1 for one in said)
-    left, waiting = settings.total_tokens - heads, sorted(estimate_text(one.body) for one in said)
+    left = settings.total_tokens - heads
+    waiting = sorted(estimate_text(one.body) for one in said)
     while waiting and waiting[0] * len(waiting) <= left:
         left -= waiting.pop(0)
     fair = left // len(waiting) if waiting else settings.section_tokens

@@ -31,7 +31,8 @@ PLACE_SHARE = 0.75
 """The same for a draft that says itself where its tail should begin."""
 WORDS_SHARE = 0.5
 """Of what the tail leaves; what words do not need, deeds may take."""
-LEAST_WORDS_SHARE, LEAST_WORDS_TOKENS = 0.15, 600
+LEAST_WORDS_SHARE = 0.15
+LEAST_WORDS_TOKENS = 600
 """Of what opening and summary leave, and in all, however tight it is: a person's short rules are not lost."""
 AHEAD = frozenset({"opening", "rules"})
 """Fragments that stand before the summary, as they stood before the conversation."""
@@ -98,7 +99,8 @@ class Terms:
 
 def share_out(view: View, draft: Draft, facts: Facts, terms: Terms) -> Shares:
     """Decide how much of each there is room for."""
-    span, most = terms.span, terms.settings.tail_tokens
+    span = terms.span
+    most = terms.settings.tail_tokens
     last = last_message(view, facts)
     frame = estimate_text(STANDING) + estimate_text(terms.where.told)
     room = max(0, terms.room - estimate_text(draft.text) - frame)
@@ -116,9 +118,11 @@ def share_out(view: View, draft: Draft, facts: Facts, terms: Terms) -> Shares:
 
 def _shares(view: View, facts: Facts, last: LastMessage, terms: Terms, *, place: int, room: int) -> Shares:
     """What is shown beside a tail that begins here: nothing that stands there anyway."""
-    settings, where = terms.settings, terms.where
+    settings = terms.settings
+    where = terms.where
     stays = [*view.items[: terms.span.first], *view.items[place:]]
-    raw, told = last.unless_in(stays), facts.without(stays)
+    raw = last.unless_in(stays)
+    told = facts.without(stays)
     spoken = told.words[-1:] if told.words and told.words[-1].text == own_words(raw[1:]) else ()
     told = replace(told, words=told.words[: len(told.words) - len(spoken)])
     left = max(0, room - sum(map(estimate_block, raw)))
@@ -147,7 +151,8 @@ def install(
     On some models thinking is valid only while everything before it stays the same: there it is dropped from
     the first message of the span on.
     """
-    items, span = view.items, shares.span
+    items = view.items
+    span = shares.span
     kept = items[shares.place :]
     dropped = drop_thinking(items[span.first :], clock) if material.binds_thinking else []
     compacted = Compacted(

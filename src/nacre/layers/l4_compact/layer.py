@@ -39,7 +39,8 @@ from nacre.session.session import OPENING, Session
 
 SHRUNK_TAIL_SHARE = 0.25
 """Of a view that must get smaller although it seems to fit."""
-OPENING_GROWTH, OPENING_FRAME = 1.25, 256
+OPENING_GROWTH = 1.25
+OPENING_FRAME = 256
 """How much larger the opening may have become; the words around it."""
 ENOUGH_SHARE = 0.6
 """Of what the base leaves of the threshold: a draft that leaves more is too old to be of use (C21)."""
@@ -149,7 +150,9 @@ class Compact(Layer):
 
     async def compact(self, wish: CompactionRequest) -> Compaction:
         """Do it now because a person asks; raises `NothingToCompact` where that would gain nothing."""
-        session, wish, view = self.session, replace(wish, trigger="manual"), self.session.view
+        session = self.session
+        wish = replace(wish, trigger="manual")
+        view = self.session.view
         done = None
         if view.estimate < SHORT_TOKENS:
             raise NothingToCompact("nothing was compacted: the conversation is short as it is")
@@ -167,7 +170,8 @@ class Compact(Layer):
 
     def on_reply(self, reply: Reply) -> None:
         """Asked after every reply: begin a summary where one will be needed soon (C28)."""
-        ahead, session = self.preparation, self.session
+        ahead = self.preparation
+        session = self.session
         if ahead is None or not self.is_automatic or session.tokens < session.thresholds.warning:
             return
         if session.ends_with_answer and not reply.message.tool_calls:
@@ -212,8 +216,10 @@ class Compact(Layer):
             began=began,
             must_shrink=must_shrink,
         )
-        done, before = None, past(view)
-        then, begun = before, None
+        done = None
+        before = past(view)
+        then = before
+        begun = None
         async for one in self._drafts(case):
             begun = await self._restart_context() if begun is None else begun
             new = await self._put(replace(case, begun=begun), one.draft, one.then)
@@ -230,7 +236,9 @@ class Compact(Layer):
 
     async def _drafts(self, case: _Case) -> AsyncIterator[_Try]:
         """What may stand for the conversation, cheapest first; rules come last and always."""
-        settings, wish, then = self.settings, case.wish, past(case.view)
+        settings = self.settings
+        wish = case.wish
+        then = past(case.view)
         is_auto = wish.trigger == "auto"
         by_model = then.compacted_now(settings, by_model=True, is_auto=is_auto)
         is_plain = not (wish.focus or wish.span.is_partial or wish.by_rule)
@@ -296,7 +304,9 @@ class Compact(Layer):
 
     async def _put(self, case: _Case, draft: Draft, then: Past) -> Compaction | None:
         """The draft in its place, if that makes the conversation smaller."""
-        session, clock, terms = self.session, self.session.clock, self._terms(case)
+        session = self.session
+        clock = self.session.clock
+        terms = self._terms(case)
         case.wish.on_progress("putting together what stays")
         moved = await self.desk.shrink(case.view, int(terms.room * ROUND_SHARE), clock)
         view = case.view.after(*moved)
@@ -307,7 +317,8 @@ class Compact(Layer):
             terms = replace(terms, where=replace(terms.where, words="", deeds=""))
             shares = share_out(view, draft, case.facts, terms)
         fragments = await self._restored(case, stays, shares)
-        summary_id, seconds = clock.new_id(), clock.seconds() - case.began
+        summary_id = clock.new_id()
+        seconds = clock.seconds() - case.began
         own = [self._note(COMPACTION, then.as_json()), self._note(FACTS, shares.facts.as_json())]
         material = Material(
             fragments=fragments,
@@ -333,8 +344,10 @@ class Compact(Layer):
         return _told(case, draft, shares, (*moved, *records[:-1], done), files=files, seconds=seconds)
 
     def _terms(self, case: _Case) -> Terms:
-        session, settings = self.session, self.settings
-        ratio, threshold = session.calibration.ratio, session.thresholds.autocompact
+        session = self.session
+        settings = self.settings
+        ratio = session.calibration.ratio
+        threshold = session.thresholds.autocompact
         space = room(threshold=threshold, base=session.base.tokens, ratio=ratio, settings=settings)
         room_left = max(0, space - self._opening_tokens)
         if case.must_shrink:
@@ -346,7 +359,8 @@ class Compact(Layer):
 
     def _half(self, case: _Case) -> int:
         """Room for a summary that is clearly smaller than what it stands for, and for the tail behind it."""
-        items, span = case.view.items, case.wish.span
+        items = case.view.items
+        span = case.wish.span
         inside = sum(item.tokens for item in items[span.first : span.keeps_from])
         kept = 0 if span.keeps_from is None else sum(item.tokens for item in items[span.keeps_from :])
         # Of a foreign log the opening is no part yet: it comes on top and takes nothing from the rest.
@@ -382,7 +396,8 @@ async def undo_compaction(session: Session) -> Compacted | None:
     standing = [record for record in live_records(session.view.records) if isinstance(record, Compacted)]
     if not standing:
         return None
-    clock, last = session.clock, standing[-1]
+    clock = session.clock
+    last = standing[-1]
     beside = last.extra.get(WITH)
     targets = [last.id, *(map(str, beside) if isinstance(beside, list) else ())]
     records: list[Record] = [Undone(id=clock.new_id(), at=clock.now(), target=target) for target in targets]

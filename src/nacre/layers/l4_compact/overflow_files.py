@@ -23,7 +23,8 @@ from nacre.store.tool_results import ToolResultStore
 
 FOLDER = "session-memory"
 """Where a session keeps its notes and what summaries had no room for, beside its log."""
-WORDS_FILE, DEEDS_FILE = "user-messages.md", "what-was-done.md"
+WORDS_FILE = "user-messages.md"
+DEEDS_FILE = "what-was-done.md"
 PREVIEW_BYTES = 2_000
 """What stays of a result in the tail that is too large for it."""
 LEAST_TOKENS = 1_000

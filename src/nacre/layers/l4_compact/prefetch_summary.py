@@ -59,7 +59,8 @@ class SummaryPrefetch:
     def take(self, view: View) -> Draft | None:
         """The draft, if it can stand for this view; it is given once."""
         is_ready = self.is_ready(view)
-        ready, self._ready = self._ready, None
+        ready = self._ready
+        self._ready = None
         return ready if is_ready else None
 
     async def wait(self, seconds: float) -> None:

@@ -243,7 +243,8 @@ def shorten(
     dropped = min(wanted, len(groups) - MIN_GROUPS)
     if dropped <= before.dropped:
         return None
-    first, kept = items[groups[0][0]], items[groups[dropped][0]]
+    first = items[groups[0][0]]
+    kept = items[groups[dropped][0]]
     cut = Compacted(
         id=f"{first.record_id}-left-out",
         at=whole.records[-1].at,

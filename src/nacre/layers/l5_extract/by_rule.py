@@ -184,7 +184,8 @@ def _add(kept: list[Found], new: Found) -> None:
 
 
 def _is_same(one: str, other: str) -> bool:
-    mine, theirs = set(_TERM.findall(one.casefold())), set(_TERM.findall(other.casefold()))
+    mine = set(_TERM.findall(one.casefold()))
+    theirs = set(_TERM.findall(other.casefold()))
     if {term for term in mine if term.isdigit()} != {term for term in theirs if term.isdigit()}:
         return False
     return bool(mine | theirs) and len(mine & theirs) / len(mine | theirs) >= SAME

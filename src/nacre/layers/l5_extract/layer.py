@@ -107,7 +107,8 @@ class Extract(Layer):
         moment = Moment(is_answered=True, has_news=news, turns=self._turns, failures=failures)
         if news and self._background.is_running(WORK):
             # The newest request holds the others, and its run does not wait for more turns (E4).
-            self._waiting, self._turns = view, 0
+            self._waiting = view
+            self._turns = 0
         elif due(moment, self.settings):
             self._turns = 0
             self._background.start(WORK, self._work(view), grace=EXTRACTION_GRACE_SECONDS, told=TOLD)
@@ -122,7 +123,8 @@ class Extract(Layer):
             except NacreError:
                 if self._waiting is None:
                     raise
-            following, self._waiting = self._waiting, None
+            following = self._waiting
+            self._waiting = None
 
     async def _run(self, view: View) -> None:
         begun = self._session.clock.seconds()
@@ -143,7 +145,8 @@ class Extract(Layer):
         self._advance(heard)
 
     async def _extracted(self, view: View, heard: Heard) -> Extracted:
-        means, clock = self._means, self._session.clock
+        means = self._means
+        clock = self._session.clock
         memory = means.memories[-1]
         manifest, names = await manifest_of(means.memories, means.hidden)
         zone = clock.now().astimezone().tzinfo

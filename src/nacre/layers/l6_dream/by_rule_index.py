@@ -237,7 +237,8 @@ def _supported_pointer(copy: Copy, folder: str, line: Line, old: Sequence[Line])
     before = " ".join(f"{one.title} {one.hook}" for one in old if one.file == line.file)
     entry = copy.topic(whole).entry if is_topic(whole) else Entry(file=whole)
     allowed = set(terms(f"{line.file} {before} {entry.title} {entry.description} {entry.body}"))
-    title, hook = line.title, line.hook
+    title = line.title
+    hook = line.hook
     if not set(terms(title)) <= allowed:
         title = entry.title
     if not set(terms(hook)) <= allowed:

@@ -59,7 +59,8 @@ def _dated(text: str, moments: Sequence[datetime], resolve: Resolve, zone: tzinf
     with "today", which often means "nowadays".
     """
     first, *others = (resolve(text, at, zone) for at in moments)
-    before, after = _BREAK.split(text), _BREAK.split(first)
+    before = _BREAK.split(text)
+    after = _BREAK.split(first)
     if first == text or any(other != first for other in others) or len(before) != len(after):
         return text
     parts: list[str] = []

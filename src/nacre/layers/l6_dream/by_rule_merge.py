@@ -140,7 +140,8 @@ def _near(sheets: Sequence[Sheet]) -> Iterator[tuple[Sheet, Sheet]]:
     for number, sheet in enumerate(sheets):
         rare = sorted(sheet.terms, key=lambda term: (spread[term], term))
         few = [term for term in rare[: len(rare) - ceil(NEAR * len(rare)) + 1] if spread[term] <= MAX_HOLDERS]
-        least, most = NEAR * len(rare), len(rare) / NEAR
+        least = NEAR * len(rare)
+        most = len(rare) / NEAR
         for other in {at for term in few for at in holders[term]}:
             theirs = sheets[other].terms
             if least <= len(theirs) <= most and _share(sheet.terms, theirs) >= NEAR:
@@ -151,8 +152,10 @@ def _near(sheets: Sequence[Sheet]) -> Iterator[tuple[Sheet, Sheet]]:
 
 def _is_merged(copy: Copy, one: Sheet, other: Sheet, linked: Mapping[str, Collection[str]]) -> bool:
     """Merge two if they say the same and may be merged; whether it was done."""
-    first, second = copy.topic(one.file), copy.topic(other.file)
-    one, other = Sheet(first), Sheet(second)
+    first = copy.topic(one.file)
+    second = copy.topic(other.file)
+    one = Sheet(first)
+    other = Sheet(second)
     if not _is_alike(first, second) or not _says_the_same(one, other):
         return False
     kept, gone = _kept_and_gone(copy, one, other)
@@ -187,7 +190,8 @@ def _is_only_pinned(copy: Copy, kept: Sheet, is_changed: bool) -> bool:
 
 def _is_alike(one: Topic, other: Topic) -> bool:
     """Whether nothing but the words stands between them: who said it, who may see it, what kind it is."""
-    first, second = one.entry, other.entry
+    first = one.entry
+    second = other.entry
     kinds = {first.kind, second.kind} - {None}
     return (
         len(kinds) <= 1
@@ -236,7 +240,8 @@ def _counts(token: str) -> bool:
 
 def _kept_and_gone(copy: Copy, one: Sheet, other: Sheet) -> tuple[Sheet, Sheet]:
     def worth(sheet: Sheet) -> tuple[bool, bool, bool, datetime, int]:
-        entry, rest = sheet.topic.entry, other if sheet is one else one
+        entry = sheet.topic.entry
+        rest = other if sheet is one else one
         holds_all = set(rest.sentences) <= set(sheet.sentences)
         return entry.pinned, holds_all, sheet.file in copy.theirs, sheet.when, -len(sheet.file)
 
@@ -250,7 +255,8 @@ def _joined(kept: Sheet, gone: Sheet) -> bytes:
     known = set(kept.sentences)
     more = [line for line in gone.topic.entry.body.split("\n") if not _is_known(line, known)]
     text = "\n".join(more).strip("\n")
-    document, entry = kept.topic.document, gone.topic.entry
+    document = kept.topic.document
+    entry = gone.topic.entry
     if text.strip():
         body = f"{body.rstrip()}\n\n{text.rstrip()}\n"
     said = frozenset(terms(f"{kept.topic.text}\n{text}"))

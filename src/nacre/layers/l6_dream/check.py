@@ -95,7 +95,8 @@ def _untouched(copy: Copy) -> list[str]:
         elif is_log(file):
             found.append(f"{file} is a day's log and was changed")
         elif data is not None and file in copy.base and is_topic(file):
-            before, after = Copy({file: copy.base[file]}).topic(file).entry, copy.topic(file).entry
+            before = Copy({file: copy.base[file]}).topic(file).entry
+            after = copy.topic(file).entry
             if before.origin != after.origin or before.local_only != after.local_only:
                 found.append(f"{file} says otherwise about who vouches for it or who may see it")
     return found
@@ -238,7 +239,8 @@ def _told_by(copy: Copy, file: str, *, without: Collection[str]) -> str:
 
 def _repetitions(copy: Copy, said: Sequence[str], outside: Sequence[str]) -> list[str]:
     """What a model wrote that repeats a page, a file or a command: no dream makes it a memory (M16b)."""
-    trusted, doubted = [*said], [*outside]
+    trusted = [*said]
+    doubted = [*outside]
     for file, data in copy.base.items():
         is_doubted = is_topic(file) and Copy({file: data}).topic(file).entry.origin == "untrusted"
         (doubted if is_doubted else trusted).append(_text(data))

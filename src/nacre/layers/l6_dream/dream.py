@@ -181,7 +181,8 @@ class _Run:
                 self.state = self._failed(f"{type(error).__name__}: {error}", "failed")
 
     async def _worked(self, held: Held | None) -> None:
-        night, wish = self.night, self.wish
+        night = self.night
+        wish = self.wish
         copy = await snapshot(night.location, is_look=wish.is_dry, clock=night.clock)
         self.copy = copy
         rules = replace(night.rules, is_unbraked=wish.is_unbraked)
@@ -318,7 +319,8 @@ class _Run:
 
 def recover(location: Location, *, clock: Clock = SYSTEM_CLOCK) -> bool:
     """Settle what a process left that died in mid-dream: its lock, and what its state says."""
-    board, lock = Board(location.cache), Lock(location.directory, location.cache, clock=clock)
+    board = Board(location.cache)
+    lock = Lock(location.directory, location.cache, clock=clock)
     state = board.read()
     is_recovered = lock.recover()
     if state.is_abandoned:

@@ -28,7 +28,8 @@ STALE_SECONDS = 3_600.0
 """A dream takes half an hour at most; what is older was left behind, or sleeps with its machine."""
 SETTLE_SECONDS = 0.05
 """Between writing and reading back: on a disk that two machines share, the slower write must have come in."""
-DONE, HELD = "done", "held"
+DONE = "done"
+HELD = "held"
 _NONE = "-"
 _PID = re.compile(r"[0-9]{1,10}")
 _TIME = re.compile(r"-?[0-9]{1,19}")
@@ -159,7 +160,8 @@ class Lock:
         try:
             descriptor = disk.open_regular(self.path, os.O_RDONLY)
             with os.fdopen(descriptor, "rb") as source:
-                data, at = source.read(MAX_BYTES), os.fstat(source.fileno()).st_mtime_ns
+                data = source.read(MAX_BYTES)
+                at = os.fstat(source.fileno()).st_mtime_ns
         except OSError:
             return None
         body = Body.parse(data)

@@ -106,7 +106,8 @@ class Tray:
     def waiting(self, known: Container[str] = ()) -> Waiting:
         """The letters that were not settled, as many as are taken at once."""
         with self._lock:
-            letters, start = tuple(self._letters), self._settled
+            letters = tuple(self._letters)
+            start = self._settled
         taken: dict[str, Letter] = {}
         chars = passed = 0
         for letter in letters:
@@ -168,7 +169,8 @@ class TrayBell:
         finally:
             with self._lock:
                 self._waiter = None
-                was_rung, self._was_rung = self._was_rung, False
+                was_rung = self._was_rung
+                self._was_rung = False
         return was_rung
 
     def ring(self) -> None:

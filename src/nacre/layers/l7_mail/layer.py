@@ -115,7 +115,9 @@ class Wakes:
 
     def reset(self) -> None:
         """A person has said something."""
-        self.count, self.delivered, self.is_told = 0, 0, False
+        self.count = 0
+        self.delivered = 0
+        self.is_told = False
 
     @property
     def reasons(self) -> tuple[str, str]:

@@ -101,7 +101,8 @@ def parse(line: bytes) -> Letter:
         raise MailError("the line is not JSON; it was cut off or overwritten") from None
     if not isinstance(fields, dict):
         raise MailError("the line is JSON, but not an object")
-    kind, approves = fields.get("kind"), fields.get("approve")
+    kind = fields.get("kind")
+    approves = fields.get("approve")
     if approves is not None and not isinstance(approves, bool):
         raise MailError("`approve` is true or false")
     return checked(

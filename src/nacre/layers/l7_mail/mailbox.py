@@ -128,7 +128,8 @@ class Mailbox:
     @contextmanager
     def _held(self, *, make: bool = False) -> Iterator[int]:
         """The opened folder, while nobody else touches the box; every failure is one line."""
-        patience, poll = self._settings.lock_seconds, self._settings.poll_seconds
+        patience = self._settings.lock_seconds
+        poll = self._settings.poll_seconds
         try:
             with (
                 form.opened_folder(self.path.parent, make=make) as folder,
@@ -172,7 +173,10 @@ class Mailbox:
     def _look(self, box: int, start: int, size: int, known: Container[str]) -> _Look:
         letters: dict[str, Letter] = {}
         bad: list[tuple[form.Line, str]] = []
-        end, chars, passed, more = start, 0, 0, False
+        end = start
+        chars = 0
+        passed = 0
+        more = False
         for line in form.lines(box, start, size):
             if len(letters) + len(bad) >= self._settings.look_letters:
                 more = True

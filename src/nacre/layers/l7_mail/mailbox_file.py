@@ -44,7 +44,9 @@ class Cursor:
 
     @property
     def data(self) -> bytes:
-        generation, offset, mark = self.place.generation, self.place.offset, self.place.mark
+        generation = self.place.generation
+        offset = self.place.offset
+        mark = self.place.mark
         return (
             canonical({"generation": generation, "offset": offset, "mark": mark, "aside": self.aside}) + b"\n"
         )
@@ -176,7 +178,8 @@ def lines(box: int, start: int, size: int) -> Iterator[Line]:
             end = at + cut + 1
             yield Line(bytes(pieces), begin, end)
             pieces.clear()
-            begin, done = end, cut + 1
+            begin = end
+            done = cut + 1
         if len(pieces) <= MAX_LINE_BYTES:
             pieces += chunk[done:]
         at += len(chunk)

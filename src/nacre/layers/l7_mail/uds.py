@@ -58,7 +58,8 @@ async def serve(path: str | Path, accept: Accept, *, settings: MailSettings = MA
 
 async def send(path: str | Path, letter: Letter, *, settings: MailSettings = MAIL) -> None:
     """Hand a letter to the session that listens at a path; `MailError` says why it was not taken."""
-    line, place = written(letter), _checked_path(path)
+    line = written(letter)
+    place = _checked_path(path)
     _check_socket(place)
     writer = None
     try:

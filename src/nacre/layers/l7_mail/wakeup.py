@@ -117,7 +117,8 @@ class DoorBell:
     def _has_changed(self) -> bool:
         # Drain first: a ring that comes after the stamp was taken is then still there the next time.
         was_rung = self._fifo is not None and _drained(self._fifo[0])
-        before, self._seen = self._seen, self._stamp()
+        before = self._seen
+        self._seen = self._stamp()
         return was_rung or before != self._seen
 
 

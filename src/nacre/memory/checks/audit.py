@@ -154,7 +154,8 @@ def folder_findings(directory: Path, items: Sequence[Item]) -> Iterator[AuditFin
             indexes[problem.file] = _read(directory / problem.file)
         text = indexes.get(problem.file) or (texts[problem.file].text if problem.file in texts else "")
         if problem.kind == "long-index" and _is_over(text):
-            kind, level = "index-over-budget", "error"
+            kind = "index-over-budget"
+            level = "error"
         yield AuditFinding(
             file=problem.file,
             line=1 if problem.kind == "long-index" else _line(problem, text),
@@ -261,7 +262,8 @@ def _alike(items: Sequence[Item]) -> Iterator[AuditFinding]:
             if _is_same(share, words[first], words[later]) and not _numbers_differ(
                 items[first], items[later]
             ):
-                item, other = items[later], items[first].file
+                item = items[later]
+                other = items[first].file
                 yield AuditFinding(
                     file=item.file, line=item.first, kind="near-duplicate", level="warning",
                     message=f"says nearly what {other} says",
@@ -278,7 +280,8 @@ def _runs(words: Sequence[str]) -> frozenset[tuple[str, ...]]:
 def _is_same(share: float, first: Sequence[str], later: Sequence[str]) -> bool:
     if share >= SAME_RUNS:
         return True
-    one, other = set(first), set(later)
+    one = set(first)
+    other = set(later)
     is_short = max(len(one), len(other)) <= SHORT_TERMS
     return is_short and len(one & other) >= SAME_TERMS * len(one | other)
 

@@ -115,7 +115,8 @@ def is_blank(text: str) -> bool:
 
 def sources(new: str, words: Sequence[UserQuote]) -> list[str]:
     """The records whose words support a text: those that say its claims, or share enough of its terms."""
-    mine, claims = set(terms(new)), list(_claims(new))
+    mine = set(terms(new))
+    claims = list(_claims(new))
     scored = [(one, _support(one, mine, claims)) for one in words]
     return [one.record_id for one, is_one in scored if is_one]
 
@@ -347,7 +348,8 @@ def is_near(day: Day, at: datetime, said: str) -> bool:
 def _day(match: re.Match[str]) -> Day | None:
     parts = match.groupdict()
     month = _MONTHS[parts["n"].lower()] if parts.get("n") else int(parts["m"])
-    year, day = int(parts.get("y") or 0), int(parts.get("d") or 0)
+    year = int(parts.get("y") or 0)
+    day = int(parts.get("d") or 0)
     if not (1 <= month <= 12 and day <= 31):
         return None
     return (year, month, day) if day else (year, month)

@@ -177,7 +177,8 @@ class _Folder:
 
 
 def _topic_problems(topic: _Topic, folder: _Folder) -> Iterable[LintProblem]:
-    entry, file = topic.entry, topic.entry.file
+    entry = topic.entry
+    file = topic.entry.file
     for odd in topic.document.problems:
         if odd.kind != "encoding":
             fixable = odd.kind == "unterminated" and topic.document.has_frontmatter
@@ -253,7 +254,8 @@ def _index_problems(folder: _Folder) -> Iterable[LintProblem]:
 
 def _line_problems(prefix: str, index: Index, folder: _Folder) -> Iterable[tuple[ProblemKind, str, bool]]:
     seen: set[str] = set()
-    banned, files = _banned(folder), folder.files
+    banned = _banned(folder)
+    files = folder.files
     for line in index.pointers:
         if prefix + line.file not in files:
             yield "dangling-pointer", f"[{line.title}]({line.file}) points to nothing", True
@@ -286,7 +288,9 @@ def _fixed_topic(topic: _Topic) -> bytes:
 
 
 def _fixed_index(prefix: str, index: Index, folder: _Folder) -> bytes:
-    banned, files, listed = _banned(folder), folder.files, folder.listed
+    banned = _banned(folder)
+    files = folder.files
+    listed = folder.listed
     for line in index.pointers:
         if prefix + line.file not in files or prefix + line.file in banned:
             index = Index.parse(index.without(line.file))

@@ -60,7 +60,8 @@ def _rule(
 
 def _is_a_date(match: re.Match[str], text: str) -> bool:
     """Not cut out of other words (`说明天气`, `目前年龄`, `马上周末`), nor a figure (`美好的明天`)."""
-    before, behind = text[max(0, match.start() - 1) : match.start()], text[match.end() : match.end() + 1]
+    before = text[max(0, match.start() - 1) : match.start()]
+    behind = text[match.end() : match.end() + 1]
     if before in _JOINED_BEFORE or (match[0][0] in _JOINED.get(before, "")):
         return False
     if match[0].endswith("年") and behind in {"龄", "代", "纪", "轻"}:

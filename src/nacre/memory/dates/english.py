@@ -158,7 +158,8 @@ def _unit(match: re.Match[str], text: str, said: Said) -> str | None:
 
 def _weekend(match: re.Match[str], text: str, said: Said) -> str | None:
     """Said on a working day, or about the weekend that is near or has begun."""
-    monday, today = when_days.week_off(said, 0), said.day.weekday()
+    monday = when_days.week_off(said, 0)
+    today = said.day.weekday()
     is_clear = {"last": today <= FRIDAY, "this": today >= THURSDAY, "next": False}[match["which"].lower()]
     if monday is None or not is_clear or not said.is_day_certain:
         return None

@@ -82,12 +82,14 @@ def commit_edits(place: Place, edits: Mapping[str, bytes | None], newest: str, c
 
 def find(place: Place, newest: str) -> Found:
     """What differs from the newest commit."""
-    now, stamps = 0, {}
+    now = 0
+    stamps = {}
     doubtful = _told(place, newest)
     if doubtful is None:
         if place.watch is not None:
             place.watch.start()
-        now, stamps = fs_time(place.cache), place.folder.scan()
+        now = fs_time(place.cache)
+        stamps = place.folder.scan()
         doubtful = _Seen.read(place.cache / "seen").doubtful(place.history, newest, stamps)
     edits: dict[str, bytes | None] = {}
     for file in sorted(filter(_is_kept, doubtful)):

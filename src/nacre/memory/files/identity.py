@@ -158,7 +158,9 @@ def _read(file: Path) -> JsonObject | None:
 
 
 def _parsed(value: JsonObject, file: Path) -> Identity:
-    format_, root, directories = value.get("format"), value.get("root"), value.get("directories", [])
+    format_ = value.get("format")
+    root = value.get("root")
+    directories = value.get("directories", [])
     if type(format_) is not int or format_ < 1 or not isinstance(root, str):
         raise _unreadable(file)
     listed = directories if isinstance(directories, list) else []

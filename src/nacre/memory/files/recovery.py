@@ -219,7 +219,8 @@ def _complete(place: Place, intent: Intent) -> None:
     is_same_run = place.journal.is_of_this_run()
     for step in intent.steps:
         aside = place.aside / step.aside
-        waiting, present = version_at(aside), place.folder.version(step.file)
+        waiting = version_at(aside)
+        present = place.folder.version(step.file)
         if waiting not in {ABSENT, step.old, step.new}:
             # Somebody's write came out in the exchange, and the kill came before we looked at it.
             place.folder.put_back(step.file, aside, ours=step.new)
@@ -409,16 +410,19 @@ class Journal:
                 f"{self.path} was written by a newer nacre; update nacre to write to this memory"
             )
         found: list[Intent] = []
-        is_settled, at = True, _HEADER_BYTES
+        is_settled = True
+        at = _HEADER_BYTES
         while at < len(data):
             if data.startswith(_SETTLED, at):
-                is_settled, at = True, at + _MARK_BYTES
+                is_settled = True
+                at = at + _MARK_BYTES
                 continue
             body, end = _body(data, at)
             if body is None:  # torn: it was not yet flushed, so nothing had begun
                 break
             found.append(_decoded(body))
-            is_settled, at = False, end
+            is_settled = False
+            at = end
         return found, is_settled
 
     @contextlib.contextmanager
@@ -481,7 +485,8 @@ def _body(data: bytes, at: int) -> tuple[tuple[bytes, bytes] | None, int]:
 
 def _decoded(body: tuple[bytes, bytes]) -> Intent:
     meant = json.loads(body[0])
-    objects, at = [], 0
+    objects = []
+    at = 0
     for name, length in meant["objects"]:
         objects.append(Loose(name, body[1][at : at + length]))
         at += length

@@ -166,7 +166,9 @@ class _Walk:
 
         Kept free of calls per file that could be spared: this is what listing 10,000 costs.
         """
-        known, moment, rest = self.known, datetime.fromtimestamp, []
+        known = self.known
+        moment = datetime.fromtimestamp
+        rest = []
         for item in items:
             file = folder + item.name
             row = known.get(file)

@@ -102,7 +102,8 @@ class ScanCache:
 
 def row_of(stamp: Stamp, entry: Entry) -> Row:
     """What is kept of an entry."""
-    created, modified = _text(entry.created), _text(entry.modified)
+    created = _text(entry.created)
+    modified = _text(entry.modified)
     verified = _text(entry.verified)
     rest = (entry.origin, entry.pinned, entry.local_only, verified, entry.sources, entry.is_unlisted)
     said = entry.name, entry.description, entry.kind, created, modified
@@ -113,7 +114,10 @@ def entry_from(row: Row, file: str, written: datetime, indexed: bool) -> Entry:
     """The entry again. A frozen class sets its fields slowly, so an open one of the same slots is filled."""
     made: Any = _Open()
     _, _, made.bytes, _, made.name, made.description, made.kind, created, modified, rest = row
-    made.file, made.body, made.written, made.indexed = file, "", written, indexed
+    made.file = file
+    made.body = ""
+    made.written = written
+    made.indexed = indexed
     made.created = datetime.fromisoformat(created) if created else None
     made.modified = datetime.fromisoformat(modified) if modified else None
     made.origin, made.pinned, made.local_only, verified, made.sources, made.is_unlisted = rest or _USUAL

@@ -138,7 +138,8 @@ class Transaction:
 
     def _with_late_edits(self, files: Iterable[str], clock: Clock) -> str:
         """Put on record what others wrote between the opening and our reading: our change stands on it."""
-        history, newest = self._place.history, self._newest
+        history = self._place.history
+        newest = self._newest
         late = {
             file: self._found[file] for file in files if self._bases[file] != history.version(newest, file)
         }

@@ -16,10 +16,17 @@ from nacre.memory.files.folder import TEAM
 
 _EVENT = struct.Struct("iIII")
 _READ_BYTES = 65_536
-_MODIFY, _ATTRIB, _CLOSE_WRITE = 0x2, 0x4, 0x8
-_MOVED_FROM, _MOVED_TO, _CREATE, _DELETE = 0x40, 0x80, 0x100, 0x200
-_DELETE_SELF, _MOVE_SELF = 0x400, 0x800
-_ONLY_FOLDER, _NO_LINK = 0x0100_0000, 0x0200_0000
+_MODIFY = 0x2
+_ATTRIB = 0x4
+_CLOSE_WRITE = 0x8
+_MOVED_FROM = 0x40
+_MOVED_TO = 0x80
+_CREATE = 0x100
+_DELETE = 0x200
+_DELETE_SELF = 0x400
+_MOVE_SELF = 0x800
+_ONLY_FOLDER = 0x0100_0000
+_NO_LINK = 0x0200_0000
 _IS_FOLDER = 0x4000_0000
 _LOST = 0x2000 | 0x4000 | 0x8000 | _DELETE_SELF | _MOVE_SELF
 """Unmounted, too many events to keep, no longer watched, gone, moved: what came before says too little."""
@@ -123,7 +130,8 @@ def _calls() -> tuple[Callable[[], int], Callable[[int, bytes, int], int]] | Non
 
     try:
         library = ctypes.CDLL(None, use_errno=True)
-        first, add = library.inotify_init1, library.inotify_add_watch
+        first = library.inotify_init1
+        add = library.inotify_add_watch
     except (AttributeError, OSError, TypeError):
         return None
     add.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_uint32]

@@ -142,7 +142,8 @@ class _Reader:
 
     def _read_below(self, at: int, found: re.Match[str], parent: str) -> int:
         """A key with nothing behind it: a map, a list or words below it, or nothing at all."""
-        indent, lines = found.end(1), self.lines
+        indent = found.end(1)
+        lines = self.lines
         following = next((n for n in range(at + 1, len(lines)) if _says_something(lines[n])), len(lines))
         line = lines[following] if following < len(lines) else ""
         depth = len(line) - len(line.lstrip(" \t"))
@@ -163,7 +164,8 @@ class _Reader:
 
     def _read_items(self, at: int, found: re.Match[str], parent: str) -> int:
         items: list[list[str]] = []
-        after, last = at + 1, at + 1
+        after = at + 1
+        last = at + 1
         while after < len(self.lines):
             line = self.lines[after]
             item = _ITEM.match(line)

@@ -115,7 +115,8 @@ class Document:
         """The file with another body, below the same frontmatter and the same blank lines."""
         if text == self.body:
             return self.data
-        head, eol = self._text[: self._body_at], self._eol
+        head = self._text[: self._body_at]
+        eol = self._eol
         if self._header is None:
             body = text.replace("\n", eol)
             guard = f"---{eol}---{eol}{eol}" if _OPENING.match(body) else ""
@@ -127,7 +128,8 @@ class Document:
 
     def with_quotes(self, key: str) -> bytes:
         """The file with the value of this key in quotes."""
-        header, field = self._header, self._field(key)
+        header = self._header
+        field = self._field(key)
         if header is None or field is None or not isinstance(field.value, str):
             return self.data
         lines = self._text[header.begin : header.end].split("\n")
@@ -138,7 +140,8 @@ class Document:
         """The file with the closing fence its frontmatter lacks."""
         if self._header is None or self._header.is_closed:
             return self.data
-        at, eol = self._body_at, self._eol
+        at = self._body_at
+        eol = self._eol
         return _encoded(_closed_line(self._text[:at], eol) + f"---{eol}" + self._text[at:])
 
     def _with_field(self, key: str, change: Change | None) -> bytes:

@@ -73,7 +73,8 @@ class Index:
         raws = data.decode(errors="surrogateescape").split("\n")
         raws = [raw + "\n" for raw in raws[:-1]] + ([raws[-1]] if raws[-1] else [])
         lines: list[Line] = []
-        hidden, since = "", 0
+        hidden = ""
+        since = 0
         for number, raw in enumerate(raws):
             since = since if hidden else number
             hidden, is_hidden = _hidden_after(raw, hidden)

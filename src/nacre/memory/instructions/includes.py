@@ -118,7 +118,8 @@ def _pieces(text: str) -> Iterator[_Piece]:
 
 def _fenced(text: str, opener: re.Match[str]) -> _Piece:
     """A fenced block: up to a line with at least as many of the same mark, else to the end of the text."""
-    mark, length = opener["bar"][0], len(opener["bar"])
+    mark = opener["bar"][0]
+    length = len(opener["bar"])
     closer = re.compile(rf"^[ \t>]*{re.escape(mark)}{{{length},}}[ \t]*$", re.MULTILINE)
     found = closer.search(text, opener.end())
     return _Piece("code", opener.start(), found.end() if found else len(text))

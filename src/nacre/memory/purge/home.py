@@ -85,7 +85,8 @@ class Sweep:
     def look(self, progress: Progress | None = None) -> list[Spot]:
         """Every place that quotes it, each with the reason why it stays, if it does; changes nothing."""
         files = list(_files(self.home))
-        total, done = sum(size for _, size in files), 0
+        total = sum(size for _, size in files)
+        done = 0
         sizes = dict(files)
         found: list[Spot] = []
         for folder, paths in _by_session(self.home, sizes).items():

@@ -256,7 +256,8 @@ def without_forms(forms: Iterable[tuple[bytes, ...]]) -> Scrub:
     wanted = sorted(forms, key=lambda form: (-len(form), form))
 
     def scrub(data: bytes) -> bytes:
-        lines, before = data.split(b"\n"), -1
+        lines = data.split(b"\n")
+        before = -1
         while len(lines) != before:  # what moved together may be one of them, too
             before = len(lines)
             for form in wanted:
@@ -267,7 +268,8 @@ def without_forms(forms: Iterable[tuple[bytes, ...]]) -> Scrub:
 
 
 def _without_run(lines: list[bytes], form: tuple[bytes, ...]) -> list[bytes]:
-    at, bare = 0, [line.rstrip() for line in lines]
+    at = 0
+    bare = [line.rstrip() for line in lines]
     while at <= len(lines) - len(form):
         if tuple(bare[at : at + len(form)]) == form:
             del lines[at : at + len(form)], bare[at : at + len(form)]

@@ -60,7 +60,8 @@ class LineCleaner:
             new = self._traces.without(text)
             return Cleaned(new.encode("utf-8", "surrogateescape"), int(new != text), 0)
         self._note_calls(record)
-        edits, typed = [], 0
+        edits = []
+        typed = 0
         for literal in strings_in(line):
             edit, is_left = self._edit(record, literal, line)
             typed += is_left
@@ -79,9 +80,11 @@ class LineCleaner:
             new = self._without_attached(text)
             is_left = self._traces.are_in(new)
             if is_left and self._own_words:
-                new, is_left = self._traces.without(new), False
+                new = self._traces.without(new)
+                is_left = False
         else:
-            new, is_left = self._traces.without(text, is_about=self._is_about(record, literal.path)), False
+            new = self._traces.without(text, is_about=self._is_about(record, literal.path))
+            is_left = False
         if new == text:
             return None, is_left
         if _is_signed(record, literal.path):

@@ -19,7 +19,8 @@ RUN_WORDS = 6
 """So many words in a row that are the memory's own are a quotation of it."""
 RUN_WEIGHT = 24
 """Letters such a run has at least: six very short words in a row are anybody's."""
-LINE_WORDS, LINE_WEIGHT = 4, 16
+LINE_WORDS = 4
+LINE_WEIGHT = 16
 """A whole line of the memory is recognised from here on wherever it stands: shorter ones are anybody's."""
 QUOTED_WEIGHT = 6
 """A whole line is recognised from here on in a text that is about this memory."""
@@ -312,12 +313,14 @@ def _rarity(word: str) -> tuple[bool, int]:
 
 def _joined(stretches: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
     """Stretches that touch as one, in order."""
-    begin, end = -1, -2
+    begin = -1
+    end = -2
     for first, last in sorted(stretches):
         if first > end + 1:
             if end >= begin >= 0:
                 yield begin, end
-            begin, end = first, last
+            begin = first
+            end = last
         else:
             end = max(end, last)
     if end >= begin >= 0:

@@ -78,7 +78,8 @@ def attachment(picks: Sequence[Pick]) -> str:
 
 def worded(ranked: Ranked, body: str, *, age_days: int, drift: Drift | None = None) -> str:
     """Header, cautions and body of one memory."""
-    path, age = one_line(str(ranked.path)), _age(age_days)
+    path = one_line(str(ranked.path))
+    age = _age(age_days)
     remarks = []
     if age_days >= CAUTION_FROM_DAYS:
         remarks.append(prompts.render(_CAUTION, age=age))

@@ -134,8 +134,11 @@ class LocalIndex:
                 self._save()
             if self._kept is not None:
                 self._kept.close()
-            self._kept, self._is_open = None, False
-            self._index, self._stamps, self._heads = Index(), {}, {}
+            self._kept = None
+            self._is_open = False
+            self._index = Index()
+            self._stamps = {}
+            self._heads = {}
 
     def _ranked(self, query: Query, limit: int) -> list[Ranked]:
         asked = query.now.astimezone().date()
@@ -157,7 +160,9 @@ class LocalIndex:
         self._is_open = True
         with suppress(sqlite3.Error, OSError, TypeError, ValueError):
             kept = Kept(self._folder / FILE)
-            self._kept, self._index, self._stamps = kept, kept.index, kept.stamps
+            self._kept = kept
+            self._index = kept.index
+            self._stamps = kept.stamps
 
     def _discard(self) -> None:
         if self._kept is not None:

@@ -103,7 +103,9 @@ def sift(
 
 def within_budget(picks: Sequence[Pick], attached_bytes: int) -> tuple[list[Pick], list[LeftOut]]:
     """As many as still fit into what memories may take of the view (R2)."""
-    room, kept, over = MAX_VIEW_BYTES - attached_bytes, list[Pick](), list[LeftOut]()
+    room = MAX_VIEW_BYTES - attached_bytes
+    kept = list[Pick]()
+    over = list[LeftOut]()
     for one in picks:
         if one.bytes <= room:
             kept.append(one)

@@ -132,7 +132,8 @@ def _shortened(text: str) -> str:
 
 def _names(reply: Reply) -> frozenset[str] | None:
     """What the answer names; None when it is no answer. Models without a schema wrap their JSON in words."""
-    text, place = reply.message.text[:MAX_ANSWER_CHARS], 0
+    text = reply.message.text[:MAX_ANSWER_CHARS]
+    place = 0
     if reply.stop_reason == REFUSAL:
         return None
     for _ in range(MAX_TRIES):

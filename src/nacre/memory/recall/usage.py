@@ -258,7 +258,8 @@ def _parsed(line: bytes) -> Tally | None:
     """The tally on a line; none for a line that is damaged, or says nothing of a file."""
     said = _object(line)
     try:
-        at, of = datetime.fromisoformat(str(said["at"])), said["of"]
+        at = datetime.fromisoformat(str(said["at"]))
+        of = said["of"]
         at = at.astimezone(UTC) if at.tzinfo else at.replace(tzinfo=UTC)
     except (KeyError, ValueError, OverflowError):
         return None
@@ -303,9 +304,11 @@ TITLE_WORDS = 2
 """A title of one word is a word like any other."""
 IDENTIFIER_CHARS = 4
 """A shorter identifier or number turns up by chance."""
-FIRST_YEAR, LAST_YEAR = 1_900, 2_100
+FIRST_YEAR = 1_900
+LAST_YEAR = 2_100
 """A number in between stands in many a text."""
-ABOUT_TERMS, BODY_TERMS = 1, 2
+ABOUT_TERMS = 1
+BODY_TERMS = 2
 """Terms a correction shares with what a memory is about, or with all it says, to be meant for it."""
 
 _DENSE = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af"
@@ -382,7 +385,8 @@ def is_corrected(pick: Pick, message: str) -> bool:
     """Whether a message begins with a clear correction and is about this memory."""
     if not _CORRECTION.match(message):
         return False
-    said, entry = set(terms(message)), pick.ranked.entry
+    said = set(terms(message))
+    entry = pick.ranked.entry
     about = set(terms(f"{entry.title} {entry.description}"))
     whole = about | set(terms(_own_words(pick)))
     return len(said & about) >= ABOUT_TERMS or len(said & whole) >= BODY_TERMS
@@ -417,7 +421,8 @@ def _is_rare(token: str) -> bool:
         return False
     if token.isdecimal():
         return not FIRST_YEAR <= int(token[:9]) <= LAST_YEAR and not token.endswith("000")
-    has_digit, has_letter = any(map(str.isdigit, token)), any(map(str.isalpha, token))
+    has_digit = any(map(str.isdigit, token))
+    has_letter = any(map(str.isalpha, token))
     return bool(_SPLIT.search(token) or _CAMEL.search(token)) or (has_digit and has_letter)
 
 

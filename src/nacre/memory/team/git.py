@@ -165,7 +165,8 @@ class GitRemote:
             f"from {parent}\n".encode() if parent else b"",
         ]
         for file in sorted(changes):
-            data, quoted = changes[file], _quoted(file)
+            data = changes[file]
+            quoted = _quoted(file)
             if data is None:
                 parts.append(f"D {quoted}\n".encode())
             else:

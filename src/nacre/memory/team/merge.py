@@ -117,7 +117,8 @@ class _Work:
     done: Merge
 
     def topic(self, file: str) -> None:
-        mine, theirs = version_of(self.here.files.get(file)), self.shared.files.get(file, ABSENT)
+        mine = version_of(self.here.files.get(file))
+        theirs = self.shared.files.get(file, ABSENT)
         base = base_of(
             file, mine=mine, theirs=theirs, last=self.state.files, known=self.shared.known, had=self.had
         )
@@ -151,7 +152,8 @@ class _Work:
             done.conflicts.append(Conflict(file=file, why="changed here and forgotten there; it stays"))
 
     def _keep_both(self, file: str) -> None:
-        mine, theirs = self.here.files[file], self.contents[file]
+        mine = self.here.files[file]
+        theirs = self.contents[file]
         if _undated(mine) == _undated(theirs):
             self.done.writes[file] = theirs
             return
@@ -196,7 +198,8 @@ class _Work:
 
     def index(self, file: str) -> None:
         """Bring an index in step: one that is missing on a side says nothing about its lines."""
-        done, base = self.done, self.state.indexes.get(file, "").encode(errors="surrogateescape")
+        done = self.done
+        base = self.state.indexes.get(file, "").encode(errors="surrogateescape")
         theirs = base
         if file in self.shared.files:
             if not self._may_come(file):
@@ -223,7 +226,8 @@ class _Work:
 
     def _is_listed(self, index: str) -> Callable[[str], bool]:
         """Whether the index may have a line for a file: it is here afterwards, and not untrusted (M16b)."""
-        prefix, writes = _prefix(index), self.done.writes
+        prefix = _prefix(index)
+        writes = self.done.writes
         kept = {*self.here.files, *(one.file for one in self.here.odd)}
 
         def is_listed(file: str) -> bool:
@@ -292,7 +296,9 @@ def public_index(data: bytes, *, is_shared: Callable[[str], bool]) -> bytes:
 
 
 def _merged(mine: bytes, theirs: bytes, base: bytes) -> bytes:
-    ours, others, old = _single(mine), _single(theirs), _single(base)
+    ours = _single(mine)
+    others = _single(theirs)
+    old = _single(base)
     if mine in {theirs, base}:
         return others.data
     if theirs == base:
@@ -307,9 +313,12 @@ def _merged(mine: bytes, theirs: bytes, base: bytes) -> bytes:
 def _with_changes(start: Index, other: Index, old: Index, *, has_last_word: bool = False) -> bytes:
     """What the other side did to pointers since `old`, done to `start`; who has the last word wins ties."""
     data = start.data
-    mine, was, kept = _lines(start), _lines(old), _lines(other)
+    mine = _lines(start)
+    was = _lines(old)
+    kept = _lines(other)
     for line in other.pointers:
-        here, before = mine.get(line.file), was.get(line.file)
+        here = mine.get(line.file)
+        before = was.get(line.file)
         if _words(line) != before and (here in {before, None} or has_last_word):
             data = Index.parse(data).with_pointer(line.file, line.title, line.hook)
     for file, words in was.items():
@@ -338,7 +347,8 @@ def _cleaned(data: bytes, keeps: Callable[[str], bool]) -> bytes:
 
 def _single(data: bytes) -> Index:
     """The first of several pointers to one file stands for them: what is merged is one line a file."""
-    index, seen = Index.parse(data), set[str]()
+    index = Index.parse(data)
+    seen = set[str]()
     raws = []
     for line in index.lines:
         if line.kind == "pointer" and line.file in seen:

@@ -81,7 +81,8 @@ class Passage:
 
     def crossings(self) -> tuple[list[Crossing], list[Skipped]]:
         """Every memory of the old home with its place in the new one, and those that have none."""
-        found, without = list[Crossing](), list[Skipped]()
+        found = list[Crossing]()
+        without = list[Skipped]()
         if any(self.old.glob("memory/*.md")):
             user = user_location(self.new)
             found.append(Crossing(whose=EVERYWHERE, source=self.old / "memory", target=user))
@@ -157,7 +158,9 @@ class Passage:
 
 def _read(source: Path) -> tuple[dict[str, bytes], tuple[Skipped, ...]]:
     """The files of a memory directory, the team's aside; what is a link or too large is told."""
-    folder, files, skipped = Folder(source), dict[str, bytes](), list[Skipped]()
+    folder = Folder(source)
+    files = dict[str, bytes]()
+    skipped = list[Skipped]()
     for file in sorted(folder.scan()):
         try:
             data = folder.read(file)

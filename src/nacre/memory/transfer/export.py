@@ -65,7 +65,8 @@ def _pack(files: Mapping[str, bytes], target: Path, directory: Path, *, replaces
     with tarfile.open(fileobj=buffer, mode="w:gz") as packed:
         for file, data in files.items():
             member = tarfile.TarInfo(f"{TOP}/{file}")
-            member.size, member.mode = len(data), disk.FILE_MODE
+            member.size = len(data)
+            member.mode = disk.FILE_MODE
             member.mtime = _written(directory / file) // _SECOND_NS
             packed.addfile(member, io.BytesIO(data))
     disk.make_folder(target.absolute().parent)

@@ -57,7 +57,8 @@ async def move(
     """
     entry = await source.find(wanted)
     here = Folder(source.location.directory)
-    data, written = here.read(entry.file), here.written(entry.file)
+    data = here.read(entry.file)
+    written = here.written(entry.file)
     if data is None:
         raise StoreError(f"{entry.file} is gone meanwhile; `nacre memory list` shows what is there")
     carried = data
@@ -66,9 +67,11 @@ async def move(
             raise StoreError(f"{entry.file} {UNTRUSTED}; read it, and vouch for it with --trust")
         carried = Document.parse(data).with_fields(origin=None)
     there = Folder(target.location.directory)
-    file, present = entry.file, there.read(entry.file)
+    file = entry.file
+    present = there.read(entry.file)
     if present is not None and present != carried:
-        file, present = file_name(entry.title, taken=there.scan()), None
+        file = file_name(entry.title, taken=there.scan())
+        present = None
     added = ""
     if present is None:
         # What is private stays private on either side, so a secret that was allowed here is allowed there;
@@ -93,7 +96,8 @@ def sides_of(commit: Commit) -> Sides | None:
 
 def other_side(commit: Commit, here: Location, there: Location) -> Commit | None:
     """The change that moved the same memory on the other side; none where nothing was changed there."""
-    moved, history = _bodies(History(here.history), commit), History(there.history)
+    moved = _bodies(History(here.history), commit)
+    history = History(there.history)
     found = [
         each
         for each in history.log(LOOK_BACK)

@@ -171,7 +171,8 @@ def _closed(text: str, *, whole_items: bool) -> str:
     With `whole_items` a message that is not all there is left off: half of one may lack what tells its kind.
     """
     open_brackets: list[str] = []
-    safe, closers = 0, ""
+    safe = 0
+    closers = ""
     in_string = escaped = False
     for place, char in enumerate(text):
         if in_string:
@@ -185,7 +186,8 @@ def _closed(text: str, *, whole_items: bool) -> str:
             elif char in "}]":
                 open_brackets[-1:] = []
             if not whole_items or _is_between_items(open_brackets):
-                safe, closers = place + (char != ","), "".join(reversed(open_brackets))
+                safe = place + (char != ",")
+                closers = "".join(reversed(open_brackets))
     return text[:safe] + closers
 
 

@@ -52,7 +52,8 @@ def add_messages(messages: Iterable[JsonObject], recording: Recording) -> None:
     """Add chat messages in order; a result without an id answers the oldest open call."""
     calls = _CallIds()
     for message in messages:
-        role, content = text_of(message.get("role")), message.get("content")
+        role = text_of(message.get("role"))
+        content = message.get("content")
         if role in SYSTEM_ROLES:
             recording.system_prompt(_joined(content))
         elif role in RESULT_ROLES:

@@ -14,7 +14,8 @@ from nacre.messages.foreign.recording import ForeignSession, Recording, objects,
 def is_swe_agent(value: Json) -> bool:
     if not isinstance(value, dict):
         return False
-    history, steps = objects(value.get("history")), objects(value.get("trajectory"))
+    history = objects(value.get("history"))
+    steps = objects(value.get("trajectory"))
     return bool(history and all("role" in one for one in history)) or bool(
         steps and {"action", "observation"} & steps[0].keys()
     )
@@ -27,7 +28,8 @@ def read(values: Iterable[Json], *, name: str) -> list[ForeignSession]:
 
 def _session(value: Json, recording: Recording) -> ForeignSession:
     run = value if isinstance(value, dict) else {}
-    history, steps = objects(run.get("history")), objects(run.get("trajectory"))
+    history = objects(run.get("history"))
+    steps = objects(run.get("trajectory"))
     recording.note("recording", rest(run, "history", "trajectory"))
     recording.cwd = next((folder for step in steps if (folder := _folder(step))), None)
     add_messages(history, recording)

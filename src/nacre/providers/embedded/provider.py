@@ -208,7 +208,8 @@ def _is_missing(meaning: Meaning) -> bool:
 
 def _speak(meaning: Meaning, talk: Conversation) -> str:
     """What is said where no tool is called: small talk, a question back, or that the tool is missing."""
-    language, intent = meaning.language, meaning.intent
+    language = meaning.language
+    intent = meaning.intent
     if intent in SMALL_TALK:
         return say(language, intent.value)
     if not _is_complete(meaning):

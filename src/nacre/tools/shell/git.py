@@ -54,7 +54,8 @@ def check_git(arguments: Sequence[Word]) -> str:
             return option
     if not rest:
         return "no subcommand"
-    name, given = rest[0], rest[1:]
+    name = rest[0]
+    given = rest[1:]
     check = _SUBCOMMANDS.get(name.text)
     if check is None or not name.is_literal:
         return name.text

@@ -263,7 +263,8 @@ def _is_network(path: str) -> bool:
 
 
 def _object_to_program(words: Sequence[Word], allowed: Allowed) -> str:
-    command, arguments = words[0], words[1:]
+    command = words[0]
+    arguments = words[1:]
     if not command.is_literal:
         return f"a program whose name is not written out: {command.text}"
     name = command.text

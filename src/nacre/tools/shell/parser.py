@@ -142,7 +142,8 @@ class _Parser:
         return False
 
     def _is_between_blanks(self) -> bool:
-        before, after = self.source[self.at - 1 : self.at], self.source[self.at + 2 : self.at + 3]
+        before = self.source[self.at - 1 : self.at]
+        after = self.source[self.at + 2 : self.at + 3]
         return bool(before) and before in BLANKS and after != "#"
 
     def _take_operator(self, operator: str) -> None:
@@ -245,7 +246,8 @@ class _Parser:
         start = self.at
         if operator in ("<&", ">&") and self.source[start] == "-":
             # The shell reads this dash as a token of its own, whatever follows it.
-            target, self.at = Word(text="-"), start + 1
+            target = Word(text="-")
+            self.at = start + 1
         else:
             target, self.at = read_word(self.source, start)
         written = self.source[start : self.at]
@@ -293,7 +295,9 @@ class _Parser:
                     redirections=tuple(self.redirections),
                 )
             )
-        self.words, self.assignments, self.redirections = [], [], []
+        self.words = []
+        self.assignments = []
+        self.redirections = []
         self.closed_group = None
 
     def _redirect_group(self, first: int) -> None:
@@ -315,7 +319,9 @@ _BRACED = re.compile(
 _ARITHMETIC = re.compile(r"\$\(\([0-9 +*/%-]*\)\)")
 """Digits only: a name in an expression is evaluated again, and its value may hold a command."""
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\[[^\]]*\])?\+?=")
-_QUOTED, _UNSURE, _EMPTY = "\0", "\1", "\2"
+_QUOTED = "\0"
+_UNSURE = "\1"
+_EMPTY = "\2"
 """Control characters never reach the reader, so these cannot be mistaken for the user's own."""
 _ANSI_PLAIN = {"n": "\n", "t": "\t", "\\": "\\", "'": "'", '"': '"'}
 

@@ -309,7 +309,8 @@ class Look:
         kind, text = named
         if kind != "symbol":
             return False
-        listing, last = self._tree.listing, parts_of(text)[-1]
+        listing = self._tree.listing
+        last = parts_of(text)[-1]
         return any(f"{before}{last}{after}" in listing for before in "/\n" for after in "./")
 
 

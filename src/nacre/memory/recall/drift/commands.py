@@ -81,7 +81,8 @@ def command_of(text: str) -> Command | None:
         words = words[2:]
     if len(words) < 2 and not "".join(words).startswith("./"):
         return Command("target", "") if words == ["make"] else None
-    first, rest = words[0], words[1:]
+    first = words[0]
+    rest = words[1:]
     if first in _FOREIGN or not all(_is_word(word) for word in words):
         return None
     if _FILE_LIKE.fullmatch(first):
@@ -110,7 +111,8 @@ def _flags(words: list[str]) -> tuple[str, ...]:
 
 def _plain(words: list[str]) -> list[str]:
     """Without flags and the values of those that have one."""
-    kept, skips = [], False
+    kept = []
+    skips = False
     for word in words:
         if skips or word.startswith("-") or "=" in word:
             skips = word in _WITH_VALUE

@@ -162,7 +162,8 @@ def _python_scripts(text: str) -> Iterator[str]:
         read = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError):
         return
-    project, tool = read.get("project"), read.get("tool")
+    project = read.get("project")
+    tool = read.get("tool")
     poetry = tool.get("poetry") if isinstance(tool, dict) else None
     for table in (project, poetry):
         for key in ("scripts", "gui-scripts"):

@@ -115,7 +115,9 @@ def _without_fences(text: str) -> tuple[str, list[tuple[int, Named]]]:
     """The text with its blocks of code blanked out, and the commands that stood in those of a shell."""
     kept: list[str] = []
     commands: list[tuple[int, Named]] = []
-    closing, is_shell, place = "", False, 0
+    closing = ""
+    is_shell = False
+    place = 0
     for line in text.splitlines(keepends=True):
         fence = _FENCE.match(line)
         if closing:
@@ -124,7 +126,8 @@ def _without_fences(text: str) -> tuple[str, list[tuple[int, Named]]]:
             elif is_shell:
                 commands.extend(_at(place, _commands(line)))
         elif fence:
-            closing, is_shell = fence[1], fence[2].lower() in _SHELLS
+            closing = fence[1]
+            is_shell = fence[2].lower() in _SHELLS
         else:
             kept.append(line)
             place += len(line)

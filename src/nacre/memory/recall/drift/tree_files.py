@@ -38,17 +38,22 @@ _ENTRY = struct.Struct(">8xI12xI8xI")
 """Of an entry's fixed part: the second it was changed, its mode, its size."""
 _FIXED = 40
 """Bytes before the object's name."""
-_FILES, _LINKS, _MODULES, _FOLDERS = 0o100000, 0o120000, 0o160000, 0o040000
+_FILES = 0o100000
+_LINKS = 0o120000
+_MODULES = 0o160000
+_FOLDERS = 0o040000
 _KINDS = 0o170000
 _KNOWN_KINDS = frozenset({_FILES, _LINKS, _MODULES, _FOLDERS})
 Row: TypeAlias = tuple[bytes, int, int, int]
 """Of an entry: its name, when it was changed, its size, its kind."""
-_EXTENDED, _SKIPPED = 0x4000, 0x4000
+_EXTENDED = 0x4000
+_SKIPPED = 0x4000
 _EXTENDED_BYTE = _EXTENDED >> 8
 _ALIGNED = 8
 _ODD = (b"\n\n", b"\n/", *(b + n + a for n in (b"..", b".git") for b in (b"\n", b"/") for a in (b"\n", b"/")))
 """Names that lead out of a tree, or into what git keeps for itself."""
-_V3, _V4 = 3, 4
+_V3 = 3
+_V4 = 4
 What = TypeVar("What")
 
 
@@ -192,14 +197,19 @@ def _parsed(data: bytes, root: str, name_bytes: int) -> Tree | None:
 def _rows(data: bytes, count: int, *, version: int, name_bytes: int) -> tuple[list[Row], int]:
     """The entries one by one, and where they end; without calls that could be spared."""
     rows: list[Row] = []
-    at, name, to_flags, is_short = _HEAD.size, b"", _FIXED + name_bytes, version != _V4
-    entry, find = _ENTRY.unpack_from, data.index
+    at = _HEAD.size
+    name = b""
+    to_flags = _FIXED + name_bytes
+    is_short = version != _V4
+    entry = _ENTRY.unpack_from
+    find = data.index
     for _ in range(count):
         changed, mode, size = entry(data, at)
         flags_at = at + to_flags
         if is_short and not data[flags_at] & _EXTENDED_BYTE:
             end = find(b"\0", flags_at + 2)
-            name, is_skipped = data[flags_at + 2 : end], False
+            name = data[flags_at + 2 : end]
+            is_skipped = False
             at += ((end - at) // _ALIGNED + 1) * _ALIGNED
         else:
             at, name, is_skipped = _name(data, at, name, version=version, name_bytes=name_bytes)

@@ -77,7 +77,9 @@ class WordCache:
         tree = tree_of(self.root, is_late=is_late)
         if sum(one.size for one in tree.files) < WORTH_BYTES:
             return False
-        groups, changed, now = dict(self._read()), False, self._now()
+        groups = dict(self._read())
+        changed = False
+        now = self._now()
         for number, stamps in _stamped(tree).items():
             if is_late():
                 break
@@ -167,7 +169,9 @@ class _State:
         return known
 
     def _differing(self, number: int) -> Iterator[str]:
-        root, tracked, is_plain_folder = self._root, self._tracked, self._plain.has
+        root = self._root
+        tracked = self._tracked
+        is_plain_folder = self._plain.has
         for path, stamp in self._groups[number].items():
             is_there = path in tracked and is_plain_folder(path.rpartition("/")[0])
             if not is_there or stamp_of(f"{root}/{path}") != stamp:

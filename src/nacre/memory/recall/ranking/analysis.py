@@ -51,20 +51,25 @@ def pieces(doc: Doc) -> list[tuple[str, str]]:
     """Author and text of each passage; name and description stand first, as their own."""
     head = f"{doc.name}. {doc.description}".strip(". ")
     found = [(doc.author, head)] if head else []
-    author, packed, words = doc.author, list[str](), 0
+    author = doc.author
+    packed = list[str]()
+    words = 0
     paragraphs = PARAGRAPH.split(doc.body)
     speakers = frozenset[str]() if doc.author else _speakers(paragraphs)
     for paragraph in paragraphs:
         label = LABEL.match(paragraph) if speakers else None
         if label and label[1].lower() in speakers:
             found.extend(_joined(author, packed))
-            author, packed, words = label[1].strip(), [], 0
+            author = label[1].strip()
+            packed = []
+            words = 0
             paragraph = paragraph[label.end() :]
         for sentence in SENTENCE.split(paragraph):
             size = sentence.count(" ") + 1
             if words and words + size > PASSAGE_WORDS:
                 found.extend(_joined(author, packed))
-                packed, words = [], 0
+                packed = []
+                words = 0
             packed.append(sentence)
             words += size
     found.extend(_joined(author, packed))

@@ -46,7 +46,8 @@ PASSAGE_CUES: tuple[tuple[int, re.Pattern[str]], ...] = (
         r"|my (?:preference|favou?rite)|instead of|rather than|prefer\w*)\b", re.I)),
 )  # fmt: skip
 SENTENCE_END = re.compile(r"[.!?]+")
-NUMERAL, YEAR = "#", "####"
+NUMERAL = "#"
+YEAR = "####"
 """Stand among the words of a passage in which a number begins, or a year is."""
 UNITS = ("second", "minute", "hour", "day", "week", "month", "year")
 NEEDED: dict[int, frozenset[str]] = {
@@ -98,7 +99,8 @@ ABOUT_PAST = re.compile(
 
 def cues_of(passage: str) -> int:
     """Everything a passage holds; QUESTION when at least half of its sentences ask."""
-    found, words = 0, _words(passage)
+    found = 0
+    words = _words(passage)
     for cue, pattern in PASSAGE_CUES:
         if (words is None or not words.isdisjoint(NEEDED[cue])) and pattern.search(passage):
             found |= cue

@@ -83,7 +83,8 @@ def _relative(text: str, asked: date | None) -> list[Span]:
         return []
     found: list[Span] = []
     for count, unit in AGO.findall(text):
-        days, slack = _count(count) * UNIT_DAYS[unit.lower()], UNIT_SLACK[unit.lower()]
+        days = _count(count) * UNIT_DAYS[unit.lower()]
+        slack = UNIT_SLACK[unit.lower()]
         middle = asked - timedelta(days=min(days, 36500))
         found.append(Span(middle - timedelta(days=slack), middle + timedelta(days=slack)))
     for count, unit in PAST.findall(text):

@@ -146,9 +146,12 @@ class Evidence:
     def _around(self, entry: Entry, file: FileMatch) -> list[float]:
         """What the files beside it match: each alone, the two nearest if a model's, and all together."""
         around = [0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
-        together, folder, order = file.covered_together, entry.folder, entry.order
+        together = file.covered_together
+        folder = entry.folder
+        order = entry.order
         if folder:
-            beside, files = self.index.by_place, self.match.files
+            beside = self.index.by_place
+            files = self.match.files
             for at, instead, step in _STEPS:
                 other = beside.get((folder, order + step))
                 if other is None:
@@ -170,7 +173,8 @@ class Evidence:
 
     def _kind(self, cues: int, author: int) -> Kind:
         """What kind of words a passage holds, by its cues and who says it; remembered."""
-        question, offered = self.question, cues & self.question.wants
+        question = self.question
+        offered = cues & self.question.wants
         is_assistant = author in self._assistants
         counts = not question.about_past and not is_assistant
         kind = self._kinds[cues, author] = (

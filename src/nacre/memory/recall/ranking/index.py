@@ -72,7 +72,8 @@ class Index:
     def add(self, doc: Analysis) -> None:
         """Add one file, replacing the one with its id."""
         self.remove(doc.id)
-        number, first = len(self.entries), len(self.owner)
+        number = len(self.entries)
+        first = len(self.owner)
         for passage in doc.passages:
             self._add_terms(len(self.owner), passage.counts, passage.length)
             self.owner.append(number)

@@ -73,7 +73,8 @@ class Kept:
         self._db.close()
 
     def _opened(self, live: int) -> Index:
-        db, index = self._db, Index()
+        db = self._db
+        index = Index()
         index.live_passages = live
         index.authors = {name: number for number, name in db.execute("select number, name from author")}
         for name, numbers in db.execute("select name, numbers from packed"):
@@ -184,6 +185,8 @@ def _term_rows(index: Index) -> Iterator[tuple[str, int, bytes, bytes]]:
 
 
 def _stem_rows(index: Index) -> Iterator[tuple[int, str]]:
-    stems, owner, entries = index.stems, index.owner, index.entries
+    stems = index.stems
+    owner = index.owner
+    entries = index.entries
     whole = stems.whole() if isinstance(stems, LazyStems) else stems
     return ((number, text if entries[owner[number]] else "") for number, text in enumerate(whole))

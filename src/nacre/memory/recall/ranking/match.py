@@ -54,7 +54,9 @@ class Match:
     """
 
     def __init__(self, index: Index, question: Question, assistants: frozenset[int]) -> None:
-        self.index, self.question, self.assistants = index, question, assistants
+        self.index = index
+        self.question = question
+        self.assistants = assistants
         self.found: dict[int, int] = {}
         self.files: Mapping[int, FileMatch] = _Files(self._file)
         """How each file matches, worked out when first asked for: neighbours ask again."""
@@ -77,7 +79,9 @@ class Match:
 
     def _add(self, posting: Posting, gain: int, bit: int) -> None:
         """Count one term; only for passages that hold another one, too, is anything done one by one."""
-        found, passages, impacts = self.found, posting.passages, posting.impacts
+        found = self.found
+        passages = posting.passages
+        impacts = posting.impacts
         if len(impacts) < IMPACTS:
             values = [gain * impact + bit for impact in impacts]
             new = dict(zip(passages, values, strict=True))
@@ -95,7 +99,8 @@ class Match:
 
     def best_files(self, limit: int) -> list[int]:
         """The files whose best passages match most, best first."""
-        owner, entries = self.index.owner, self.index.entries
+        owner = self.index.owner
+        entries = self.index.entries
         top = self._top_passages(LOOKUP_FACTOR * limit)
         for i in self._late:
             self._look_up(i, top)
@@ -116,7 +121,9 @@ class Match:
 
     def _look_up(self, i: int, top: list[int]) -> None:
         posting = self.index.postings[self.question.terms[i].text]
-        gain, bit, size = self._gain(i), 1 << i, len(posting.passages)
+        gain = self._gain(i)
+        bit = 1 << i
+        size = len(posting.passages)
         for passage in top:
             at = bisect_left(posting.passages, passage)
             if at < size and posting.passages[at] == passage:
@@ -142,9 +149,14 @@ class Match:
         entry = self.index.entries[number]
         if entry is None:
             return FileMatch(number, 0, 0.0, 0.0, 0.0, 0, 0)
-        found, authors = self.found, self.index.author
-        asked, assistants = self.question.authors, self.assistants
-        best, best_lead, best_value, together = entry.first, -1.0, 0, 0
+        found = self.found
+        authors = self.index.author
+        asked = self.question.authors
+        assistants = self.assistants
+        best = entry.first
+        best_lead = -1.0
+        best_value = 0
+        together = 0
         by_asked = by_assistant = 0.0
         for passage in range(entry.first, entry.last):
             value = found.get(passage, 0)
@@ -156,10 +168,13 @@ class Match:
             elif author in assistants:
                 by_assistant = max(by_assistant, score)
             if lead > best_lead:
-                best, best_lead, best_value = passage, lead, value
+                best = passage
+                best_lead = lead
+                best_value = value
             together |= value
         score = (best_value >> TERM_BITS) * SCORE_UNIT
-        held, together = best_value & TERM_MASK, together & TERM_MASK
+        held = best_value & TERM_MASK
+        together = together & TERM_MASK
         return FileMatch(number, best, score, by_asked, by_assistant, held, together)
 
 

@@ -93,7 +93,8 @@ class Ranker:
 
     def placed(self, number: int, match: Match, question: Question) -> Placed | None:
         """What ordering needs to know of a file."""
-        entry, found = self.index.entries[number], match.file(number)
+        entry = self.index.entries[number]
+        found = match.file(number)
         if entry is None:
             return None
         covered = {

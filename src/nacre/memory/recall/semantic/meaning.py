@@ -103,7 +103,9 @@ class Meaning:
         with self._working:
             if self._unsaved:
                 self._save()
-            self._vectors, self._seen, self._unsaved = None, (), 0
+            self._vectors = None
+            self._seen = ()
+            self._unsaved = 0
 
     def _encoded(self, text: str) -> Floats:
         from nacre.memory.recall.semantic.vectors import unread  # noqa: PLC0415  as above
@@ -140,7 +142,8 @@ class Meaning:
         found: dict[str, tuple[Known, int]] = {}
         missing: dict[str, tuple[str, Known]] = {}
         for file in texts:
-            stamp, known = stamps.get(file, ""), held.files.get(file)
+            stamp = stamps.get(file, "")
+            known = held.files.get(file)
             if known is not None and stamp and stamp == known.stamp:
                 found[file] = known, held.number[file]
                 continue

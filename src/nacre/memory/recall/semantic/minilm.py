@@ -29,7 +29,8 @@ MAX_TOKENS = 256
 NAME = "all-MiniLM-L6-v2"
 MODEL_FILE = "model.safetensors"
 VOCABULARY_FILE = "vocab.txt"
-_LAYERS, _HEADS = 6, 12
+_LAYERS = 6
+_HEADS = 12
 _BLOCK = WIDTH // _HEADS
 """Columns of a block: a head's share, so that queries, keys and values come out head by head."""
 _ROWS = 20
@@ -42,7 +43,8 @@ class MiniLm:
 
     def __init__(self, folder: Path) -> None:
         """Raises OSError or ValueError when the folder does not hold the model."""
-        self.name, self.width = NAME, WIDTH
+        self.name = NAME
+        self.width = WIDTH
         tensors = _tensors(folder / MODEL_FILE)
         vocabulary = (folder / VOCABULARY_FILE).read_text(encoding="utf-8").splitlines()
         try:
@@ -150,7 +152,8 @@ class _Layer:
         """`x` has `size` tokens and zeros after them, which nothing may attend to."""
         heads = self.attended(x, groups).reshape(3, _HEADS, len(x), _BLOCK)
         queries = heads[0].reshape(_HEADS, groups, -1, _BLOCK)
-        keys, values = heads[1, :, None, :size], heads[2, :, None, :size]
+        keys = heads[1, :, None, :size]
+        values = heads[2, :, None, :size]
         weights = queries @ keys.transpose(0, 1, 3, 2)
         weights -= weights.max(axis=3, keepdims=True)
         np.exp(weights, out=weights)
@@ -243,14 +246,16 @@ class WordPiece:
         if len(word) > MAX_WORD:
             return self._unknown
         found: list[int] = []
-        start, mark = 0, ""
+        start = 0
+        mark = ""
         while start < len(word):
             ends = range(len(word), start, -1)
             end = next((end for end in ends if mark + word[start:end] in self._numbers), start)
             if end == start:
                 return self._unknown
             found.append(self._numbers[mark + word[start:end]])
-            start, mark = end, "##"
+            start = end
+            mark = "##"
         return tuple(found)
 
 
