@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nacre.mcp_client.listing import stable_schema, wire_names
+from nacre.mcp_client.naming import stable_schema, wire_names
 from nacre.messages.wire import canonical
 
 pairs = st.tuples(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Self
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.formatting import how_to_install
 from nacre.mcp_client.base import CallOutcome, Fragment, McpLimits, McpTool, Server, error_outcome, one_line
-from nacre.mcp_client.listing import bounded, wire_names
+from nacre.mcp_client.naming import bounded, wire_names
 from nacre.messages.blocks import JsonObject
 
 if TYPE_CHECKING:
