@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from nacre.app.instruction_paths import instruction_paths
 from nacre.app.open_agent import open_agent
-from nacre.app.startup_context import instruction_paths
 from nacre.context.environment import environment
 from nacre.inspect.context_usage import (
     KINDS,

@@ -128,10 +128,10 @@ FULL = """
 import resource, signal, sys
 from pathlib import Path
 from nacre.errors import StoreError
-from nacre.store.tool_results import Shelf
+from nacre.store.tool_results import ToolResultStore
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
-shelf = Shelf(Path(sys.argv[1]))
+shelf = ToolResultStore(Path(sys.argv[1]))
 shelf.keep("small", "fits")
 try:
     shelf.keep("large", "x" * 3_000_000)
@@ -172,10 +172,10 @@ def test_a_file_somebody_removed_is_simply_not_there(shelf: ToolResultStore) -> 
 TWO_HUNDRED = """
 import resource, sys
 from pathlib import Path
-from nacre.store.tool_results import Shelf
+from nacre.store.tool_results import ToolResultStore
 text = "0123456789" * 20_000_000
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-kept = Shelf(Path(sys.argv[1]), sync=False).keep("large", text)
+kept = ToolResultStore(Path(sys.argv[1]), sync=False).keep("large", text)
 print(kept.bytes, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
 

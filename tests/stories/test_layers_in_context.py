@@ -14,7 +14,7 @@ from nacre.cli.main import main
 from nacre.messages.blocks import JsonObject
 from nacre.messages.usage import Usage
 from nacre.settings import Settings, load
-from nacre.store import locks as lease
+from nacre.store import lease
 from nacre.store.sessions import Sessions
 from nacre.testing import FrozenClock, ScriptedProvider, call, together
 from tests.stories.scenes import environment

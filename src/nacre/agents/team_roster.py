@@ -23,7 +23,7 @@ from nacre.layers.l7_mail.letter import check_name
 from nacre.layers.l7_mail.mailbox import box_path
 from nacre.messages.blocks import Extra, Json, JsonObject
 from nacre.store import disk
-from nacre.store.locks import LEASE_FOLDER
+from nacre.store.lease import LEASE_FOLDER
 
 TEAMS = "teams"
 

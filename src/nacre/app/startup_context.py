@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from nacre.app.instruction_paths import instruction_paths
 from nacre.app.memory_locations import MemoryPlaces, memory_places
 from nacre.clock import Clock
 from nacre.context.privacy import LocalOnlyFilter, OriginTracker
@@ -15,7 +16,6 @@ from nacre.errors import NacreError, StoreError, ToolError
 from nacre.memory.daily import daily_tools
 from nacre.memory.files.location import Location
 from nacre.memory.format.entry import Change
-from nacre.memory.instructions.files import InstructionPaths
 from nacre.memory.instructions.load import Instructions, load_instructions
 from nacre.memory.live import hold
 from nacre.memory.manual import ManualMode, form_of, manual
@@ -26,7 +26,6 @@ from nacre.memory.team.sync import SyncReport, sync
 from nacre.memory.tools import memory_tools
 from nacre.session.record_writer import RecordWriter
 from nacre.settings import Settings
-from nacre.settings.consent import consented
 from nacre.tools.base import Tool
 from nacre.tools.workspace import Workspace
 
@@ -255,16 +254,6 @@ async def _index(memory: Memory | None, stays: LocalOnlyFilter) -> str:
     if memory is None:
         return ""
     return (await memory.index(without=await stays.files_of(memory.location))).text
-
-
-def instruction_paths(settings: Settings) -> InstructionPaths:
-    """What a session's instructions are looked for with."""
-    return InstructionPaths(
-        home=settings.home,
-        cwd=settings.cwd,
-        root=settings.project_root,
-        allow_outside=consented(settings.home, settings.project_root),
-    )
 
 
 MAX_SECONDS = 5.0

@@ -23,8 +23,7 @@ from nacre.messages.jsonl import Envelope, chained_id, encode
 from nacre.messages.jsonl_encode import derived_id
 from nacre.messages.records import Problem
 from nacre.session.read_session import SlimReader
-from nacre.store import disk
-from nacre.store import locks as lease
+from nacre.store import disk, lease
 from nacre.store.home import slug
 from nacre.store.session_log import free_name, log_path
 from nacre.version import VERSION

@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 from nacre.errors import SessionBusy, StoreError, TranscriptError
-from nacre.store import disk
-from nacre.store import locks as lease
+from nacre.store import disk, lease
 from nacre.store.lines import read_lines
 from nacre.store.tool_results import FOLDER, TEMP_PREFIX, ToolResultStore
 

@@ -15,17 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
-from anthropic.types.beta import (
-    BetaCacheControlEphemeralParam,
-    BetaMemoryTool20250818Command,
-    BetaMemoryTool20250818CreateCommand,
-    BetaMemoryTool20250818DeleteCommand,
-    BetaMemoryTool20250818InsertCommand,
-    BetaMemoryTool20250818RenameCommand,
-    BetaMemoryTool20250818StrReplaceCommand,
-    BetaMemoryTool20250818ViewCommand,
-)
-
 from nacre.errors import OutsideStore, StoreError, VersionConflict
 from nacre.formatting import how_to_install
 from nacre.memory.files.containment import inside, topic_inside
@@ -41,6 +30,16 @@ from nacre.messages.untrusted_text import neutralise
 
 try:
     from anthropic.lib.tools import BetaAsyncAbstractMemoryTool, ToolError
+    from anthropic.types.beta import (
+        BetaCacheControlEphemeralParam,
+        BetaMemoryTool20250818Command,
+        BetaMemoryTool20250818CreateCommand,
+        BetaMemoryTool20250818DeleteCommand,
+        BetaMemoryTool20250818InsertCommand,
+        BetaMemoryTool20250818RenameCommand,
+        BetaMemoryTool20250818StrReplaceCommand,
+        BetaMemoryTool20250818ViewCommand,
+    )
 except ImportError as error:
     raise ImportError(f"this module needs Anthropic's SDK: {how_to_install('anthropic')}") from error
 

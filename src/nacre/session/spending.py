@@ -17,13 +17,18 @@ from pathlib import Path
 from nacre.errors import StoreError
 from nacre.session.meter import Meter
 from nacre.session.session import Session
+from nacre.session.spend_settings import SpendSettings
 from nacre.store import disk
 from nacre.store.locks import one_writer
 
 FILE = "spending.json"
 """In the home: what all sessions of the present day have paid, and which day that is."""
+
+
 EXEMPT = frozenset({"main", "hooks"})
 """The conversation itself, and a person's own commands, which cost nothing; by the first word."""
+
+
 WAIT_SECONDS = 1.0
 """For another session that is writing there: it takes milliseconds, and a turn may wait behind this."""
 
@@ -133,24 +138,3 @@ def _read(path: Path, today: date) -> Sum:
 
 def _told(cap: str) -> str:
     return f"background work rests: {cap} is used up; raise it in the settings to let it go on"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SpendSettings:
-    """What a session may have cost when background work stops (F5); None: no cap.
-
-    All that was paid counts, the conversation included; the conversation itself is never stopped.
-    """
-
-    turn_usd: float | None = None
-    """US dollars since the last words of the person."""
-    turn_tokens: int | None = None
-    """Tokens since then, sent and received, cached ones included."""
-    session_usd: float | None = None
-    """US dollars of the whole session, as it was resumed."""
-    session_tokens: int | None = None
-    """Tokens of the whole session."""
-    day_usd: float | None = None
-    """US dollars of today, of all sessions that have a cap by the day."""
-    day_tokens: int | None = None
-    """Tokens of today, of all sessions that have a cap by the day."""

@@ -16,7 +16,7 @@ from nacre.layers.l4_compact.settings import CompactSettings
 from nacre.layers.l5_extract.policy import ExtractSettings
 from nacre.layers.l6_dream.policy import DreamSettings
 from nacre.messages.blocks import JsonObject
-from nacre.session.spending import SpendSettings
+from nacre.session.spend_settings import SpendSettings
 
 Switch: TypeAlias = "bool | Literal['auto']"
 """`auto` lets the layer decide by what it finds: a verified provider, a configured model."""

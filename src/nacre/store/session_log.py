@@ -17,8 +17,7 @@ from types import TracebackType
 from typing import BinaryIO
 
 from nacre.errors import ForeignTranscript, SessionNotFound, TranscriptError
-from nacre.store import boundaries, disk
-from nacre.store import locks as lease
+from nacre.store import boundaries, disk, lease
 from nacre.store.boundaries import Boundary, BoundaryIndex, ResumeFrom
 from nacre.store.home import canonical, slug
 from nacre.store.lines import CHUNK, read_lines, whole_lines

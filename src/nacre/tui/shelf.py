@@ -13,7 +13,8 @@ from textual.content import Content
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import StoreError
 from nacre.formatting import human_age, human_count, printable, shorten
-from nacre.inspect.memory_origin import change_line, origin_lines, original_words
+from nacre.inspect.memory_origin import change_line, origin_lines
+from nacre.inspect.original_words import original_words
 from nacre.memory.confirm import doubts
 from nacre.memory.files.folder import Folder, version_of
 from nacre.memory.files.transaction import pick_up

@@ -13,7 +13,7 @@ from nacre.inspect.context_usage import calibrated
 from nacre.messages.blocks import JsonObject
 from nacre.messages.jsonl import decode
 from nacre.messages.usage import Usage
-from nacre.store import locks as lease
+from nacre.store import lease
 from nacre.store.home import slug
 from tests.cli import recorded
 from tests.cli.program import nacre

@@ -14,7 +14,7 @@ from nacre.inspect.export import markdown, new_file
 from nacre.messages.blocks import JsonObject
 from nacre.messages.jsonl import decode
 from nacre.session import read_session as looking
-from nacre.store import locks as lease
+from nacre.store import lease
 from nacre.store.home import slug
 from nacre.store.summaries import summarise
 from tests.cli import recorded

@@ -16,9 +16,9 @@ from pathlib import Path
 import click
 
 from nacre.app.chat_session import Ending, Leave, Place, Reopen, enter, move
+from nacre.app.instruction_paths import instruction_paths
 from nacre.app.open_agent import OpenedAgent
 from nacre.app.session_text import failed_line, resumed_lines, stopped_line, working
-from nacre.app.startup_context import instruction_paths
 from nacre.cli.chat.agent_notices import Beside
 from nacre.cli.chat.input_history import History
 from nacre.cli.chat.loop_thread import LoopThread

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from nacre.app.chat_session import Ending, Leave, Reopen, others, reachable
+from nacre.app.dream import WORK
 from nacre.app.open_agent import NEW, UNKEPT, OpenedAgent
+from nacre.cli.memory.dream import report_lines, status_lines
 from nacre.cli.memory.recall import recalled_lines
-from nacre.cli.output import human_age, human_count, print_error, print_table
+from nacre.cli.output import human_age, human_count, print_error, print_table, printable
 from nacre.cli.sessions.compact_output import compaction_lines, progress
 from nacre.clock import SYSTEM_CLOCK
 from nacre.formatting import shorten
@@ -19,12 +21,6 @@ from nacre.session.record_writer import InMemory
 from nacre.session.rewind import Point
 from nacre.session.session import Session
 from nacre.settings import Settings
-
-if TYPE_CHECKING:
-    pass
-from nacre.app.dream import WORK
-from nacre.cli.memory.dream import report_lines, status_lines
-from nacre.cli.output import printable
 
 WORDS_CHARS = 60
 """Of a message in a list: enough to recognise it."""
@@ -245,7 +241,6 @@ def _unpin(text: str, scene: Scene) -> Ending:
 
 
 def _compact(text: str, scene: Scene) -> Ending:
-    pass
 
     if text != UNDO:
         try:
@@ -260,7 +255,6 @@ def _compact(text: str, scene: Scene) -> Ending:
 
 
 def _dream(text: str, scene: Scene) -> Ending:
-    pass
 
     scene.run(dream_now(scene.ready, text))
     return None

@@ -155,7 +155,7 @@ def _unconfirmed(location: Location) -> list[str]:
 
 def instruction_checks(settings: Settings) -> list[Check]:
     """Oversized and unreadable instructions files, and those that wait for consent (M23, M24)."""
-    from nacre.app.startup_context import instruction_paths
+    from nacre.app.instruction_paths import instruction_paths
     from nacre.memory.instructions.load import load_instructions
 
     loaded = load_instructions(instruction_paths(settings))

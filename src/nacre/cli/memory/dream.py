@@ -144,22 +144,18 @@ def _is_embedded(settings: Settings) -> bool:
 
 
 def _wish(asked: Asked) -> DreamOptions:
-    pass
     from nacre.layers.l6_dream.dream import DreamOptions
 
     return DreamOptions(is_dry=asked.dry_run, is_unbraked=asked.yes, refuse=refused if asked.pick else None)
 
 
 def _report(done: DreamResult, asked: Asked) -> int:
-    pass
 
     state = done.state
     is_fine = state.status in {"completed", "skipped", "put off"}
     if asked.as_json:
         document = done.as_json()
         if asked.dry_run and done.copy is not None:
-            pass
-
             document["diff"] = diffs(done.copy)
         print_json(document)
         return 0 if is_fine else 1
@@ -177,7 +173,6 @@ def _report(done: DreamResult, asked: Asked) -> int:
 @click.pass_obj
 def status(options: RunOptions, /, *, as_json: bool) -> int:
     """Say what the dream is doing, in whatever process, or what became of the last one."""
-    pass
     from nacre.layers.l6_dream.dream import recover
     from nacre.layers.l6_dream.lock import Lock
     from nacre.layers.l6_dream.state import Board

@@ -90,7 +90,7 @@ def forget(options: RunOptions, /, path: Path) -> int:
 
 
 def _loaded(settings: Settings) -> Instructions:
-    from nacre.app.startup_context import instruction_paths
+    from nacre.app.instruction_paths import instruction_paths
     from nacre.memory.instructions.load import load_instructions
 
     return load_instructions(instruction_paths(settings))

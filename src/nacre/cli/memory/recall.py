@@ -35,8 +35,6 @@ def recall(options: RunOptions, /, query: tuple[str, ...], *, limit: int | None,
     """
     from nacre.app.recall_once import recall_once
 
-    pass
-
     recalled = run(recall_once(load_settings(options), " ".join(query)))
     if as_json:
         print_json(recalled_json(recalled, limit=limit))

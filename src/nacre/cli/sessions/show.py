@@ -15,7 +15,6 @@ from nacre.cli.output import human_count, print_error, print_json, printable
 from nacre.messages.blocks import Json, JsonObject
 
 if TYPE_CHECKING:
-    pass
     from nacre.messages.records import Record
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
@@ -59,7 +58,6 @@ def show(options: RunOptions, /, session: str, *, full: bool, as_json: bool) -> 
         _print_document(path, full=full)
         return
     _print_head(path)
-    pass
 
     for line in tell(_entries(path, full=full), full=full):
         print(line)
@@ -83,8 +81,6 @@ def _print_head(path: Path) -> None:
 
 def _entries(path: Path, *, full: bool) -> Iterator[Entry]:
     from nacre.session.read_session import look, look_back, stream
-
-    pass
 
     if not full and (looked := look(path)) is not None:
         before = looked.view.epochs.count("compact")
@@ -120,7 +116,6 @@ def _print_document(path: Path, *, full: bool) -> None:
 
 def _print_records(session: str, records: Iterator[Record]) -> None:
     """One document, written record by record: all of them at once might not fit in memory."""
-    pass
 
     print(f'{{"session": {json.dumps(session)}, "records": [', end="")
     for number, record in enumerate(records):

@@ -16,8 +16,7 @@ from typing import BinaryIO
 from nacre.errors import NacreError, SessionBusy, StoreError
 from nacre.memory.purge.quotations import LineCleaner
 from nacre.memory.purge.traces import Traces
-from nacre.store import disk
-from nacre.store import locks as lease
+from nacre.store import disk, lease
 from nacre.store.lines import whole_lines
 
 LOG = ".jsonl"

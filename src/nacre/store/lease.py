@@ -1,0 +1,79 @@
+"""The lease on a session: one process at a time, released by the kernel when that process dies (T8b)."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import socket
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from nacre.errors import SessionBusy, TranscriptError
+from nacre.store import disk
+from nacre.store.locks import LOCK_FOLDER
+
+LEASE_FOLDER = LOCK_FOLDER
+
+
+class Lease:
+    """Held from `take` until `release`, or until the process ends in whatever way."""
+
+    def __init__(self, lock: FileLock, holder: Path) -> None:
+        self._lock = lock
+        self._holder = holder
+
+    def release(self) -> None:
+        """Give the session free; a second call does nothing."""
+        if self._lock.is_locked:
+            self._holder.unlink(missing_ok=True)
+            self._lock.release()
+
+    def drop(self) -> None:
+        """Give a session free that is gone for good, and leave nothing that says it was there."""
+        if self._lock.is_locked:
+            # Nobody waits for it: a session is looked for before its lease is taken.
+            Path(self._lock.lock_file).unlink(missing_ok=True)
+            self.release()
+
+
+def take(home: Path, log: Path) -> Lease:
+    """Take the lease on a log, or raise `SessionBusy` that names who holds it."""
+    folder = home / LEASE_FOLDER
+    name = _name(log)
+    holder = folder / f"{name}.holder"
+    lock = FileLock(folder / f"{name}.lock", mode=disk.FILE_MODE, thread_local=False)
+    try:
+        disk.make_folder(folder)
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise SessionBusy(
+            f"session {log.stem} is open in {_name_of(holder)}; close it there, or continue as a branch"
+        ) from None
+    except OSError as error:
+        raise TranscriptError(disk.explain(error, folder)) from error
+    # The note is only for the message above: losing it must not cost the session.
+    with contextlib.suppress(OSError):
+        body = json.dumps({"pid": os.getpid(), "host": socket.gethostname()}).encode()
+        disk.replace_file(holder, body, temp_name=f".{name}.tmp", sync=False)
+    return Lease(lock, holder)
+
+
+def was_taken(home: Path, log: Path) -> bool:
+    """Whether nacre ever worked on this log; on one that another program wrote it may not have."""
+    return (home / LEASE_FOLDER / f"{_name(log)}.lock").exists()
+
+
+def _name(log: Path) -> str:
+    # The same id may stand in two project folders, so the path is part of the name.
+    return f"{log.stem}-{hashlib.blake2b(os.fsencode(os.path.realpath(log)), digest_size=4).hexdigest()}"
+
+
+def _name_of(holder: Path) -> str:
+    try:
+        said = json.loads(holder.read_bytes())
+        return f"process {int(said['pid'])} on {said['host']}"
+    except (OSError, ValueError, KeyError, TypeError):
+        return "another process"
