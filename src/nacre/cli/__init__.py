@@ -1,5 +1,4 @@
-"""DOOR: the command line, one file per command; it translates and decides nothing.
+"""The command line, one package per command family.
 
-`main` parses and reports; a command's file is imported only when that command is asked for.
-May import every other room.
+`main` parses and reports; the module of a command is imported when the command is called.
 """

@@ -1,5 +1,4 @@
-"""THE SEVEN LAYERS, CHEAPEST FIRST: each keeps the next, dearer one from firing.
+"""The seven layers, ordered by cost; each exists so that a more expensive one rarely runs.
 
-A layer returns records or smaller blocks; it never edits a view, and none imports another.
-May import the loop, memory and the rooms below them.
+A layer returns records or smaller blocks and never edits a view. No layer imports another.
 """

@@ -1,7 +1,7 @@
-"""WHAT IS CONFIGURED: every setting, from files, environment and command line, read once.
+"""Every setting, from files, environment and command line, read once.
 
-`load` gives one frozen `Settings` that knows where each value came from.
-May import the rooms below it; light, because every command loads it.
+`load` returns one frozen `Settings` that knows where each value came from. Light, because every command
+loads it.
 """
 
 from nacre.settings.load import load

@@ -1,5 +1,4 @@
-"""Where bytes rest: the store port and its two forms, and the session logs below a home.
+"""Files on disk: session logs, tool results, locks, the git history of a directory.
 
-May import messages, cache and the leaves. Nothing is re-exported, because start-up is measured:
-`files` and `memory` hold the stores, `log` is one session, `sessions` are all of a home.
+Nothing is re-exported, because start-up time is measured.
 """

@@ -1,7 +1,7 @@
-"""DOOR: a provider on loopback that enforces the real prompt-cache rules on the bytes it receives (P6).
+"""A provider on loopback that enforces the real prompt-cache rules on the bytes it receives (P6).
 
 Speaks Anthropic's Messages API and OpenAI's chat completions; replies come from a script, a recorded session
-or another provider. May import everything below the doors.
+or another provider.
 """
 
 from nacre.devtools.sim.clock import SimClock

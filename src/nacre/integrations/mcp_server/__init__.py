@@ -1,6 +1,6 @@
-"""DOOR: memory, past sessions and mail of this machine as an MCP server, over stdio or loopback HTTP.
+"""Memory, past sessions and mail of this machine as an MCP server, over stdio or loopback HTTP.
 
-May import agents and everything below. The vendor's SDK is imported by `server`, `stdio` and `http` only,
+The vendor's SDK is imported by `server`, `stdio` and `http` only,
 so that the rest is quick to load and to test. Started by `nacre mcp`.
 """
 
