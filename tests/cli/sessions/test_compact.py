@@ -39,16 +39,16 @@ TALK = items_of(
     ("aa2", "assistant", ToolCall("c1", "Read", {})),
     ("ab1", "user", ToolResult("c1", (Text("x"),))),
     ("ab2", "assistant", Text("Fine.")),
-    ("12", "user", Text("and on")),
+    ("1234567890", "user", Text("and on")),
 )
 
 
 def test_a_message_is_meant_by_its_number_its_id_or_how_that_begins() -> None:
     """Ids of some programs are digits only: a number in the list is what a person sees."""
-    assert [place_of(TALK, wanted) for wanted in ("1", "5", "aa1", "ab2", "12")] == [0, 4, 0, 3, 4]
+    assert [place_of(TALK, wanted) for wanted in ("1", "5", "aa1", "ab2", "12345678")] == [0, 4, 0, 3, 4]
     with pytest.raises(TranscriptError, match="2 messages have ids that begin with 'aa'"):
         place_of(TALK, "aa")
-    for wanted in ("0", "6", "", "zz", "-1", "²"):
+    for wanted in ("0", "6", "12", "1234567", "", "zz", "-1", "²"):
         with pytest.raises(TranscriptError, match="no message in view goes by"):
             place_of(TALK, wanted)
 

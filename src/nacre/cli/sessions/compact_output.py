@@ -52,11 +52,15 @@ def span_of(items: Sequence[Item], *, start: str | None = None, end: str | None 
 
 
 def place_of(items: Sequence[Item], wanted: str) -> int:
-    """Where a message stands, by its number in `nacre sessions show`, its id or the beginning of that."""
+    """Return the index of a message named by its number in `nacre sessions show`, its id or an id prefix.
+
+    A short number is never an id prefix: random ids begin with digits, too.
+    """
     if wanted.isdecimal() and 1 <= int(wanted) <= len(items):
         return int(wanted) - 1
+    is_prefix = wanted and not (wanted.isdecimal() and len(wanted) < SHORT_ID)
     found = [place for place, item in enumerate(items) if item.record_id == wanted] or [
-        place for place, item in enumerate(items) if wanted and item.record_id.startswith(wanted)
+        place for place, item in enumerate(items) if is_prefix and item.record_id.startswith(wanted)
     ]
     if len(found) == 1:
         return found[0]
