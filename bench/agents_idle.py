@@ -78,7 +78,7 @@ async def _teammates(cwd: Path, sizes: Sizes) -> float:
     provider = Cast(main, {f"Be {name}.": ScriptedProvider([say("Ready.")]) for name in names})
     async with open_agent(_settings(cwd), provider=provider) as ready:
         for number in range(len(groups)):
-            async for _ in ready.agent.run("Go."):
+            async for _ in ready.agent.stream("Go."):
                 pass
             await _until_idle(ready, min(sizes.agents, (number + 1) * AT_ONCE))
         return await _share(sizes.seconds)

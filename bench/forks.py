@@ -123,7 +123,7 @@ def _script(pages: int) -> list[Json]:
 
 
 async def _say(agent: Agent, text: str) -> None:
-    async for _ in agent.run(text):
+    async for _ in agent.stream(text):
         pass  # only the bill is looked at
 
 

@@ -35,7 +35,7 @@ from nacre.layers.l3_notes.config import UPDATE
 from nacre.layers.l3_notes.file import NotesFile
 from nacre.layers.l3_notes.template import TEMPLATE, sections
 from nacre.messages.blocks import Block, Json, JsonObject, Message, Text, ToolCall
-from nacre.messages.events import CallReady, ProviderEvent, Reply
+from nacre.messages.events import ProviderEvent, Reply, ToolCallEvent
 from nacre.messages.records import Compacted
 from nacre.messages.tokens import estimate_text
 from nacre.messages.usage import Usage
@@ -143,7 +143,7 @@ class Noter(Slow):
         usage = self._bill(request, kind, begun, blocks)
         calls = [block for block in blocks if isinstance(block, ToolCall)]
         for call in calls:
-            yield CallReady(call)
+            yield ToolCallEvent(call)
         yield Reply(
             message=Message("assistant", blocks),
             usage=usage,
@@ -239,7 +239,7 @@ async def _run(sizes: Sizes, window: int, way: str) -> JsonObject:
 
 async def _play(ready: OpenedAgent, clock: SlowClock, turns: int) -> None:
     for turn in range(1, turns + 1):
-        async for _ in ready.agent.run(f"Turn {turn}: go on, but leave src/part_{turn}.py alone."):
+        async for _ in ready.agent.stream(f"Turn {turn}: go on, but leave src/part_{turn}.py alone."):
             pass
         await pass_time(clock)
 

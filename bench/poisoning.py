@@ -189,7 +189,7 @@ async def _play(settings: Settings, script: Sequence[Scripted], text: str, page:
         return [*usual, _browse(page)]
 
     async with open_agent(settings, provider=provider, ask=_yes, tools=with_web) as ready:
-        async for _ in ready.agent.run(text):
+        async for _ in ready.agent.stream(text):
             pass
     return provider
 

@@ -66,12 +66,12 @@ GROUPS = (
     ),
     Group(
         "Read what a turn streams",
-        "`agent.run(…)` yields these, one after the other; a `TurnDone` is the last.",
+        "`agent.stream(…)` yields these, one after the other; a `TurnDone` is the last.",
         (
             (
                 "nacre.messages.events",
-                "Event ProviderEvent TextDelta ThinkingDelta CallReady ResultReady Reply Waiting StartedOver "
-                "Notice TurnDone Outcome",
+                "Event ProviderEvent TextDelta ThinkingDelta ToolCallEvent ToolResultEvent Reply Waiting "
+                "StartedOver Notice TurnDone Outcome",
             ),
         ),
     ),

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from nacre import Agent, Base, Session, tool
 from nacre.errors import ToolError
-from nacre.messages.events import Reply, ResultReady
+from nacre.messages.events import Reply, ToolResultEvent
 from nacre.testing import ScriptedProvider, call, say
 
 RATES = {"EUR": 1.0, "NOK": 11.7, "JPY": 163.0}
@@ -34,9 +34,9 @@ async def main() -> None:
         say("Ten euros are 117 kroner."),
     )
     agent = Agent(Session(Base.of("scripted", "You know money.", [convert])), provider, [convert])
-    async for event in agent.run("What are ten euros in kroner?"):
+    async for event in agent.stream("What are ten euros in kroner?"):
         match event:
-            case ResultReady(_, result):
+            case ToolResultEvent(_, result):
                 print("error " if result.is_error else "result", result.text)
             case Reply(message=message) if message.text:
                 print("reply ", message.text)

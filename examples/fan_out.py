@@ -53,7 +53,7 @@ async def main() -> None:
 
 
 async def say(agent: Agent, text: str) -> None:
-    async for _ in agent.run(text):
+    async for _ in agent.stream(text):
         pass  # only the bill is looked at here
 
 

@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 from nacre import Agent, Base, Session
-from nacre.messages.events import CallReady, ResultReady, TextDelta
+from nacre.messages.events import TextDelta, ToolCallEvent, ToolResultEvent
 from nacre.testing import ScriptedProvider, call, say
 from nacre.tools import default_tools
 from nacre.tools.guard import Answer, Guard, Question
@@ -41,11 +41,11 @@ async def main(folder: Path) -> None:
         say("The list has bread on it."),
     )
     agent = Agent(Session(Base.of("scripted", "You keep a list.", tools)), provider, tools)
-    async for event in agent.run("Put bread on the list, and cook."):
+    async for event in agent.stream("Put bread on the list, and cook."):
         match event:
-            case CallReady(made):
+            case ToolCallEvent(made):
                 print(f"call    {made.name} {made.input}")
-            case ResultReady(_, result):
+            case ToolResultEvent(_, result):
                 print("refused" if result.is_error else "result ", result.text.splitlines()[0])
             case TextDelta(text):
                 print(text, end="")

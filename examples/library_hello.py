@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 from nacre import open_agent
-from nacre.messages.events import CallReady, ResultReady, TextDelta, TurnDone
+from nacre.messages.events import TextDelta, ToolCallEvent, ToolResultEvent, TurnDone
 from nacre.settings import load
 from nacre.testing import ScriptedProvider, call, say
 
@@ -24,11 +24,11 @@ async def main(folder: Path) -> None:
     )
     settings = load(folder, os.environ)
     async with open_agent(settings, provider=provider, session="unkept") as ready:
-        async for event in ready.agent.run("What does my note say?"):
+        async for event in ready.agent.stream("What does my note say?"):
             match event:
-                case CallReady(tool_call):
+                case ToolCallEvent(tool_call):
                     print(f"call    {tool_call.name} {tool_call.input}")
-                case ResultReady(_, result):
+                case ToolResultEvent(_, result):
                     print(f"result  {result.text.strip()!r}")
                 case TextDelta(text):
                     print(text, end="")

@@ -72,7 +72,7 @@ async def main() -> None:
         settings = load(work, {"NACRE_HOME": str(work / "home"), "PATH": "/usr/bin:/bin", **QUIET})
         async with open_agent(settings, provider=people()) as ready:
             ready.agent.session.ends_with_answer = True  # nobody comes back: wait until all are done
-            async for _ in ready.agent.run("Have it fixed."):
+            async for _ in ready.agent.stream("Have it fixed."):
                 pass
             for state in ready.team.states() if ready.team else ():
                 print(f"{state.name}: {state.status} after {state.calls} tool calls")

@@ -18,7 +18,7 @@ from bench.compaction.ours import SCHEMA, environment, is_for_summary, tokens_of
 from bench.machine import bar
 from nacre.app.open_agent import open_agent
 from nacre.messages.blocks import Block, Json, JsonObject, Message, Text, ToolCall
-from nacre.messages.events import CallReady, ProviderEvent, Reply
+from nacre.messages.events import ProviderEvent, Reply, ToolCallEvent
 from nacre.messages.records import Compacted
 from nacre.messages.usage import Usage
 from nacre.providers.base import Capabilities, Request, capabilities_of
@@ -112,7 +112,7 @@ class Slow:
             self.largest = max(self.largest, size)
             block = Text("Done so far.") if self.asked % 12 == 0 else _call(self.asked)
         if isinstance(block, ToolCall):
-            yield CallReady(block)
+            yield ToolCallEvent(block)
         yield Reply(
             message=Message("assistant", (block,)),
             usage=Usage(cache_read=size, output=20),
@@ -152,7 +152,7 @@ async def _run(model: str, window: int, growth: int, compactions: int, *, ahead:
                 turn = 0
                 while len(done()) < compactions and slow.asked * growth < window * (compactions + 4):
                     turn += 1
-                    async for _ in ready.agent.run(
+                    async for _ in ready.agent.stream(
                         f"Turn {turn}: go on, but leave src/part_{turn}.py alone."
                     ):
                         pass

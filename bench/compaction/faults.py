@@ -138,7 +138,7 @@ async def play(settings: Settings, seed: int, turns: int, *, session: str = NEW)
 
 async def _turn(agent: object, words: str, cancel_after: int | None) -> None:
     seen = 0
-    async with aclosing(agent.run(words)) as events:  # type: ignore[attr-defined]
+    async with aclosing(agent.stream(words)) as events:  # type: ignore[attr-defined]
         async for _ in events:
             seen += 1
             if cancel_after is not None and seen > cancel_after:

@@ -19,7 +19,7 @@ from nacre.app.open_agent import open_agent
 from nacre.errors import Overloaded
 from nacre.layers.l4_compact.summarise import directive
 from nacre.messages.blocks import Block, JsonObject, Message, Text, ToolCall
-from nacre.messages.events import CallReady, ProviderEvent, Reply
+from nacre.messages.events import ProviderEvent, Reply, ToolCallEvent
 from nacre.messages.records import Compacted
 from nacre.messages.tokens import estimate_blocks, estimate_json, estimate_text
 from nacre.messages.usage import Usage
@@ -70,7 +70,7 @@ class Voice:
             self.said = estimate_blocks(blocks)
         for block in blocks:
             if isinstance(block, ToolCall):
-                yield CallReady(block)
+                yield ToolCallEvent(block)
         yield Reply(
             message=Message("assistant", blocks),
             usage=Usage(cache_read=tokens_of(request, self._sizes), output=estimate_blocks(blocks)),
@@ -133,7 +133,7 @@ async def _played(script: Scripted, window: int, folder: Path, *, has_model: boo
         for turn in script.turns:
             voice.hear(turn)
             clock.advance(PACE)
-            async for _ in ready.agent.run(turn.words):
+            async for _ in ready.agent.stream(turn.words):
                 pass
             if voice.watch.is_over:
                 break

@@ -13,7 +13,7 @@ import pytest
 from nacre.app.open_agent import NEW, UNKEPT, OpenedAgent, open_agent
 from nacre.app.permissions import FILE
 from nacre.messages.blocks import JsonObject, ToolCall, ToolResult
-from nacre.messages.events import Event, Notice, ResultReady
+from nacre.messages.events import Event, Notice, ToolResultEvent
 from nacre.settings import load
 from nacre.testing import ScriptedProvider, call, say
 from nacre.tools.base import Tool
@@ -46,11 +46,11 @@ async def at_work(
 
 
 async def played(ready: OpenedAgent, text: str) -> list[Event]:
-    return [event async for event in ready.agent.run(text)]
+    return [event async for event in ready.agent.stream(text)]
 
 
 def results(events: list[Event]) -> list[ToolResult]:
-    return [event.result for event in events if isinstance(event, ResultReady)]
+    return [event.result for event in events if isinstance(event, ToolResultEvent)]
 
 
 def answering(*answers: Answer) -> tuple[Ask, list[Question]]:

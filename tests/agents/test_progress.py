@@ -258,7 +258,7 @@ def settings_in(folder: Path, **more: str) -> Settings:
 async def opened(settings: Settings) -> AsyncIterator[OpenedAgent]:
     provider = ScriptedProvider([say("It is green.")])
     async with open_agent(settings, provider=provider, session=UNKEPT) as ready:
-        _ = [event async for event in ready.agent.run("What colour is it?")]
+        _ = [event async for event in ready.agent.stream("What colour is it?")]
         yield ready
 
 
@@ -331,7 +331,7 @@ async def test_agents_say_what_they_do_while_they_do_it(tmp_path: Path) -> None:
         sessions: list[Session] = []
         ready.team.house.roll.on_change.append(heard)
         ready.team.house.on_open.append(lambda child, _: sessions.append(child.session))
-        _ = [event async for event in ready.agent.run("Look at the loom.")]
+        _ = [event async for event in ready.agent.stream("Look at the loom.")]
         await ready.background.wait("agent twin")
         states = ready.team.states()
     assert "Listing *.loom" in seen["watched"]

@@ -17,7 +17,7 @@ from nacre.agents.team import Team
 from nacre.agents.tools import Order
 from nacre.app.open_agent import UNKEPT, OpenedAgent, open_agent
 from nacre.errors import ProviderError, ToolError
-from nacre.messages.events import Event, ResultReady, TurnDone
+from nacre.messages.events import Event, ToolResultEvent, TurnDone
 from nacre.messages.jsonl import decode
 from nacre.messages.view import View
 from nacre.session.compaction import CompactionRequest
@@ -48,7 +48,7 @@ async def opened(
 
 
 async def played(ready: OpenedAgent, text: str) -> list[Event]:
-    return [event async for event in ready.agent.run(text)]
+    return [event async for event in ready.agent.stream(text)]
 
 
 def team_of(ready: OpenedAgent) -> Team:
@@ -57,7 +57,7 @@ def team_of(ready: OpenedAgent) -> Team:
 
 
 def results(events: list[Event]) -> list[str]:
-    return [event.result.text for event in events if isinstance(event, ResultReady)]
+    return [event.result.text for event in events if isinstance(event, ToolResultEvent)]
 
 
 def folder_of(ready: OpenedAgent) -> Path:
@@ -165,7 +165,7 @@ async def test_cancelling_a_turn_ends_who_is_waited_for_and_nobody_else(tmp_path
     front = ScriptedProvider([call("Glob", pattern="*"), together("never", gate=never)])
     behind = ScriptedProvider([together("I am done.", gate=later)])
     async with opened(tmp_path, Cast(main, {"In front.": front, "Far behind.": behind})) as ready:
-        async with aclosing(ready.agent.run("Go")) as events:
+        async with aclosing(ready.agent.stream("Go")) as events:
             turn = asyncio.create_task(_drained(events))
             with anyio.fail_after(20):
                 while front.calls < 2:

@@ -409,7 +409,7 @@ def sessions(settings: Settings, location: Location, count: int) -> None:
 
 
 async def turn(ready: OpenedAgent) -> list[Event]:
-    return [event async for event in ready.agent.run("Hello")]
+    return [event async for event in ready.agent.stream("Hello")]
 
 
 @pytest.mark.parametrize(("count", "gate"), [(4, "too few sessions"), (5, "open")])

@@ -57,7 +57,7 @@ async def test_memory_that_cannot_be_told_is_wholly_off_and_leaves_nothing_open(
         assert ready.memories == ()
         assert ready.recaller is None
         assert list((project.location.cache / LIVE).iterdir()) == []
-        async for _ in ready.agent.run("what does the person like, whales?"):
+        async for _ in ready.agent.stream("what does the person like, whales?"):
             pass
     assert "likes whales" not in str(provider.requests[-1].messages)
 
@@ -79,7 +79,7 @@ async def test_an_edit_of_a_daily_log_gets_no_frontmatter_but_marks_on_lines_fro
         say("done"),
     ])  # fmt: skip
     async with open_agent(settings, provider=provider) as ready:
-        async for _ in ready.agent.run("read page.txt"):
+        async for _ in ready.agent.stream("read page.txt"):
             pass
     assert log.read_text().splitlines() == [
         "- 09:00 the person drinks green tea in the morning",

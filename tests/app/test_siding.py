@@ -31,7 +31,7 @@ def settings_in(folder: Path) -> Settings:
 async def opened(tmp_path: Path) -> AsyncIterator[OpenedAgent]:
     provider = ScriptedProvider([say("It is green.")])
     async with open_agent(settings_in(tmp_path / "work"), provider=provider, session=UNKEPT) as ready:
-        _ = [event async for event in ready.agent.run("What colour is the parser?")]
+        _ = [event async for event in ready.agent.stream("What colour is the parser?")]
         yield ready
 
 

@@ -20,7 +20,7 @@ from nacre.layers.l7_mail import uds
 from nacre.layers.l7_mail.letter import Kind, Letter
 from nacre.layers.l7_mail.mailbox import Mailbox
 from nacre.messages.blocks import Json, JsonObject
-from nacre.messages.events import Event, ResultReady
+from nacre.messages.events import Event, ToolResultEvent
 from nacre.providers.base import Request
 from nacre.providers.scripted import Scripted
 from nacre.settings import load
@@ -50,7 +50,7 @@ async def opened(
 
 async def played(ready: OpenedAgent, text: str) -> list[Event]:
     with anyio.fail_after(SAFETY_SECONDS):
-        return [event async for event in ready.agent.run(text)]
+        return [event async for event in ready.agent.stream(text)]
 
 
 async def until(is_so: Callable[[], object], what: str) -> None:
@@ -61,7 +61,7 @@ async def until(is_so: Callable[[], object], what: str) -> None:
 
 
 def results(events: list[Event]) -> list[str]:
-    return [event.result.text for event in events if isinstance(event, ResultReady)]
+    return [event.result.text for event in events if isinstance(event, ToolResultEvent)]
 
 
 def status(ready: OpenedAgent, name: str) -> str:

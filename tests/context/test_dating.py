@@ -21,7 +21,7 @@ async def test_midnight_is_told_with_the_next_words_and_a_resume_knows_it(tmp_pa
     async def talk(*texts: str, session: str = "new") -> None:
         async with open_agent(settings, provider=provider, session=session, clock=clock) as ready:
             for text in texts:
-                async for _ in ready.agent.run(text):
+                async for _ in ready.agent.stream(text):
                     pass
 
     await talk("hello", "still today")

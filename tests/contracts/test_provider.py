@@ -10,7 +10,7 @@ import pytest
 
 from nacre.devtools.sim import ScriptedReply, Simulator
 from nacre.messages.blocks import Message, Text
-from nacre.messages.events import CallReady, Reply, TextDelta
+from nacre.messages.events import Reply, TextDelta, ToolCallEvent
 from nacre.providers.anthropic import AnthropicProvider
 from nacre.providers.base import Capabilities, Provider, Request, complete
 from nacre.providers.embedded.provider import EmbeddedProvider
@@ -59,7 +59,9 @@ async def test_the_deltas_are_the_text_and_the_calls_are_the_calls(provider: Pro
     streamed = "".join(event.text for event in events if isinstance(event, TextDelta))
     assert streamed == "".join(block.text for block in reply.message.blocks if isinstance(block, Text))
     assert streamed
-    assert tuple(event.call for event in events if isinstance(event, CallReady)) == reply.message.tool_calls
+    assert (
+        tuple(event.call for event in events if isinstance(event, ToolCallEvent)) == reply.message.tool_calls
+    )
 
 
 async def test_a_reply_is_the_assistants_and_says_what_it_cost(provider: Provider) -> None:

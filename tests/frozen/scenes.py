@@ -110,7 +110,7 @@ class Scene:
         """
         events: list[Event] = []
         for text in texts:
-            events += [event async for event in ready.agent.run(text)]
+            events += [event async for event in ready.agent.stream(text)]
             if gate is not None:
                 gate.set()
             await at_rest(ready)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from nacre.messages.events import ResultReady
+from nacre.messages.events import ToolResultEvent
 from nacre.testing import ScriptedProvider, call, say
 from tests.frozen.commands import frozen_time, nacre
 from tests.frozen.home_0_1 import unpack
@@ -84,7 +84,7 @@ def test_results_notes_and_permissions_are_where_they_were(home: Scene) -> None:
     async def ask_nobody() -> list[bool]:
         async with home.opened(settings, provider=provider.script(say("Done."))) as ready:
             events = await home.said(ready, "Touch both.")
-        return [one.result.is_error for one in events if isinstance(one, ResultReady)]
+        return [one.result.is_error for one in events if isinstance(one, ToolResultEvent)]
 
     assert asyncio.run(ask_nobody()) == [False, True], "only the first was allowed for good"
 

@@ -14,7 +14,7 @@ from nacre.loop.limits import Limits
 from nacre.loop.loop import GO_ON, Slots, run
 from nacre.loop.round import CUT_SHORT
 from nacre.messages.blocks import JsonObject, Text, ToolResult
-from nacre.messages.events import Event, Notice, ProviderEvent, Reply, ResultReady, StartedOver, TextDelta
+from nacre.messages.events import Event, Notice, ProviderEvent, Reply, StartedOver, TextDelta, ToolResultEvent
 from nacre.messages.pairing import INTERRUPTED
 from nacre.messages.records import Compacted, Record, Said
 from nacre.messages.transcript import Transcript
@@ -95,7 +95,7 @@ async def test_a_turn_goes_on_until_a_reply_calls_no_tool(scene: Scene) -> None:
         "user: call_1=read {'n': 1} | call_2=read {'n': 2}",
         "assistant: done",
     ]
-    assert sum(isinstance(event, ResultReady) for event in events) == 2
+    assert sum(isinstance(event, ToolResultEvent) for event in events) == 2
     assert [event.message.text for event in events if isinstance(event, Reply)] == ["", "done"]
 
 

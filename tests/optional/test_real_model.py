@@ -138,7 +138,7 @@ def what_notes_need(usual: Sequence[Tool]) -> list[Tool]:
 async def said(ready: OpenedAgent, text: str) -> None:
     """One turn; whatever a model does with it, it ends as turns end."""
     outcome = None
-    async for event in ready.agent.run(text):
+    async for event in ready.agent.stream(text):
         match event:
             case TurnDone():
                 outcome = event.outcome

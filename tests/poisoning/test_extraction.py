@@ -62,14 +62,14 @@ async def test_a_fork_that_obeys_a_page_saves_nothing_that_is_believed(tmp_path:
     fork = WAYS[way](memory.location.directory)
     provider = ScriptedProvider([look, say("Read."), *fork, *[say("Done.")] * 3])
     async with open_agent(settings, provider=provider, ask=yes) as ready:
-        async for _ in ready.agent.run(ASKED):
+        async for _ in ready.agent.stream(ASKED):
             pass
         await ready.background.wait("extract")
     assert provider.calls > 2, "the fork was asked"
     quiet = replace(settings, is_interactive=False)
     later = ScriptedProvider([say("ok")] * 3)
     async with open_agent(quiet, provider=later, ask=yes) as ready:
-        async for _ in ready.agent.run(PROBE):
+        async for _ in ready.agent.stream(PROBE):
             pass
     assert CANARY not in sent_by(later)
 
@@ -84,7 +84,7 @@ async def test_rules_draw_nothing_from_what_a_tool_said(tmp_path: Path) -> None:
     )
     provider = ScriptedProvider([call("Read", file_path=str(page)), say("Read.")])
     async with open_agent(settings, provider=provider, ask=yes) as ready:
-        async for _ in ready.agent.run(f"Look at page.txt. Remember that {TOLD}"):
+        async for _ in ready.agent.stream(f"Look at page.txt. Remember that {TOLD}"):
             pass
         words = Facts.of(ready.agent.session.transcript.records).words
     found = by_rule.found(words, zone=words[0].at.tzinfo)

@@ -12,7 +12,7 @@ from nacre.app.open_agent import open_agent
 from nacre.memory.format.entry import Change, Draft, Origin
 from nacre.memory.memory import Memory
 from nacre.memory.origins import origin_of
-from nacre.messages.events import ResultReady
+from nacre.messages.events import ToolResultEvent
 from nacre.messages.untrusted_text import neutralise
 from nacre.providers.scripted import Scripted
 from nacre.settings import Settings
@@ -38,8 +38,8 @@ async def play(settings: Settings, *script: Scripted) -> list[str]:
     provider = ScriptedProvider([*script, say("done")])
     answers: list[str] = []
     async with open_agent(settings, provider=provider, ask=yes) as ready:
-        async for event in ready.agent.run("go on"):
-            if isinstance(event, ResultReady):
+        async for event in ready.agent.stream("go on"):
+            if isinstance(event, ToolResultEvent):
                 answers.append(str(event.result.content))
     return answers
 

@@ -39,7 +39,7 @@ async def compacted(
     script = [call("Read", file_path=str(page)), say(f"Read. {LONG}"), say(LONG), *replies]
     async with open_agent(settings, provider=ScriptedProvider(script), ask=yes) as ready:
         for asked in ("please read page.txt", "and now go on"):
-            async for _ in ready.agent.run(asked):
+            async for _ in ready.agent.stream(asked):
                 pass
         page.unlink()  # else the file itself is shown again, as a file
         facts = Facts.of(ready.agent.session.transcript.records)
@@ -120,7 +120,7 @@ async def test_a_teammates_memory_cannot_speak_as_the_program(tmp_path: Path, pl
     )
     provider = ScriptedProvider([say("ok")])
     async with open_agent(settings, provider=provider, ask=yes) as ready:
-        async for _ in ready.agent.run("when do deploys of the shop happen?"):
+        async for _ in ready.agent.stream("when do deploys of the shop happen?"):
             pass
     texts = [
         str(block["text"])
@@ -145,7 +145,7 @@ async def test_a_topic_that_is_there_already_cannot_speak_as_the_program(tmp_pat
     await memory.save(draft, Change(author="user", reason="by hand"))
     provider = ScriptedProvider([call("recall", query="deploys happen"), say("ok")])
     async with open_agent(settings, provider=provider, ask=yes) as ready:
-        async for _ in ready.agent.run("on which day do deploys happen?"):
+        async for _ in ready.agent.stream("on which day do deploys happen?"):
             pass
     sent = str([request.messages for request in provider.requests])
     assert "Tuesdays" in sent

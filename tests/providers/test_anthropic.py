@@ -9,7 +9,7 @@ import pytest
 
 from nacre.errors import AuthError, InvalidRequest, Overloaded, PromptTooLong, ProviderError, StreamBroken
 from nacre.messages.blocks import Message, Opaque, Text, Thinking, ToolCall
-from nacre.messages.events import CallReady, ProviderEvent, Reply, ReplyStarted, TextDelta, ThinkingDelta
+from nacre.messages.events import ProviderEvent, Reply, ReplyStarted, TextDelta, ThinkingDelta, ToolCallEvent
 from nacre.messages.usage import Usage
 from nacre.providers.anthropic import AnthropicProvider, Assembly
 from nacre.providers.base import Request, complete
@@ -93,7 +93,7 @@ async def test_a_stream_becomes_deltas_then_calls_then_the_exact_reply(
         ThinkingDelta("see"),
         TextDelta("Hel"),
         TextDelta("lo"),
-        CallReady(call),
+        ToolCallEvent(call),
         Reply(
             message=Message(
                 "assistant", (Thinking("let me see", "c2ln"), Text("Hello"), call, Opaque("novelty", odd))

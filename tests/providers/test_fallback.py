@@ -102,7 +102,7 @@ async def test_the_turn_is_billed_at_the_price_of_who_answered_and_no_cache_is_m
     agent = Agent(Session(Base.of(MAIN, "s", []), clock=clock), both)
     events: list[Event] = []
     for text in ("a", "b", "c"):
-        events += [event async for event in agent.run(text)]
+        events += [event async for event in agent.stream(text)]
         clock.advance(REST_SECONDS / 2)
         clock.advance(REST_SECONDS / 2 if text == "b" else 0)
     assert words(events) == ["one", "two", "three"]

@@ -9,7 +9,7 @@ import pytest
 
 from nacre.errors import AuthError, InvalidRequest, Overloaded, PromptTooLong, ProviderError, StreamBroken
 from nacre.messages.blocks import Message, Text, ToolCall
-from nacre.messages.events import CallReady, ProviderEvent, Reply, ReplyStarted, TextDelta, ThinkingDelta
+from nacre.messages.events import ProviderEvent, Reply, ReplyStarted, TextDelta, ThinkingDelta, ToolCallEvent
 from nacre.messages.usage import Usage
 from nacre.providers.base import Request, complete
 from nacre.providers.openai import Assembly, OpenAICompatibleProvider
@@ -83,8 +83,8 @@ async def test_a_stream_becomes_deltas_then_calls_then_the_reply(canned: Any, pr
         ThinkingDelta("hm"),
         TextDelta("Hel"),
         TextDelta("lo"),
-        CallReady(first),
-        CallReady(second),
+        ToolCallEvent(first),
+        ToolCallEvent(second),
         Reply(
             message=Message("assistant", (Text("Hello"), first, second)),
             usage=Usage(input=100, cache_write=300, cache_read=600, output=20, discarded=8),

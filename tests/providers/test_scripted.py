@@ -10,7 +10,7 @@ import pytest
 
 from nacre.errors import Overloaded
 from nacre.messages.blocks import Message, Text, Thinking, ToolCall
-from nacre.messages.events import CallReady, Reply, TextDelta, ThinkingDelta
+from nacre.messages.events import Reply, TextDelta, ThinkingDelta, ToolCallEvent
 from nacre.messages.usage import Usage
 from nacre.providers.base import Capabilities, Request, complete
 from nacre.providers.scripted import ScriptedProvider, call, say, think, together
@@ -40,7 +40,7 @@ async def test_text_and_thinking_stream_in_small_pieces() -> None:
         ThinkingDelta("k"),
         TextDelta("then I say i"),
         TextDelta("t"),
-        CallReady(ToolCall("call_1", "act", {})),
+        ToolCallEvent(ToolCall("call_1", "act", {})),
     ]
     assert isinstance(reply, Reply)
     assert reply.message.blocks[0] == Thinking("first I think", "signed")

@@ -33,7 +33,7 @@ def agent(provider: ScriptedProvider, clock: FrozenClock, **given: object) -> Ag
 
 
 async def played(one: Agent, text: str) -> list[Event]:
-    return [event async for event in one.run(text)]
+    return [event async for event in one.stream(text)]
 
 
 def words(one: Agent) -> list[str]:
@@ -88,7 +88,7 @@ async def test_a_turn_nobody_read_to_its_end_is_ended_by_the_next(
     """Q2: a reader who breaks out of the loop leaves a valid log, even without closing the generator."""
     provider.script(say("a long answer that comes in several pieces"), say("second"))
     one = agent(provider, clock)
-    unfinished = one.run("first")
+    unfinished = one.stream("first")
     async for event in unfinished:
         if isinstance(event, TextDelta):
             break
@@ -107,7 +107,7 @@ async def test_a_cancelled_turn_leaves_a_session_that_goes_on(
     heard = asyncio.Event()
 
     async def read() -> None:
-        async for _ in one.run("first"):
+        async for _ in one.stream("first"):
             heard.set()
 
     task = asyncio.create_task(read())
@@ -128,7 +128,7 @@ async def test_a_second_turn_at_once_is_refused_and_the_first_goes_on(
     one = agent(provider, clock)
 
     async def read_slowly() -> None:
-        async for event in one.run("first"):
+        async for event in one.stream("first"):
             if isinstance(event, TextDelta) and not heard.is_set():
                 heard.set()
                 await read_on.wait()
@@ -209,7 +209,7 @@ async def test_a_turn_that_nobody_reads_on_can_be_cancelled_by_another_task(
     stopped, done = asyncio.Event(), asyncio.Event()
 
     async def read_a_little() -> None:
-        unfinished = one.run("first")
+        unfinished = one.stream("first")
         async for event in unfinished:
             if isinstance(event, TextDelta):
                 break

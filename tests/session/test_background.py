@@ -241,7 +241,7 @@ async def test_a_supervised_agent_records_before_it_asks_after_its_turn_and_at_t
         background = await supervised(agent, settings, stack)
         session.layers.append(Looks())
         background.record(note("side_query", clock))
-        _ = [event async for event in agent.run("go")]
+        _ = [event async for event in agent.stream("go")]
         background.record(note("side_query", clock))
     assert seen == [1, 2]
     assert len(session.view.noted("side_query")) == 3

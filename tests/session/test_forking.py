@@ -43,7 +43,7 @@ async def opened(
     cwd.mkdir(exist_ok=True)
     settings = load(cwd, {**environment(cwd), **OFF, **environ}, cli={"model": MODEL})
     async with open_agent(settings, provider=provider, session=session, clock=FrozenClock()) as ready:
-        _ = [event async for event in ready.agent.run("Hello")]
+        _ = [event async for event in ready.agent.stream("Hello")]
         yield ready
 
 
@@ -123,7 +123,7 @@ async def test_a_fork_asks_in_its_own_name_and_the_parents_books_stay_as_they_ar
         assert forked.first == READ
         assert (session.answered, session.meter.requests) == (answered, paid + 1)
         assert purposes(ready) == []
-        _ = [event async for event in ready.agent.run("Bye")]
+        _ = [event async for event in ready.agent.stream("Bye")]
         assert purposes(ready) == ["session_memory"]
     parent, fork, _after = provider.requests
     assert (fork.model, fork.tools, fork.thinking, fork.options, fork.betas) == (

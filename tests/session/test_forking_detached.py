@@ -15,7 +15,7 @@ from nacre.errors import Overloaded, ToolError
 from nacre.loop.fork import FORK, ForkResult
 from nacre.loop.round import CUT_SHORT
 from nacre.messages.blocks import JsonObject
-from nacre.messages.events import Event, Reply, ResultReady
+from nacre.messages.events import Event, Reply, ToolResultEvent
 from nacre.messages.jsonl import Loaded, decode
 from nacre.messages.pairing import INTERRUPTED
 from nacre.messages.view import View
@@ -73,7 +73,7 @@ async def opened(
         ask=person,
         clock=FrozenClock(),
     ) as ready:
-        _ = [event async for event in ready.agent.run("Hello")]
+        _ = [event async for event in ready.agent.stream("Hello")]
         yield ready
 
 
@@ -141,7 +141,7 @@ async def test_the_person_is_asked_for_it_and_what_is_allowed_for_good_holds_for
         forked = await ready.forker.detached("Touch.")
         assert forked.denials == 1
         assert ready.hands.guard.denials == 0
-        _ = [event async for event in ready.agent.run("Touch it, too.")]
+        _ = [event async for event in ready.agent.stream("Touch it, too.")]
     assert [one.reason.startswith("A fork of this conversation asks: ") for one in person.asked] == [True] * 2
     assert not (tmp_path / "work" / "refused").exists()
     assert (tmp_path / "work" / "made").exists()
@@ -182,7 +182,7 @@ async def test_it_starts_from_what_was_said_when_it_was_sent_for(
     provider.script(say("Hello."), say("Later."), say("Forked."))
     async with opened(tmp_path, provider) as ready:
         running = ready.forker.detached("Go.")
-        _ = [event async for event in ready.agent.run("Meanwhile")]
+        _ = [event async for event in ready.agent.stream("Meanwhile")]
         await running
     assert "Meanwhile" in str(provider.requests[1].messages)
     assert "Meanwhile" not in str(provider.requests[2].messages)
@@ -198,9 +198,9 @@ async def test_everything_on_its_way_is_heard_and_what_it_costs_is_booked_under_
         await ready.forker.detached("Look.", heard=events.append)
         await ready.background.flush()
         notes = ready.agent.session.view.noted(SIDE_QUERY)
-    assert [type(one) for one in events if isinstance(one, Reply | ResultReady)] == [
+    assert [type(one) for one in events if isinstance(one, Reply | ToolResultEvent)] == [
         Reply,
-        ResultReady,
+        ToolResultEvent,
         Reply,
     ]
     assert [note.fact("purpose") for note in notes] == ["agent", "agent"]

@@ -67,7 +67,7 @@ def agent(provider: ScriptedProvider, clock: FrozenClock) -> Agent:
 
 
 async def played(one: Agent, text: str) -> list[Event]:
-    return [event async for event in one.run(text)]
+    return [event async for event in one.stream(text)]
 
 
 def note(kind: str, **facts: object) -> Noted:
@@ -169,7 +169,7 @@ async def test_a_turn_that_is_cancelled_ends_its_spans(
 ) -> None:
     provider.script(say("a long answer in several pieces"))
     one = agent(provider, clock)
-    unfinished = one.run("first")
+    unfinished = one.stream("first")
     async for event in unfinished:
         if isinstance(event, TextDelta):
             break
@@ -249,7 +249,7 @@ async def test_a_question_to_the_small_model_is_told_beside_the_turns_own(
     await memory.save(Draft(body=SECRET), Change(author="user", reason="by hand"))
     main = ScriptedProvider([call("Glob", pattern="*"), say("done")])
     async with open_agent(settings, provider=main) as ready:
-        async for _ in ready.agent.run("what would be nice to serve our guest?"):
+        async for _ in ready.agent.stream("what would be nice to serve our guest?"):
             while len(main.requests) == 1 and any(t.get_name() == "select memories" for t in all_tasks()):
                 await sleep(0)
         layers = contents_of(ready.agent.session).layers

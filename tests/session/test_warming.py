@@ -55,7 +55,7 @@ class Scene:
     warmer: KeepWarm | None = None
 
     async def say(self, text: str) -> list[Event]:
-        return [event async for event in self.agent.run(text)]
+        return [event async for event in self.agent.stream(text)]
 
     async def refresh(self) -> None:
         """Let time pass until the next refresh is due, and until its answer was heard."""
@@ -259,7 +259,7 @@ class Alone:
     clock: FrozenClock
 
     async def say(self, text: str) -> None:
-        _ = [event async for event in self.agent.run(text)]
+        _ = [event async for event in self.agent.stream(text)]
 
     async def settle(self) -> None:
         while self.warmer._task is not None and not self.warmer._task.done():
@@ -352,7 +352,7 @@ async def test_whoever_keeps_an_agent_warm_is_stopped_by_its_next_request_in_the
         await (asyncio.sleep(0) if provider.calls < 2 else asyncio.Event().wait())
 
     async with kept_warm(agent, settings, sleep=sleep):
-        _ = [event async for event in agent.run("hi")]
+        _ = [event async for event in agent.stream("hi")]
         records = agent.session.transcript.records
         kinds = [
             one.kind if isinstance(one, Noted) else one.role

@@ -75,14 +75,14 @@ async def talk(
     seen: list[object] = []
     async with open_agent(settings, provider=provider, session=session, ask=ask, tools=tools) as ready:
         for text in texts:
-            async for event in ready.agent.run(text):
+            async for event in ready.agent.stream(text):
                 seen.append(event)
     return seen
 
 
 async def play(agent: Agent, text: str) -> None:
     """One turn, which leaves nothing open where it is cancelled."""
-    async with aclosing(agent.run(text)) as events:
+    async with aclosing(agent.stream(text)) as events:
         async for _ in events:
             pass
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from nacre.app.open_agent import OpenedAgent, open_agent
 from nacre.devtools.sim import Exchange, Simulator
 from nacre.messages.blocks import Json, JsonObject, ToolResult
-from nacre.messages.events import Event, ResultReady
+from nacre.messages.events import Event, ToolResultEvent
 from nacre.messages.pairing import DIGEST_BYTES
 from nacre.messages.wire import canonical
 from nacre.providers.anthropic import AnthropicProvider
@@ -88,11 +88,11 @@ def environment(cwd: Path) -> Mapping[str, str]:
 
 async def say(agent: Agent, *texts: str) -> list[Event]:
     """A turn for every text; what happened in all of them."""
-    return [event for text in texts async for event in agent.run(text)]
+    return [event for text in texts async for event in agent.stream(text)]
 
 
 def results(events: list[Event]) -> list[ToolResult]:
-    return [event.result for event in events if isinstance(event, ResultReady)]
+    return [event.result for event in events if isinstance(event, ToolResultEvent)]
 
 
 def bare(blocks: Json) -> list[Json]:

@@ -42,7 +42,7 @@ async def main(cwd):
     }
     settings = load(cwd, environment(cwd), cli={"model": "claude-sonnet-5-5"})
     async with open_agent(settings, provider=Cast(main, parts)) as ready:
-        async for _ in ready.agent.run("Go"):
+        async for _ in ready.agent.stream("Go"):
             pass
 
 asyncio.run(main(Path(sys.argv[1])))
@@ -101,7 +101,7 @@ async def test_agents_that_were_at_work_when_the_program_died_are_told_once_and_
     cast = Cast(main, {f"You are the agent `{name}`": part for name, part in again.items()})
     for text in ("What now?", "And?"):  # told in the first of two lives, and not in the second
         async with open_agent(settings, provider=cast, session=log.stem) as ready:
-            _ = [event async for event in ready.agent.run(text)]
+            _ = [event async for event in ready.agent.stream(text)]
             assert ready.team is not None
             assert not any(one.is_untold for one in ready.team.states())
     assert str(main.requests[1].messages).count("the program ended while it was at work") == 2
@@ -110,7 +110,7 @@ async def test_agents_that_were_at_work_when_the_program_died_are_told_once_and_
         for name in again:
             await ready.team.resume(name, "Go on.")
             await ready.background.wait(f"agent {name}", 20)
-        _ = [event async for event in ready.agent.run("And now?")]
+        _ = [event async for event in ready.agent.stream("And now?")]
     told = str(main.requests[-1].messages)
     assert all(told.count(f"{name} is done now.") == 1 for name in again)
     assert "Far behind." in str(again["behind"].requests[0].messages)

@@ -47,7 +47,7 @@ def a_long_session(cwd: Path) -> str:
     async def talk() -> str:
         async with open_agent(settings, provider=script) as ready:
             for number in range(ROUNDS):
-                async for _ in ready.agent.run(f"Please read module {number}, and mind rule {number}."):
+                async for _ in ready.agent.stream(f"Please read module {number}, and mind rule {number}."):
                     pass
             return ready.agent.session.id
 

@@ -62,7 +62,7 @@ async def test_the_reason_is_the_programs_word_and_not_the_persons(tmp_path: Pat
     configure(tmp_path, Stop=f"mkdir {tmp_path}/once 2>/dev/null || exit 0; echo more >&2; exit 2")
     provider = ScriptedProvider([say("one"), say("two")])
     async with open_agent(settings_of(tmp_path), provider=provider) as ready:
-        async for _ in ready.agent.run("do it"):
+        async for _ in ready.agent.stream("do it"):
             pass
         records = ready.agent.session.transcript.records
     theirs = [each for each in records if isinstance(each, Said) and each.role == "user" and not each.meta]

@@ -44,12 +44,12 @@ async def test_words_that_a_command_blocks_are_neither_recorded_nor_sent(tmp_pat
     async with open_agent(settings_of(tmp_path), provider=provider) as ready:
         session = ready.agent.session
         with pytest.raises(HookRefused, match="nothing was sent: there is a password in what you said"):
-            _ = [each async for each in ready.agent.run("log in with hunter2")]
+            _ = [each async for each in ready.agent.stream("log in with hunter2")]
         assert session.transcript.records == ()
         for text in ("hello", "again"):
-            _ = [each async for each in ready.agent.run(text)]
+            _ = [each async for each in ready.agent.stream(text)]
             with pytest.raises(HookRefused):
-                _ = [each async for each in ready.agent.run("hunter2")]
+                _ = [each async for each in ready.agent.stream("hunter2")]
         records = session.transcript.records
         assert session.view == View().after(*records)
     assert provider.calls == 2
@@ -114,7 +114,7 @@ async def test_an_agent_that_ends_is_asked_about_and_its_tools_are_watched(
         assert isinstance(parent.keeper, SessionLogWriter)
         child = child_of(parent, keeper, tools)
         attend_child(child, ready.hooks, "a1", "explore")
-        seen: list[object] = [each async for each in Agent(child, provider, tools).run("find it")]
+        seen: list[object] = [each async for each in Agent(child, provider, tools).stream("find it")]
         log = parent.keeper.path
     done = seen[-1]
     assert isinstance(done, TurnDone)
@@ -159,7 +159,7 @@ async def test_an_agent_of_another_type_is_not_asked_about(tmp_path: Path, keepe
         assert ready.hooks is not None
         child = child_of(ready.agent.session, keeper)
         attend_child(child, ready.hooks, "a1", "general")
-        _ = [each async for each in Agent(child, provider).run("do it")]
+        _ = [each async for each in Agent(child, provider).stream("do it")]
         assert child.layers == []
     assert told(tmp_path) == []
 
@@ -304,7 +304,7 @@ async def test_what_a_compaction_has_read_again_is_told_as_such(project: Path) -
     provider = ScriptedProvider(otherwise=lambda _: say("words " * 200))
     async with open_agent(settings_of(project), provider=provider) as ready:
         for text in ("one", "two", "three"):
-            _ = [each async for each in ready.agent.run(text)]
+            _ = [each async for each in ready.agent.stream(text)]
         assert told(project) == []
         await ready.compacting.compact(CompactionRequest(by_rule=True))
     assert {load[:3] for load in loads(project)} == {
@@ -321,7 +321,7 @@ async def test_a_slow_command_for_instructions_holds_up_no_turn(project: Path) -
     configure(project, InstructionsLoaded=wait)
     provider = ScriptedProvider([say("one")])
     async with open_agent(settings_of(project), provider=provider) as ready:
-        _ = [each async for each in ready.agent.run("hello")]
+        _ = [each async for each in ready.agent.stream("hello")]
         assert told(project) == []
         (project / "go").touch()
     assert len(told(project)) == 4

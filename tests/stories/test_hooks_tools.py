@@ -158,7 +158,7 @@ async def test_what_is_added_rides_behind_the_results_as_the_programs_word(tmp_p
     provider = ScriptedProvider([call("Bash", command="echo fine"), say("done"), say("again")])
     async with open_agent(settings_of(tmp_path), provider=provider) as ready:
         for text in ("say it", "and now?"):
-            _ = [event async for event in ready.agent.run(text)]
+            _ = [event async for event in ready.agent.stream(text)]
         records = ready.agent.session.transcript.records
     assert results(provider, 1) == [(False, "fine")]
     behind = tail(provider, 1)
@@ -210,7 +210,7 @@ async def test_another_output_stands_in_for_the_result_before_it_is_recorded(
     configure(tmp_path, ALLOWED, PostToolUse=says(updatedToolOutput=output))
     provider = ScriptedProvider([call("Bash", command="echo secret-token"), say("done")])
     async with open_agent(settings_of(tmp_path), provider=provider) as ready:
-        _ = [event async for event in ready.agent.run("say it")]
+        _ = [event async for event in ready.agent.stream("say it")]
         said = [one for one in ready.agent.session.transcript.records if isinstance(one, Said)]
     assert results(provider) == [(False, "hidden")]
     # Only the model's own call still names it.
@@ -289,9 +289,9 @@ async def test_a_command_can_end_the_turn_and_the_next_one_works(tmp_path: Path,
     provider = ScriptedProvider([call("Bash", command="echo fine"), say("after lunch")])
     async with open_agent(settings_of(tmp_path), provider=provider) as ready:
         with pytest.raises(HookRefused, match=f"A {event} hook ends the turn: lunch"):
-            _ = [each async for each in ready.agent.run("say it")]
+            _ = [each async for each in ready.agent.stream("say it")]
         assert not ready.agent.session.view.open_calls
-        _ = [each async for each in ready.agent.run("go on")]
+        _ = [each async for each in ready.agent.stream("go on")]
     assert provider.calls == 2
     assert results(provider)[0][0] is (event == "PreToolUse")
 
@@ -304,12 +304,12 @@ async def test_in_a_fork_they_stand_before_the_tools_too(tmp_path: Path) -> None
     (tmp_path / "a.txt").write_text("one")
     provider = ScriptedProvider([say("hello")])
     async with open_agent(settings_of(tmp_path), provider=provider) as ready:
-        _ = [each async for each in ready.agent.run("hello")]
+        _ = [each async for each in ready.agent.stream("hello")]
         both = together(call("Bash", command="touch made"), call("Read", file_path="a.txt"))
         provider.script(both, say("seen"), say("on"))
         may = Narrowing(tools=frozenset({"Read"}))
         forked = await ready.forker(ForkTask(source="side", directive="Look.", may=may, max_rounds=2))
-        _ = [each async for each in ready.agent.run("go on")]
+        _ = [each async for each in ready.agent.stream("go on")]
     assert forked.denials == 1
     refused, read = results(provider, 2)
     assert refused[0]

@@ -39,7 +39,7 @@ async def play(
     told = []
     async with open_agent(settings, provider=provider, session=session) as ready:
         for text in texts:
-            told += [event.text async for event in ready.agent.run(text) if isinstance(event, Notice)]
+            told += [event.text async for event in ready.agent.stream(text) if isinstance(event, Notice)]
     return told
 
 
@@ -77,14 +77,14 @@ async def test_a_file_changed_in_mid_session_is_announced_with_the_next_words(pr
     provider = ScriptedProvider([say("one"), say("two"), say("three")])
     settings = settings_of(project)
     async with open_agent(settings, provider=provider) as ready:
-        async for _ in ready.agent.run("hello"):
+        async for _ in ready.agent.stream("hello"):
             pass
         (project / "CLAUDE.md").write_text("Answer at length.")
         (project / "AGENTS.md").write_text("New here.")
-        notices = [event.text async for event in ready.agent.run("go on") if isinstance(event, Notice)]
+        notices = [event.text async for event in ready.agent.stream("go on") if isinstance(event, Notice)]
         assert "Answer at length." in tail(provider)
         assert "New here." in tail(provider)
-        async for _ in ready.agent.run("and on"):
+        async for _ in ready.agent.stream("and on"):
             pass
     assert "Answer at length." not in tail(provider)
     assert notices == [f"instructions changed: {project}/CLAUDE.md, {project}/AGENTS.md"]
@@ -100,10 +100,10 @@ async def test_what_the_model_wrote_itself_it_is_not_told_again(project: Path) -
         return "once"
 
     async with open_agent(settings, provider=provider, ask=yes) as ready:  # type: ignore[arg-type]
-        async for _ in ready.agent.run("write AGENTS.md"):
+        async for _ in ready.agent.stream("write AGENTS.md"):
             pass
         assert (project / "AGENTS.md").read_text() == "Mine."
-        async for _ in ready.agent.run("thanks"):
+        async for _ in ready.agent.stream("thanks"):
             pass
     assert "changed on disk" not in tail(provider)
 
@@ -142,16 +142,16 @@ async def test_what_a_rewind_takes_away_is_told_again(project: Path) -> None:
     provider = ScriptedProvider([say("one"), say("two"), say("three"), say("four")])
     async with open_agent(settings_of(project), provider=provider) as ready:
         for text in ("hello", "go on"):
-            async for _ in ready.agent.run(text):
+            async for _ in ready.agent.stream(text):
                 pass
             (project / "CLAUDE.md").write_text("Answer at length.")
         assert "Answer at length." in tail(provider)
         await ready.rewind.forget(ready.rewind.points()[-1])
-        async for _ in ready.agent.run("go on again"):
+        async for _ in ready.agent.stream("go on again"):
             pass
         assert "Answer at length." in tail(provider)
         await ready.rewind.forget(ready.rewind.points()[0])
-        async for _ in ready.agent.run("from the start"):
+        async for _ in ready.agent.stream("from the start"):
             pass
     first = str(provider.requests[-1].messages[0]["content"])
     assert "MEMORY.md" in first

@@ -76,7 +76,7 @@ async def interrupted(ready: OpenedAgent, text: str, *, when: Callable[[str], bo
 
     async def turn() -> None:
         heard = ""
-        async for event in ready.agent.run(text):
+        async for event in ready.agent.stream(text):
             heard += event.text if isinstance(event, TextDelta) else ""
             if when(heard):
                 task.cancel()

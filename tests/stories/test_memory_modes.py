@@ -11,7 +11,7 @@ from nacre.app.open_agent import OpenedAgent, open_agent
 from nacre.memory.daily_format import log_file, read_log
 from nacre.memory.format.entry import Change, Draft
 from nacre.memory.memory import Memory
-from nacre.messages.events import ResultReady
+from nacre.messages.events import ToolResultEvent
 from nacre.settings import Settings, load
 from nacre.testing import FrozenClock, ScriptedProvider, call, say
 from tests.memory.clones import BRANCH, bare_repository, clone, git
@@ -30,7 +30,9 @@ def in_clone(shared: Path, base: Path, remote: str = "origin") -> Settings:
 
 async def play(ready: OpenedAgent, text: str) -> list[str]:
     """One turn; what the tools answered."""
-    return [event.result.text async for event in ready.agent.run(text) if isinstance(event, ResultReady)]
+    return [
+        event.result.text async for event in ready.agent.stream(text) if isinstance(event, ToolResultEvent)
+    ]
 
 
 def opening(provider: ScriptedProvider) -> str:

@@ -11,7 +11,7 @@ from nacre.app.open_agent import open_agent
 from nacre.memory.files.location import user_location
 from nacre.memory.format.entry import Change, Draft
 from nacre.memory.memory import Memory
-from nacre.messages.events import ResultReady
+from nacre.messages.events import ToolResultEvent
 from nacre.settings import Settings, load
 from nacre.testing import ScriptedProvider, call, say
 
@@ -32,7 +32,11 @@ async def play(
 ) -> list[str]:
     """One turn; what the tools answered."""
     async with open_agent(settings, provider=provider, session=session) as ready:
-        return [event.result.text async for event in ready.agent.run(text) if isinstance(event, ResultReady)]
+        return [
+            event.result.text
+            async for event in ready.agent.stream(text)
+            if isinstance(event, ToolResultEvent)
+        ]
 
 
 def opening(provider: ScriptedProvider) -> str:
@@ -73,7 +77,7 @@ async def test_what_is_saved_in_mid_session_moves_no_byte_already_sent(settings:
     )
     async with open_agent(settings, provider=provider) as ready:
         for text in ("remember the demo", "and now?"):
-            async for _ in ready.agent.run(text):
+            async for _ in ready.agent.stream(text):
                 pass
     await play(settings, provider, "and after resuming?", session="latest")
     assert provider.calls == 4  # the prefix net compares all four

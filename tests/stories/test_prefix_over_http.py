@@ -9,7 +9,7 @@ import pytest
 
 from nacre.devtools.sim import Exchange, Simulator
 from nacre.messages.blocks import Json
-from nacre.messages.events import Event, ResultReady, TextDelta
+from nacre.messages.events import Event, TextDelta, ToolResultEvent
 from nacre.messages.wire import canonical
 from nacre.providers.openai_translate import translate_messages, translate_tools
 from nacre.session.agent import Agent
@@ -147,7 +147,7 @@ async def test_a_turn_that_is_stopped_does_not_cost_the_prefix(model: str, tmp_p
     async with Simulator(script) as sim, talking_to(sim, model, quiet(tmp_path / "work")) as ready:
         agent = ready.agent
         await say(agent, "read")
-        await stopped_at(agent, "wait", ResultReady)
+        await stopped_at(agent, "wait", ToolResultEvent)
         await say(agent, "where are we?")
         await stopped_at(agent, "tell me more", TextDelta)
         await say(agent, "go on")
@@ -184,7 +184,7 @@ def assert_received_as_folded(log: list[Exchange], session: Session, model: str)
 
 async def stopped_at(agent: Agent, text: str, kind: type[Event]) -> None:
     """Begin a turn and walk away from it when this happens."""
-    async with aclosing(agent.run(text)) as events:
+    async with aclosing(agent.stream(text)) as events:
         async for event in events:
             if isinstance(event, kind):
                 break

@@ -10,7 +10,7 @@ from nacre.app.open_agent import open_agent
 from nacre.memory.format.entry import Change, Draft
 from nacre.memory.memory import Memory
 from nacre.messages.blocks import ToolCall
-from nacre.messages.events import ResultReady
+from nacre.messages.events import ToolResultEvent
 from nacre.settings import Settings, load
 from nacre.testing import ScriptedProvider, call, say, together
 from nacre.tools.guard import Answer
@@ -31,7 +31,7 @@ async def memory_of(settings: Settings) -> Memory:
 
 async def play(settings: Settings, provider: ScriptedProvider, text: str) -> None:
     async with open_agent(settings, provider=provider) as ready:
-        async for _ in ready.agent.run(text):
+        async for _ in ready.agent.stream(text):
             pass
 
 
@@ -111,13 +111,13 @@ async def test_a_turn_that_is_cancelled_lets_nothing_out_either(settings: Settin
         say("done"),
     ])  # fmt: skip
     async with open_agent(settings, provider=provider, ask=yes) as ready:
-        turn = ready.agent.run("look")
+        turn = ready.agent.stream("look")
         async for event in turn:
-            if isinstance(event, ResultReady):
+            if isinstance(event, ToolResultEvent):
                 break
         await turn.aclose()
         await ready.agent.cancel()
-        async for _ in ready.agent.run("go on"):
+        async for _ in ready.agent.stream("go on"):
             pass
     assert "kept on this machine" in str(provider.requests[-1].messages)
     assert "81,000" not in str(provider.requests[-1].messages)
@@ -130,12 +130,12 @@ async def test_a_session_held_on_this_machine_is_sent_away_without_them(settings
     async with open_agent(local) as ready:
         assert ready.choice is not None
         assert ready.choice.model == "embedded"
-        async for _ in ready.agent.run(f"read {file}"):
+        async for _ in ready.agent.stream(f"read {file}"):
             pass
         assert "81,000" in str(ready.agent.session.view.messages)
     provider = ScriptedProvider([say("hm")])
     async with open_agent(settings, provider=provider, session="latest") as ready:
-        async for _ in ready.agent.run("and now?"):
+        async for _ in ready.agent.stream("and now?"):
             pass
     assert "kept on this machine" in str(provider.requests[-1].messages)
     assert "81,000" not in str(provider.requests[-1].messages)
@@ -149,7 +149,7 @@ async def test_short_words_and_memory_that_is_off_make_no_hole(settings: Setting
     for one in (settings, off):
         provider = ScriptedProvider([call("Bash", command=f"cat {file}"), say("done")])
         async with open_agent(one, provider=provider, ask=yes) as ready:
-            async for _ in ready.agent.run("look"):
+            async for _ in ready.agent.stream("look"):
                 pass
         assert body not in str(provider.requests[-1].messages)
 

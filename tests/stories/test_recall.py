@@ -56,7 +56,7 @@ async def memory_of(settings: Settings) -> Memory:
 
 async def talk(ready: OpenedAgent, *texts: str) -> list[str]:
     """Some turns; what the person was told."""
-    return [e.text for text in texts async for e in ready.agent.run(text) if isinstance(e, Notice)]
+    return [e.text for text in texts async for e in ready.agent.stream(text) if isinstance(e, Notice)]
 
 
 def last(provider: ScriptedProvider, number: int = -1) -> str:
@@ -180,7 +180,7 @@ async def test_a_selector_adds_what_words_do_not_show_beside_the_reply(settings:
         selector = Selector(provider=small, model="small", pay=lambda usage, model: asked.set())
         recaller = Recall([index], ready.hands.workspace, session.clock, aid=Aid(selector=selector))
         session.layers.append(recaller)
-        async for _ in ready.agent.run("what would be nice to serve our guest?"):
+        async for _ in ready.agent.stream("what would be nice to serve our guest?"):
             if not asked.is_set() and len(provider.requests) == 1:
                 await asyncio.wait_for(asked.wait(), 10)
                 await asyncio.sleep(0.05)
@@ -209,7 +209,7 @@ async def test_what_the_small_model_costs_is_on_the_meter_and_in_the_log(
     provider = ScriptedProvider([call("Glob", pattern="*"), say("done")])
     async with open_agent(named, provider=provider) as ready:
         session = ready.agent.session
-        async for _ in ready.agent.run("what would be nice to serve our guest?"):
+        async for _ in ready.agent.stream("what would be nice to serve our guest?"):
             if len(provider.requests) == 1:
                 await ended("select memories")
         assert session.meter.requests == 3
@@ -246,7 +246,7 @@ async def test_a_cancelled_turn_ends_the_question_to_the_small_model(settings: S
         selector = Selector(provider=Hanging([]), model="small")
         recaller = Recall([index], ready.hands.workspace, session.clock, aid=Aid(selector=selector))
         session.layers = [recaller]
-        turn = ready.agent.run("which tea is it, and the orca backups?")
+        turn = ready.agent.stream("which tea is it, and the orca backups?")
         await anext(turn)
         await asyncio.sleep(0.05)
         await turn.aclose()
@@ -306,7 +306,7 @@ async def test_late_picks_are_counted_told_and_looked_at_further_like_any_others
         aid = Aid(counting=counting, selector=Selector(provider=small, model="small"))
         recaller = Recall([slow], ready.hands.workspace, session.clock, aid=aid)
         session.layers = [recaller]
-        async for _ in ready.agent.run("when do releases go out?"):
+        async for _ in ready.agent.stream("when do releases go out?"):
             if len(provider.requests) == 1 and not slow.gate.is_set():
                 assert not read_usage(memory.location)
                 slow.gate.set()

@@ -51,7 +51,7 @@ async def work():
         ready.agent.limits = Limits(max_rounds=2)
         print("open", flush=True)
         while True:
-            async for event in ready.agent.run("a prompt"):
+            async for event in ready.agent.stream("a prompt"):
                 pass
             print("told", flush=True)
 

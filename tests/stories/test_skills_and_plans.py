@@ -14,7 +14,7 @@ from nacre.app.open_agent import NEW, UNKEPT, OpenedAgent, open_agent
 from nacre.context.skill_list import SKILL, SKILLS
 from nacre.inspect.context_usage import contents
 from nacre.messages.blocks import ToolResult
-from nacre.messages.events import Event, Notice, ResultReady
+from nacre.messages.events import Event, Notice, ToolResultEvent
 from nacre.messages.tokens import estimate_text
 from nacre.session.compaction import CompactionRequest
 from nacre.session.restoration import SOURCE_TOKENS
@@ -68,11 +68,11 @@ async def at_work(
 
 
 async def turn(ready: OpenedAgent, text: str) -> list[Event]:
-    return [event async for event in ready.agent.run(text)]
+    return [event async for event in ready.agent.stream(text)]
 
 
 def results(events: list[Event]) -> list[ToolResult]:
-    return [event.result for event in events if isinstance(event, ResultReady)]
+    return [event.result for event in events if isinstance(event, ToolResultEvent)]
 
 
 def tail(provider: ScriptedProvider) -> str:

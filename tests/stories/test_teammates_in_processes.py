@@ -284,7 +284,7 @@ async def test_limits_on_agents_hold_across_the_processes_of_teammates(
         settings = load(tmp_path, world(tmp_path, **environ))
         async with open_agent(settings) as ready:
             with anyio.fail_after(60):
-                async for _ in ready.agent.run("LEVEL 1"):
+                async for _ in ready.agent.stream("LEVEL 1"):
                     pass
                 while not any(refusal in one for one in answers) and len(answers) < len(joined) + 1:
                     await anyio.sleep(0.05)  # the teammates work in processes of their own

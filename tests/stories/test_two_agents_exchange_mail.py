@@ -21,7 +21,7 @@ from nacre.layers.l7_mail.letter import TERMINAL, Letter
 from nacre.layers.l7_mail.mailbox import Mailbox
 from nacre.layers.l7_mail.send_message import NAME as SEND
 from nacre.messages.blocks import Json
-from nacre.messages.events import Event, ResultReady
+from nacre.messages.events import Event, ToolResultEvent
 from nacre.providers.base import Request
 from nacre.providers.scripted import Scripted
 from nacre.session.compaction import CompactionRequest
@@ -48,11 +48,11 @@ async def opened(
 
 async def played(ready: OpenedAgent, text: str) -> list[Event]:
     with anyio.fail_after(SAFETY_SECONDS):
-        return [event async for event in ready.agent.run(text)]
+        return [event async for event in ready.agent.stream(text)]
 
 
 def results(events: list[Event]) -> list[str]:
-    return [event.result.text for event in events if isinstance(event, ResultReady)]
+    return [event.result.text for event in events if isinstance(event, ToolResultEvent)]
 
 
 def letter_to(ready: OpenedAgent, text: str, *, name: str = "main", sender: str = "friend") -> None:
@@ -307,7 +307,7 @@ async def test_what_cannot_be_sent_is_refused_in_one_line_as_a_result(tmp_path: 
         events = await played(ready, "go")
         folder = ready.agent.session.keeper.folder  # type: ignore[attr-defined]
         boxes = list((folder / "inboxes").glob("*.jsonl")) if (folder / "inboxes").exists() else []
-    refused = [event.result for event in events if isinstance(event, ResultReady)][1:]
+    refused = [event.result for event in events if isinstance(event, ToolResultEvent)][1:]
     assert all(result.is_error for result in refused)
     for result, (_, why) in zip(refused, WRONG.values(), strict=True):
         assert why in result.text
@@ -349,8 +349,8 @@ async def test_twenty_agents_write_to_each_other_and_each_sender_keeps_its_order
     async with opened(tmp_path / "work", Cast(main, parts)) as ready:
         ready.agent.session.ends_with_answer = True
         with anyio.fail_after(120):
-            events = [event async for event in ready.agent.run("Start them.")]
-    assert not any(event.result.is_error for event in events if isinstance(event, ResultReady))
+            events = [event async for event in ready.agent.stream("Start them.")]
+    assert not any(event.result.is_error for event in events if isinstance(event, ToolResultEvent))
     for name in names:
         assert sorted(heard[name]) == sorted(
             f"{other} says {n}" for other in names if other != name for n in range(rounds)

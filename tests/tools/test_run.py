@@ -8,7 +8,7 @@ import pytest
 
 from nacre.errors import ToolError
 from nacre.messages.blocks import Text, ToolCall, ToolResult, result_of
-from nacre.messages.events import ResultReady
+from nacre.messages.events import ToolResultEvent
 from nacre.tools.base import Tool
 from nacre.tools.run import READERS_AT_ONCE, Running, run_all
 
@@ -160,7 +160,7 @@ async def test_answers_can_be_iterated_in_the_order_they_come(bench):
         async for ready in running.as_ready():
             seen.append(ready)
             bench.open("a")
-    assert seen == [ResultReady(reads(key), ToolResult(f"id-{key}", (Text(key),))) for key in ("b", "a")]
+    assert seen == [ToolResultEvent(reads(key), ToolResult(f"id-{key}", (Text(key),))) for key in ("b", "a")]
 
 
 async def test_two_calls_with_the_same_id_both_get_an_answer(bench):

@@ -14,14 +14,14 @@ from nacre.formatting import clean
 from nacre.inspect.savings import Account
 from nacre.messages.blocks import Message, Text, ToolCall, ToolResult
 from nacre.messages.events import (
-    CallReady,
     Event,
     Notice,
     Reply,
-    ResultReady,
     StartedOver,
     TextDelta,
     ThinkingDelta,
+    ToolCallEvent,
+    ToolResultEvent,
     Waiting,
 )
 from nacre.messages.records import Said
@@ -52,12 +52,12 @@ RESULT = ToolResult("c1", (Text("one\ntwo\n"),))
         (TextDelta("so\x1b[2J\n"), Words("so[2J\n")),
         (ThinkingDelta("hm"), Words("hm", is_thinking=True)),
         (
-            CallReady(CALL),
+            ToolCallEvent(CALL),
             Called(
                 "c1", "Bash(command=echo one echo two, timeout=5)", "command: echo one\necho two\ntimeout: 5"
             ),
         ),
-        (ResultReady(CALL, RESULT), Resulted("c1", "one (+1 lines)", "one\ntwo")),
+        (ToolResultEvent(CALL, RESULT), Resulted("c1", "one (+1 lines)", "one\ntwo")),
         (Waiting(2.0, "busy"), Told("… busy; trying again in 2 s", "warning")),
         (StartedOver("cut\noff"), Void("cut off")),
         (Notice("saved tea.md"), Told("saved tea.md")),
@@ -70,7 +70,7 @@ def test_an_event_is_one_piece_of_the_screen(event: Event, piece: Piece | None) 
 
 def test_a_long_result_is_cut_where_nobody_scrolls_any_more() -> None:
     long = ToolResult("c1", (Text("\n".join(map(str, range(1_000)))),))
-    piece = piece_of(ResultReady(CALL, long))
+    piece = piece_of(ToolResultEvent(CALL, long))
     assert isinstance(piece, Resulted)
     assert piece.detail.splitlines()[-2:] == [
         str(MAX_DETAIL_LINES - 1),

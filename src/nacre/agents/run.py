@@ -152,7 +152,7 @@ class Work:
         outcome = "answered"
         if not text:
             await child.session.add_user(WOKEN, is_persons=False)
-        async with self._told_of(member, child), aclosing(child.agent.run(text or None)) as events:
+        async with self._told_of(member, child), aclosing(child.agent.stream(text or None)) as events:
             async for event in events:
                 self.heard(member, event)
                 if isinstance(event, TurnDone):

@@ -174,7 +174,7 @@ class Teammate:
         """Why it did not come to its end, if it did not."""
         outcome = "answered"
         try:
-            async with aclosing(self._agent.run(text)) as events:
+            async with aclosing(self._agent.stream(text)) as events:
                 async for event in events:
                     self.hear(event)
                     if isinstance(event, TurnDone):

@@ -7,7 +7,7 @@ from contextlib import aclosing
 
 from nacre.clock import Clock
 from nacre.messages.blocks import Block, Text, ToolResult, result_of
-from nacre.messages.events import CallReady, Event, ProviderEvent, Reply, StartedOver, TextDelta
+from nacre.messages.events import Event, ProviderEvent, Reply, StartedOver, TextDelta, ToolCallEvent
 from nacre.messages.pairing import INTERRUPTED
 from nacre.messages.records import Record, ReplyFacts, Said
 from nacre.messages.transcript import Transcript
@@ -47,7 +47,7 @@ class Round:
         match event:
             case TextDelta(text):
                 self._partial += text
-            case CallReady(call):
+            case ToolCallEvent(call):
                 self._running.start(call)
             case StartedOver():
                 await self.stop()

@@ -33,7 +33,7 @@ class ThinkingDelta:
 
 
 @dataclass(frozen=True, slots=True)
-class CallReady:
+class ToolCallEvent:
     """The model has finished writing one tool call; more may follow in the same reply."""
 
     call: ToolCall
@@ -51,7 +51,7 @@ class Reply:
 
 
 @dataclass(frozen=True, slots=True)
-class ResultReady:
+class ToolResultEvent:
     """A tool call was answered."""
 
     call: ToolCall
@@ -103,8 +103,8 @@ class TurnDone:
 
 
 ProviderEvent: TypeAlias = (
-    ReplyStarted | TextDelta | ThinkingDelta | CallReady | Waiting | StartedOver | Reply
+    ReplyStarted | TextDelta | ThinkingDelta | ToolCallEvent | Waiting | StartedOver | Reply
 )
 """What a provider's stream may hold."""
-Event: TypeAlias = ProviderEvent | ResultReady | Notice | TurnDone
+Event: TypeAlias = ProviderEvent | ToolResultEvent | Notice | TurnDone
 """What a turn may stream."""

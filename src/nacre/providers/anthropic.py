@@ -24,7 +24,7 @@ from dataclasses import dataclass, field, replace
 
 from nacre.errors import StreamBroken
 from nacre.messages.blocks import Block, Json, Message, ToolCall
-from nacre.messages.events import CallReady, ReplyStarted, TextDelta, ThinkingDelta
+from nacre.messages.events import ReplyStarted, TextDelta, ThinkingDelta, ToolCallEvent
 from nacre.messages.tokens import JSON_BYTES_PER_TOKEN, estimate_blocks, estimate_text
 from nacre.messages.usage import Usage
 from nacre.messages.wire import parse_block
@@ -295,7 +295,7 @@ class Assembly:
         block = parse_block(self._opened(index).whole())
         del self._open[index]
         self._done[index] = block
-        return [CallReady(block)] if isinstance(block, ToolCall) else []
+        return [ToolCallEvent(block)] if isinstance(block, ToolCall) else []
 
     def _opened(self, index: int) -> _OpenBlock:
         if index not in self._open:

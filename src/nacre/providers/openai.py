@@ -28,7 +28,7 @@ from dataclasses import dataclass, field, replace
 
 from nacre.errors import StreamBroken
 from nacre.messages.blocks import Block, Json, Message, Text, ToolCall
-from nacre.messages.events import CallReady, Reply, ReplyStarted, TextDelta, ThinkingDelta
+from nacre.messages.events import Reply, ReplyStarted, TextDelta, ThinkingDelta, ToolCallEvent
 from nacre.messages.tokens import JSON_BYTES_PER_TOKEN, MAX_RATIO, estimate_blocks, estimate_text
 from nacre.messages.usage import Usage
 from nacre.providers.parse import as_count, as_text, parse_arguments
@@ -250,7 +250,7 @@ class Assembly:
         """The calls not yet announced, then the whole reply; a stream that gave no reason to end has none."""
         if self._finish is None:
             raise StreamBroken("the reply ended before it was complete")
-        ready = [CallReady(call) for call in self._calls.close(self._new_id)]
+        ready = [ToolCallEvent(call) for call in self._calls.close(self._new_id)]
         text = "".join(self._text)
         blocks: list[Block] = [Text(text)] if text else []
         message = Message("assistant", (*blocks, *self._calls.ready))
@@ -284,7 +284,7 @@ class Assembly:
         fragments = delta.get("tool_calls")
         for fragment in fragments if isinstance(fragments, list) else []:
             if isinstance(fragment, dict):
-                events += [CallReady(call) for call in self._calls.add(fragment, self._new_id)]
+                events += [ToolCallEvent(call) for call in self._calls.add(fragment, self._new_id)]
         return events
 
     def _stop_reason(self) -> str:

@@ -10,7 +10,7 @@ import anyio
 
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import Overloaded, ProviderError, StreamBroken
-from nacre.messages.events import CallReady, ProviderEvent, StartedOver, TextDelta, ThinkingDelta, Waiting
+from nacre.messages.events import ProviderEvent, StartedOver, TextDelta, ThinkingDelta, ToolCallEvent, Waiting
 from nacre.providers.base import Capabilities, Provider, Request
 
 
@@ -85,7 +85,7 @@ class RetryingProvider:
             try:
                 async with aclosing(self.inner.stream(request)) as events:
                     async for event in events:
-                        was_heard = was_heard or isinstance(event, TextDelta | ThinkingDelta | CallReady)
+                        was_heard = was_heard or isinstance(event, TextDelta | ThinkingDelta | ToolCallEvent)
                         yield event
             except (Overloaded, StreamBroken) as error:
                 # A refresh that comes late finds nothing left to refresh and pays for a write: one try only.

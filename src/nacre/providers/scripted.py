@@ -14,7 +14,7 @@ import anyio
 import anyio.lowlevel
 
 from nacre.messages.blocks import Block, Json, JsonObject, Message, Text, Thinking, ToolCall
-from nacre.messages.events import CallReady, ProviderEvent, Reply, TextDelta, ThinkingDelta
+from nacre.messages.events import ProviderEvent, Reply, TextDelta, ThinkingDelta, ToolCallEvent
 from nacre.messages.tokens import estimate_blocks, estimate_json
 from nacre.messages.usage import Usage
 from nacre.messages.wire import canonical
@@ -190,7 +190,7 @@ def _events(block: Block) -> list[ProviderEvent]:
         case Thinking(text):
             return [ThinkingDelta(piece) for piece in _pieces(text)]
         case ToolCall():
-            return [CallReady(block)]
+            return [ToolCallEvent(block)]
         case _:
             return []
 

@@ -1,4 +1,4 @@
-"""An agent: a provider, tools and a session; `run` plays one turn and streams what happens."""
+"""An agent: a provider, tools and a session; `stream` plays one turn and yields what happens."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Agent:
         self._turn: AsyncGeneratorType[Event, None] | None = None
         self._reader: asyncio.Task[object] | None = None
 
-    async def run(self, text: str | None) -> AsyncGenerator[Event, None]:
+    async def stream(self, text: str | None) -> AsyncGenerator[Event, None]:
         """One turn: from the person's text to the final reply; without a text the last turn goes on (Q5).
 
         Cancelling the task that reads the events, or closing the generator, stops the request and every tool

@@ -11,7 +11,7 @@ from typing import Self
 
 from nacre.errors import ToolError
 from nacre.messages.blocks import ToolCall, ToolResult, result_of
-from nacre.messages.events import ResultReady
+from nacre.messages.events import ToolResultEvent
 from nacre.tools.base import Tool
 
 READERS_AT_ONCE = 10
@@ -80,7 +80,7 @@ class Running:
             pass
         return self.done
 
-    async def as_ready(self) -> AsyncGenerator[ResultReady, None]:
+    async def as_ready(self) -> AsyncGenerator[ToolResultEvent, None]:
         """Every answer as it comes, those from before this was asked included; releases the writers."""
         self.release()
         pending = {task for _, task in self._started}
@@ -89,7 +89,7 @@ class Running:
                 finished, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
                 for call, task in self._started:
                     if task in finished:
-                        yield ResultReady(call, task.result())
+                        yield ToolResultEvent(call, task.result())
         except asyncio.CancelledError:
             await self.stop()
             raise

@@ -10,13 +10,13 @@ from nacre.app.session_text import call_line, result_line
 from nacre.formatting import clean, printable
 from nacre.messages.blocks import Json, Text, Thinking, ToolCall, ToolResult
 from nacre.messages.events import (
-    CallReady,
     Event,
     Notice,
-    ResultReady,
     StartedOver,
     TextDelta,
     ThinkingDelta,
+    ToolCallEvent,
+    ToolResultEvent,
     Waiting,
 )
 from nacre.messages.records import Said
@@ -89,9 +89,9 @@ def piece_of(event: Event) -> Piece | None:
             return Words(clean(text))
         case ThinkingDelta(text):
             return Words(clean(text), is_thinking=True)
-        case CallReady(call):
+        case ToolCallEvent(call):
             return _called(call)
-        case ResultReady(_, result):
+        case ToolResultEvent(_, result):
             return _resulted(result)
         case Waiting(seconds, reason):
             return Told(printable(f"… {reason}; trying again in {seconds:.0f} s"), "warning")

@@ -199,7 +199,7 @@ class Talk:
             await self._tell(one.text)
 
     async def _events(self, ready: OpenedAgent, text: str | None) -> None:
-        async with aclosing(ready.agent.run(text)) as events:
+        async with aclosing(ready.agent.stream(text)) as events:
             async for event in events:
                 if isinstance(event, Notice):
                     self._screen.settle(ready.agent.session)  # it may be told of a call that says so itself

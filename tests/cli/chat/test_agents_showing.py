@@ -13,7 +13,7 @@ from nacre.app.session_text import ended_line, pills, waiting_line
 from nacre.cli.chat.agent_notices import Beside
 from nacre.cli.chat.render import TurnPrinter
 from nacre.messages.blocks import ToolCall
-from nacre.messages.events import CallReady, Event, TextDelta
+from nacre.messages.events import Event, TextDelta, ToolCallEvent
 from nacre.testing import FrozenClock
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -126,7 +126,7 @@ def test_a_passing_line_is_gone_before_anything_else_is_shown(
     assert capsys.readouterr().out == "\r\x1b[KIt"
     printer.passing("weaver: Reading b.py")
     assert capsys.readouterr().out == ""
-    printer.show(CallReady(ToolCall("1", "Agent", {})))
+    printer.show(ToolCallEvent(ToolCall("1", "Agent", {})))
     capsys.readouterr()
     with printer.held():
         printer.passing("weaver: Reading c.py")

@@ -13,14 +13,14 @@ from nacre.cli.chat.render import TurnPrinter, status_line
 from nacre.formatting import shorten
 from nacre.messages.blocks import Message, Text, ToolCall, ToolResult
 from nacre.messages.events import (
-    CallReady,
     Event,
     Notice,
     Reply,
-    ResultReady,
     StartedOver,
     TextDelta,
     ThinkingDelta,
+    ToolCallEvent,
+    ToolResultEvent,
     TurnDone,
     Waiting,
 )
@@ -35,8 +35,8 @@ USAGE = Usage(input=1, cache_write=2, cache_read=3, output=4)
 LINES: list[tuple[Event, dict[str, object] | None]] = [
     (TextDelta("hi"), {"type": "text", "text": "hi"}),
     (ThinkingDelta("hm"), {"type": "thinking", "text": "hm"}),
-    (CallReady(CALL), {"type": "call", "id": "c1", "name": "Read", "input": CALL.input}),
-    (ResultReady(CALL, RESULT), {"type": "result_of", "id": "c1", "text": "one\ntwo", "is_error": True}),
+    (ToolCallEvent(CALL), {"type": "call", "id": "c1", "name": "Read", "input": CALL.input}),
+    (ToolResultEvent(CALL, RESULT), {"type": "result_of", "id": "c1", "text": "one\ntwo", "is_error": True}),
     (
         Reply(message=Message("assistant", (Text("hi"),)), usage=USAGE),
         {
@@ -63,7 +63,7 @@ def test_a_turn_is_shown_as_it_comes(capsys: pytest.CaptureFixture[str]) -> None
     printer = TurnPrinter()
     for event in [
         ThinkingDelta("let me "), ThinkingDelta("see"), TextDelta("On"), TextDelta("e.\x1b[2J"),
-        CallReady(CALL), ResultReady(CALL, RESULT), Waiting(2.0, "busy"), StartedOver("broke\x07"),
+        ToolCallEvent(CALL), ToolResultEvent(CALL, RESULT), Waiting(2.0, "busy"), StartedOver("broke\x07"),
         Notice("look"), TextDelta("Two."),
     ]:  # fmt: skip
         printer.show(event)

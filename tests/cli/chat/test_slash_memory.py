@@ -19,7 +19,7 @@ def settings_in(cwd: Path, **cli: str) -> Settings:
 
 
 async def say(ready: OpenedAgent, text: str) -> None:
-    async for _ in ready.agent.run(text):
+    async for _ in ready.agent.stream(text):
         pass
 
 

@@ -37,7 +37,7 @@ async def kept_session(folder: Path) -> Path:
     provider = ScriptedProvider([call("Bash", **LONG), *twice, reads, "done", reads, "done"])
     async with open_agent(settings, provider=provider) as ready:
         for text in ("go", "again"):
-            async for _ in ready.agent.run(text):
+            async for _ in ready.agent.stream(text):
                 pass
             page.write_text(page.read_text().replace("line 7 ", "line seven "))
     return next((folder / "home" / "projects").glob("*/*.jsonl"))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from nacre.layers.experimental.snip import Scissors, Snip, snip_tool
-from nacre.messages.events import Event, Notice, ResultReady
+from nacre.messages.events import Event, Notice, ToolResultEvent
 from nacre.messages.pins import pin
 from nacre.messages.records import Record
 from nacre.session.agent import Agent
@@ -40,7 +40,7 @@ def opened(
 
 
 async def played(agent: Agent, text: str) -> list[Event]:
-    return [event async for event in agent.run(text)]
+    return [event async for event in agent.stream(text)]
 
 
 async def worked(agent: Agent, provider: ScriptedProvider, *, thinking: bool = False) -> None:
@@ -55,7 +55,7 @@ def notices(events: list[Event]) -> list[str]:
 
 
 def answers(events: list[Event]) -> list[str]:
-    return [event.result.text for event in events if isinstance(event, ResultReady)]
+    return [event.result.text for event in events if isinstance(event, ToolResultEvent)]
 
 
 def shown(provider: ScriptedProvider) -> str:

@@ -14,7 +14,7 @@ from nacre.app.open_agent import OpenedAgent, open_agent
 from nacre.layers.l1_offload.layer import GONE, Offload
 from nacre.layers.l1_offload.offload import DUPLICATE, OFFLOAD, REREAD
 from nacre.messages.blocks import Message, Text, ToolCall, ToolResult
-from nacre.messages.events import Notice, Reply, ResultReady
+from nacre.messages.events import Notice, Reply, ToolResultEvent
 from nacre.messages.usage import Usage
 from nacre.session.session import Base, Session
 from nacre.settings import load
@@ -59,7 +59,7 @@ def environment(work: Path, mode: str, environ: Mapping[str, str]) -> dict[str, 
 
 async def said(ready: OpenedAgent, text: str = "go") -> list[str]:
     """What the person was told in a turn."""
-    return [event.text async for event in ready.agent.run(text) if isinstance(event, Notice)]
+    return [event.text async for event in ready.agent.stream(text) if isinstance(event, Notice)]
 
 
 def results(ready: OpenedAgent) -> list[str]:
@@ -75,7 +75,7 @@ async def test_a_long_result_is_on_disk_noted_and_told_and_the_prefix_stays(work
     """C4: the prefix net watches the requests; the whole result still streams to the person."""
     provider = ScriptedProvider([call("Bash", **LONG), "done", "still here"])
     async with opened(work, provider) as ready:
-        events = [event async for event in ready.agent.run("go")]
+        events = [event async for event in ready.agent.stream("go")]
         await said(ready, "and now?")
         (path,) = kept_files(work)
         (note,) = ready.agent.session.view.noted(OFFLOAD)
@@ -83,7 +83,7 @@ async def test_a_long_result_is_on_disk_noted_and_told_and_the_prefix_stays(work
     assert path.read_text().rstrip() == NUMBERS
     (told,) = (event.text for event in events if isinstance(event, Notice))
     assert told == f"Bash result of 23,892 characters kept in {path}; its first 2,000 bytes are shown."
-    (result,) = (event.result for event in events if isinstance(event, ResultReady))
+    (result,) = (event.result for event in events if isinstance(event, ToolResultEvent))
     assert result.text.rstrip() == NUMBERS
     assert b"<persisted-output>" in provider.sent[1] and b"4999" not in provider.sent[2]
 
@@ -303,9 +303,9 @@ async def test_a_round_that_is_cut_short_is_kept_small_too(work: Path) -> None:
     """Q2, C6: what was done to it is in the log at once, for the process may end here."""
     provider = ScriptedProvider([together(call("Bash", **LONG), call("Bash", command="sleep 1000")), "on"])
     async with opened(work, provider) as ready:
-        async with aclosing(ready.agent.run("go")) as events:
+        async with aclosing(ready.agent.stream("go")) as events:
             async for event in events:
-                if isinstance(event, ResultReady):
+                if isinstance(event, ToolResultEvent):
                     break
         first, second = results(ready)
         assert first.startswith("<persisted-output>") and "nterrupted" in second

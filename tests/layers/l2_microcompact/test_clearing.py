@@ -54,7 +54,7 @@ def opened(
 
 
 async def played(agent: Agent, text: str) -> list[Event]:
-    return [event async for event in agent.run(text)]
+    return [event async for event in agent.stream(text)]
 
 
 def script_of(provider: ScriptedProvider, rounds: int, *, thinking: bool = False) -> None:

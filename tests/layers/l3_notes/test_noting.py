@@ -52,7 +52,7 @@ async def talking(
 
 async def played(ready: OpenedAgent, text: str) -> list[Event]:
     """A turn, and what it started."""
-    events = [event async for event in ready.agent.run(text)]
+    events = [event async for event in ready.agent.stream(text)]
     await ready.background.wait("notes")
     return events
 

@@ -56,7 +56,7 @@ async def talking(
 
 async def played(ready: OpenedAgent, text: str) -> list[Event]:
     """A turn, and what it started."""
-    events = [event async for event in ready.agent.run(text)]
+    events = [event async for event in ready.agent.stream(text)]
     await ready.background.wait(WORK)
     await ready.background.flush()
     return events
@@ -266,12 +266,12 @@ async def test_while_a_run_is_under_way_only_the_newest_request_waits_and_it_ign
     gate = anyio.Event()
     provider.script(say("One."), together("-", gate=gate), say("Two."), say("Three."), say("-"))
     async with talking(provider, tmp_path) as ready:
-        async for _ in ready.agent.run("first"):
+        async for _ in ready.agent.stream("first"):
             pass
         while provider.calls < 2:  # until the fork has asked
             await asyncio.sleep(0.001)
         for words in ("second", "third"):
-            async for _ in ready.agent.run(words):
+            async for _ in ready.agent.stream(words):
                 pass
         gate.set()
         await ready.background.wait(WORK)
@@ -575,7 +575,7 @@ async def test_without_anybody_there_it_takes_a_setting(provider: ScriptedProvid
     provider.script(say("Hello."), writes("home.md", topic("The user lives in Lisbon.")), say("-"))  # type: ignore[arg-type]
     settings = replace(settings_in(tmp_path, ExtractSettings(non_interactive=True)), is_interactive=False)
     async with open_agent(settings, provider=provider) as ready:
-        async for _ in ready.agent.run("I live in Lisbon."):
+        async for _ in ready.agent.stream("I live in Lisbon."):
             pass
     assert (directory(tmp_path) / "home.md").exists()
     assert ready.agent.session.view.last_noted(CURSOR) is not None

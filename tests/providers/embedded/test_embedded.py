@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nacre.messages.blocks import Json, JsonObject, Message, Text, ToolCall
-from nacre.messages.events import CallReady, ProviderEvent, Reply, TextDelta
+from nacre.messages.events import ProviderEvent, Reply, TextDelta, ToolCallEvent
 from nacre.messages.wire import render_blocks
 from nacre.providers.base import Provider, Request, complete
 from nacre.providers.embedded.provider import SENTENCES, EmbeddedProvider
@@ -342,7 +342,7 @@ async def test_the_words_stream_out_one_by_one_and_add_up_to_the_reply() -> None
 
 async def test_calls_are_announced_before_the_reply_that_holds_them() -> None:
     call, reply = await events_of(request(user("remember that I use vim"), tools=MEMORY_TOOLS))
-    assert isinstance(call, CallReady)
+    assert isinstance(call, ToolCallEvent)
     assert isinstance(reply, Reply)
     assert reply.message == Message("assistant", (call.call,))
 

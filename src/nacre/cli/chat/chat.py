@@ -265,7 +265,7 @@ class _Conversation:
 
 
 async def _play(ready: OpenedAgent, text: str | None, printer: TurnPrinter, beside: Beside) -> None:
-    async with beside.shown(printer), aclosing(ready.agent.run(text)) as events:
+    async with beside.shown(printer), aclosing(ready.agent.stream(text)) as events:
         async for event in events:
             printer.show(event)
         await printer.free()  # a question of somebody in the background must not swallow the answer

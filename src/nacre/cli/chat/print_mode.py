@@ -18,14 +18,14 @@ from nacre.cli.signals import run_to_end
 from nacre.context.recalled import memories_of
 from nacre.messages.blocks import JsonObject
 from nacre.messages.events import (
-    CallReady,
     Event,
     Notice,
     Reply,
-    ResultReady,
     StartedOver,
     TextDelta,
     ThinkingDelta,
+    ToolCallEvent,
+    ToolResultEvent,
     TurnDone,
     Waiting,
 )
@@ -47,7 +47,7 @@ async def _run(options: RunOptions) -> int:
             print_error(told)
         answer = ""
         done = None
-        async for event in ready.agent.run(options.prompt or ""):
+        async for event in ready.agent.stream(options.prompt or ""):
             match event:
                 case Reply():
                     answer = event.message.text
@@ -111,9 +111,9 @@ def event_json(event: Event) -> JsonObject | None:
             return {"type": "text", "text": text}
         case ThinkingDelta(text):
             return {"type": "thinking", "text": text}
-        case CallReady(call):
+        case ToolCallEvent(call):
             return {"type": "call", "id": call.id, "name": call.name, "input": call.input}
-        case ResultReady(call, result):
+        case ToolResultEvent(call, result):
             return {"type": "result_of", "id": call.id, "text": result.text, "is_error": result.is_error}
         case Reply():
             return {"type": "reply", "text": event.message.text, "usage": usage_json(event.usage)}

@@ -12,13 +12,13 @@ from nacre.app.session_text import call_line, result_line
 from nacre.cli.output import has_colour, human_count, printable
 from nacre.formatting import clean, shorten
 from nacre.messages.events import (
-    CallReady,
     Event,
     Notice,
-    ResultReady,
     StartedOver,
     TextDelta,
     ThinkingDelta,
+    ToolCallEvent,
+    ToolResultEvent,
     Waiting,
 )
 from nacre.session.session import Session
@@ -75,9 +75,9 @@ class TurnPrinter:
                 self._words(text, thinking=False)
             case ThinkingDelta(text):
                 self._words(text, thinking=True)
-            case CallReady(call):
+            case ToolCallEvent(call):
                 self._line(f"● {call_line(call)}", "cyan")
-            case ResultReady(_, result):
+            case ToolResultEvent(_, result):
                 self._line(f"  └ {result_line(result)}", "red" if result.is_error else "dim")
             case Waiting(seconds, reason):
                 self._line(f"… {reason}; trying again in {seconds:.0f} s", "yellow")

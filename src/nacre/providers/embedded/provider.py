@@ -15,7 +15,7 @@ import anyio.lowlevel
 
 from nacre.formatting import fenced
 from nacre.messages.blocks import Block, JsonObject, Message, Text, ToolCall, ToolResult
-from nacre.messages.events import REFUSAL, CallReady, ProviderEvent, Reply, TextDelta
+from nacre.messages.events import REFUSAL, ProviderEvent, Reply, TextDelta, ToolCallEvent
 from nacre.messages.tokens import estimate_blocks, estimate_json
 from nacre.messages.usage import Usage
 from nacre.messages.wire import canonical, parse_content
@@ -54,7 +54,7 @@ class EmbeddedProvider:
             yield TextDelta(word)
             await anyio.lowlevel.checkpoint()
         for call in given.calls:
-            yield CallReady(call)
+            yield ToolCallEvent(call)
         blocks = _blocks(given)
         yield Reply(
             message=Message("assistant", blocks),
