@@ -26,7 +26,6 @@ SLOT = "The loop's slot"
 """How a method begins that only nacre's own loop calls."""
 PORTS = {
     "Provider": "nacre.providers.base",
-    "Store": "nacre.store.base",
     "Clock": "nacre.clock",
 }
 """What one implements; whoever does so repeats no words of it."""
@@ -128,15 +127,6 @@ GROUPS = (
         ),
     ),
     Group(
-        "Add a store",
-        "`Store` is the port. [How](../how-to/add-a-store.md).",
-        (
-            ("nacre.store.base", "Store Blob Listing"),
-            ("nacre.store.keys", "check_key check_prefix check_range"),
-            ("nacre.store.files", "FileStore"),
-        ),
-    ),
-    Group(
         "Work on memories",
         "Without a session; [memory from Python](../how-to/memory-from-python.md) has examples.",
         (
@@ -196,7 +186,7 @@ GROUPS = (
         "Fakes that nacre's own tests use; [how](../how-to/test-your-agent.md).",
         (
             ("nacre.testing", "ScriptedProvider say call think together Cast"),
-            ("nacre.testing", "DictStore FrozenClock first_moved_block"),
+            ("nacre.testing", "FrozenClock first_moved_block"),
             ("nacre.providers.scripted", "Scripted"),
             ("nacre.clock", "Clock"),
         ),

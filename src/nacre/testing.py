@@ -1,4 +1,4 @@
-"""Fakes for tests, ours and the users': a scripted provider, a store in memory, a clock that stands still."""
+"""Fakes for tests, ours and the users': a scripted provider and a clock that stands still."""
 
 from __future__ import annotations
 
@@ -10,11 +10,9 @@ from nacre.messages.events import ProviderEvent
 from nacre.messages.wire import canonical
 from nacre.providers.base import Capabilities, Request
 from nacre.providers.scripted import ScriptedProvider, call, say, think, together
-from nacre.store.memory import DictStore
 
 __all__ = [
     "Cast",
-    "DictStore",
     "FrozenClock",
     "ScriptedProvider",
     "call",

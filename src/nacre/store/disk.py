@@ -1,21 +1,33 @@
-"""Small acts on local disk that either happen whole or leave what was there (M27: 0600 and 0700)."""
+"""Atomic operations on local files private to their owner (M27: 0600, 0700), and safe relative paths (M6)."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
 import os
+import re
 import stat
+import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from urllib.parse import unquote
+
+from nacre.errors import OutsideStore
 
 FILE_MODE = 0o600
 FOLDER_MODE = 0o700
+TEMP_PREFIX = ".nacre-tmp-"
+"""Marks a file that is still being written."""
+MAX_SEGMENT_BYTES = 200
+"""Below the 255 bytes of common file systems, with room for the temporary name."""
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _FORBIDDEN = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+_DRIVE = re.compile(r"[A-Za-z]:")
+_DECODE_ROUNDS = 3
+"""Percent-encoding nests (`%252e`); three rounds see through what a careless reader would decode."""
 
 
 class NotRegularError(OSError):
@@ -35,6 +47,39 @@ def explain(error: OSError, path: str | os.PathLike[str]) -> str:
     if isinstance(error, FileNotFoundError):
         return f"{path} is not there and cannot be made; check the path, and NACRE_HOME if it is below that"
     return f"{path}: {error.strerror or error}"
+
+
+def check_key(key: str) -> str:
+    """Return a relative path unchanged, or raise `OutsideStore` when it could lead out of its folder."""
+    if reason := _objection(key):
+        raise OutsideStore(f"{key!r} cannot be a key: {reason}; use a relative path such as notes/today.md")
+    return key
+
+
+def _objection(key: str) -> str | None:
+    """Return why a relative path is refused, or None."""
+    try:
+        key.encode()
+    except UnicodeEncodeError:
+        return "it is not valid Unicode"
+    if not key or "\0" in key or "\\" in key or key.startswith("/") or _DRIVE.match(key):
+        return "it is empty, absolute, or holds NUL or a backslash"
+    segments = key.split("/")
+    if any(segment in {"", ".", ".."} for segment in segments):
+        return "it has an empty, '.' or '..' part"
+    if any(segment.casefold().startswith(TEMP_PREFIX) for segment in segments):
+        return "the name is reserved"
+    if any(len(segment.encode()) > MAX_SEGMENT_BYTES for segment in segments):
+        return f"a part is longer than {MAX_SEGMENT_BYTES} bytes"
+    # Separators and dots in percent-encoding or as full-width look-alikes are refused, not decoded.
+    plain = key
+    for _ in range(_DECODE_ROUNDS):
+        plain = unicodedata.normalize("NFKC", unquote(plain))
+    if "\0" in plain or "\\" in plain or plain.count("/") != key.count("/"):
+        return "it holds an encoded separator"
+    if any(segment in {".", ".."} for segment in plain.split("/")):
+        return "it holds an encoded '..'"
+    return None
 
 
 def make_folder(folder: Path) -> None:

@@ -18,7 +18,6 @@ from nacre.errors import StoreError
 from nacre.store import disk
 from nacre.store.history_objects import ID_CHARS, Loose, Repository, loose
 from nacre.store.history_trees import REMEMBERED, Trees, is_reserved
-from nacre.store.keys import check_key
 
 _SESSION = "\n\nSession: "
 """Ends every message, so that what stands before it is the reason whatever that holds."""
@@ -115,7 +114,7 @@ class History:
         """Make a commit on the newest one (or on `on`) without writing anything."""
         parent = on or self.newest
         for file in files:
-            if is_reserved(check_key(file)):
+            if is_reserved(disk.check_key(file)):
                 raise StoreError(f"{file!r} cannot be kept in the history; choose another name")
         blobs = {file: loose("blob", data) for file, data in files.items() if data is not None}
         ids = {file: blobs[file].id if file in blobs else None for file in files}

@@ -23,7 +23,6 @@ from nacre.memory.files.recovery import Place, record
 from nacre.memory.format.entry import Author
 from nacre.store import disk
 from nacre.store.history import History, Signature
-from nacre.store.keys import check_key
 
 EditKind: TypeAlias = Literal["added", "changed", "removed"]
 
@@ -116,7 +115,7 @@ def _told(place: Place, newest: str) -> set[str] | None:
 def _is_kept(file: str) -> bool:
     """Whether a name found in the folder can stand in the history; other names are left to `lint`."""
     try:
-        return is_ours(check_key(file))
+        return is_ours(disk.check_key(file))
     except OutsideStore:
         return False
 

@@ -21,7 +21,6 @@ from nacre.store import disk
 from nacre.store.disk import Name, is_swapped, take_free
 from nacre.store.history_objects import blob_id
 from nacre.store.history_trees import is_reserved
-from nacre.store.keys import check_key
 
 MAX_BYTES = 4_194_304
 """A memory is a page of text; what is larger was put there by mistake and is not carried into the history."""
@@ -53,7 +52,7 @@ class Folder:
         inner = contain.inside(self.root, file).relative_to(os.path.realpath(self.root)).as_posix()
         if not is_ours(inner):
             raise OutsideStore(f"{file!r} is no memory file; choose a name that ends in {SUFFIX}")
-        return check_key(inner)
+        return disk.check_key(inner)
 
     def read(self, file: str) -> bytes | None:
         """The content; none when there is no such file."""

@@ -12,7 +12,6 @@ from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import StoreError
 from nacre.messages.blocks import JsonObject
 from nacre.store import disk
-from nacre.store.keys import TEMP_PREFIX
 
 FORMAT = 1
 """What this nacre writes; a higher number was written by a newer one, which may know rules we would break."""
@@ -100,13 +99,13 @@ def _with_directory(file: Path, written: JsonObject, *, root: Path, here: str, c
         return known
     latest = (*known.directories, here)[-MAX_DIRECTORIES:]
     grown = Identity(format=known.format, root=known.root, directories=latest)
-    disk.replace_file(file, _encoded(written, grown), temp_name=f"{TEMP_PREFIX}{clock.new_id()}")
+    disk.replace_file(file, _encoded(written, grown), temp_name=f"{disk.TEMP_PREFIX}{clock.new_id()}")
     return grown
 
 
 def _is_placed(file: Path, data: bytes, clock: Clock) -> bool:
     """Whether the file was put there by us; false when somebody else was first."""
-    aside = file.with_name(f"{TEMP_PREFIX}{clock.new_id()}")
+    aside = file.with_name(f"{disk.TEMP_PREFIX}{clock.new_id()}")
     try:
         disk.replace_file(aside, data, temp_name=f"{aside.name}-new")
         try:

@@ -35,7 +35,6 @@ from nacre.memory.team.remote import (
     size_objection,
 )
 from nacre.store import disk
-from nacre.store.keys import TEMP_PREFIX
 
 LOCK_FILE = ".nacre-team.lock"
 LOCK_WAIT = 30.0
@@ -163,7 +162,7 @@ class FolderRemote:
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(name, dir_fd=folder)
                 return
-            temp = f"{TEMP_PREFIX}{self._clock.new_id()}"
+            temp = f"{disk.TEMP_PREFIX}{self._clock.new_id()}"
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
             descriptor = os.open(temp, flags, disk.FILE_MODE, dir_fd=folder)
             try:
