@@ -21,7 +21,8 @@ from nacre.layers.l2_microcompact.settings import MicrocompactSettings
 from nacre.messages.blocks import Json, JsonObject, Message, Text, ToolCall, ToolResult
 from nacre.messages.events import Reply
 from nacre.messages.usage import Usage
-from nacre.session.session import Base, Session, SessionSettings
+from nacre.session.session import Base, Session
+from nacre.session.settings import SessionSettings
 from nacre.store.tool_results import ToolResultStore
 from nacre.testing import FrozenClock
 

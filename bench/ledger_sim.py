@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from bench.machine import bar
 from nacre.cache.breakpoints import place
-from nacre.cache.ledger import Ledger, message_blocks, sent
 from nacre.cache.models import profile
+from nacre.cache.prefix_monitor import Ledger, message_blocks, sent
 from nacre.devtools.cache_models.anthropic_rules import Cache, Call, simulate
 from nacre.messages.blocks import JsonObject
 

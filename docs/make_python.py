@@ -176,7 +176,7 @@ GROUPS = (
         "What it costs, and when it pays to keep it warm; [how](../how-to/keep-the-cache-warm.md).",
         (
             ("nacre.cache.models", "profile cost"),
-            ("nacre.cache.ttl", "choose_lifetime"),
+            ("nacre.session.cache_ttl", "choose_lifetime"),
             ("nacre.cache.keep_warm", "Pauses"),
             ("nacre.cache.keep_warm", "is_worth Pause Prefix Spent"),
         ),

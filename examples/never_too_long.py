@@ -14,7 +14,7 @@ from nacre.layers.l4_compact.layer import Compact
 from nacre.messages.blocks import Message, Text, ToolCall
 from nacre.messages.events import Reply
 from nacre.messages.usage import Usage
-from nacre.session.session import SessionSettings
+from nacre.session.settings import SessionSettings
 from nacre.tools.run import run_all
 
 WINDOW = 20_000

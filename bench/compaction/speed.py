@@ -22,7 +22,8 @@ from nacre.layers.l4_compact.overflow_files import OverflowFiles
 from nacre.messages.blocks import Block, Json, JsonObject, Text, ToolCall, ToolResult
 from nacre.messages.records import Record, ReplyFacts, Said
 from nacre.messages.tokens import estimate_block
-from nacre.session.session import Base, Session, SessionSettings
+from nacre.session.session import Base, Session
+from nacre.session.settings import SessionSettings
 from nacre.store.tool_results import ToolResultStore
 from nacre.testing import FrozenClock
 

@@ -13,9 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nacre.errors import ConfigError
-from nacre.hooks.answer import NO_REASON, answer
+from nacre.hooks.command import MAX_BYTES, NO_REASON, Ran, answer, run_hook
 from nacre.hooks.points import MAX_CHARS, HookPlace, Hooks
-from nacre.hooks.run import MAX_BYTES, Ran, run_hook
 from nacre.hooks.table import EVENTS, Hook, parse_hooks
 from nacre.messages.blocks import Json, JsonObject
 from nacre.messages.events import NoticeLevel

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nacre.hooks.answer import PERMISSIONS, answer
+from nacre.hooks.command import PERMISSIONS, Ran, answer
 from nacre.hooks.points import HookPlace, Hooks
-from nacre.hooks.run import Ran
 from nacre.hooks.table import LEAVE_SECONDS, MAX_LEAVE_SECONDS, Hook, parse_hooks
 from nacre.hooks.tool_layer import response_of, text_of
 from nacre.messages.blocks import Json, JsonObject, Text, ToolCall, ToolResult

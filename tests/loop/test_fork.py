@@ -12,7 +12,7 @@ from hypothesis import given
 
 from nacre.errors import PromptTooLong, ToolError
 from nacre.loop.fork import FORK, NO_TOOLS, PENDING, SOURCE, ForkResult, ForkTask, branch, run_fork
-from nacre.loop.recover import Ask
+from nacre.loop.round import Ask
 from nacre.messages.blocks import JsonObject, Text, ToolCall, ToolResult
 from nacre.messages.events import ProviderEvent
 from nacre.messages.records import Record, Said

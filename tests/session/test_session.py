@@ -18,7 +18,8 @@ from nacre.messages.usage import Usage
 from nacre.messages.view import View
 from nacre.session.ladder import Pressure
 from nacre.session.layer import Layer
-from nacre.session.session import Base, Session, SessionSettings
+from nacre.session.session import Base, Session
+from nacre.session.settings import SessionSettings
 from nacre.settings import load
 from nacre.testing import FrozenClock, ScriptedProvider
 from nacre.tools.base import tool

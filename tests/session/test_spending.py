@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from nacre.messages.usage import Usage
 from nacre.session.session import Base, Session
-from nacre.session.spend_settings import SpendSettings
+from nacre.session.settings import SpendSettings
 from nacre.session.spending import FILE, Spending
 from nacre.settings import load
 from nacre.testing import FrozenClock

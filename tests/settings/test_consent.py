@@ -9,7 +9,7 @@ import pytest
 
 from nacre.errors import ConfigError
 from nacre.memory.instructions.load import InstructionPaths, load_instructions
-from nacre.settings.consent import FILE, consent, consented, withdraw
+from nacre.settings.trust import CONSENT_FILE, consent, consented, withdraw
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def test_a_file_outside_is_loaded_once_the_person_agreed_and_only_in_that_projec
     consent(world / "home", world / "project", world / "shared" / "style.md")
     assert texts(world) == (["Use tabs."], ())
     assert consented(world / "home", world / "other") == frozenset()
-    assert stat.S_IMODE((world / "home" / FILE).stat().st_mode) == 0o600
+    assert stat.S_IMODE((world / "home" / CONSENT_FILE).stat().st_mode) == 0o600
 
 
 @pytest.mark.parametrize("what", ["file", "folder"])
@@ -77,8 +77,8 @@ def test_what_is_not_there_cannot_be_agreed_to(world: Path) -> None:
 
 @pytest.mark.parametrize("content", [b"{", b"[]", b'{"/p": 1}', b'{"/p": [1]}', b"\xff"])
 def test_a_list_that_cannot_be_read_allows_nothing_and_is_left_alone(world: Path, content: bytes) -> None:
-    (world / "home" / FILE).write_bytes(content)
+    (world / "home" / CONSENT_FILE).write_bytes(content)
     assert consented(world / "home", world / "project") == frozenset()
     with pytest.raises(ConfigError, match="move it away"):
         consent(world / "home", world / "project", world / "shared")
-    assert (world / "home" / FILE).read_bytes() == content
+    assert (world / "home" / CONSENT_FILE).read_bytes() == content

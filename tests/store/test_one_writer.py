@@ -24,7 +24,7 @@ for n in range(int(sys.argv[3])):
     Learned(Path(sys.argv[1]), Path("/p")).add(Rule("allow", "Edit", f"/{sys.argv[2]}-{n}", "your answer"))
 """
 AGREEING = """
-import sys; from pathlib import Path; from nacre.settings.consent import consent
+import sys; from pathlib import Path; from nacre.settings.trust import consent
 for n in range(int(sys.argv[3])):
     path = Path(sys.argv[1]) / f"{sys.argv[2]}-{n}.md"
     path.touch()

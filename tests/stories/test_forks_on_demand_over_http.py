@@ -19,7 +19,7 @@ from nacre.messages.usage import Usage
 from nacre.messages.view import View
 from nacre.messages.wire import canonical
 from nacre.session.meter import SIDE_QUERY, Meter
-from nacre.session.session_log import SessionLogWriter, side_log, side_log_path
+from nacre.session.session_log import SessionLogWriter, SideLog, side_log_path
 from nacre.store.lines import read_lines
 from nacre.tools.base import Tool, tool
 from tests.stories.scenes import (
@@ -108,8 +108,9 @@ async def sending(sim: Simulator, model: str, cwd: Path) -> AsyncIterator[Opened
     async def send(prompt: str) -> str:
         """Send a fork."""
         ready, number = held[0], str(PARTS.index(prompt))
-        log = side_log(ready.agent.session, number)
-        assert log is not None
+        keeper = ready.agent.session.keeper
+        assert isinstance(keeper, SessionLogWriter)
+        log = SideLog(side_log_path(keeper.folder, number), keeper.envelope, agent=number)
 
         async def work(running: object) -> None:
             with log:

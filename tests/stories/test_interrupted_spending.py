@@ -21,7 +21,7 @@ from nacre.providers.retry import RetrySettings, with_retry
 from nacre.session.compaction import CompactionRequest
 from nacre.session.meter import Meter
 from nacre.session.read_session import look
-from nacre.session.spend_settings import SpendSettings
+from nacre.session.settings import SpendSettings
 from nacre.session.spending import Spending
 from tests.stories.scenes import CLAUDE, GPT, call, calls, quiet, say, talking_to
 

@@ -14,8 +14,7 @@ from nacre.app import layers as joining
 from nacre.app.open_agent import OpenedAgent, open_agent
 from nacre.app.recall_once import recall_once
 from nacre.cli.chat.slash_memory import correct, forget
-from nacre.context.recall import SELECTOR_SECONDS, Aid, Recall, Selector
-from nacre.context.recall_stats import Counting
+from nacre.context.recall import SELECTOR_SECONDS, Aid, Counting, Recall, Selector
 from nacre.context.recalled import RECALLED
 from nacre.loop.round import heard
 from nacre.memory.format.entry import Change, Draft

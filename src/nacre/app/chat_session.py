@@ -15,8 +15,8 @@ from nacre.errors import TranscriptError
 from nacre.formatting import printable
 from nacre.hooks.points import EndReason
 from nacre.providers.base import Provider
-from nacre.session.record_writer import InMemory
 from nacre.session.session import Session
+from nacre.session.session_log import InMemory
 from nacre.settings import Settings
 from nacre.store.sessions import Sessions
 from nacre.store.summaries import SessionSummary

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from nacre.memory.instructions.files import InstructionPaths
 from nacre.settings import Settings
-from nacre.settings.consent import consented
+from nacre.settings.trust import consented
 
 
 def instruction_paths(settings: Settings) -> InstructionPaths:

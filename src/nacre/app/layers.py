@@ -14,11 +14,10 @@ from nacre.app.recall_once import drift_of
 from nacre.app.startup_context import StartupContext
 from nacre.app.toolset import own_tools
 from nacre.cache.models import profile
-from nacre.context.date import CurrentDate
+from nacre.context.environment import CurrentDate
 from nacre.context.instruction_updates import InstructionUpdates
 from nacre.context.plan import Plan
-from nacre.context.recall import PURPOSE, Aid, Recall, Selector
-from nacre.context.recall_stats import Counting
+from nacre.context.recall import PURPOSE, Aid, Counting, Recall, Selector
 from nacre.context.skill_list import NAME, SKILLS, Skills
 from nacre.errors import StoreError
 from nacre.hooks.layer import EVENTS, HookLayer
@@ -39,9 +38,8 @@ from nacre.session.agent import Agent
 from nacre.session.background import Background
 from nacre.session.cache_warming import KeepWarm, Sleep
 from nacre.session.forks import ForkRunner
-from nacre.session.record_writer import InMemory
 from nacre.session.session import Session
-from nacre.session.session_log import SessionLogWriter
+from nacre.session.session_log import InMemory, SessionLogWriter
 from nacre.session.spending import Spending
 from nacre.settings import Settings
 from nacre.store.result_pointer import CLEARED

@@ -35,7 +35,7 @@ from nacre.context.environment import environment, git_branch
 from nacre.context.plan import Plan
 from nacre.context.recall import Recall
 from nacre.errors import SessionNotFound
-from nacre.hooks.instructions import join_instructions
+from nacre.hooks.layer import join_instructions
 from nacre.hooks.points import Hooks
 from nacre.layers.l4_compact.layer import Compact
 from nacre.layers.l5_extract.layer import Extract
@@ -50,9 +50,10 @@ from nacre.session.agent import Agent
 from nacre.session.background import Background
 from nacre.session.forks import ForkRunner
 from nacre.session.rewind import Rewind
-from nacre.session.session import Base, Session, SessionSettings
+from nacre.session.session import Base, Session
 from nacre.session.session_log import Opened, mend, start
 from nacre.session.session_log import resume as resume_log
+from nacre.session.settings import SessionSettings
 from nacre.settings import Settings, load
 from nacre.store.sessions import Sessions
 from nacre.tools.base import Tool

@@ -24,7 +24,7 @@ from nacre.memory.startup_text import MemoryFacts, render_context
 from nacre.memory.team.choice import remote_of
 from nacre.memory.team.sync import SyncReport, sync
 from nacre.memory.tools import memory_tools
-from nacre.session.record_writer import RecordWriter
+from nacre.session.session_log import RecordWriter
 from nacre.settings import Settings
 from nacre.tools.base import Tool
 from nacre.tools.workspace import Workspace

@@ -7,16 +7,14 @@ without the provider having to walk there, which it does for 20 positions only.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
 from nacre.cache.models import ModelProfile
+from nacre.cache.warmth import Lifetime
 from nacre.messages.blocks import Json, JsonObject
-
-Lifetime = Literal["5m", "1h", "mixed"]
-"""`mixed`: the head, which outlives pauses, for an hour; what moves with every request for five minutes."""
 
 MARKABLE = frozenset({"text", "image", "document", "tool_use", "tool_result", "compaction"})
 """Kinds of block the provider takes a marker on."""
+
 
 _Place = tuple[int, int]
 """Message and block."""

@@ -11,10 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from nacre.cache.breakpoints import Lifetime
-from nacre.cache.keep_warm_settings import WarmingSettings
 from nacre.cache.models import PER_MILLION, ModelProfile, PriceTier
-from nacre.cache.warmth import FIVE_MINUTES
+from nacre.cache.warmth import FIVE_MINUTES, Lifetime, WarmingSettings
 
 ROUNDING = 1e-9
 """Prices are decimal, floats are not: so much is no difference."""

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Literal, Protocol, TypeAlias
 
 from nacre.errors import StoreError
-from nacre.hooks.answer import REASON_CHARS, Answer, answer, short
-from nacre.hooks.run import run_hook
+from nacre.hooks.command import REASON_CHARS, Answer, answer, run_hook, short
 from nacre.hooks.table import HookTable
 from nacre.messages.blocks import Json, JsonObject, ToolCall
 from nacre.messages.events import NoticeLevel

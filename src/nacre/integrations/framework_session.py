@@ -41,8 +41,9 @@ from nacre.messages.view import View
 from nacre.messages.wire import canonical, render_blocks
 from nacre.session.attachments import Attachment
 from nacre.session.layer import Layer
-from nacre.session.record_writer import InMemory, RecordWriter
-from nacre.session.session import Base, Session, SessionSettings
+from nacre.session.session import Base, Session
+from nacre.session.session_log import InMemory, RecordWriter
+from nacre.session.settings import SessionSettings
 from nacre.store.result_pointer import LONG_LINE_CHARS, Advice
 from nacre.store.tool_results import ToolResultStore
 from nacre.tools.base import Tool

@@ -17,8 +17,7 @@ from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import ToolError
 from nacre.loop.limits import Limits
 from nacre.loop.loop import NO_SLOTS, Slots, run
-from nacre.loop.recover import Ask
-from nacre.loop.round import heard
+from nacre.loop.round import Ask, heard
 from nacre.messages.blocks import Block, JsonObject, Message, Text, ToolResult
 from nacre.messages.events import Event, Reply
 from nacre.messages.records import Noted, Said

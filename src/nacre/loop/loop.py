@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import PromptTooLong
 from nacre.loop.limits import Limits
-from nacre.loop.recover import Ask, Fit, Remedies, whole_reply
-from nacre.loop.round import Round, heard
+from nacre.loop.round import Ask, Fit, Remedies, Round, heard, whole_reply
 from nacre.messages.blocks import Text
 from nacre.messages.events import Event, Notice, Reply
 from nacre.messages.records import Record, Said

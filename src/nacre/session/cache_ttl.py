@@ -1,24 +1,145 @@
-"""What a session's log says about its cache: when it was last touched, its pauses, the lifetime in force.
+"""How long the provider should keep a session's prefix: chosen by expected cost (C31c).
 
-Everything is read off the records, so that a resumed or replayed session decides as the first one did.
+Asked only where the cache is cold: there everything is written anyway, and another lifetime costs nothing
+but its own price.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import get_args
 
-from nacre.cache.breakpoints import Lifetime
-from nacre.cache.keep_warm import Pauses, Prefix
-from nacre.cache.keep_warm_settings import WarmingSettings
-from nacre.cache.ttl import LIFETIME, TURN_TOKENS, Ahead, Choice, choose_lifetime
+from nacre.cache.keep_warm import DEFAULT_WARMING, Pause, Pauses, Prefix, Spent, is_worth
+from nacre.cache.models import PER_MILLION, PriceTier
+from nacre.cache.warmth import FIVE_MINUTES, HOUR, Lifetime, WarmingSettings
 from nacre.clock import Clock
 from nacre.messages.blocks import JsonObject, Text, ToolResult
 from nacre.messages.records import Noted, Record, Said
 from nacre.messages.rounds import asked_at
 from nacre.messages.view import View
 from nacre.session.meter import KEEP_WARM, SIDE_QUERY
+
+LIFETIME = "lifetime"
+"""The kind of note that says which lifetime a session's requests ask for from here on."""
+TURNS_AHEAD = 5
+"""How many turns a choice is made for: recorded sessions have about so many, and it can be changed later."""
+TURN_TOKENS = 10_000
+"""What a turn adds to the prefix where a session has not shown it yet: a few files read and edited."""
+NO_CEILING = Spent(conversation_usd=float("inf"))
+"""What a session will have cost is not known ahead; the ceiling on refreshes is looked at when one is due."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ahead:
+    """What a session is expected to do until its cache is cold again."""
+
+    turns: int = TURNS_AHEAD
+    turn_tokens: int = TURN_TOKENS
+    """New tokens of a turn."""
+    warming: WarmingSettings | None = DEFAULT_WARMING
+    """How the cache is kept warm in pauses; None where it is not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """A lifetime, and what each would cost on average, in USD."""
+
+    lifetime: Lifetime
+    costs_usd: Mapping[Lifetime, float]
+
+
+DEFAULT_AHEAD = Ahead()
+
+
+def lifetime_seconds(lifetime: Lifetime) -> float:
+    """How long all of a prefix stays warm; of a mixed one the tail goes first."""
+    return HOUR if lifetime == "1h" else FIVE_MINUTES
+
+
+def choose_lifetime(pauses: Pauses, prefix: Prefix, *, ahead: Ahead = DEFAULT_AHEAD) -> Choice:
+    """The cheapest lifetime for what is ahead; `prefix` is what the next request will write."""
+    tier = prefix.profile.tier(prefix.tokens)
+    if tier is None or not prefix.profile.cache_markers:
+        return Choice(lifetime="5m", costs_usd={})
+    costs: dict[Lifetime, float] = {
+        "5m": _stretch("5m", pauses, prefix, ahead),
+        "mixed": _stretch("mixed", pauses, prefix, ahead),
+        "1h": _stretch("1h", pauses, prefix, ahead),
+    }
+    # On a draw the shortest wins: it is the first, and what is not written for longer need not be paid back.
+    return Choice(lifetime=min(costs, key=lambda one: costs[one]), costs_usd=costs)
+
+
+def _stretch(lifetime: Lifetime, pauses: Pauses, prefix: Prefix, ahead: Ahead) -> float:
+    """The first write, then pause and turn so many times; a person who does not come back costs no more."""
+    tier = prefix.profile.tier(prefix.tokens)
+    assert tier is not None
+    total = _written(lifetime, prefix.tokens, prefix.head_tokens, tier)
+    tail_price = tier.write_1h if lifetime == "1h" else tier.write_5m
+    comes = 1.0
+    for number in range(ahead.turns):
+        grown = Prefix(
+            tokens=prefix.tokens + number * ahead.turn_tokens,
+            profile=prefix.profile,
+            lifetime=lifetime,
+            head_tokens=prefix.head_tokens,
+        )
+        total += comes * _pause(pauses, grown, ahead.warming, tier)
+        comes *= 1.0 - pauses.never
+        total += comes * ahead.turn_tokens * tail_price
+    return total / PER_MILLION
+
+
+def _pause(pauses: Pauses, prefix: Prefix, warming: WarmingSettings | None, tier: PriceTier) -> float:
+    """What a pause and the first look at the prefix after it cost on average, per million."""
+    warm_until = lifetime_seconds(prefix.lifetime)
+    upkeep = 0.0
+    if warming is not None:
+        warm_until, upkeep = _kept_warm(pauses, prefix, warming, tier)
+    tokens = prefix.tokens
+    head = prefix.head_tokens
+    all_warm = 1.0 - pauses.away(warm_until)
+    cold = pauses.away(warm_until) - pauses.never
+    if prefix.lifetime != "mixed":
+        return upkeep + all_warm * tokens * tier.read + cold * _written(prefix.lifetime, tokens, head, tier)
+    all_cold = pauses.away(max(HOUR, warm_until)) - pauses.never
+    head_warm = head * tier.read + (tokens - head) * tier.write_5m
+    return (
+        upkeep
+        + all_warm * tokens * tier.read
+        + (cold - all_cold) * head_warm
+        + all_cold * _written("mixed", tokens, head, tier)
+    )
+
+
+def _kept_warm(
+    pauses: Pauses, prefix: Prefix, warming: WarmingSettings, tier: PriceTier
+) -> tuple[float, float]:
+    """How long the refreshes that would be sent keep it warm, and what they cost on average, per million."""
+    step = FIVE_MINUTES - warming.margin_seconds
+    warm_until = lifetime_seconds(prefix.lifetime)
+    upkeep = 0.0
+    for number in range(warming.max_refreshes):
+        idle = (number + 1) * step
+        pause = Pause(seconds=idle, untouched_seconds=step, refreshes=number)
+        if not is_worth(pause, pauses, prefix=prefix, spent=NO_CEILING, settings=warming).is_worth:
+            break
+        warm_until = idle + FIVE_MINUTES
+        upkeep += pauses.away(idle) * prefix.tokens * tier.read
+    return warm_until, upkeep
+
+
+def _written(lifetime: Lifetime, tokens: int, head: int, tier: PriceTier) -> float:
+    match lifetime:
+        case "5m":
+            return tokens * tier.write_5m
+        case "1h":
+            return tokens * tier.write_1h
+        case "mixed":
+            return head * tier.write_1h + (tokens - head) * tier.write_5m
+
 
 _LIFETIMES: Mapping[str, Lifetime] = {name: name for name in get_args(Lifetime)}
 TOUCHED = "touched"

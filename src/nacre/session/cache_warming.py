@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from nacre.cache.keep_warm import Pause, Pauses, Spent, Verdict, is_worth, refresh_in
-from nacre.cache.keep_warm_settings import WarmingSettings
+from nacre.cache.warmth import WarmingSettings
 from nacre.messages.blocks import JsonObject
 from nacre.messages.events import Reply
 from nacre.messages.records import Noted

@@ -10,7 +10,6 @@ from pathlib import Path
 from types import MappingProxyType
 
 from nacre import prompts
-from nacre.cache.ttl import LIFETIME
 from nacre.clock import Clock
 from nacre.errors import NacreError
 from nacre.loop.fork import FORK
@@ -23,6 +22,7 @@ from nacre.messages.records import Noted, Said
 from nacre.messages.tokens import estimate_text
 from nacre.messages.view import View
 from nacre.session.attachments import DAY, INSIDE, INSTRUCTIONS, RECORD, WHOLE, told_in
+from nacre.session.cache_ttl import LIFETIME
 from nacre.session.layer import Carry, Layer
 from nacre.session.meter import METER, SIDE_QUERY, Meter
 from nacre.session.session import OPENING, Session

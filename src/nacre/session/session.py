@@ -10,14 +10,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import Literal, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
-from nacre.cache.breakpoints import Lifetime, place
+from nacre.cache.breakpoints import place
 from nacre.cache.keep_warm import Prefix
-from nacre.cache.keep_warm_settings import WarmingSettings
 from nacre.cache.models import ModelProfile, profile
-from nacre.cache.ttl import lifetime_seconds
-from nacre.cache.warmth import FIVE_MINUTES, Warmth
+from nacre.cache.prefix_monitor import PrefixMonitor
+from nacre.cache.warmth import FIVE_MINUTES, Lifetime, WarmingSettings, Warmth
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import ContextOverflow, InvalidRequest, PromptTooLong
 from nacre.loop.limits import Thresholds, thresholds, window
@@ -33,12 +32,12 @@ from nacre.messages.view import View
 from nacre.messages.wire import without_system
 from nacre.providers.base import Request
 from nacre.session.attachments import Attachment, with_attachments
-from nacre.session.cache_ttl import chosen, last_touched, lifetime_note, noted_lifetime
+from nacre.session.cache_ttl import chosen, last_touched, lifetime_note, lifetime_seconds, noted_lifetime
 from nacre.session.ladder import Pressure, fit
 from nacre.session.layer import Layer
 from nacre.session.meter import SIDE_QUERY, UNFINISHED, Meter
-from nacre.session.prefix_monitor import PrefixMonitor
-from nacre.session.record_writer import InMemory, RecordWriter
+from nacre.session.session_log import InMemory, RecordWriter
+from nacre.session.settings import DEFAULT_SETTINGS, SessionSettings
 from nacre.session.telemetry import Telemetry
 from nacre.tools.base import Tool
 
@@ -67,24 +66,6 @@ class Base:
         return words + sum(estimate_json(definition) for definition in self.tools)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionSettings:
-    """What a person may set about a session's requests."""
-
-    max_output: int = 8_192
-    """Tokens of one reply: enough for nearly every one, and little of the window is kept free for it."""
-    cache_ttl: Lifetime | Literal["auto"] = "5m"
-    """How long the provider keeps the prefix: five minutes is the cheaper write.
-
-    `auto` chooses by the session's own pauses, wherever the cache is cold (C31c).
-    """
-    window_ceiling: int | None = None
-    compact_percent: float | None = None
-    compact_window: int | None = None
-    strict_prefix: bool = False
-    """Raise when bytes already sent change unannounced; otherwise it is only reported."""
-
-
 class Redactor(Protocol):
     """Removes text that must not be sent to the provider."""
 
@@ -99,9 +80,6 @@ class Redactor(Protocol):
 
 OPENING = "opening"
 """The kind of note that says that the opening words were recorded, and where."""
-
-
-DEFAULT_SETTINGS = SessionSettings()
 
 
 @dataclass(frozen=True, slots=True)

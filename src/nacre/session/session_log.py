@@ -1,4 +1,7 @@
-"""Sessions on disk: start one, resume one, or branch off one that another process holds (T1, T8, T8b, T9)."""
+"""Where a session's records are written: nowhere, its log on disk, or the log of one of its agents.
+
+Starts, resumes and branches logs on disk (T1, T8, T8b, T9).
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO, Self
+from typing import BinaryIO, Protocol, Self
 
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import ForeignTranscript, SessionBusy, TranscriptError
@@ -18,11 +21,42 @@ from nacre.messages.jsonl import Envelope, chained_id, decode, encode
 from nacre.messages.pairing import INTERRUPTED
 from nacre.messages.records import Noted, Problem, Record, Said
 from nacre.messages.view import View
-from nacre.session.session import Session
 from nacre.store import disk
 from nacre.store.lines import read_lines
 from nacre.store.session_log import Repair, SessionLog, branch, repair_tail
 from nacre.version import VERSION
+
+
+class RecordWriter(Protocol):
+    """Where a session's records are kept."""
+
+    @property
+    def session_id(self) -> str: ...
+
+    async def write(self, records: Sequence[Record]) -> None: ...
+
+    async def sync(self) -> None:
+        """Come back when everything written would survive a power cut."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class InMemory:
+    """Keeps nothing: for people with a store of their own, and for sessions that must leave no trace."""
+
+    def __init__(self, session_id: str) -> None:
+        self.session_id = session_id
+
+    async def write(self, records: Sequence[Record]) -> None:
+        return None
+
+    async def sync(self) -> None:
+        return None
+
+    async def close(self) -> None:
+        return None
+
 
 MAX_RESUME_BYTES = 64 * 1024 * 1024
 """More than this behind the last boundary fills any window many times over; reading it only costs memory."""
@@ -170,14 +204,6 @@ AGENT = "agentId"
 def side_log_path(folder: Path, agent: str) -> Path:
     """Where the log of an agent lies, in the folder of its session."""
     return folder / FOLDER / f"{PREFIX}{agent}.jsonl"
-
-
-def side_log(session: Session, agent: str) -> SideLog | None:
-    """The log of an agent of this session, begun or gone on with; none where the session is not kept."""
-    keeper = session.keeper
-    if not isinstance(keeper, SessionLogWriter):
-        return None
-    return SideLog(side_log_path(keeper.folder, agent), keeper.envelope, agent=agent)
 
 
 class SideLog:

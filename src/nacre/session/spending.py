@@ -17,7 +17,7 @@ from pathlib import Path
 from nacre.errors import StoreError
 from nacre.session.meter import Meter
 from nacre.session.session import Session
-from nacre.session.spend_settings import SpendSettings
+from nacre.session.settings import SpendSettings
 from nacre.store import disk
 from nacre.store.locks import one_writer
 

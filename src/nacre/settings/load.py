@@ -6,14 +6,13 @@ policy > command line > environment > local file > project file > user file > de
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
+from typing import assert_never
 
 from nacre.errors import ConfigError
 from nacre.messages.blocks import Json
-from nacre.settings.gate import Gate
-from nacre.settings.project import find_root, is_committed, is_same
 from nacre.settings.schema import Layer, Reach
 from nacre.settings.sources import (
     Given,
@@ -180,3 +179,117 @@ def _built(settings: Settings, sources: list[Source]) -> Settings:
     origins = MappingProxyType({name: given.origin for name, given in chosen.items()})
     # The schema has checked each value for its field, which mypy cannot follow through a table.
     return replace(settings, origins=origins, **top, **filled)  # type: ignore[arg-type]
+
+
+_OUTSIDE = (Layer.POLICY, Layer.CLI, Layer.ENVIRONMENT)
+_REPOSITORY = (Layer.LOCAL, Layer.PROJECT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gate:
+    """Judges each value by where it comes from and what it could do."""
+
+    root: Path
+    trust_path: Path
+    is_trusted: bool
+    is_local_committed: bool
+    """The local file came with the repository after all, so that it counts as the project's."""
+
+    def admitted(self, source: Source) -> Source:
+        """The source without what it may not set; each refusal is a problem that says why."""
+        if source.layer in _OUTSIDE:
+            return source
+        is_env_open = self.is_trusted or source.layer not in _REPOSITORY
+        problems = list(source.problems)
+        return replace(
+            source,
+            given=tuple(self._allowed(source.given, problems)),
+            environ=source.environ if is_env_open else {},
+            environ_given=tuple(self._allowed(source.environ_given, problems)) if is_env_open else (),
+            problems=tuple(problems),
+        )
+
+    def _allowed(self, givens: Iterable[Given], problems: list[Problem]) -> list[Given]:
+        allowed = []
+        for given in givens:
+            why = self._refusal(given)
+            if why:
+                place = given.origin.partition(" ")[2]
+                problems.append(Problem(place, f"{given.key.name!r} is ignored: {why}"))
+            else:
+                allowed.append(given)
+        return allowed
+
+    def _refusal(self, given: Given) -> str:
+        """Why this value is not taken; empty when it is."""
+        is_repository = given.layer in _REPOSITORY
+        is_project = given.layer is Layer.PROJECT or (given.layer is Layer.LOCAL and self.is_local_committed)
+        match given.key.reach:
+            case Reach.ANYWHERE:
+                return ""
+            case Reach.TRUSTED:
+                how = (
+                    f"this directory is not trusted; to trust it, add {str(self.root)!r} to {self.trust_path}"
+                )
+                return how if is_repository and not self.is_trusted else ""
+            case Reach.NOT_PROJECT:
+                return "a repository may not say where memory is written" if is_project else ""
+            case Reach.OFF_ONLY:
+                return "a repository may only switch this off" if is_project and given.value is True else ""
+            case Reach.NOT_REPOSITORY:
+                return "it cannot be set in a project's directory" if is_repository else ""
+            case Reach.START:
+                return f"it can be set only by policy, command line or {given.key.variable}"
+            case _ as unknown:
+                assert_never(unknown)
+
+
+COMPRESSED_INDEX = 4
+"""From this version on git's index shortens paths, so that a search for one proves nothing."""
+
+
+def find_root(cwd: Path, home: Path) -> Path:
+    """The nearest directory with a `.nacre/`, up to the repository's top; outside one, the current directory.
+
+    Nothing above the repository is looked at: anyone may write a `.nacre/` into a shared `/tmp`.
+    """
+    top = _repository(cwd)
+    if top is None:
+        return cwd
+    for directory in (cwd, *cwd.parents):
+        settings = directory / ".nacre"
+        if directory == top or (settings.is_dir() and not is_same(settings, home)):
+            return directory
+    return cwd
+
+
+def is_same(folder: Path, home: Path) -> bool:
+    """Whether a directory's `.nacre/` is the user's own home, which is nobody's project."""
+    return folder.resolve() == home.resolve()
+
+
+def is_committed(path: Path) -> bool:
+    """Whether git tracks this file, so that whoever wrote the repository wrote it; in doubt, yes."""
+    top = _repository(path.parent)
+    if top is None or not path.exists():
+        return False
+    try:
+        data = _index(top / ".git").read_bytes()
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    tracked = str(path.relative_to(top)).encode(errors="surrogateescape")
+    return int.from_bytes(data[4:8]) >= COMPRESSED_INDEX or tracked + b"\0" in data
+
+
+def _repository(directory: Path) -> Path | None:
+    return next((above for above in (directory, *directory.parents) if (above / ".git").exists()), None)
+
+
+def _index(git: Path) -> Path:
+    """Git's list of tracked files; in a worktree or submodule `.git` is a file that names the directory."""
+    if git.is_dir():
+        return git / "index"
+    text = git.read_bytes()[:4096].decode(errors="surrogateescape")
+    return git.parent / text.removeprefix("gitdir:").strip().replace("\0", "") / "index"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from nacre.cache.keep_warm_settings import WarmingSettings
+from nacre.cache.warmth import WarmingSettings
 from nacre.errors import ConfigError
 from nacre.layers.l1_offload.policy import OffloadSettings
 from nacre.layers.l2_microcompact.settings import MicrocompactSettings
@@ -16,7 +16,7 @@ from nacre.layers.l4_compact.settings import CompactSettings
 from nacre.layers.l5_extract.policy import ExtractSettings
 from nacre.layers.l6_dream.policy import DreamSettings
 from nacre.messages.blocks import JsonObject
-from nacre.session.spend_settings import SpendSettings
+from nacre.session.settings import SpendSettings
 
 Switch: TypeAlias = "bool | Literal['auto']"
 """`auto` lets the layer decide by what it finds: a verified provider, a configured model."""

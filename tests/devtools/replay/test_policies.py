@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from nacre.cache.keep_warm_settings import WarmingSettings
+from nacre.cache.warmth import WarmingSettings
 from nacre.devtools.replay.driver import Driven
 from nacre.devtools.replay.other_policies import CompactionSettings, filler
 from nacre.devtools.replay.policies import (

@@ -23,7 +23,8 @@ from nacre.messages.usage import Usage
 from nacre.messages.view import View
 from nacre.session.background import Background
 from nacre.session.ladder import Pressure, fit
-from nacre.session.session import Base, Session, SessionSettings
+from nacre.session.session import Base, Session
+from nacre.session.settings import SessionSettings
 from nacre.settings import Settings, Switches
 from nacre.testing import FrozenClock
 from tests.layers.l2_microcompact.scenes import BINDING, FREE

@@ -11,7 +11,8 @@ from nacre.messages.events import Event, Notice, ToolResultEvent
 from nacre.messages.pins import pin
 from nacre.messages.records import Record
 from nacre.session.agent import Agent
-from nacre.session.session import Base, Session, SessionSettings
+from nacre.session.session import Base, Session
+from nacre.session.settings import SessionSettings
 from nacre.testing import FrozenClock, ScriptedProvider, call, say, think, together
 from nacre.tools.base import tool
 from tests.layers.l2_microcompact.scenes import BINDING, FREE, words

@@ -21,7 +21,8 @@ from nacre.messages.records import Noted, Record
 from nacre.messages.view import View
 from nacre.session.agent import Agent
 from nacre.session.ladder import Pressure
-from nacre.session.session import Base, Session, SessionSettings
+from nacre.session.session import Base, Session
+from nacre.session.settings import SessionSettings
 from nacre.settings import load
 from nacre.store.tool_results import ToolResultStore
 from nacre.testing import FrozenClock, ScriptedProvider, call, say, think, together

@@ -23,7 +23,8 @@ from nacre.messages.view import View
 from nacre.session.background import Background
 from nacre.session.compaction import CompactionRequest
 from nacre.session.layer import Layer
-from nacre.session.session import Base, Session, SessionSettings
+from nacre.session.session import Base, Session
+from nacre.session.settings import SessionSettings
 from nacre.store.tool_results import ToolResultStore
 from nacre.testing import FrozenClock
 

@@ -19,8 +19,9 @@ from nacre.messages.records import Compacted, Record, ReplyFacts, Said
 from nacre.messages.usage import Usage
 from nacre.messages.view import View
 from nacre.session.compaction import CompactionRequest
-from nacre.session.session import Base, Session, SessionSettings
+from nacre.session.session import Base, Session
 from nacre.session.session_log import resume, start
+from nacre.session.settings import SessionSettings
 from nacre.store.tool_results import result_store_in
 from nacre.testing import FrozenClock
 from tests.layers.l4_compact.test_install import is_valid

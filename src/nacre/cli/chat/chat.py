@@ -32,7 +32,7 @@ from nacre.errors import NacreError
 from nacre.memory.instructions.load import load_instructions
 from nacre.session.background import IN_BACKGROUND
 from nacre.settings import Settings, decline, trust
-from nacre.settings.consent import consent
+from nacre.settings.trust import consent
 from nacre.tools.guard import Answer, Question
 
 

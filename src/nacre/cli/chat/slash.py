@@ -17,9 +17,9 @@ from nacre.clock import SYSTEM_CLOCK
 from nacre.formatting import shorten
 from nacre.layers.l4_compact.layer import undo_compaction
 from nacre.session.compaction import CompactionRequest
-from nacre.session.record_writer import InMemory
 from nacre.session.rewind import Point
 from nacre.session.session import Session
+from nacre.session.session_log import InMemory
 from nacre.settings import Settings
 
 WORDS_CHARS = 60

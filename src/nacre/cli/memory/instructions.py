@@ -57,7 +57,7 @@ def allow(options: RunOptions, /, path: Path) -> int:
     """
     import os
 
-    from nacre.settings.consent import consent, consented
+    from nacre.settings.trust import consent, consented
 
     settings = load_settings(options)
     real = Path(os.path.realpath(path))
@@ -79,7 +79,7 @@ def allow(options: RunOptions, /, path: Path) -> int:
 @click.pass_obj
 def forget(options: RunOptions, /, path: Path) -> int:
     """Take back what `allow` gave."""
-    from nacre.settings.consent import withdraw
+    from nacre.settings.trust import withdraw
 
     settings = load_settings(options)
     if withdraw(settings.home, settings.project_root, path.absolute()):
@@ -105,7 +105,7 @@ def _why(file: InstructionFile) -> str:
 
 
 def _as_json(loaded: Instructions, settings: Settings) -> JsonObject:
-    from nacre.settings.consent import consented
+    from nacre.settings.trust import consented
 
     files: list[JsonObject] = [
         {

@@ -14,8 +14,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Literal
 
-from nacre.cache.breakpoints import Lifetime
-from nacre.cache.keep_warm_settings import WarmingSettings
+from nacre.cache.warmth import Lifetime, WarmingSettings
 from nacre.devtools.replay.other_policies import TRUNCATE
 from nacre.devtools.replay.recorded_clock import RecordedClock
 from nacre.devtools.replay.schema import Asked, LayerAction, Sent, Setting, Side, Step
@@ -28,7 +27,8 @@ from nacre.messages.usage import Usage
 from nacre.messages.view import View
 from nacre.providers.base import Capabilities, Request
 from nacre.session.cache_warming import KeepWarm
-from nacre.session.session import Base, Session, SessionSettings
+from nacre.session.session import Base, Session
+from nacre.session.settings import SessionSettings
 
 QUESTION = "Sum up this conversation so that the work can go on from it."
 """Stands for what others ask for a summary with; a real prompt is longer by little."""

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-from nacre.cache.breakpoints import Lifetime
-from nacre.cache.keep_warm_settings import WarmingSettings
+from nacre.cache.warmth import Lifetime, WarmingSettings
 from nacre.devtools.replay.driver import QUESTION, Drive, Driven
 from nacre.devtools.replay.other_policies import SUMMARY_TOKENS, CompactionSettings, StandIn, filler
 from nacre.devtools.replay.schema import Policy, Setting

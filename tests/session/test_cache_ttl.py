@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from nacre.cache.keep_warm import Pauses, Prefix
 from nacre.cache.models import profile
-from nacre.cache.ttl import Ahead, choose_lifetime, lifetime_seconds
+from nacre.session.cache_ttl import Ahead, choose_lifetime, lifetime_seconds
 
 SONNET = profile("claude-sonnet-5-5")
 COLD = Ahead(warming=None)

@@ -16,7 +16,8 @@ from nacre.messages.view import View
 from nacre.providers.base import Request
 from nacre.session.ladder import Pressure
 from nacre.session.layer import Layer
-from nacre.session.session import Base, Session, SessionSettings
+from nacre.session.session import Base, Session
+from nacre.session.settings import SessionSettings
 from nacre.testing import FrozenClock
 
 MODEL = "claude-opus-5-5"

@@ -20,7 +20,7 @@ from nacre.messages.jsonl import Loaded, decode
 from nacre.messages.pairing import INTERRUPTED
 from nacre.messages.view import View
 from nacre.session.meter import SIDE_QUERY
-from nacre.session.session_log import SessionLogWriter, SideLog, side_log, side_log_path
+from nacre.session.session_log import SessionLogWriter, SideLog, side_log_path
 from nacre.settings import load
 from nacre.store.lines import read_lines
 from nacre.testing import FrozenClock, ScriptedProvider, call, say, together
@@ -84,9 +84,9 @@ def results_of(message: JsonObject) -> list[JsonObject]:
 
 
 def log_for(ready: OpenedAgent) -> SideLog:
-    log = side_log(ready.agent.session, "a1")
-    assert log is not None
-    return log
+    keeper = ready.agent.session.keeper
+    assert isinstance(keeper, SessionLogWriter)
+    return SideLog(side_log_path(keeper.folder, "a1"), keeper.envelope, agent="a1")
 
 
 def loaded(ready: OpenedAgent) -> Loaded:
@@ -246,7 +246,6 @@ async def test_a_fork_of_a_forks_history_is_refused_at_once(
         forked = await ready.forker.detached("Go.")
         with pytest.raises(ToolError, match=r"A fork cannot fork \(agent\)"):
             _ = ready.forker.detached("Go on.", view=forked.view)
-        assert side_log(ready.agent.session, "a1") is None
 
 
 async def test_a_cancelled_turn_leaves_it_running(tmp_path: Path, provider: ScriptedProvider) -> None:

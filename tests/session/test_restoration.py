@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from nacre.app.open_agent import OpenedAgent
-from nacre.cache.ttl import LIFETIME
-from nacre.context.date import CurrentDate
+from nacre.context.environment import CurrentDate
 from nacre.context.skill_list import SKILL, invoked
 from nacre.inspect.savings import booked
 from nacre.layers.experimental.provider_clearing import DECLARED, EDIT, Edit, declared, edits
@@ -30,7 +29,7 @@ from nacre.messages.records import Change, Compacted, Noted, Replaced, ReplyFact
 from nacre.messages.usage import Usage
 from nacre.messages.view import View
 from nacre.session.attachments import DAY, INSTRUCTIONS, told_in
-from nacre.session.cache_ttl import noted_lifetime
+from nacre.session.cache_ttl import LIFETIME, noted_lifetime
 from nacre.session.compaction import CompactionRequest
 from nacre.session.meter import METER, SIDE_QUERY, Meter
 from nacre.session.read_session import look_back, spent

@@ -8,8 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nacre.cache.breakpoints import place
-from nacre.cache.ledger import Divergence, Ledger, Place, ReadDrop, chain, check_usage, message_blocks, sent
 from nacre.cache.models import profile
+from nacre.cache.prefix_monitor import (
+    Divergence,
+    Ledger,
+    Place,
+    ReadDrop,
+    chain,
+    check_usage,
+    message_blocks,
+    sent,
+)
 from nacre.messages.blocks import JsonObject
 from nacre.messages.usage import Usage
 

@@ -16,9 +16,8 @@ import pytest
 from nacre.app.layers import kept_warm
 from nacre.app.open_agent import UNKEPT, open_agent
 from nacre.cache.keep_warm import Prefix
-from nacre.cache.keep_warm_settings import WarmingSettings
 from nacre.cache.models import cost, profile
-from nacre.cache.ttl import LIFETIME, TURN_TOKENS, Ahead, choose_lifetime
+from nacre.cache.warmth import WarmingSettings
 from nacre.cli.chat.loop_thread import LoopThread
 from nacre.devtools.sim import Exchange, SimClock, Simulator
 from nacre.errors import Overloaded
@@ -30,10 +29,19 @@ from nacre.messages.view import View
 from nacre.providers.anthropic import AnthropicProvider
 from nacre.providers.base import Capabilities, Request
 from nacre.session.agent import Agent
-from nacre.session.cache_ttl import chosen, last_touched, pauses_of
+from nacre.session.cache_ttl import (
+    LIFETIME,
+    TURN_TOKENS,
+    Ahead,
+    choose_lifetime,
+    chosen,
+    last_touched,
+    pauses_of,
+)
 from nacre.session.cache_warming import KeepWarm, can_refresh
 from nacre.session.meter import KEEP_WARM, SIDE_QUERY, Meter
-from nacre.session.session import Base, Session, SessionSettings
+from nacre.session.session import Base, Session
+from nacre.session.settings import SessionSettings
 from nacre.settings import load
 from nacre.testing import FrozenClock, ScriptedProvider, call, say, together
 from nacre.tools.base import Tool, tool

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nacre.cache.keep_warm import USUAL, Pause, Pauses, Prefix, Spent, is_worth, refresh_in
-from nacre.cache.keep_warm_settings import WarmingSettings
 from nacre.cache.models import PriceTier, profile
+from nacre.cache.warmth import WarmingSettings
 
 SONNET = profile("claude-sonnet-5-5")
 OPUS_5 = profile("claude-opus-5")
