@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias, cast, get_args
 from nacre import prompts
 from nacre.errors import StoreError
 from nacre.memory.format.frontmatter import Document
-from nacre.memory.format.scalars import Value
+from nacre.memory.format.scalars import FieldValue
 from nacre.memory.manual import AgentScope
 from nacre.settings import Settings
 from nacre.store import disk
@@ -144,7 +144,7 @@ def parse_type(data: bytes, path: Path, notices: list[str]) -> AgentType:
 class _Fields:
     """The optional fields of one file."""
 
-    given: Mapping[str, Value]
+    given: Mapping[str, FieldValue]
     path: Path
     notices: list[str]
 
@@ -233,7 +233,7 @@ def _read(path: Path, tree: Path | None) -> bytes:
     return data
 
 
-def _text(value: Value | None) -> str:
+def _text(value: FieldValue | None) -> str:
     return value.strip() if isinstance(value, str) else ", ".join(value or ())
 
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from nacre.errors import StoreError
 from nacre.memory.files.folder import TEAM_PREFIX
 from nacre.memory.format.entry import Entry
-from nacre.memory.memory import MAX_FOUND, Memory, the_one
-from nacre.memory.memory import named as entries_named
+from nacre.memory.memory import MAX_FOUND, Memory, named, the_one
 from nacre.memory.similarity import Found
 
 
@@ -34,8 +33,8 @@ class Scopes:
             return self.private, (await self.private.find(wanted)).file, ""
         if wanted.startswith(TEAM_PREFIX):
             return team, (await team.find(wanted.removeprefix(TEAM_PREFIX))).file, TEAM_PREFIX
-        mine = named(wanted, await self.private.list())
-        theirs = named(wanted, await team.list())
+        mine = [one.file for one in named(wanted, await self.private.list())]
+        theirs = [one.file for one in named(wanted, await team.list())]
         if mine and theirs and wanted not in mine:
             several = ", ".join((*mine, *(f"{TEAM_PREFIX}{file}" for file in theirs)))
             raise StoreError(f"{wanted!r} may mean several memories: {several}; name the file")
@@ -51,8 +50,3 @@ class Scopes:
         if self.team is None:
             return mine
         return [*mine, *(replace(one, file=f"{TEAM_PREFIX}{one.file}") for one in await self.team.list())]
-
-
-def named(wanted: str, entries: list[Entry]) -> list[str]:
-    """The files that go by exactly this name."""
-    return [one.file for one in entries_named(wanted, entries)]

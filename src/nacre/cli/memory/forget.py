@@ -182,8 +182,8 @@ def _erased(purge: Purge, sweep: Sweeps, erase: Callable[[], Erased]) -> Purge:
 
 async def _exact(opened: Memory, name: str) -> str | LogLine:
     """The file that is meant, there or forgotten already, or the line of a log; nothing is guessed here."""
+    from nacre.memory.memory import named
     from nacre.memory.purge.memory import line_named
-    from nacre.memory.scopes import named
 
     is_known = named(name, await opened.list()) or await opened.log(limit=1, file=name)
     if not is_known and (line := line_named(opened, name)):

@@ -50,8 +50,7 @@ def move(
 
 async def _where(options: RunOptions, name: str, target: str) -> str:
     """The one scope that has it: by its exact name, else by words; where several do, the person must say."""
-    from nacre.memory.memory import the_one
-    from nacre.memory.scopes import named
+    from nacre.memory.memory import named, the_one
 
     memories = {scope: await read_only(options, scope) for scope in SCOPES if scope != target}
     entries = {scope: await one.list() for scope, one in memories.items()}

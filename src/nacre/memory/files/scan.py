@@ -17,7 +17,7 @@ from nacre.memory.files.scan_cache import Row, ScanCache, entry_from, row_of
 from nacre.memory.format.entry import Entry, entry_of
 from nacre.memory.format.frontmatter import HEADER_LINES, NESTED_UNDER, Document
 from nacre.memory.format.pointers import INDEX_FILE, Index
-from nacre.memory.format.scalars import Value
+from nacre.memory.format.scalars import FieldValue
 from nacre.memory.format.titles import clipped
 from nacre.messages.wire import timestamp
 
@@ -267,7 +267,7 @@ _SIMPLE_LINE = re.compile(
 )
 
 
-def head_fields(text: str) -> Mapping[str, Value]:
+def head_fields(text: str) -> Mapping[str, FieldValue]:
     """What the frontmatter in the first 30 lines says; for scans, where a whole document costs too much."""
     simple = _simple_fields(text)
     if simple is not None:
@@ -277,7 +277,7 @@ def head_fields(text: str) -> Mapping[str, Value]:
     return Document.parse(head.encode(errors="surrogateescape")).fields
 
 
-def _simple_fields(text: str) -> dict[str, Value] | None:
+def _simple_fields(text: str) -> dict[str, FieldValue] | None:
     """The fields of a frontmatter of the plainest form, which nearly all have; None when it is not so."""
     end = text.find("\n---\n", 3)
     if end < 0 or not text.startswith("---\n") or text.count("\n", 0, end) > HEADER_LINES - 2:
@@ -285,8 +285,8 @@ def _simple_fields(text: str) -> dict[str, Value] | None:
     found = _SIMPLE_LINE.findall(text, 4, end)
     if len(found) != text.count("\n", 4, end) + 1:
         return None
-    named: dict[str, Value] = {}
-    nested: dict[str, Value] = {}
+    named: dict[str, FieldValue] = {}
+    nested: dict[str, FieldValue] = {}
     is_below = False
     for indent, key, value in found:
         fields = nested if indent else named

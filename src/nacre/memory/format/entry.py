@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Literal, TypeAlias
 
-from nacre.memory.format import scalars
 from nacre.memory.format.frontmatter import Document
-from nacre.memory.format.scalars import Value
+from nacre.memory.format.scalars import FieldValue, NewValue
 from nacre.memory.format.titles import description_of as description_of
 from nacre.memory.format.titles import file_name as file_name
 from nacre.memory.format.titles import one_line
@@ -101,7 +100,7 @@ def read_entry(file: str, data: bytes, *, written: datetime | None = None, index
 
 
 def entry_of(
-    fields: Mapping[str, Value],
+    fields: Mapping[str, FieldValue],
     *,
     file: str,
     written: datetime | None = None,
@@ -135,7 +134,7 @@ def compose(draft: Draft, *, file: str, now: datetime, previous: Document | None
         return _composed_new(draft, file=file, now=now)
     before = replace(entry_of(previous.fields, file=file), body=previous.body)
     body = draft.body if draft.body.strip() else before.body
-    changes: dict[str, scalars.Change | None] = {"modified": now}
+    changes: dict[str, NewValue | None] = {"modified": now}
     if draft.name or not before.name or before.name == title_of(before.body):
         changes["name"] = one_line(draft.name) or title_of(body) or Entry(file=file).title
     derived = not before.description or before.description == description_of(before.body)
@@ -175,7 +174,7 @@ _TRUST: tuple[Origin, ...] = ("user", "agent", "untrusted")
 
 
 def _composed_new(draft: Draft, *, file: str, now: datetime) -> bytes:
-    changes: dict[str, scalars.Change | None] = {
+    changes: dict[str, NewValue | None] = {
         "name": one_line(draft.name) or title_of(draft.body) or Entry(file=file).title,
         "description": one_line(draft.description) or description_of(draft.body) or None,
         "type": draft.kind,
@@ -188,7 +187,7 @@ def _composed_new(draft: Draft, *, file: str, now: datetime) -> bytes:
     return Document.parse(Document.parse(b"").with_fields(**changes)).with_body(_ended(draft.body))
 
 
-def _switches(draft: Draft, before: Entry) -> dict[str, scalars.Change | None]:
+def _switches(draft: Draft, before: Entry) -> dict[str, NewValue | None]:
     """Switches that are to change; one that is off is not written down."""
     wanted = {"pinned": (draft.pinned, before.pinned), "local-only": (draft.local_only, before.local_only)}
     return {
@@ -211,12 +210,12 @@ def _is_true(text: str) -> bool:
     return text.lower() in _TRUE
 
 
-def _word(fields: Mapping[str, Value], key: str) -> str:
+def _word(fields: Mapping[str, FieldValue], key: str) -> str:
     value = fields.get(key, "")
     return ", ".join(value) if isinstance(value, tuple) else value
 
 
-def _words(fields: Mapping[str, Value], key: str) -> tuple[str, ...]:
+def _words(fields: Mapping[str, FieldValue], key: str) -> tuple[str, ...]:
     value = fields.get(key, ())
     return ((value,) if value else ()) if isinstance(value, str) else value
 

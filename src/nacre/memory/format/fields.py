@@ -9,8 +9,16 @@ import re
 from collections.abc import Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
-from nacre.memory.format import scalars
-from nacre.memory.format.scalars import Value
+from nacre.memory.format.scalars import (
+    FieldValue,
+    block_text,
+    flow_list,
+    flow_pairs,
+    joined,
+    plain_end,
+    quoted_end,
+    unquoted,
+)
 
 Style: TypeAlias = Literal["plain", "quoted", "flow", "block", "list", "empty", "map", "flowmap", "pair"]
 
@@ -38,7 +46,7 @@ class Field(NamedTuple):
     key: str
     parent: str
     """The keys above it, joined by dots."""
-    value: Value
+    value: FieldValue
     style: Style
     first: int
     """Its first line, counted from the line after the opening fence."""
@@ -101,9 +109,9 @@ class _Reader:
         while after < len(self.lines) and self._is_more(after, found.end(1)):
             after += 1
         if after == at + 1:
-            length = scalars.plain_end(rest)
+            length = plain_end(rest)
             return self._add(found, parent, rest[:length], "plain", (at, after), found.end() + length)
-        text = scalars.joined([rest, *self.lines[at + 1 : after]])
+        text = joined([rest, *self.lines[at + 1 : after]])
         return self._add(found, parent, text, "plain", (at, after), len(self.lines[at]))
 
     def _read_marked(self, at: int, found: re.Match[str], parent: str) -> int:
@@ -114,23 +122,23 @@ class _Reader:
         if opening in "|>":
             if not _BLOCK.fullmatch(rest):
                 return 0
-            text = scalars.block_text(rest, self.lines[at + 1 : below])
+            text = block_text(rest, self.lines[at + 1 : below])
             return self._add(found, parent, text, "block", (at, below), len(self.lines[at]))
         if opening == "{":
             return self._read_pairs(at, found, parent)
         for last in (at + 1, below):
             whole = "\n".join((rest, *self.lines[at + 1 : last]))
-            listed = scalars.flow_list(whole) if opening == "[" else None
-            end = listed[1] if listed else -1 if opening == "[" else scalars.quoted_end(whole)
+            listed = flow_list(whole) if opening == "[" else None
+            end = listed[1] if listed else -1 if opening == "[" else quoted_end(whole)
             if end >= 0:
-                value = listed[0] if listed else scalars.unquoted(whole[:end])
+                value = listed[0] if listed else unquoted(whole[:end])
                 style: Style = "flow" if listed else "quoted"
                 return self._add(found, parent, value, style, (at, last), found.end() + end)
         return 0
 
     def _read_pairs(self, at: int, found: re.Match[str], parent: str) -> int:
         start = found.end()
-        pairs = scalars.flow_pairs(self.lines[at][start:])
+        pairs = flow_pairs(self.lines[at][start:])
         if pairs is None:
             return 0
         self._add(found, parent, "", "flowmap", (at, at + 1), start + pairs[1])
@@ -154,7 +162,7 @@ class _Reader:
         is_map = _KEY.match(line) and parent.count(".") + bool(parent) < MAX_DEPTH
         if not is_map:
             below = self._below(at, indent)
-            text = scalars.joined(lines[at + 1 : below])
+            text = joined(lines[at + 1 : below])
             return self._add(found, parent, text, "block", (at, below), found.end())
         mine = len(self.fields)
         self._add(found, parent, "", "map", (at, at + 1), found.end())
@@ -184,12 +192,12 @@ class _Reader:
         self,
         found: re.Match[str],
         parent: str,
-        value: Value,
+        value: FieldValue,
         style: Style,
         lines: tuple[int, int],
         end: int,
     ) -> int:
-        key = scalars.unquoted(found[2].rstrip(" \t"))
+        key = unquoted(found[2].rstrip(" \t"))
         self.fields.append(Field(key, parent, value, style, *lines, found.end(1), found.end(), end))
         return lines[1]
 
@@ -221,7 +229,7 @@ def _says_something(line: str) -> bool:
 
 def _item_text(parts: list[str]) -> str:
     text = "\n".join(parts)
-    if text[:1] in {'"', "'"} and (end := scalars.quoted_end(text)) >= 0:
-        return scalars.unquoted(text[:end])
-    text = scalars.joined(parts) if len(parts) > 1 else text
-    return text[: scalars.plain_end(text)]
+    if text[:1] in {'"', "'"} and (end := quoted_end(text)) >= 0:
+        return unquoted(text[:end])
+    text = joined(parts) if len(parts) > 1 else text
+    return text[: plain_end(text)]

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, TypeAlias
 
-from nacre.memory.format import scalars
 from nacre.memory.format.fields import KNOWN_KEYS, Field, read_fields
-from nacre.memory.format.scalars import Change, Value
+from nacre.memory.format.scalars import FieldValue, NewValue, written
 
 HEADER_LINES = 30
 """A scan reads no further (R3): what a frontmatter says below this line, no recall ever sees."""
@@ -53,7 +52,7 @@ class Document:
     """One file: bytes that stay as they are, and what they say."""
 
     data: bytes
-    fields: Mapping[str, Value]
+    fields: Mapping[str, FieldValue]
     """By name; a key below `metadata` by its own name too, one below another key as `above.key`."""
     problems: tuple[Problem, ...]
     _text: str
@@ -104,7 +103,7 @@ class Document:
         lines = self.header_text.split("\n")[field.first : field.last] if field else []
         return "\n".join(line[field.indent :] if field else line for line in lines)
 
-    def with_fields(self, **changes: Change | None) -> bytes:
+    def with_fields(self, **changes: NewValue | None) -> bytes:
         """The file with these keys set, or removed where None; every other byte as it is."""
         document = self
         for key, change in changes.items():
@@ -144,7 +143,7 @@ class Document:
         eol = self._eol
         return _encoded(_closed_line(self._text[:at], eol) + f"---{eol}" + self._text[at:])
 
-    def _with_field(self, key: str, change: Change | None) -> bytes:
+    def _with_field(self, key: str, change: NewValue | None) -> bytes:
         header = self._header
         field = self._field(key)
         if key == NESTED_UNDER:
@@ -165,21 +164,21 @@ class Document:
             self._insert(lines, key, change)
         return _encoded(self._text[: header.begin] + "\n".join(lines) + self._text[header.end :])
 
-    def _with_new_header(self, key: str, change: Change | None) -> bytes:
+    def _with_new_header(self, key: str, change: NewValue | None) -> bytes:
         eol = self._eol
         mark = "\ufeff" if self._text.startswith("\ufeff") else ""
         below = self._text[len(mark) :]
         blank = eol if below.strip() and not below.startswith(("\n", "\r\n")) else ""
-        line = f"{_key(key)}: {scalars.written(change if change is not None else '')}"
+        line = f"{_key(key)}: {written(change if change is not None else '')}"
         return _encoded(f"{mark}---{eol}{line}{eol}---{eol}{blank}{below}")
 
-    def _insert(self, lines: list[str], key: str, change: Change) -> None:
+    def _insert(self, lines: list[str], key: str, change: NewValue) -> None:
         """A new line where readers expect the key, in the shape the file has."""
         fields = self._header.fields if self._header else ()
         parent = NESTED_UNDER if self.is_nested and key in KNOWN_KEYS and key not in _TOP_KEYS else ""
         above = self._field(NESTED_UNDER)
         if parent and above is not None and above.style == "flowmap":
-            _insert_pair(lines, above, f"{_key(key)}: {scalars.written(change, in_flow=True)}")
+            _insert_pair(lines, above, f"{_key(key)}: {written(change, in_flow=True)}")
             return
         siblings = [field for field in fields if field.parent == parent]
         rank = _rank(key)
@@ -196,7 +195,7 @@ class Document:
             # The last line of a file without a line end gets one now.
             lines[-1] += carriage
             carriage = ""
-        lines.insert(at, f"{indent}{_key(key)}: {scalars.written(change)}{carriage}")
+        lines.insert(at, f"{indent}{_key(key)}: {written(change)}{carriage}")
 
     def _field(self, name: str) -> Field | None:
         """The field that speaks for a name: of two with one name the last, and the top before the nested."""
@@ -281,9 +280,9 @@ def _open_end(text: str, begin: int) -> tuple[int, list[Field]]:
     return min(begin + length, len(text)), fields
 
 
-def _by_name(fields: tuple[Field, ...], problems: list[Problem]) -> dict[str, Value]:
-    named: dict[str, Value] = {}
-    nested: dict[str, Value] = {}
+def _by_name(fields: tuple[Field, ...], problems: list[Problem]) -> dict[str, FieldValue]:
+    named: dict[str, FieldValue] = {}
+    nested: dict[str, FieldValue] = {}
     seen: set[str] = set()
     for field in fields:
         if field.path in seen:
@@ -315,16 +314,14 @@ def _remove(lines: list[str], field: Field, fields: tuple[Field, ...]) -> None:
     lines[field.first] = line[:begin] + line[end:]
 
 
-def _replace(lines: list[str], field: Field, change: Change, *, quote: str = "") -> None:
+def _replace(lines: list[str], field: Field, change: NewValue, *, quote: str = "") -> None:
     line = lines[field.first]
     carriage = "\r" if line.endswith("\r") else ""
     bare = line.removesuffix("\r")
     if field.style == "list" and not isinstance(change, str | bool | datetime) and change:
         first = next(row for row in lines[field.first + 1 : field.last] if row.lstrip().startswith("-"))
         indent = first[: len(first) - len(first.lstrip())]
-        lines[field.first + 1 : field.last] = [
-            f"{indent}- {scalars.written(item)}{carriage}" for item in change
-        ]
+        lines[field.first + 1 : field.last] = [f"{indent}- {written(item)}{carriage}" for item in change]
         return
     tail = bare[field.end :] if field.last == field.first + 1 or field.style == "list" else ""
     opens = bare[field.start : field.start + 1]
@@ -332,7 +329,7 @@ def _replace(lines: list[str], field: Field, change: Change, *, quote: str = "")
         quote = quote or opens
     if field.style == "flow" and tail.strip():
         quote = quote or '"'
-    new = scalars.written(change, quote=quote, in_flow=field.style == "pair")
+    new = written(change, quote=quote, in_flow=field.style == "pair")
     lead = bare[: field.start] if bare[: field.start].endswith((" ", "\t")) else bare[: field.start] + " "
     gap = " " if tail and not tail.startswith((" ", "\t", ",", "}")) else ""
     lines[field.first : field.last] = [lead + new + gap + tail + carriage]
@@ -351,15 +348,15 @@ def _rank(key: str) -> int:
 
 
 def _key(key: str) -> str:
-    return scalars.written(key, in_flow=True)
+    return written(key, in_flow=True)
 
 
-def _as_value(change: Change) -> Value:
+def _as_value(change: NewValue) -> FieldValue:
     match change:
         case str():
             return change
         case bool() | datetime():
-            return scalars.written(change)
+            return written(change)
         case _:
             return tuple(change)
 
@@ -380,5 +377,5 @@ def _clean(text: str) -> str:
     return text.encode(errors="surrogateescape").decode(errors="replace") if not text.isascii() else text
 
 
-def _clean_value(value: Value) -> Value:
+def _clean_value(value: FieldValue) -> FieldValue:
     return _clean(value) if isinstance(value, str) else tuple(_clean(item) for item in value)

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TypeAlias
 
-Value: TypeAlias = str | tuple[str, ...]
+FieldValue: TypeAlias = str | tuple[str, ...]
 """What a key says: words, or a list of words."""
-Change: TypeAlias = str | bool | datetime | Sequence[str]
+NewValue: TypeAlias = str | bool | datetime | Sequence[str]
 """What can be written under a key."""
 
 _ESCAPES = {
@@ -123,7 +123,7 @@ def flow_pairs(text: str) -> tuple[list[tuple[str, str, int, int]], int] | None:
     return None
 
 
-def written(value: Change, *, quote: str = "", in_flow: bool = False) -> str:
+def written(value: NewValue, *, quote: str = "", in_flow: bool = False) -> str:
     """The value as YAML on one line: plain where that is safe, in the quotes found where there were some."""
     match value:
         case bool():
