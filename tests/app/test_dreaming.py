@@ -17,10 +17,10 @@ from nacre.clock import SystemClock
 from nacre.layers.l6_dream.dream import DreamOptions, DreamResult, dream
 from nacre.layers.l6_dream.lock import FILE
 from nacre.layers.l6_dream.state import Board
+from nacre.memory.checks.review import waiting
 from nacre.memory.files.location import Location
 from nacre.memory.files.transaction import pick_up
 from nacre.memory.memory import Memory
-from nacre.memory.review import waiting
 from nacre.messages.events import Event, Notice
 from nacre.messages.usage import Usage
 from nacre.settings import Settings, load

@@ -14,13 +14,13 @@ from nacre.app.open_agent import open_agent
 from nacre.app.startup_context import load_startup_context
 from nacre.context.privacy import LocalOnlyFilter
 from nacre.errors import ConfigError
-from nacre.memory import local_only as staying
+from nacre.memory.checks import local_only as staying
+from nacre.memory.checks.local_only import LocalOnly
 from nacre.memory.files.external_edits import LIVE
 from nacre.memory.files.folder import Folder
 from nacre.memory.files.scan import Scan, scan
 from nacre.memory.files.scan_cache import ScanCache
 from nacre.memory.format.entry import Change, Draft
-from nacre.memory.local_only import LocalOnly
 from nacre.memory.memory import Memory
 from nacre.settings import Settings, load
 from nacre.testing import FrozenClock, ScriptedProvider, call, say

@@ -8,7 +8,7 @@ from nacre.app.memory_locations import memory_places
 from nacre.app.open_agent import OpenedAgent, open_agent
 from nacre.clock import SYSTEM_CLOCK
 from nacre.layers.l7_mail.letter import Letter
-from nacre.memory.local_only import MARKER
+from nacre.memory.checks.local_only import MARKER
 from nacre.messages.events import Reply
 from nacre.session.layer import Layer
 from nacre.settings import Settings, load

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from nacre.devtools.sim import Simulator
 from nacre.integrations.anthropic_memory import MAX_VIEW_CHARS, MemoryTool
+from nacre.memory.files.undo import undo
 from nacre.memory.format.entry import Change, Draft
 from nacre.memory.memory import Memory
-from nacre.memory.undo import undo
 from nacre.messages.untrusted_text import neutralise
 from tests.integrations.net import moved_at, results
 

@@ -13,7 +13,7 @@ from nacre.errors import ConfigError
 from nacre.memory.agent_memory import AgentKind, AgentMemory, agent_memory
 from nacre.memory.files.location import MemoryPaths
 from nacre.memory.format.entry import Change, Draft
-from nacre.memory.manual import AgentScope, ManualMode, manual
+from nacre.memory.startup_text import AgentScope, ManualMode, manual
 from nacre.messages.blocks import ToolCall
 from nacre.testing import FrozenClock
 from nacre.tools.run import run_all

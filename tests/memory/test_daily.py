@@ -13,16 +13,15 @@ from pathlib import Path
 import pytest
 
 from nacre.errors import StoreError
-from nacre.memory.checks.lint import lint
-from nacre.memory.checks.lint_fix import mend
-from nacre.memory.daily import append, daily_tools, entries_of_day, logged
+from nacre.memory.checks.lint import lint, mend
+from nacre.memory.daily_log import append, daily_tools, entries_of_day, logged
 from nacre.memory.files.folder import Folder
 from nacre.memory.files.scan import scan
+from nacre.memory.files.undo import undo
 from nacre.memory.format.entry import Change, Draft
 from nacre.memory.memory import INDEX_FILE, Memory
 from nacre.memory.transfer.import_memories import Terms, take_in
 from nacre.memory.transfer.import_sources import Batch, Source
-from nacre.memory.undo import undo
 from nacre.messages.blocks import Json, ToolCall, ToolResult
 from nacre.testing import FrozenClock
 from nacre.tools.run import run_all

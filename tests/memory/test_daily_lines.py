@@ -8,16 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nacre.memory.daily_format import (
-    appended,
-    bullet,
-    day_of,
-    folded,
-    log_file,
-    read_log,
-    with_marks,
-    without,
-)
+from nacre.memory.daily_log import appended, bullet, day_of, folded, log_file, read_log, with_marks, without
 from nacre.memory.format.entry import KINDS
 
 FILE = "logs/2026/03/2026-03-09.md"

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from nacre.errors import StoreError
+from nacre.memory.agent_memory import hold
 from nacre.memory.files.external_edits import LIVE
 from nacre.memory.files.location import user_location
 from nacre.memory.format.entry import Change, Draft
-from nacre.memory.live import hold
 from nacre.testing import FrozenClock
 
 

@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from nacre.memory.checks.lint_fix import mend
-from nacre.memory.confirm import confirm
+from nacre.memory.agent_memory import agent_live
+from nacre.memory.checks.lint import mend
 from nacre.memory.files import watch as watching
+from nacre.memory.files.confirm import confirm
 from nacre.memory.files.folder import Folder
 from nacre.memory.files.location import Location
 from nacre.memory.files.transaction import transact
+from nacre.memory.files.undo import undo
 from nacre.memory.files.watch import Watch
 from nacre.memory.format.entry import Change
-from nacre.memory.live import agent_live
 from nacre.memory.transfer.import_memories import Terms, take_in
 from nacre.memory.transfer.import_sources import Batch, Source
-from nacre.memory.undo import undo
 from nacre.store.history import History
 from tests.memory.chaos.saving import location
 

@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 
-from nacre.memory.manual import ManualMode, form_of, manual
+from nacre.memory.startup_text import ManualMode, form_of, manual
 from nacre.messages.tokens import estimate_text
 
 MAX_TOKENS = 1_600

@@ -9,9 +9,9 @@ import pytest
 from bench.poisoning import settings_in
 from bench.poisoning_cases import ORDER, TOLD
 from nacre.app.open_agent import open_agent
+from nacre.memory.checks.origins import origin_of
 from nacre.memory.format.entry import Change, Draft, Origin
 from nacre.memory.memory import Memory
-from nacre.memory.origins import origin_of
 from nacre.messages.events import ToolResultEvent
 from nacre.messages.untrusted_text import neutralise
 from nacre.providers.scripted import Scripted

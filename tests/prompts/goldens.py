@@ -28,13 +28,14 @@ from nacre.layers.l7_mail.layer import told
 from nacre.layers.l7_mail.letter import Letter
 from nacre.memory.format.entry import Entry
 from nacre.memory.instructions.load import Changes, InstructionFile, InstructionPaths, Instructions
-from nacre.memory.manual import ManualMode, manual
 from nacre.memory.recall.attach import attachment, worded
 from nacre.memory.recall.base import Drift, Pick, Query, Ranked, Reference
 from nacre.memory.recall.manifest import manifest
 from nacre.memory.recall.select import ask
 from nacre.memory.startup_text import (
+    ManualMode,
     MemoryFacts,
+    manual,
     render_again,
     render_changes,
     render_context,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nacre.app.open_agent import OpenedAgent, open_agent
-from nacre.memory.daily_format import log_file, read_log
+from nacre.memory.daily_log import log_file, read_log
 from nacre.memory.format.entry import Change, Draft
 from nacre.memory.memory import Memory
 from nacre.messages.events import ToolResultEvent

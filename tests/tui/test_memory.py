@@ -6,9 +6,9 @@ from pathlib import Path
 
 from rich.cells import cell_len
 
+from nacre.memory.checks.review import Proposal, propose, waiting
 from nacre.memory.format.entry import Change, Draft
 from nacre.memory.memory import Memory
-from nacre.memory.review import Proposal, propose, waiting
 from nacre.testing import FrozenClock, ScriptedProvider
 from nacre.tui.shelf import Shelf
 from tests.tui.stage import Stage, staged

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import PurePath
 from urllib.parse import urlsplit
 
-from nacre.memory.format.titles import clipped, one_line
+from nacre.memory.format.entry import clipped, one_line
 from nacre.messages.actions import OLD_TEXTS, line_of
 from nacre.messages.blocks import JsonObject, Message, ToolCall
 from nacre.messages.view import View

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from nacre import prompts
 from nacre.agents.registry import AgentRegistry, AgentState
 from nacre.agents.types import DESCRIPTION_CHARS, AgentTypes
-from nacre.memory.format.titles import clipped, one_line
+from nacre.memory.format.entry import clipped, one_line
 from nacre.messages.blocks import JsonObject
 from nacre.messages.draft import Fragment
 from nacre.messages.untrusted_text import neutralise

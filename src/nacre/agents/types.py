@@ -14,9 +14,9 @@ from typing import Literal, TypeAlias, cast, get_args
 
 from nacre import prompts
 from nacre.errors import StoreError
+from nacre.memory.format.fields import FieldValue
 from nacre.memory.format.frontmatter import Document
-from nacre.memory.format.scalars import FieldValue
-from nacre.memory.manual import AgentScope
+from nacre.memory.startup_text import AgentScope
 from nacre.settings import Settings
 from nacre.store import disk
 

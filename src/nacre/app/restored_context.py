@@ -22,8 +22,8 @@ from nacre.errors import StoreError, ToolError
 from nacre.layers.l1_offload.in_view import READER
 from nacre.layers.l1_offload.reread import is_numbered
 from nacre.layers.l4_compact.policy import CompactSettings
+from nacre.memory.checks.local_only import Staying
 from nacre.memory.instructions.load import Instructions, digests
-from nacre.memory.local_only import Staying
 from nacre.memory.startup_text import render_again, render_context
 from nacre.messages.blocks import JsonObject
 from nacre.messages.draft import Fragment

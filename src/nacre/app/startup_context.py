@@ -13,14 +13,13 @@ from nacre.app.memory_locations import MemoryPlaces, memory_places
 from nacre.clock import Clock
 from nacre.context.privacy import LocalOnlyFilter, OriginTracker
 from nacre.errors import NacreError, StoreError, ToolError
-from nacre.memory.daily import daily_tools
+from nacre.memory.agent_memory import hold
+from nacre.memory.daily_log import daily_tools
 from nacre.memory.files.location import Location
 from nacre.memory.format.entry import Change
 from nacre.memory.instructions.load import Instructions, load_instructions
-from nacre.memory.live import hold
-from nacre.memory.manual import ManualMode, form_of, manual
 from nacre.memory.memory import Memory
-from nacre.memory.startup_text import MemoryFacts, render_context
+from nacre.memory.startup_text import ManualMode, MemoryFacts, form_of, manual, render_context
 from nacre.memory.team.choice import remote_of
 from nacre.memory.team.sync import SyncReport, sync
 from nacre.memory.tools import memory_tools

@@ -9,16 +9,16 @@ from dataclasses import replace
 from pathlib import Path
 
 from nacre.errors import StoreError
-from nacre.memory.daily_format import with_marks
+from nacre.memory.checks.local_only import LocalOnly, Staying, together
+from nacre.memory.checks.origins import origin_of
+from nacre.memory.daily_log import with_marks
 from nacre.memory.files.folder import Folder
 from nacre.memory.files.location import Location
 from nacre.memory.files.scan import LOGS
 from nacre.memory.format.entry import Origin, read_entry
 from nacre.memory.format.frontmatter import Document
-from nacre.memory.format.pointers import INDEX_FILE, Index
-from nacre.memory.local_only import LocalOnly, Staying, together
+from nacre.memory.format.index import INDEX_FILE, Index
 from nacre.memory.memory import Memory
-from nacre.memory.origins import origin_of
 from nacre.memory.tools import DOUBT
 from nacre.messages.blocks import Block, Text, ToolCall, ToolResult
 from nacre.messages.records import Noted, Record, Said

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from nacre.errors import OutsideStore
 from nacre.memory.files.containment import open_inside
+from nacre.memory.format.entry import one_line
 from nacre.memory.format.frontmatter import Document
-from nacre.memory.format.titles import one_line
 from nacre.messages.untrusted_text import one_line as on_one_line
 from nacre.store import disk
 

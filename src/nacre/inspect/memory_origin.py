@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from nacre.formatting import printable
 
 if TYPE_CHECKING:  # quick commands import this, and start-up is measured
-    from nacre.memory.confirm import Doubts
+    from nacre.memory.files.confirm import Doubts
     from nacre.memory.format.entry import Entry
     from nacre.store.history import Commit
 

@@ -17,13 +17,13 @@ from typing import cast
 
 from nacre.errors import OutsideStore, StoreError, VersionConflict
 from nacre.formatting import how_to_install
+from nacre.memory.checks.local_only import LocalOnly
 from nacre.memory.files.containment import inside, topic_inside
 from nacre.memory.files.folder import ABSENT, SUFFIX, Folder, is_ours, version_of
 from nacre.memory.files.transaction import Transaction
 from nacre.memory.format.entry import Change, Draft, Entry, compose, read_entry
 from nacre.memory.format.frontmatter import Document
 from nacre.memory.format.index import Index, is_listable
-from nacre.memory.local_only import LocalOnly
 from nacre.memory.memory import INDEX_FILE, Memory, refuse_secrets
 from nacre.memory.tools import DOUBT, OriginOf, by_agent
 from nacre.messages.untrusted_text import neutralise

@@ -15,24 +15,32 @@ from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import StoreError
 from nacre.memory.corrections import correction_of
 from nacre.memory.files.containment import inside
-from nacre.memory.files.folder import Folder
+from nacre.memory.files.folder import TEAM_PREFIX, Folder
 from nacre.memory.files.location import Location, MemoryPaths, claim, locate, prepare
 from nacre.memory.files.scan import LOGS, Scan, scan
 from nacre.memory.files.scan_cache import ScanCache
 from nacre.memory.files.transaction import Transaction, recover, transact
 from nacre.memory.files.watch import Watch
-from nacre.memory.format.entry import Change, Draft, Entry, Kind, Origin, compose, less_trusted, read_entry
+from nacre.memory.format.entry import (
+    Change,
+    Draft,
+    Entry,
+    Kind,
+    Origin,
+    compose,
+    description_of,
+    less_trusted,
+    read_entry,
+    title_of,
+)
 from nacre.memory.format.frontmatter import Document
-from nacre.memory.format.index import Loaded, is_listable, loaded, pressure
-from nacre.memory.format.pointers import Index
-from nacre.memory.format.titles import description_of, title_of
+from nacre.memory.format.index import Index, Loaded, is_listable, loaded, pressure
 from nacre.memory.recall.base import MAX_PICKS, Query, Ranked, Recalled
 from nacre.memory.recall.local_index import LocalIndex
 from nacre.memory.recall.recall import Already
 from nacre.memory.recall.recall import recall as recall_from
 from nacre.memory.secrets import find_secrets
-from nacre.memory.similarity import Found, about_person, is_about_person, rank
-from nacre.memory.subjects import Subjects
+from nacre.memory.similarity import Found, Subjects, about_person, is_about_person, rank
 from nacre.memory.team.rules import refuse_for_team
 from nacre.store import disk
 from nacre.store.history import Commit, FileDiff, History
@@ -394,3 +402,44 @@ _PERSON = re.compile(r"(?:i|my|me|(?:the )?(?:user|person)(?:'s)?)\b|我(?!们)"
 _PLACE = re.compile(
     r"\b(?:dashboards?|trackers?|wikis?|runbooks?|jira|grafana|confluence)\b|看板|仪表盘", re.IGNORECASE
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Scopes:
+    """One person's memory of a project, and the team's if there is one."""
+
+    private: Memory
+    team: Memory | None = None
+
+    async def search(self, query: str) -> list[Found]:
+        """The entries of both that have to do with some words, best first."""
+        found = list(await self.private.search(query))
+        for one in await self.team.search(query) if self.team else ():
+            theirs = replace(one.entry, file=f"{TEAM_PREFIX}{one.entry.file}")
+            found.append(replace(one, entry=theirs))
+        return sorted(found, key=lambda one: -one.score)[:MAX_FOUND]
+
+    async def find(self, wanted: str) -> tuple[Memory, str, str]:
+        """The memory that holds what is meant, its file there, and what comes before its name elsewhere."""
+        team = self.team
+        if team is None:
+            return self.private, (await self.private.find(wanted)).file, ""
+        if wanted.startswith(TEAM_PREFIX):
+            return team, (await team.find(wanted.removeprefix(TEAM_PREFIX))).file, TEAM_PREFIX
+        mine = [one.file for one in named(wanted, await self.private.list())]
+        theirs = [one.file for one in named(wanted, await team.list())]
+        if mine and theirs and wanted not in mine:
+            several = ", ".join((*mine, *(f"{TEAM_PREFIX}{file}" for file in theirs)))
+            raise StoreError(f"{wanted!r} may mean several memories: {several}; name the file")
+        if theirs and not mine:
+            return team, theirs[0], TEAM_PREFIX
+        file = the_one(wanted, await self._entries()).file
+        if file.startswith(TEAM_PREFIX):
+            return team, file.removeprefix(TEAM_PREFIX), TEAM_PREFIX
+        return self.private, file, ""
+
+    async def _entries(self) -> list[Entry]:
+        mine = await self.private.list()
+        if self.team is None:
+            return mine
+        return [*mine, *(replace(one, file=f"{TEAM_PREFIX}{one.file}") for one in await self.team.list())]

@@ -10,8 +10,7 @@ from nacre import prompts
 from nacre.errors import StoreError, ToolError
 from nacre.memory.files.folder import TEAM_PREFIX
 from nacre.memory.format.entry import Change, Draft, Entry, Kind, Origin
-from nacre.memory.memory import Memory, Saved
-from nacre.memory.scopes import Scopes
+from nacre.memory.memory import Memory, Saved, Scopes
 from nacre.memory.similarity import Found
 from nacre.messages.untrusted_text import neutralise
 from nacre.tools.base import Tool, tool

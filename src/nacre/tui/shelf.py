@@ -15,13 +15,13 @@ from nacre.errors import StoreError
 from nacre.formatting import human_age, human_count, printable, shorten
 from nacre.inspect.memory_origin import change_line, origin_lines
 from nacre.inspect.original_words import original_words
-from nacre.memory.confirm import doubts
+from nacre.memory.checks.review import Proposal, accept, reject, waiting
+from nacre.memory.files.confirm import doubts
 from nacre.memory.files.folder import Folder, version_of
 from nacre.memory.files.transaction import pick_up
+from nacre.memory.files.undo import newest_in_force, undo
 from nacre.memory.format.entry import Change, read_entry
 from nacre.memory.memory import Memory
-from nacre.memory.review import Proposal, accept, reject, waiting
-from nacre.memory.undo import newest_in_force, undo
 from nacre.store.history import Commit
 
 MOST_CHANGES = 1_000

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from nacre.memory.agent_memory import agent_live
 from nacre.memory.files.location import MemoryPaths, locate
-from nacre.memory.live import agent_live
 from tests.cli.memory_command import Capture, document, said
 
 

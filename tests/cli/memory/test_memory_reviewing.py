@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from nacre.cli.memory import review as memory_reviewing
+from nacre.memory.checks.review import Proposal, propose
 from nacre.memory.files.location import Location, MemoryPaths, locate
-from nacre.memory.review import Proposal, propose
 from nacre.testing import FrozenClock
 from tests.cli.memory_command import Capture, document, said
 

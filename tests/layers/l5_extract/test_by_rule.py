@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from nacre.layers.l5_extract.by_rule import Found, found
 from nacre.memory.dates.relative import relative
-from nacre.memory.format.titles import one_line
+from nacre.memory.format.entry import one_line
 from nacre.messages.facts import UserQuote
 
 AT = datetime(2024, 5, 2, 9, tzinfo=UTC)

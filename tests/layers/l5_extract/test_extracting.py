@@ -15,9 +15,9 @@ from nacre.app.open_agent import LATEST, NEW, UNKEPT, OpenedAgent, open_agent
 from nacre.errors import ProviderError
 from nacre.layers.l5_extract.layer import CURSOR, EXTRACTION, OWN, WORK
 from nacre.layers.l5_extract.policy import ExtractSettings
+from nacre.memory.checks.review import waiting
 from nacre.memory.format.entry import Change, Draft, read_entry
 from nacre.memory.memory import Memory
-from nacre.memory.review import waiting
 from nacre.messages.blocks import JsonObject
 from nacre.messages.events import Event
 from nacre.messages.records import Compacted, Noted, Said

@@ -19,7 +19,7 @@ from nacre.layers.l6_dream.check import Terms, problems
 from nacre.layers.l6_dream.copy import Copy
 from nacre.memory.dates.relative import resolved
 from nacre.memory.files.folder import is_ours
-from nacre.memory.format.pointers import Index
+from nacre.memory.format.index import Index
 from nacre.memory.recall.base import Drift, Reference
 from tests.layers.l6_dream.made import DEPLOYS, FILES, NOW, OTHERS, topic
 

@@ -23,11 +23,11 @@ from nacre.layers.l6_dream.dream import DreamConfig, DreamOptions, dream, recove
 from nacre.layers.l6_dream.lock import FILE, Lock
 from nacre.layers.l6_dream.policy import DREAM
 from nacre.layers.l6_dream.state import Board, State
+from nacre.memory.checks.review import waiting
 from nacre.memory.files.transaction import Transaction
+from nacre.memory.files.undo import undo
 from nacre.memory.format.entry import Change, Draft
 from nacre.memory.memory import Memory
-from nacre.memory.review import waiting
-from nacre.memory.undo import undo
 from nacre.store.history import History
 from tests.layers.l6_dream.made import DEPLOYS, FILES, NOW, OTHERS, held, laid, night, topic
 

@@ -146,7 +146,7 @@ def main(act: str, base: Path, *arguments: str) -> None:
         recovery.PACK_FROM_BYTES = 0
         asyncio.run(recover(where))
     elif act == "purge":
-        from nacre.memory.undo import purge
+        from nacre.memory.files.undo import purge
         from nacre.store.history_purge import without_lines
 
         asyncio.run(purge(where, [arguments[2]], scrub=without_lines(arguments[3])))

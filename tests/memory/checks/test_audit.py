@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from nacre.errors import StoreError
 from nacre.memory.checks.audit import WEIGHTS, Audit, audit
-from nacre.memory.checks.audit_items import AuditFinding
+from nacre.memory.checks.audit_text import AuditFinding
 from nacre.memory.files.scan import MAX_TOPIC_BYTES
 
 SOUND = "Deploys happen on Mondays, because the operations team is on call then."

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from nacre.memory.checks.audit import Audit, audit
-from nacre.memory.checks.audit_items import items_in
+from nacre.memory.checks.audit_text import items_in
 from nacre.memory.transfer.import_sources import read_batch
 
 DATA = Path(__file__).resolve().parents[4] / "shared" / "data" / "claude_memory"

@@ -18,13 +18,13 @@ from typing import Any
 import pytest
 
 from nacre.errors import OutsideStore, StoreError, VersionConflict
+from nacre.memory.agent_memory import agent_live
 from nacre.memory.files.external_edits import LIVE, Edit
 from nacre.memory.files.folder import MAX_BYTES
 from nacre.memory.files.location import Location
 from nacre.memory.files.transaction import pending_edits, pick_up, recover, transact
+from nacre.memory.files.undo import undo
 from nacre.memory.format.entry import Change
-from nacre.memory.live import agent_live
-from nacre.memory.undo import undo
 from nacre.store import disk as exchange
 from nacre.store.history import History
 from tests.memory.chaos.saving import forget, location, pointer, save
@@ -292,7 +292,7 @@ async def test_a_second_agent_keeps_edits_unconfirmed(where: Location) -> None:
 LIVE_AGENT = """
     import asyncio, sys
     from pathlib import Path
-    from nacre.memory.live import agent_live
+    from nacre.memory.agent_memory import agent_live
     from tests.memory.chaos.saving import location
 
     async def main():

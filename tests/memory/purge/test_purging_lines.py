@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from nacre.errors import StoreError
-from nacre.memory.daily_format import log_file
+from nacre.memory.daily_log import log_file
 from nacre.memory.files.location import user_location
 from nacre.memory.format.entry import Change
 from nacre.memory.memory import Memory

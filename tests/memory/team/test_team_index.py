@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from nacre.memory.format.pointers import Index
+from nacre.memory.format.index import Index
 from nacre.memory.team.merge import merged_index, public_index
 
 BASE = b"# Memory\n\n- [A](a.md) - one\n- [B](b.md) - two\n"

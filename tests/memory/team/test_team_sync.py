@@ -11,10 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nacre.memory.checks.lint import lint
+from nacre.memory.files.undo import undo
 from nacre.memory.purge.memory import erase
 from nacre.memory.team.remote import Refused
 from nacre.memory.team.sync import SyncReport
-from nacre.memory.undo import undo
 from nacre.testing import FrozenClock
 from tests.memory.clones import BRANCH, BY_HAND, Clone, bare_repository, git
 

@@ -12,9 +12,9 @@ from nacre.errors import NacreError
 from nacre.layers.l5_extract.layer import WORK
 from nacre.layers.l5_extract.saving import REASON, SHORT_COMMIT
 from nacre.memory.files.folder import TEAM_PREFIX
+from nacre.memory.files.undo import in_force, undo
 from nacre.memory.format.entry import Change
-from nacre.memory.format.pointers import INDEX_FILE
-from nacre.memory.undo import in_force, undo
+from nacre.memory.format.index import INDEX_FILE
 
 if TYPE_CHECKING:
     from nacre.app.open_agent import OpenedAgent

@@ -89,8 +89,8 @@ class _Looked:
 
 def _looked_at(location: Location, *, with_index: bool) -> _Looked:
     from nacre.memory.checks.lint import lint
+    from nacre.memory.checks.load_report import load_report
     from nacre.memory.files.scan import scan
-    from nacre.memory.load_report import load_report
 
     found = scan(location.directory)
     report = load_report(location.directory, found)
@@ -146,7 +146,7 @@ def why_read_only(location: Location) -> str | None:
 def _unconfirmed(location: Location) -> list[str]:
     if not location.history.exists():
         return []
-    from nacre.memory.confirm import unconfirmed_files
+    from nacre.memory.files.confirm import unconfirmed_files
 
     with suppress(NacreError, OSError):
         return sorted(unconfirmed_files(location))

@@ -14,7 +14,7 @@ from nacre.messages.blocks import JsonObject
 
 if TYPE_CHECKING:
     from nacre.memory.checks.audit import Audit
-    from nacre.memory.checks.audit_items import AuditFinding
+    from nacre.memory.checks.audit_text import AuditFinding
 
 FOREIGN_HOME = ".claude"
 """Memories in that home are not about the repository that the home itself may be in."""

@@ -12,7 +12,7 @@ from nacre.cli.output import print_error, print_json, printable
 from nacre.inspect.memory_origin import SHORT_COMMIT
 
 if TYPE_CHECKING:
-    from nacre.memory.confirm import Confirmed
+    from nacre.memory.files.confirm import Confirmed
 
 
 @click.command(short_help="Vouch for what was edited beside an agent.")
@@ -43,7 +43,7 @@ def confirm(
 
 
 async def _confirm(options: RunOptions, commits: tuple[str, ...], scope: str) -> Confirmed:
-    from nacre.memory.confirm import confirm as vouch
+    from nacre.memory.files.confirm import confirm as vouch
 
     opened = await writable(options, scope)
     return await vouch(opened.location, commits)

@@ -242,8 +242,8 @@ async def _undone(options: RunOptions, *, as_json: bool) -> int:
     from pathlib import Path
 
     from nacre.cli.memory.open import by_hand
+    from nacre.memory.files.undo import undo as take_back
     from nacre.memory.memory import Memory
-    from nacre.memory.undo import undo as take_back
     from nacre.store.history import History
 
     memory = await Memory.at(place(options, "project"), Path.cwd())

@@ -20,7 +20,7 @@ from nacre.errors import StoreError
 from nacre.messages.blocks import JsonObject
 
 if TYPE_CHECKING:
-    from nacre.memory.daily_format import LogLine
+    from nacre.memory.daily_log import LogLine
     from nacre.memory.memory import Memory
     from nacre.memory.purge.home import Spot, Sweeps
     from nacre.memory.purge.memory import Erased, Past
@@ -80,7 +80,7 @@ def forget(options: RunOptions, /, name: str, *, purge: bool, **given: str | boo
         raise click.UsageError("--dry-run, --own-words and --foreign go with --purge")
     if purge:
         return _purged(options, name, wanted)
-    from nacre.memory.daily import forget_one
+    from nacre.memory.daily_log import forget_one
 
     opened = run(writable(options, wanted.scope))
     entry, commit = run(forget_one(opened, name, by_hand(REASON)))

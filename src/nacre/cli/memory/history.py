@@ -35,7 +35,7 @@ def log(options: RunOptions, /, name: str | None, **given: str | int | bool) -> 
 
     An edit made by other means while an agent was at work is `unconfirmed` until `nacre memory confirm`.
     """
-    from nacre.memory.confirm import doubts, unconfirmed_commits
+    from nacre.memory.files.confirm import doubts, unconfirmed_commits
 
     opened = run(read_only(options, str(given["scope"]), picks_up=True))
     file = run(known_file(opened, name)) if name else None
@@ -127,7 +127,7 @@ def undo(options: RunOptions, /, commit: str | None, *, scope: str, as_json: boo
 
 async def _undo(options: RunOptions, commit: str | None, *, scope: str, as_json: bool) -> int:
     from nacre.memory.files.transaction import pick_up
-    from nacre.memory.undo import newest_in_force
+    from nacre.memory.files.undo import newest_in_force
     from nacre.store.history import History
 
     opened = await writable(options, scope)
@@ -176,7 +176,7 @@ async def _taken_back(options: RunOptions, opened: Memory, undone: Commit, *, sc
 
 
 async def _reversed(opened: Memory, undone: Commit) -> str:
-    from nacre.memory.undo import undo as take_back
+    from nacre.memory.files.undo import undo as take_back
 
     change = by_hand(f"undo {undone.id[:SHORT_COMMIT]}: {undone.reason}")
     return await take_back(opened.location, undone.id, change=change)

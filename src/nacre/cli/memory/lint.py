@@ -17,8 +17,8 @@ from nacre.messages.blocks import JsonObject
 @click.pass_obj
 def lint(options: RunOptions, /, *, fix: bool, scope: str, as_json: bool) -> int:
     """Report what is wrong with the index, the frontmatter and the links; exit code 1 when anything is."""
+    from nacre.memory.checks.lint import Mended, mend
     from nacre.memory.checks.lint import lint as look
-    from nacre.memory.checks.lint_fix import Mended, mend
 
     opened = run(writable(options, scope) if fix else read_only(options, scope))
     mended = Mended(files=(), commit="")

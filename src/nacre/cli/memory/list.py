@@ -23,9 +23,9 @@ from nacre.errors import StoreError
 from nacre.messages.blocks import JsonObject
 
 if TYPE_CHECKING:
+    from nacre.memory.checks.load_report import Reported
     from nacre.memory.files.scan import Scan
     from nacre.memory.format.entry import Entry
-    from nacre.memory.load_report import Reported
     from nacre.memory.memory import Memory
     from nacre.memory.recall.usage import Usage
 
@@ -45,7 +45,7 @@ def list_(options: RunOptions, /, *, scope: str, with_usage: bool, as_json: bool
     With --usage: how often recall offered and attached each, how often a reply cited it and somebody
     contradicted it afterwards, as far as words tell, and the tokens it took.
     """
-    from nacre.memory.load_report import load_report
+    from nacre.memory.checks.load_report import load_report
 
     opened = run(read_only(options, scope, picks_up=True))
     found = run(opened.scan())
@@ -72,7 +72,7 @@ def list_(options: RunOptions, /, *, scope: str, with_usage: bool, as_json: bool
 
 def _doubted(opened: Memory) -> Collection[str]:
     """The unconfirmed files; a history that cannot be read is no reason to show no memories."""
-    from nacre.memory.confirm import unconfirmed_files
+    from nacre.memory.files.confirm import unconfirmed_files
 
     try:
         return unconfirmed_files(opened.location).keys()

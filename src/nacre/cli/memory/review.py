@@ -20,8 +20,8 @@ from nacre.inspect.memory_origin import SHORT_COMMIT
 from nacre.messages.blocks import JsonObject
 
 if TYPE_CHECKING:
+    from nacre.memory.checks.review import Proposal
     from nacre.memory.memory import Memory
-    from nacre.memory.review import Proposal
 
 ASK = "  [a]ccept, [e]dit, [r]eject, [S]kip, [q]uit: "
 _COLOURS = {"+": "green", "-": "red"}
@@ -49,7 +49,7 @@ def review(options: RunOptions, /, **given: str | bool | tuple[str, ...]) -> int
 
     Memories are proposed instead of saved with the setting `extract.mode` at `suggest`.
     """
-    from nacre.memory.review import waiting
+    from nacre.memory.checks.review import waiting
 
     scope = str(given["scope"])
     as_json = bool(given["as_json"])
@@ -79,7 +79,7 @@ def _ids(given: str | bool | tuple[str, ...]) -> tuple[str, ...]:
 async def _by_id(
     options: RunOptions, scope: str, accepts: Sequence[str], rejects: Sequence[str], *, rebase: bool
 ) -> _Done:
-    from nacre.memory.review import accept, find, reject
+    from nacre.memory.checks.review import accept, find, reject
 
     opened = await writable(options, scope)
     done = _Done()
@@ -94,7 +94,7 @@ async def _by_id(
 
 
 def _one_by_one(options: RunOptions, scope: str, found: Sequence[Proposal], *, rebase: bool) -> None:
-    from nacre.memory.review import accept, reject
+    from nacre.memory.checks.review import accept, reject
 
     opened = run(writable(options, scope))
     done = _Done()
@@ -125,7 +125,7 @@ def _word() -> str:
 
 
 def _edited(opened: Memory, one: Proposal) -> str:
-    from nacre.memory.review import accept
+    from nacre.memory.checks.review import accept
 
     with tempfile.TemporaryDirectory(prefix="nacre-") as folder:
         copy = Path(folder) / Path(one.file).name

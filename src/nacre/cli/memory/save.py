@@ -81,7 +81,7 @@ def save(options: RunOptions, /, text: str | None, **given: str | bool | None) -
 
 def _log(opened: Memory, draft: Draft, *, as_json: bool) -> int:
     from nacre.clock import SYSTEM_CLOCK
-    from nacre.memory.daily import append
+    from nacre.memory.daily_log import append
 
     change = by_hand("saved by hand")
     done = run(append(opened, draft.body, change, clock=SYSTEM_CLOCK, kind=draft.kind))

@@ -12,8 +12,7 @@ from nacre.app.memory_locations import memory_place, memory_places
 from nacre.errors import NacreError
 from nacre.integrations.claude_code.input import SHORT_FILE, Told, kept_path, transcript_of
 from nacre.memory.files.location import Location
-from nacre.memory.format.index import loaded
-from nacre.memory.format.pointers import INDEX_FILE
+from nacre.memory.format.index import INDEX_FILE, loaded
 from nacre.messages.untrusted_text import neutralise
 from nacre.settings import Settings, load
 from nacre.store import disk

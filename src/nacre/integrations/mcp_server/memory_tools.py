@@ -19,7 +19,7 @@ from nacre.integrations.mcp_server.base import (
 )
 from nacre.integrations.mcp_server.project import USER_PREFIX, Project
 from nacre.integrations.mcp_server.projects import Projects
-from nacre.memory.daily import append, forget_one
+from nacre.memory.daily_log import append, forget_one
 from nacre.memory.files.folder import TEAM_PREFIX
 from nacre.memory.format.entry import Change, Draft, Entry, Kind
 from nacre.memory.memory import INDEX_FILE, Saved

@@ -18,11 +18,11 @@ from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.context.privacy import LocalOnlyFilter
 from nacre.errors import StoreError, ToolError
 from nacre.integrations.mcp_server.base import Options
+from nacre.memory.agent_memory import hold
+from nacre.memory.checks.local_only import Staying
 from nacre.memory.files.folder import TEAM_PREFIX, Folder
 from nacre.memory.files.location import Location
 from nacre.memory.format.entry import Entry, read_entry
-from nacre.memory.live import hold
-from nacre.memory.local_only import Staying
 from nacre.memory.memory import Memory, named
 from nacre.memory.recall.base import MAX_PICKS, Query, Recalled
 from nacre.memory.recall.local_index import LocalIndex

@@ -14,7 +14,7 @@ from nacre.errors import SessionNotFound, ToolError
 from nacre.integrations.mcp_server.base import PROJECT, Offered
 from nacre.integrations.mcp_server.project import Project
 from nacre.integrations.mcp_server.projects import Projects
-from nacre.memory.local_only import Staying
+from nacre.memory.checks.local_only import Staying
 from nacre.memory.secrets import redact
 from nacre.messages.untrusted_text import neutralise
 from nacre.store.search import Hit, query, search_log

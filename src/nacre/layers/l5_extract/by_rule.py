@@ -16,8 +16,7 @@ from importlib.resources import files
 from typing import Any
 
 from nacre.memory.dates import relative as when
-from nacre.memory.format.entry import Kind
-from nacre.memory.format.titles import MAX_DESCRIPTION_CHARS, clipped, one_line
+from nacre.memory.format.entry import MAX_DESCRIPTION_CHARS, Kind, clipped, one_line
 from nacre.messages.facts import UserQuote
 
 MIN_WORDS = 3

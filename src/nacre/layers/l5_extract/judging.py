@@ -12,7 +12,7 @@ from nacre.memory.checks.grounding import is_blank, is_supported, sources, uncor
 from nacre.memory.copies import Changed
 from nacre.memory.format.entry import Draft, Entry, Origin, compose, read_entry
 from nacre.memory.format.frontmatter import Document
-from nacre.memory.format.pointers import INDEX_FILE
+from nacre.memory.format.index import INDEX_FILE
 from nacre.memory.memory import refuse_secrets
 from nacre.memory.team.rules import refuse_for_team
 from nacre.messages.facts import UserQuote

@@ -16,8 +16,7 @@ from nacre.memory.files.transaction import Transaction
 from nacre.memory.format.entry import Change, Draft, Entry, compose, read_entry
 from nacre.memory.format.frontmatter import Document
 from nacre.memory.memory import Memory
-from nacre.memory.similarity import terms
-from nacre.memory.subjects import Subjects
+from nacre.memory.similarity import Subjects, terms
 
 _SIGNS = re.compile(r"[^\w]+")
 

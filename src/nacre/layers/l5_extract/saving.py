@@ -8,13 +8,13 @@ from itertools import islice
 from typing import TypeAlias
 
 from nacre.layers.l5_extract.policy import Consent
+from nacre.memory.checks.review import Proposal, propose
 from nacre.memory.copies import Changed
 from nacre.memory.files.folder import TEAM_PREFIX, version_of
 from nacre.memory.files.scan import manifest_line
 from nacre.memory.format.entry import Change, Entry, read_entry
 from nacre.memory.memory import Memory
 from nacre.memory.recall.manifest import MAX_MANIFEST_LINES
-from nacre.memory.review import Proposal, propose
 from nacre.messages.untrusted_text import neutralise
 
 Hidden: TypeAlias = Callable[[Memory], Awaitable[frozenset[str]]]

@@ -14,7 +14,7 @@ from nacre.layers.l6_dream.by_rule_merge import merge
 from nacre.layers.l6_dream.copy import Copy, is_log, is_text, is_topic
 from nacre.layers.l6_dream.finding import Finder
 from nacre.layers.l6_dream.policy import DREAM, DreamSettings, may_remove
-from nacre.memory.daily_format import UNTRUSTED, day_of, read_log
+from nacre.memory.daily_log import UNTRUSTED, day_of, read_log
 from nacre.memory.similarity import terms
 
 

@@ -8,16 +8,20 @@ from dataclasses import replace
 
 from nacre.layers.l6_dream.copy import Copy, Topic, is_index, is_log, is_text, is_topic
 from nacre.memory.checks.lint import MAX_LINE_CHARS
-from nacre.memory.daily_format import day_of
+from nacre.memory.daily_log import day_of
 from nacre.memory.format.entry import Entry, description_of
-from nacre.memory.format.index import MAX_BYTES, MAX_LINES, choose_listed, is_listable, pressure
-from nacre.memory.format.pointers import (
+from nacre.memory.format.index import (
     INDEX_FILE,
+    MAX_BYTES,
+    MAX_LINES,
     MIN_HOOK_CHARS,
     Index,
     Line,
+    choose_listed,
+    is_listable,
     is_usual_heading,
     pointer_line,
+    pressure,
 )
 from nacre.memory.similarity import terms
 

@@ -16,12 +16,12 @@ from nacre.layers.l6_dream.finding import Finder
 from nacre.layers.l6_dream.policy import DREAM, DreamSettings, may_remove
 from nacre.memory.checks.grounding import is_blank, ungrounded
 from nacre.memory.checks.grounding import lost as lost_claims
+from nacre.memory.checks.origins import origin_of
 from nacre.memory.dates.relative import days
 from nacre.memory.files.containment import topic_inside
 from nacre.memory.files.folder import MAX_BYTES
-from nacre.memory.format.pointers import INDEX_FILE, Index
-from nacre.memory.format.titles import one_line
-from nacre.memory.origins import origin_of
+from nacre.memory.format.entry import one_line
+from nacre.memory.format.index import INDEX_FILE, Index
 from nacre.memory.secrets import find_secrets
 from nacre.memory.similarity import terms
 

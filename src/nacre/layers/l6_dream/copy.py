@@ -12,10 +12,10 @@ from functools import lru_cache
 from typing import Literal, TypeAlias
 
 from nacre.memory.files.scan import LOGS
+from nacre.memory.files.undo import reversed_text
 from nacre.memory.format.entry import Entry, entry_of
 from nacre.memory.format.frontmatter import Document
-from nacre.memory.format.pointers import INDEX_FILE
-from nacre.memory.undo import reversed_text
+from nacre.memory.format.index import INDEX_FILE
 
 Action: TypeAlias = Literal["added", "changed", "removed"]
 Files: TypeAlias = Mapping[str, bytes]

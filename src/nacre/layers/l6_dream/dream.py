@@ -24,13 +24,13 @@ from nacre.layers.l6_dream.policy import DREAM, DreamSettings
 from nacre.layers.l6_dream.snapshot import snapshot
 from nacre.layers.l6_dream.state import Board, State
 from nacre.layers.l6_dream.with_model import Dreamer, Order, dropped, with_model
+from nacre.memory.checks.review import Proposal, propose
 from nacre.memory.files.location import Location
 from nacre.memory.files.transaction import Transaction, in_thread, transact
+from nacre.memory.files.undo import reversed_text
 from nacre.memory.files.watch import Watch
 from nacre.memory.format.entry import Change
-from nacre.memory.format.pointers import INDEX_FILE, Index
-from nacre.memory.review import Proposal, propose
-from nacre.memory.undo import reversed_text
+from nacre.memory.format.index import INDEX_FILE, Index
 from nacre.messages.blocks import JsonObject
 from nacre.messages.events import Reply
 

@@ -13,12 +13,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nacre.clock import SYSTEM_CLOCK, Clock
-from nacre.memory.checks.audit_items import LEVELS, AuditFinding, AuditKind, Item, Level, items_in
-from nacre.memory.checks.audit_text import junk_in, text_findings, unsafe_in
+from nacre.memory.checks.audit_text import (
+    LEVELS,
+    AuditFinding,
+    AuditKind,
+    Item,
+    Level,
+    items_in,
+    junk_in,
+    text_findings,
+    unsafe_in,
+)
 from nacre.memory.checks.lint import LintProblem, ProblemKind, lint
 from nacre.memory.format.entry import Entry
-from nacre.memory.format.index import MAX_BYTES, MAX_LINES, Index
-from nacre.memory.format.pointers import INDEX_FILE
+from nacre.memory.format.index import INDEX_FILE, MAX_BYTES, MAX_LINES, Index
 from nacre.memory.recall.base import Drift
 from nacre.memory.recall.drift.check import check_each
 from nacre.memory.similarity import terms

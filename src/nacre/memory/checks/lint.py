@@ -9,14 +9,18 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from nacre.memory.files.folder import TEAM
+from nacre.clock import SYSTEM_CLOCK, Clock
+from nacre.memory.files.folder import TEAM, conflict, is_ours
+from nacre.memory.files.location import Location
 from nacre.memory.files.scan import LOGS, NotAMemory, Skipped, read_head, scan
-from nacre.memory.format.entry import KINDS, Entry, Kind, entry_of
+from nacre.memory.format.entry import KINDS, Change, Entry, Kind, description_of, entry_of
 from nacre.memory.format.frontmatter import NESTED_UNDER, Document
 from nacre.memory.format.index import INDEX_FILE, Index, is_listable, pressure
-from nacre.memory.format.titles import description_of
+
+if TYPE_CHECKING:
+    from nacre.memory.files.watch import Watch
 
 MAX_LINE_CHARS = 250
 """A pointer should have about 150 characters; what people write is reported only when it is far over."""
@@ -375,3 +379,40 @@ def _parsed(text: str) -> dict[str, object] | None:
     except (yaml.YAMLError, ValueError, RecursionError):
         return None
     return {str(key): value for key, value in tree.items()} if isinstance(tree, dict) else {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mended:
+    """The files that were put right, and the commit that did it."""
+
+    files: tuple[str, ...]
+    commit: str
+
+
+async def mend(
+    location: Location,
+    change: Change,
+    *,
+    clock: Clock = SYSTEM_CLOCK,
+    watch: Watch | None = None,
+    with_index: bool = True,
+) -> Mended:
+    """Apply every fix; what somebody changed since it was read is a conflict, and then nothing is written.
+
+    The index is left alone where it is switched off (M19), or where only the dream writes it (M17).
+    """
+    # `nacre doctor` lints without an event loop, and importing one takes longer than it may.
+    import asyncio  # noqa: PLC0415
+
+    from nacre.memory.files.transaction import transact  # noqa: PLC0415
+
+    async with transact(location, change, clock=clock, watch=watch) as tx:
+        found = await asyncio.to_thread(fixes, location.directory, with_index=with_index)
+        # The team's folder has a history of its own.
+        found = [fix for fix in found if is_ours(fix.file)]
+        for fix in found:
+            data, version = tx.read(fix.file)
+            if (data or b"") != fix.before:
+                raise conflict(fix.file)
+            tx.write(fix.file, fix.after, if_version=version, keep_time=True)
+    return Mended(files=tuple(fix.file for fix in found), commit=tx.commit)

@@ -14,11 +14,10 @@ from pathlib import Path
 from nacre.memory.files.file_stamp import is_old
 from nacre.memory.files.folder import TEAM, Stamp
 from nacre.memory.files.scan_cache import Row, ScanCache, entry_from, row_of
-from nacre.memory.format.entry import Entry, entry_of
+from nacre.memory.format.entry import Entry, clipped, entry_of
+from nacre.memory.format.fields import FieldValue
 from nacre.memory.format.frontmatter import HEADER_LINES, NESTED_UNDER, Document
-from nacre.memory.format.pointers import INDEX_FILE, Index
-from nacre.memory.format.scalars import FieldValue
-from nacre.memory.format.titles import clipped
+from nacre.memory.format.index import INDEX_FILE, Index
 from nacre.messages.wire import timestamp
 
 MAX_TOPIC_BYTES = 1_000_000

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, TypeAlias
 
-from nacre.memory.format.fields import KNOWN_KEYS, Field, read_fields
-from nacre.memory.format.scalars import FieldValue, NewValue, written
+from nacre.memory.format.fields import KNOWN_KEYS, Field, FieldValue, NewValue, read_fields, written
 
 HEADER_LINES = 30
 """A scan reads no further (R3): what a frontmatter says below this line, no recall ever sees."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Literal, TypeAlias
+from urllib.parse import unquote
 
-from nacre.memory.format.entry import Entry
-from nacre.memory.format.pointers import INDEX_FILE as INDEX_FILE
-from nacre.memory.format.pointers import Index as Index
-from nacre.memory.format.pointers import pointer_line as pointer_line
+from nacre.memory.format.entry import Entry, Kind, clipped, one_line
 
 MAX_LINES = 200
 """Nearly everybody's index is shorter (M9)."""
@@ -133,3 +134,266 @@ def _measured(data: bytes) -> tuple[str, int, int]:
 
 def _bytes(text: str) -> int:
     return len(text.encode(errors="surrogateescape"))
+
+
+INDEX_FILE = "MEMORY.md"
+MAX_POINTER_CHARS = 150
+"""A pointer is read in every conversation: one line that says where to look, not what is there (M8)."""
+MIN_HOOK_CHARS = 60
+"""A hook shorter than this says nothing, so a long title may make the line longer."""
+
+_POINTER = re.compile(
+    r"(?P<lead>[ \t]*[-*+][ \t]+(?:\*\*|__)?)"
+    r"\[(?P<title>(?:\\.|[^\[\]\\]|\[[^\[\]]*\])*)\]"
+    r"\((?P<target><[^<>\n]*>|(?:\\.|[^\s()\\]|\([^\s()]*\))*)\)(?:\*\*|__)?"
+    r"(?:(?P<gap>[ \t]*(?:—|–|--|-|:|：)[ \t]*|[ \t]+)(?P<hook>.*))?[ \t]*$"
+)
+_LINK = re.compile(
+    r"\[(?:\\.|[^\[\]\\]|\[[^\[\]]*\])*\]\((<[^<>\n]*>|(?:\\.|[^\s()\\]|\([^\s()]*\))*)(?:[ \t]+[^()\n]*)?\)"
+)
+_FENCE = re.compile(r"[ \t]{0,3}(```+|~~~+)")
+_HEADING = re.compile(r"#{1,6}[ \t]+(.*)")
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//")
+_BRACKETS = re.compile(r"([\\\[\]])")
+_BACKSLASHED = r"\\\1"
+_ESCAPED = re.compile(r"\\([\\\[\]()<>*_`])")
+
+_HEADINGS: dict[Kind, tuple[str, ...]] = {
+    "user": ("user", "about the user", "user preferences", "preferences", "用户"),
+    "feedback": ("feedback", "how to work", "behavior rules", "behaviour rules", "反馈"),
+    "project": ("project", "projects", "项目"),
+    "reference": ("reference", "references", "links", "参考"),
+}
+_ANY_HEADING = ("index", "memory index", "memories", "topics", "topic files", "memory")
+
+CACHED_LINES = 1_024
+"""An index is read before each change to it, and nearly all lines are as they were: 200, a few times over."""
+
+LineKind: TypeAlias = Literal["pointer", "heading", "text", "hidden"]
+"""Hidden are lines of code and comments: what looks like a pointer there is an example."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of the index, with its line end."""
+
+    raw: str
+    kind: LineKind
+    file: str = ""
+    """Where a pointer points: a path below the index's folder."""
+    title: str = ""
+    """Of a pointer or a heading."""
+    hook: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """An index as lines; joined they are the bytes that were read."""
+
+    lines: tuple[Line, ...]
+
+    @classmethod
+    def parse(cls, data: bytes) -> Index:
+        """Read any bytes."""
+        raws = data.decode(errors="surrogateescape").split("\n")
+        raws = [raw + "\n" for raw in raws[:-1]] + ([raws[-1]] if raws[-1] else [])
+        lines: list[Line] = []
+        hidden = ""
+        since = 0
+        for number, raw in enumerate(raws):
+            since = since if hidden else number
+            hidden, is_hidden = _hidden_after(raw, hidden)
+            lines.append(Line(raw, "hidden") if is_hidden else _line(raw))
+        if hidden:
+            # What is never closed hides nothing: else every line added below it would be lost.
+            lines[since:] = [_line(raw) for raw in raws[since:]]
+        return cls(tuple(lines))
+
+    @property
+    def mentions(self) -> frozenset[str]:
+        """Every file that any link names, pointer line or not; links in code and comments do not count."""
+        shown = [line for line in self.lines if line.kind != "hidden"]
+        links = (line.raw for line in shown if line.raw.count("](") > (line.kind == "pointer"))
+        others = (_file(found[1]) for raw in links for found in _LINK.finditer(raw))
+        return frozenset(file for file in (*(line.file for line in shown), *others) if file)
+
+    @property
+    def data(self) -> bytes:
+        return "".join(line.raw for line in self.lines).encode(errors="surrogateescape")
+
+    @property
+    def pointers(self) -> tuple[Line, ...]:
+        return tuple(line for line in self.lines if line.kind == "pointer")
+
+    def with_pointer(self, file: str, title: str, hook: str, *, kind: Kind | None = None) -> bytes:
+        """The index with a line for this file: its own, changed in place, or a new one where it fits."""
+        for number, line in enumerate(self.lines):
+            if line.file == file:
+                return self._with_lines(number, number + 1, [_updated(line, title, hook)])
+        eol = self._eol
+        if not self.data.strip(b"\xef\xbb\xbf \t\r\n"):
+            return self.data.strip() + f"# Memory{eol}{eol}{pointer_line(file, title, hook)}{eol}".encode()
+        at, heading = self._place(kind)
+        new = [f"{pointer_line(file, title, hook)}{eol}"]
+        if heading:
+            new = [eol, f"## {heading}{eol}", eol, *new]
+        elif at == len(self.lines) and _is_prose(self.lines[-1]):
+            new = [eol, *new]
+        if at and not self.lines[at - 1].raw.endswith("\n"):
+            new.insert(0, eol)
+        return self._with_lines(at, at, new)
+
+    def without(self, file: str) -> bytes:
+        """The index without the lines that point to this file."""
+        return "".join(line.raw for line in self.lines if line.file != file).encode(errors="surrogateescape")
+
+    def _with_lines(self, first: int, last: int, new: list[str]) -> bytes:
+        raws = [line.raw for line in self.lines]
+        raws[first:last] = new
+        return "".join(raws).encode(errors="surrogateescape")
+
+    @property
+    def _eol(self) -> str:
+        return "\r\n" if self.lines and self.lines[0].raw.endswith("\r\n") else "\n"
+
+    def _place(self, kind: Kind | None) -> tuple[int, str]:
+        """Where a new pointer goes, and the heading it needs there, if any."""
+        sections = _sections(self.lines)
+        for wanted in (_HEADINGS[kind] if kind else ()), _ANY_HEADING:
+            for title, first, last in sections:
+                is_free = wanted is not _ANY_HEADING or not any(one.kind == "pointer" for one in self.lines)
+                if _plain(title) in wanted and is_free:
+                    return _end_of(self.lines, first, last), ""
+        if kind is not None and (kin := _most_of(self.lines, sections, kind)):
+            return _end_of(self.lines, *kin), ""
+        listing = [
+            one for one in sections if any(row.kind == "pointer" for row in self.lines[one[1] : one[2]])
+        ]
+        if len(listing) > 1 and kind is not None:
+            return len(self.lines), kind.capitalize()
+        if listing:
+            return _end_of(self.lines, *listing[-1][1:]), ""
+        return len(self.lines), ""
+
+
+def pointer_line(file: str, title: str, hook: str, *, lead: str = "- ", target: str = "") -> str:
+    """`- [Title](file.md) — hook`, on one line and about as long as a pointer may be."""
+    words = one_line(title) or file.removesuffix(".md")
+    link = f"{lead}[{_BRACKETS.sub(_BACKSLASHED, words)}]({target or _target(file)})"
+    room = max(MAX_POINTER_CHARS - len(link) - len(" — "), MIN_HOOK_CHARS)
+    said = clipped(one_line(hook), room)
+    return f"{link} — {said}" if said else link
+
+
+def _updated(line: Line, title: str, hook: str) -> str:
+    """The same line with other words; what is not given stays."""
+    bare = line.raw.rstrip("\r\n")
+    found = _POINTER.match(bare.removeprefix("\ufeff"))
+    mark = "\ufeff" if bare.startswith("\ufeff") else ""
+    if found is None or (
+        (not title or one_line(title) == line.title) and (not hook or one_line(hook) == line.hook)
+    ):
+        return line.raw
+    lead = found["lead"]
+    if not hook:
+        # Only the title changes: a hook that somebody wrote longer than ours is theirs to shorten.
+        new = pointer_line(line.file, title, "", lead=lead, target=found["target"])
+        return mark + new + bare[len(mark) + found.end("target") + 1 :] + line.raw[len(bare) :]
+    lead = lead.removesuffix("**").removesuffix("__")
+    new = pointer_line(line.file, title or line.title, hook, lead=lead, target=found["target"])
+    return mark + new + line.raw[len(bare) :]
+
+
+def is_usual_heading(title: str) -> bool:
+    """Whether a heading only names a kind of memory or the index itself."""
+    return _plain(title) in {*_ANY_HEADING, *(one for names in _HEADINGS.values() for one in names)}
+
+
+@lru_cache(maxsize=CACHED_LINES)
+def _line(raw: str) -> Line:
+    bare = raw.rstrip("\r\n").removeprefix("\ufeff")
+    if "](" in bare and (found := _POINTER.match(bare)) and (file := _file(found["target"])):
+        return Line(raw, "pointer", file, _unescaped(found["title"]), (found["hook"] or "").strip())
+    if bare.startswith("#") and (found := _HEADING.match(bare)):
+        return Line(raw, "heading", title=found[1].strip(" \t#"))
+    return Line(raw, "text")
+
+
+def _hidden_after(raw: str, hidden: str) -> tuple[str, bool]:
+    """What still hides the lines below (a code fence, a comment), and whether this line is hidden."""
+    if hidden == "-->":
+        return ("" if "-->" in raw else hidden), True
+    fence = _FENCE.match(raw)
+    if hidden:
+        return ("" if fence and fence[1].startswith(hidden) else hidden), True
+    if fence:
+        return fence[1], True
+    if raw.lstrip().startswith("<!--"):
+        return ("" if "-->" in raw else "-->"), True
+    return "", False
+
+
+def _file(target: str) -> str:
+    """The file below this folder that a link's target names, or nothing."""
+    bare = target[1:-1] if target.startswith("<") else _unescaped(target)
+    path = bare.partition("#")[0].removeprefix("./")
+    if not path.endswith(".md") or _ADDRESS.match(path) or path.startswith(("/", "../", "~")):
+        return ""
+    return unquote(path, errors="strict") if "%" in path and _decodes(path) else path
+
+
+def _unescaped(text: str) -> str:
+    return _ESCAPED.sub(r"\1", text) if "\\" in text else text
+
+
+def _decodes(path: str) -> bool:
+    try:
+        return unquote(path, errors="strict").isprintable()
+    except UnicodeDecodeError:
+        return False
+
+
+def _target(file: str) -> str:
+    path = re.sub(r"%(?=[0-9A-Fa-f]{2})", "%25", file)
+    if re.search(r"\s", path) and not re.search(r"[<>\n]", path):
+        return f"<{path}>"
+    return re.sub(r"[\s()<>\\]", lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode()), path)
+
+
+def _sections(lines: tuple[Line, ...]) -> list[tuple[str, int, int]]:
+    """Title, first and last line of each stretch between headings; the one before the first has no title."""
+    starts = [(0, "")] + [(n + 1, line.title) for n, line in enumerate(lines) if line.kind == "heading"]
+    ends = [start - 1 for start, _ in starts[1:]] + [len(lines)]
+    return [(title, start, end) for (start, title), end in zip(starts, ends, strict=True)]
+
+
+def _most_of(
+    lines: tuple[Line, ...], sections: list[tuple[str, int, int]], kind: Kind
+) -> tuple[int, int] | None:
+    """The section with the most pointers to files that are named after this kind."""
+    counts = [
+        (sum(line.file.startswith((f"{kind}_", f"{kind}-")) for line in lines[first:last]), -first, last)
+        for _, first, last in sections
+    ]
+    count, first, last = max(counts)
+    return (-first, last) if count else None
+
+
+def _end_of(lines: tuple[Line, ...], first: int, last: int) -> int:
+    """The line after the last pointer between these, else after what is said there, else the first."""
+    spots = [n + 1 for n in range(first, last) if lines[n].kind == "pointer"]
+    if spots:
+        return spots[-1]
+    said = [n + 1 for n in range(first, last) if lines[n].raw.strip()]
+    if said:
+        return said[-1]
+    return min(first + 1, last) if last > first else first
+
+
+def _is_prose(line: Line) -> bool:
+    bare = line.raw.strip()
+    return line.kind == "text" and bool(bare) and not bare.startswith(("- ", "* ", "+ "))
+
+
+def _plain(title: str) -> str:
+    return re.sub(r"[^\w\s]", "", title).strip().lower()

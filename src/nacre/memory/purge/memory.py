@@ -9,19 +9,18 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from nacre.errors import StoreError
-from nacre.memory.daily import forget_line, logged
-from nacre.memory.daily_format import LogLine, read_log, without
+from nacre.memory.daily_log import LogLine, forget_line, logged, read_log, without
 from nacre.memory.files.folder import Folder
 from nacre.memory.files.scan import LOGS
+from nacre.memory.files.undo import purge
 from nacre.memory.format.entry import Change, read_entry
-from nacre.memory.format.pointers import INDEX_FILE, Index
+from nacre.memory.format.index import INDEX_FILE, Index
 from nacre.memory.memory import Memory
 from nacre.memory.purge.home import Spot, Sweep, Wishes, forget_derived
 from nacre.memory.purge.traces import Traces
 from nacre.memory.recall.usage import forget_usage
 from nacre.memory.team.state import forget_copies
 from nacre.memory.transfer.move import MOVED
-from nacre.memory.undo import purge
 from nacre.store.history import History
 from nacre.store.history_purge import Scrub
 

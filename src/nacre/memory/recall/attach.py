@@ -14,7 +14,7 @@ from nacre import prompts
 from nacre.errors import StoreError
 from nacre.memory.files.containment import open_inside
 from nacre.memory.files.scan import moment_of
-from nacre.memory.format import titles as wording
+from nacre.memory.format import entry as wording
 from nacre.memory.format.entry import Entry, read_entry
 from nacre.memory.recall.base import Drift, Pick, Ranked, Reference
 from nacre.messages.untrusted_text import neutralise, one_line

@@ -22,7 +22,7 @@ from nacre.memory.files.folder import TEAM
 from nacre.memory.files.scan import MAX_DEPTH, moment_of
 from nacre.memory.format.entry import KINDS, Entry, read_entry
 from nacre.memory.format.frontmatter import Document
-from nacre.memory.format.pointers import INDEX_FILE
+from nacre.memory.format.index import INDEX_FILE
 from nacre.memory.recall.base import Query, Ranked, Subject
 from nacre.memory.recall.ranking.analysis import Doc, analyse
 from nacre.memory.recall.ranking.confidence import ENOUGH

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from nacre.memory.files.folder import TEAM, TEAM_PREFIX
 from nacre.memory.files.scan import manifest_line
-from nacre.memory.format import titles as wording
+from nacre.memory.format import entry as wording
 from nacre.memory.recall.base import Ranked
 from nacre.messages.untrusted_text import neutralise
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from nacre import prompts
 from nacre.errors import NacreError
-from nacre.memory.format import titles as wording
+from nacre.memory.format import entry as wording
 from nacre.memory.recall.base import MAX_PICKS, Query, Ranked
 from nacre.memory.recall.manifest import Manifest, manifest
 from nacre.messages.blocks import Json, JsonObject

@@ -16,8 +16,7 @@ from nacre.memory.files.containment import INDEX_FILE
 from nacre.memory.files.folder import ABSENT, Folder, version_of
 from nacre.memory.format.entry import read_entry
 from nacre.memory.format.frontmatter import Document
-from nacre.memory.format.index import is_listable
-from nacre.memory.format.pointers import Index, Line
+from nacre.memory.format.index import Index, Line, is_listable
 from nacre.memory.team.plan import Had, Verdict, base_of, verdict
 from nacre.memory.team.remote import Refused, Shared, size_objection
 from nacre.memory.team.rules import LOCAL_ONLY, content_objection, is_index, name_objection, sharing_objection

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from nacre.memory.format.pointers import INDEX_FILE, Index
+from nacre.memory.format.index import INDEX_FILE, Index
 from nacre.store import disk
 
 FILE = "team.json"

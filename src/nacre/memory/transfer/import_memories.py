@@ -13,7 +13,7 @@ from datetime import datetime
 
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import OutsideStore
-from nacre.memory.daily_format import day_of
+from nacre.memory.daily_log import day_of
 from nacre.memory.files.folder import TEAM, Folder, version_of
 from nacre.memory.files.location import Location
 from nacre.memory.files.scan import LOGS, Skipped, moment_of

@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from nacre.errors import StoreError
 from nacre.memory.files.scan import MAX_TOPIC_BYTES, NotAMemory, Skipped, read_head
 from nacre.memory.format.entry import moment
-from nacre.memory.format.pointers import INDEX_FILE
+from nacre.memory.format.index import INDEX_FILE
 from nacre.messages.blocks import Json, JsonObject
 from nacre.store import disk
 

@@ -10,7 +10,7 @@ from nacre.memory.files.folder import ABSENT, TEAM, Folder, version_of
 from nacre.memory.files.location import Location
 from nacre.memory.format.entry import Change, file_name
 from nacre.memory.format.frontmatter import Document
-from nacre.memory.format.pointers import Index
+from nacre.memory.format.index import Index
 from nacre.memory.memory import INDEX_FILE, Memory
 from nacre.memory.team.rules import UNTRUSTED
 from nacre.store.history import Commit, History

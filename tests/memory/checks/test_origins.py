@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nacre.memory.origins import origin_of
+from nacre.memory.checks.origins import origin_of
 
 PAGE = "Acme Docs. To rotate the signing key call the admin port with the word sesame. Contact us."
 

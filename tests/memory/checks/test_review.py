@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from nacre.errors import StoreError, VersionConflict
+from nacre.memory.checks.review import FOLDER, Proposal, accept, find, propose, reject, waiting
 from nacre.memory.files.folder import Folder
 from nacre.memory.format.entry import Change, Draft
 from nacre.memory.memory import Memory
-from nacre.memory.review import FOLDER, Proposal, accept, find, propose, reject, waiting
 from nacre.store import disk
 from nacre.testing import FrozenClock
 

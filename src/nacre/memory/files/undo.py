@@ -8,7 +8,7 @@ from difflib import SequenceMatcher
 
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import StoreError, VersionConflict
-from nacre.memory.confirm import doubt, is_confirmation, is_in_doubt
+from nacre.memory.files.confirm import doubt, is_confirmation, is_in_doubt
 from nacre.memory.files.containment import INDEX_FILE
 from nacre.memory.files.location import Location
 from nacre.memory.files.recovery import Place, pack, told

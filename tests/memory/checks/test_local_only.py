@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from nacre.memory.local_only import MARKER, staying_in
+from nacre.memory.checks.local_only import MARKER, staying_in
 
 SECRET = """---
 name: Salary of the person

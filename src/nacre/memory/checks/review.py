@@ -15,10 +15,10 @@ from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import StoreError, VersionConflict
 from nacre.memory.files.folder import Folder, version_of
 from nacre.memory.files.location import Location
+from nacre.memory.files.undo import reversed_text
 from nacre.memory.format.entry import Author, Change
 from nacre.memory.format.frontmatter import Document
 from nacre.memory.memory import Memory
-from nacre.memory.undo import reversed_text
 from nacre.messages.blocks import Json, JsonObject
 from nacre.store import disk
 

@@ -8,13 +8,19 @@ from pathlib import Path
 import pytest
 
 from nacre.errors import StoreError
-from nacre.memory import confirm as confirming
-from nacre.memory.confirm import confirm, doubts, is_confirmation, unconfirmed_commits, unconfirmed_files
+from nacre.memory.agent_memory import agent_live
+from nacre.memory.files import confirm as confirming
+from nacre.memory.files.confirm import (
+    confirm,
+    doubts,
+    is_confirmation,
+    unconfirmed_commits,
+    unconfirmed_files,
+)
 from nacre.memory.files.location import Location
 from nacre.memory.files.transaction import pick_up, transact
+from nacre.memory.files.undo import purge, undo
 from nacre.memory.format.entry import Change
-from nacre.memory.live import agent_live
-from nacre.memory.undo import purge, undo
 from nacre.store.history import History
 from tests.memory.chaos.saving import location
 

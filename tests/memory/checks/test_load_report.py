@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from nacre.memory.load_report import load_report
+from nacre.memory.checks.load_report import load_report
 
 TEA = "---\nname: Tea\ndescription: likes green tea\ntype: user\n{}---\n\nGreen.\n"
 
