@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from nacre.inspect.import_sessions import Place, import_file
+from nacre.inspect.import_sessions import ImportDestination, import_file
 from nacre.messages.blocks import JsonObject
 from nacre.messages.jsonl import decode
 from nacre.messages.view import View
@@ -31,7 +31,7 @@ def measure(sizes: Sizes = FULL, *, folder: Path = FOLDER) -> JsonObject:
     if not files:
         return {"skipped": "there is no folder of real sessions beside the repository"}
     with tempfile.TemporaryDirectory(prefix="nacre-bench-") as home:
-        place = Place(home=Path(home), here=Path(home))
+        place = ImportDestination(home=Path(home), here=Path(home))
         begun = time.perf_counter()
         # As `nacre sessions import` does it: unpacked, recognised, checked, written whole and synced.
         logs = [one.path for path in files for one in import_file(path, place)]

@@ -11,7 +11,7 @@ from bench.compaction.lossy import lossy
 from bench.compaction.sessions import Known, Scripted, Turn
 from bench.replay.peer import Library, Peer, Room
 from nacre.cache.models import profile
-from nacre.devtools.replay.schema import Setting, Step
+from nacre.devtools.replay.schema import ReplayStep, Setting
 from nacre.loop.limits import thresholds
 from nacre.messages.blocks import Block, JsonObject, Text, ToolCall, ToolResult
 from nacre.messages.records import ReplyFacts, Said
@@ -93,18 +93,20 @@ def by_library(script: Scripted, window: int, make: Callable[[Room], Library]) -
             return
 
 
-def _steps(script: Scripted) -> Iterator[list[Step]]:
+def _steps(script: Scripted) -> Iterator[list[ReplayStep]]:
     """The requests of each turn."""
     at, count = START, 0
     for place, turn in enumerate(script.turns):
         heard: tuple[Said, ...] = (_heard(f"u{place}", at, Text(turn.words)),)
-        steps: list[Step] = []
+        steps: list[ReplayStep] = []
         for blocks, answer in replies(turn):
             count += 1
             reply = Said(
                 id=f"a{count}", at=at, role="assistant", blocks=blocks, reply=ReplyFacts(id=f"msg-{count}")
             )
-            steps.append(Step(at=at, heard=heard, reply=reply, output_tokens=100, starts_turn=not steps))
+            steps.append(
+                ReplayStep(at=at, heard=heard, reply=reply, output_tokens=100, starts_turn=not steps)
+            )
             at += timedelta(seconds=PACE)
             heard = (_heard(f"r{count}", at, answer),) if answer else ()
         yield steps

@@ -14,8 +14,8 @@ from functools import cache
 from pathlib import Path
 
 from bench.replay.settings import OURS, PEERS, REFERENCES
-from nacre.devtools.replay.run import Replayed, Study, Terms, replay_one
-from nacre.devtools.replay.schema import Maker, Recorded, Tally
+from nacre.devtools.replay.run import Replayed, ReplayTerms, Study, replay_one
+from nacre.devtools.replay.schema import Maker, PolicyTotals, Recorded
 from nacre.messages.blocks import JsonObject
 
 PROCESSES = min(2, os.cpu_count() or 1)
@@ -43,7 +43,7 @@ class Row:
     """One policy in one cell."""
 
     policy: str
-    tally: Tally
+    tally: PolicyTotals
     cost_of_each: dict[str, float]
 
     def figures(self, none_usd: float) -> JsonObject:
@@ -133,10 +133,10 @@ def _studies(name: str) -> list[Study]:
 
 def _row(task: tuple[Cell, str]) -> tuple[Cell, Row]:
     cell, name = task
-    terms = Terms(model=cell.model, window=cell.window, with_base=cell.with_base)
+    terms = ReplayTerms(model=cell.model, window=cell.window, with_base=cell.with_base)
     maker = makers()[name]
     done: list[Replayed] = [replay_one(study, maker, terms) for study in _studies(cell.sessions)]
-    total = Tally()
+    total = PolicyTotals()
     for one in done:
         total += one.tally
     return cell, Row(name, total, {one.session: one.tally.cost_usd for one in done})

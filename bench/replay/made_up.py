@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
-from nacre.devtools.replay.schema import Recorded, Step
+from nacre.devtools.replay.schema import Recorded, ReplayStep
 from nacre.messages.blocks import Text, ToolCall, ToolResult
 from nacre.messages.records import ReplyFacts, Said
 
@@ -26,7 +26,7 @@ def made_up(count: int = SESSIONS) -> list[Recorded]:
 
 def _session(number: int) -> Recorded:
     chance = random.Random(number)
-    steps: list[Step] = []
+    steps: list[ReplayStep] = []
     at = START
     waiting: tuple[Said, ...] = ()
     log: list[str] = []
@@ -38,7 +38,9 @@ def _session(number: int) -> Recorded:
             call = f"call-{number}-{turn}-{round_}"
             is_last = round_ == ROUNDS - 1
             reply = _reply(call, at, _quoted(log, chance), is_last=is_last)
-            steps.append(Step(at=at, heard=waiting, reply=reply, output_tokens=200, starts_turn=round_ == 0))
+            steps.append(
+                ReplayStep(at=at, heard=waiting, reply=reply, output_tokens=200, starts_turn=round_ == 0)
+            )
             at += timedelta(seconds=chance.uniform(3, 40))
             log = list(_lines(chance, chance.choice(SIZES)))
             result = ToolResult(call, (Text("\n".join(log)),))

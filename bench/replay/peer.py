@@ -18,7 +18,15 @@ from nacre.cache.breakpoints import place
 from nacre.cache.models import profile
 from nacre.devtools.cache_models.anthropic_render import estimate
 from nacre.devtools.replay.other_policies import filler
-from nacre.devtools.replay.schema import Asked, LayerAction, Policy, Sent, Setting, Side, Step
+from nacre.devtools.replay.schema import (
+    LayerAction,
+    PolicyAnswer,
+    ReplayPolicy,
+    ReplayStep,
+    Setting,
+    SideRequest,
+    WireRequest,
+)
 from nacre.loop.limits import thresholds
 from nacre.messages.blocks import JsonObject
 from nacre.messages.tokens import estimate_text
@@ -84,7 +92,7 @@ class Peer:
     name: str
     make: Callable[[Room], Library]
 
-    def start(self, setting: Setting) -> Policy:
+    def start(self, setting: Setting) -> ReplayPolicy:
         return PeerPolicy(setting, self.make)
 
 
@@ -110,7 +118,7 @@ class PeerPolicy:
             )
         )
 
-    def ask(self, step: Step) -> Asked:
+    def ask(self, step: ReplayStep) -> PolicyAnswer:
         self._view = self._view.after(*step.heard)
         before = self._library.compactions
         # Of the processor, as it is counted for nacre.
@@ -121,7 +129,7 @@ class PeerPolicy:
         sent = self._sent(step, messages)
         sides = tuple(self._side(step, words) for words in self._questions)
         self._questions.clear()
-        return Asked(
+        return PolicyAnswer(
             sent=sent,
             sides=sides,
             actions=tuple(LayerAction("compact") for _ in range(self._library.compactions - before)),
@@ -130,13 +138,13 @@ class PeerPolicy:
             cpu_seconds=seconds,
         )
 
-    def hear(self, step: Step, usage: Usage) -> None:
+    def hear(self, step: ReplayStep, usage: Usage) -> None:
         self._view = self._view.after(step.reply)
         messages = self._view.messages
         # A view never ends with a reply: what stands behind it is not said yet.
         self._give(len(messages) - (messages[-1]["role"] == "user"))
 
-    def close(self) -> tuple[Side, ...]:
+    def close(self) -> tuple[SideRequest, ...]:
         return ()
 
     def _give(self, count: int | None = None) -> None:
@@ -145,14 +153,16 @@ class PeerPolicy:
             self._library.take(message)
         self._given = len(messages)
 
-    def _sent(self, step: Step, messages: Sequence[JsonObject]) -> Sent:
+    def _sent(self, step: ReplayStep, messages: Sequence[JsonObject]) -> WireRequest:
         system, tools, marked = place([*self._setting.base], [], [*messages], profile=self._profile)
-        return Sent(at=step.at, system=system, tools=tools, messages=marked)
+        return WireRequest(at=step.at, system=system, tools=tools, messages=marked)
 
-    def _side(self, step: Step, words: str) -> Side:
+    def _side(self, step: ReplayStep, words: str) -> SideRequest:
         """A request with a prompt of its own: nothing of it is in any cache."""
         message: JsonObject = {"role": "user", "content": [{"type": "text", "text": words}]}
-        return Side(kind="summary", sent=Sent(at=step.at, messages=[message]), output_tokens=SUMMARY_TOKENS)
+        return SideRequest(
+            kind="summary", sent=WireRequest(at=step.at, messages=[message]), output_tokens=SUMMARY_TOKENS
+        )
 
 
 class Blocks:

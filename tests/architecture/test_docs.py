@@ -355,7 +355,7 @@ def test_the_simulator_page_knows_every_fault_script_field_and_switch() -> None:
     assert sorted(re.findall(r"`(\w+)`", " ".join(row[0] for row in rows(page, "Script")))) == sorted(
         script._FIELDS
     )
-    switches = [*fields(anthropic_state.Switches), *fields(openai_rules.Switches)]
+    switches = [*fields(anthropic_state.AnthropicSwitches), *fields(openai_rules.OpenAISwitches)]
     for switch in switches:
         assert re.search(rf"^\| `{switch.name}` \|.*\*\*`{switch.default}`\*\*", page, re.MULTILINE), (
             switch.name

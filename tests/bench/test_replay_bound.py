@@ -12,7 +12,7 @@ from bench.replay.bound import gap_price, least_usd, result_price
 from bench.replay.made_up import made_up
 from nacre.cache.models import profile
 from nacre.devtools.replay.policies import NONE, Ladder
-from nacre.devtools.replay.run import Study, Terms, replay_one
+from nacre.devtools.replay.run import ReplayTerms, Study, replay_one
 from nacre.layers.l2_microcompact.policy import MicrocompactSettings
 
 MODEL = "claude-opus-5-5"
@@ -54,5 +54,5 @@ def test_neither_appending_nor_clearing_comes_below_the_bound() -> None:
     for session in made_up(2):
         least = least_usd(session, MODEL)
         for policy in (NONE, clearing):
-            tally = replay_one(Study(session), policy, Terms(model=MODEL, window=1_000_000)).tally
+            tally = replay_one(Study(session), policy, ReplayTerms(model=MODEL, window=1_000_000)).tally
             assert least <= tally.cost_usd

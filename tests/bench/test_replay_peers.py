@@ -10,7 +10,7 @@ from bench.replay.peer import Peer, Room
 from nacre.cache.models import profile
 from nacre.devtools.replay.costs import accounts
 from nacre.devtools.replay.other_policies import filler
-from nacre.devtools.replay.schema import Sent, Setting, Step
+from nacre.devtools.replay.schema import ReplayStep, Setting, WireRequest
 from nacre.loop.limits import thresholds
 from nacre.messages.blocks import JsonObject, Text
 from nacre.messages.records import ReplyFacts, Said
@@ -67,7 +67,7 @@ def test_a_library_counts_a_block_as_the_books_do() -> None:
         "input": {"old_string": "a b c " * 50},
     }
     words: JsonObject = {"type": "text", "text": "Some words. " * 40}
-    sent = Sent(at=START, messages=[{"role": "assistant", "content": [call, words]}])
+    sent = WireRequest(at=START, messages=[{"role": "assistant", "content": [call, words]}])
     billed = accounts(profile(MODEL), ratio=RATIO).bill(sent, 0).usage.prompt
     assert room.tokens(call) + room.tokens(words) == billed
     assert room.tokens(words) == room.tokens_of(str(words["text"]))
@@ -105,7 +105,7 @@ def test_a_library_is_given_every_message_once() -> None:
             blocks=(Text(f"answer {number}"),),
             reply=ReplyFacts(id=f"m{number}"),
         )
-        step = Step(at=START, heard=(heard,), reply=reply, output_tokens=1)
+        step = ReplayStep(at=START, heard=(heard,), reply=reply, output_tokens=1)
         policy.ask(step)
         policy.hear(step, Usage())
     said = [str(one["content"]) for one in made[0].messages]

@@ -7,10 +7,10 @@ from dataclasses import replace
 from nacre.cache.models import ModelProfile, profile
 from nacre.devtools.cache_models.anthropic_rules import (
     DEFAULT_SWITCHES,
+    AnthropicSwitches,
     Cache,
     Call,
-    Outcome,
-    Switches,
+    RequestOutcome,
     simulate,
 )
 from nacre.messages.blocks import Json, JsonObject
@@ -60,15 +60,15 @@ def send(
     *,
     at: float = 0.0,
     model: ModelProfile = OPUS,
-    switches: Switches = DEFAULT_SWITCHES,
+    switches: AnthropicSwitches = DEFAULT_SWITCHES,
     chance=None,
     **call,
-) -> Outcome:
+) -> RequestOutcome:
     made = replace(Call(body=request, start=at), **call)
     return simulate(cache, made, profile=model, switches=switches, count=sized, chance=chance)
 
 
-def figures(outcome: Outcome) -> tuple[int, int, int]:
+def figures(outcome: RequestOutcome) -> tuple[int, int, int]:
     """Read, written, plain input."""
     assert outcome.refusal is None, outcome.refusal
     return outcome.usage.cache_read, outcome.usage.cache_write, outcome.usage.input

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from nacre.cache.models import profile
-from nacre.devtools.cache_models.anthropic_rules import Cache, Call, Switches, simulate
+from nacre.devtools.cache_models.anthropic_rules import AnthropicSwitches, Cache, Call, simulate
 from nacre.messages.blocks import Json, JsonObject
 from nacre.messages.usage import Usage
 from tests.cache.calls import HOUR, MARK, OPUS, assistant, body, figures, result, send, text, use, user
@@ -98,7 +98,7 @@ def test_inside_a_run_every_block_is_tried_or_only_its_end():
     moved = [result(f"c{i}", mark=MARK if i == 9 else None) for i in range(10)]
     follow = body(*head, user(*moved))
     assert send(cache, follow, at=1).usage.cache_read == 2400
-    assert send(cache, follow, at=1, switches=Switches(run_boundaries="end")).usage.cache_read == 0
+    assert send(cache, follow, at=1, switches=AnthropicSwitches(run_boundaries="end")).usage.cache_read == 0
 
 
 def test_parallel_requests_miss_until_the_first_reply_begins():
@@ -308,7 +308,7 @@ def test_thinking_after_a_changed_result_is_refused_or_dropped():
     assert dropped.prompt_tokens == 1000 + 200 + 100 + 100 + 100 + 100
     assert [item["path"] for item in dropped.dropped] == ["messages[3].content[0]"]
     assert send(cache, bound("[cleared]"), at=1).refusal is None
-    old_account = Switches(binding=False)
+    old_account = AnthropicSwitches(binding=False)
     assert send(cache, bound("[cleared]"), at=1, model=BINDING, switches=old_account).refusal is None
 
 

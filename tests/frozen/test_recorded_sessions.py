@@ -12,8 +12,8 @@ import pytest
 from nacre.devtools.replay.driver import Driven
 from nacre.devtools.replay.policies import NACRE, NACRE_MODEL, Ladder
 from nacre.devtools.replay.recorded import read_recorded
-from nacre.devtools.replay.run import Study, Terms, replay_one
-from nacre.devtools.replay.schema import Asked, Recorded, Sent, Setting, Side, Step
+from nacre.devtools.replay.run import ReplayTerms, Study, replay_one
+from nacre.devtools.replay.schema import PolicyAnswer, Recorded, ReplayStep, Setting, SideRequest, WireRequest
 from nacre.inspect.sources import files_in
 from nacre.messages.blocks import JsonObject
 from nacre.messages.usage import Usage
@@ -28,9 +28,9 @@ SOURCES = (
     "openhands_style_trajs",
 )
 WAYS = {
-    "200K": (NACRE, Terms(model="claude-opus-5-5", window=200_000)),
-    "60K": (NACRE, Terms(model="claude-opus-5-5", window=60_000)),
-    "60K, a model sums up": (NACRE_MODEL, Terms(model="claude-sonnet-4-6", window=60_000)),
+    "200K": (NACRE, ReplayTerms(model="claude-opus-5-5", window=200_000)),
+    "60K": (NACRE, ReplayTerms(model="claude-opus-5-5", window=60_000)),
+    "60K, a model sums up": (NACRE_MODEL, ReplayTerms(model="claude-sonnet-4-6", window=60_000)),
 }
 """By name: how a recording is replayed."""
 
@@ -60,27 +60,27 @@ class Digesting:
         self._driven = driven
         return self
 
-    def ask(self, step: Step) -> Asked:
+    def ask(self, step: ReplayStep) -> PolicyAnswer:
         asked = self._driven.ask(step)
         for side in asked.sides:
             self._side(side)
         self._take(asked.sent)
         return asked
 
-    def hear(self, step: Step, usage: Usage) -> None:
+    def hear(self, step: ReplayStep, usage: Usage) -> None:
         self._driven.hear(step, usage)
 
-    def close(self) -> tuple[Side, ...]:
+    def close(self) -> tuple[SideRequest, ...]:
         sides = self._driven.close()
         for side in sides:
             self._side(side)
         return sides
 
-    def _side(self, side: Side) -> None:
+    def _side(self, side: SideRequest) -> None:
         self._sha.update(f"{side.kind} {side.output_tokens}".encode())
         self._take(side.sent)
 
-    def _take(self, sent: Sent) -> None:
+    def _take(self, sent: WireRequest) -> None:
         self._sha.update(sent.at.isoformat().encode())
         for part in (sent.system, sent.tools, sent.messages):
             self._sha.update(f"{len(part)}".encode())

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from nacre.errors import ContextOverflow, ToolError
 from nacre.integrations.framework_session import (
     Follower,
+    FrameworkMessage,
     Layers,
     Recollection,
     Standing,
-    Told,
     opened,
     read_back,
 )
@@ -33,17 +33,17 @@ from nacre.testing import FrozenClock
 BASE = Base(model="claude-sonnet-5-5")
 
 
-def words(text: str) -> Told:
-    return Told(role="user", blocks=(Text(text),))
+def words(text: str) -> FrameworkMessage:
+    return FrameworkMessage(role="user", blocks=(Text(text),))
 
 
-def answer(text: str, usage: Usage | None = None) -> Told:
-    return Told(role="assistant", blocks=(Text(text),), usage=usage)
+def answer(text: str, usage: Usage | None = None) -> FrameworkMessage:
+    return FrameworkMessage(role="assistant", blocks=(Text(text),), usage=usage)
 
 
-def round_of(call: str, size: int) -> list[Told]:
-    asked = Told(role="assistant", blocks=(ToolCall(call, "look", {"at": call}),))
-    return [asked, Told(role="user", blocks=(ToolResult(call, (Text(f"{call} " * size),)),))]
+def round_of(call: str, size: int) -> list[FrameworkMessage]:
+    asked = FrameworkMessage(role="assistant", blocks=(ToolCall(call, "look", {"at": call}),))
+    return [asked, FrameworkMessage(role="user", blocks=(ToolResult(call, (Text(f"{call} " * size),)),))]
 
 
 def wires(standing: list[Standing]) -> list[bytes]:
@@ -85,7 +85,7 @@ async def test_after_a_restart_a_conversation_is_measured_as_it_stands_now(tmp_p
     """C1, C26: the last reply cost little because the view was compacted by then; now it is whole again."""
     told: list[str] = []
     few = Usage(input=500, cache_read=4_000, output=10)
-    asked = Told(role="assistant", blocks=(ToolCall("c", "look", {}),), usage=few)
+    asked = FrameworkMessage(role="assistant", blocks=(ToolCall("c", "look", {}),), usage=few)
     rounds = [part for n in range(24) for part in round_of(f"c{n}", 2_000)]
     history = [words("Look."), *rounds, answer("So.", few), words("Again."), asked, round_of("c", 1)[1]]
     shown = await Follower(Layers(window=20_000, tell=told.append)).shown(history, BASE)
@@ -127,7 +127,7 @@ async def test_conversations_that_begin_alike_each_keep_what_they_were_sent(
         words("When do billing deploys go out?"),
     )
 
-    async def sent(*histories: list[Told]) -> list[list[bytes]]:
+    async def sent(*histories: list[FrameworkMessage]) -> list[list[bytes]]:
         asking = [follower.shown(history, BASE) for history in histories]
         return [wires(one) for one in (await gather(*asking) if at_once else [await one for one in asking])]
 
@@ -234,8 +234,8 @@ async def test_the_reader_reads_only_what_was_put_away(tmp_path: Path) -> None:
 async def test_all_of_a_long_line_can_be_read_with_the_one_tool_there_is(tmp_path: Path) -> None:
     """C8: most tools answer in JSON on a single line, and a framework's agent has no shell to cut it."""
     whole = json.dumps([f"row {n}" for n in range(9_000)]) + "\n" + "a" * 4_000 + "\n\nend"
-    asked = Told(role="assistant", blocks=(ToolCall("c1", "look", {}),))
-    answered = Told(role="user", blocks=(ToolResult("c1", (Text(whole),)),))
+    asked = FrameworkMessage(role="assistant", blocks=(ToolCall("c1", "look", {}),))
+    answered = FrameworkMessage(role="user", blocks=(ToolResult("c1", (Text(whole),)),))
     history = [words("Look."), asked, answered]
     result = (await Follower(Layers(results=tmp_path)).shown(history, BASE))[2].blocks[0]
     assert isinstance(result, ToolResult)
@@ -294,7 +294,7 @@ async def test_what_was_sent_moves_only_where_the_session_says_so(
         before = now
 
 
-def _answer(n: int, says_usage: bool) -> Told:
+def _answer(n: int, says_usage: bool) -> FrameworkMessage:
     return answer(f"Answer {n}.", Usage(input=2_000, output=10) if says_usage else None)
 
 

@@ -15,7 +15,7 @@ from nacre.store.input_history import read_typed
 from nacre.testing import Cast, FrozenClock, ScriptedProvider, call, say, together
 from nacre.tools.guard import Question
 from nacre.tools.rules import Rule
-from nacre.tui.pieces import Told, Words
+from nacre.tui.pieces import NoticeLine, ReplyText
 from nacre.tui.transcript import LEAST_LAID_OUT
 from tests.tui.stage import staged
 
@@ -426,8 +426,8 @@ async def test_a_turn_that_the_end_of_the_program_cuts_short_is_no_error(
         await stage.paste("go")
         await stage.pilot.press("enter")
         await stage.see("Half of it.")
-        await stage.app.transcript.add(Told("waits until the words have ended"))
-        await stage.app.transcript.add(Words("\n\nThe other half."))
+        await stage.app.transcript.add(NoticeLine("waits until the words have ended"))
+        await stage.app.transcript.add(ReplyText("\n\nThe other half."))
         finishing = asyncio.create_task(stage.app.transcript._finish())
         stage.app.end_by(143)
         await finishing
@@ -480,12 +480,12 @@ async def test_whoever_has_scrolled_up_stays_there_while_more_comes(
         assert "Paragraph 39." in stage.text
         await stage.pilot.press("pageup", "pageup")
         await stage.until(lambda: "Paragraph 39." not in stage.text, "an earlier page")
-        stage.app._later(Told("something beside"))
+        stage.app._later(NoticeLine("something beside"))
         await stage.pilot.pause(0.1)
         assert "something beside" not in stage.text
         await stage.pilot.press("pagedown", "pagedown", "pagedown")
         await stage.see("something beside")
-        stage.app._later(Told("and at the end one stays"))
+        stage.app._later(NoticeLine("and at the end one stays"))
         await stage.see("and at the end one stays")
         await stage.pilot.press("pageup", "pageup")
         await stage.say("more")
@@ -498,7 +498,7 @@ async def test_a_long_conversation_is_laid_out_in_part_and_scrolled_through_as_a
     """Every word that streams has all of the layout made anew: that must not grow with the conversation."""
     async with staged(tmp_path, provider) as stage:
         transcript = stage.app.transcript
-        await transcript.look_back([Told(f"line {number}.") for number in range(150)])
+        await transcript.look_back([NoticeLine(f"line {number}.") for number in range(150)])
         assert len([child for child in transcript.children if child.display]) == LEAST_LAID_OUT
         seen = {line.strip(" ·▁▂▃▄▅▆▇") for line in (await stage.see("line 149.")).splitlines()}
         for _ in range(40):

@@ -9,7 +9,7 @@ import pytest
 
 from nacre.testing import ScriptedProvider, call, say, together
 from nacre.tui.call_row import CallRow
-from nacre.tui.pieces import Called, Piece, Resulted, Words
+from nacre.tui.pieces import Called, Piece, ReplyText, Resulted
 from nacre.tui.prompt import Area
 from tests.tui.stage import staged
 
@@ -76,7 +76,7 @@ async def test_where_a_long_result_lies_stands_at_its_call_and_nowhere_else(
     "pieces",
     [
         (Called("1", "Bash(x)", ""), Resulted("1", "the end of it", "")),
-        (Words("one ", is_thinking=True), Words("two " * 60 + "the end of it", is_thinking=True)),
+        (ReplyText("one ", is_thinking=True), ReplyText("two " * 60 + "the end of it", is_thinking=True)),
     ],
 )
 async def test_what_comes_right_after_a_line_is_laid_out_is_seen(

@@ -29,17 +29,17 @@ from nacre.messages.usage import Usage
 from nacre.tui.meter import BAR_CELLS, GROUPS, bar, groups_line, pill_words, saved_words
 from nacre.tui.pieces import (
     MAX_DETAIL_LINES,
-    Asked,
     Called,
+    NoticeLine,
     Piece,
+    ReplyText,
     Resulted,
-    Told,
+    UserText,
     Void,
-    Words,
     piece_of,
     pieces_of,
 )
-from nacre.tui.prompt import Past, completions
+from nacre.tui.prompt import TypedHistory, completions
 from nacre.tui.run import theme_for
 
 CALL = ToolCall("c1", "Bash", {"command": "echo one\necho two", "timeout": 5})
@@ -49,8 +49,8 @@ RESULT = ToolResult("c1", (Text("one\ntwo\n"),))
 @pytest.mark.parametrize(
     ("event", "piece"),
     [
-        (TextDelta("so\x1b[2J\n"), Words("so[2J\n")),
-        (ThinkingDelta("hm"), Words("hm", is_thinking=True)),
+        (TextDelta("so\x1b[2J\n"), ReplyText("so[2J\n")),
+        (ThinkingDelta("hm"), ReplyText("hm", is_thinking=True)),
         (
             ToolCallEvent(CALL),
             Called(
@@ -58,9 +58,9 @@ RESULT = ToolResult("c1", (Text("one\ntwo\n"),))
             ),
         ),
         (ToolResultEvent(CALL, RESULT), Resulted("c1", "one (+1 lines)", "one\ntwo")),
-        (Waiting(2.0, "busy"), Told("… busy; trying again in 2 s", "warning")),
+        (Waiting(2.0, "busy"), NoticeLine("… busy; trying again in 2 s", "warning")),
         (StartedOver("cut\noff"), Void("cut off")),
-        (Notice("saved tea.md"), Told("saved tea.md")),
+        (Notice("saved tea.md"), NoticeLine("saved tea.md")),
         (Reply(message=Message("assistant", (Text("x"),)), usage=Usage()), None),
     ],
 )
@@ -81,9 +81,9 @@ def test_a_long_result_is_cut_where_nobody_scrolls_any_more() -> None:
 def test_a_message_of_the_past_becomes_the_pieces_it_was_shown_as() -> None:
     at = datetime(2026, 1, 1, tzinfo=UTC)
     said = Said(id="1", at=at, role="user", blocks=(Text("hello"), RESULT))
-    assert list(pieces_of(said)) == [Asked("hello"), Resulted("c1", "one (+1 lines)", "one\ntwo")]
+    assert list(pieces_of(said)) == [UserText("hello"), Resulted("c1", "one (+1 lines)", "one\ntwo")]
     answer = Said(id="2", at=at, role="assistant", blocks=(Text("hi"), CALL))
-    assert [type(one) for one in pieces_of(answer)] == [Words, Called]
+    assert [type(one) for one in pieces_of(answer)] == [ReplyText, Called]
 
 
 @given(st.text())
@@ -125,7 +125,7 @@ def test_a_slash_and_a_beginning_name_commands(typed: str, found: list[str]) -> 
 
 @given(st.lists(st.text(min_size=1), max_size=5), st.text())
 def test_all_the_way_up_and_down_again_is_what_was_being_typed(typed: Sequence[str], now: str) -> None:
-    past = Past(typed)
+    past = TypedHistory(typed)
     up = [found for _ in range(len(typed) + 1) if (found := past.up(now)) is not None]
     assert up == list(reversed(typed))
     down = [found for _ in range(len(typed) + 1) if (found := past.down()) is not None]

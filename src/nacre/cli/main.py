@@ -28,7 +28,7 @@ _DEBUG = "nacre.debug"
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
-class Entry(NamedTuple):
+class CommandEntry(NamedTuple):
     """Where a command lives, and its line in the help, so that listing commands imports none of them."""
 
     module: str
@@ -37,34 +37,42 @@ class Entry(NamedTuple):
 
 
 COMMANDS = {
-    "agents": Entry("nacre.cli.agents.agents", "agents", "List agents and teams, write to them, stop them."),
-    "chat": Entry("nacre.cli.chat.chat", "chat", "Talk in the terminal (the same as bare `nacre`)."),
-    "compact": Entry(
+    "agents": CommandEntry(
+        "nacre.cli.agents.agents", "agents", "List agents and teams, write to them, stop them."
+    ),
+    "chat": CommandEntry("nacre.cli.chat.chat", "chat", "Talk in the terminal (the same as bare `nacre`)."),
+    "compact": CommandEntry(
         "nacre.cli.sessions.compact", "compact", "Let a summary stand for a session's messages."
     ),
-    "context": Entry("nacre.cli.sessions.context", "context", "Show what fills the window."),
-    "doctor": Entry("nacre.cli.doctor.doctor", "doctor", "Check settings, paths, model and key."),
-    "dream": Entry("nacre.cli.memory.dream", "dream", "Put this project's memory in order."),
-    "gc": Entry("nacre.cli.sessions.gc", "gc", "Take away what old sessions left on disk."),
-    "hook": Entry("nacre.cli.install.hook", "hook", "Answer a hook of Claude Code."),
-    "install": Entry("nacre.cli.install.install", "install", "Set nacre up in another program."),
-    "instructions": Entry(
+    "context": CommandEntry("nacre.cli.sessions.context", "context", "Show what fills the window."),
+    "doctor": CommandEntry("nacre.cli.doctor.doctor", "doctor", "Check settings, paths, model and key."),
+    "dream": CommandEntry("nacre.cli.memory.dream", "dream", "Put this project's memory in order."),
+    "gc": CommandEntry("nacre.cli.sessions.gc", "gc", "Take away what old sessions left on disk."),
+    "hook": CommandEntry("nacre.cli.install.hook", "hook", "Answer a hook of Claude Code."),
+    "install": CommandEntry("nacre.cli.install.install", "install", "Set nacre up in another program."),
+    "instructions": CommandEntry(
         "nacre.cli.memory.instructions",
         "instructions",
         "Show the instructions files in force, and allow includes.",
     ),
-    "mcp": Entry("nacre.cli.mcp", "mcp", "Serve memory to other agents over MCP."),
-    "memory": Entry("nacre.cli.memory.memory", "memory", "Keep, find, change and carry memories."),
-    "recall": Entry("nacre.cli.memory.recall", "recall", "Show which memories a message would get, and why."),
-    "replay": Entry("nacre.cli.replay", "replay", "Compare what recorded sessions cost under policies."),
-    "sessions": Entry(
+    "mcp": CommandEntry("nacre.cli.mcp", "mcp", "Serve memory to other agents over MCP."),
+    "memory": CommandEntry("nacre.cli.memory.memory", "memory", "Keep, find, change and carry memories."),
+    "recall": CommandEntry(
+        "nacre.cli.memory.recall", "recall", "Show which memories a message would get, and why."
+    ),
+    "replay": CommandEntry(
+        "nacre.cli.replay", "replay", "Compare what recorded sessions cost under policies."
+    ),
+    "sessions": CommandEntry(
         "nacre.cli.sessions.sessions", "sessions", "List, show, search, check, import and export sessions."
     ),
-    "sim": Entry("nacre.cli.sim", "sim", "Run the provider simulator on a loopback port."),
-    "stats": Entry(
+    "sim": CommandEntry("nacre.cli.sim", "sim", "Run the provider simulator on a loopback port."),
+    "stats": CommandEntry(
         "nacre.cli.sessions.stats", "stats", "Sum up tokens, money, cache hits and memories by day."
     ),
-    "uninstall": Entry("nacre.cli.install.install", "uninstall", "Take nacre out of another program again."),
+    "uninstall": CommandEntry(
+        "nacre.cli.install.install", "uninstall", "Take nacre out of another program again."
+    ),
 }
 
 

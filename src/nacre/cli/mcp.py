@@ -21,7 +21,7 @@ from nacre.errors import ConfigError
 from nacre.formatting import how_to_install
 
 if TYPE_CHECKING:
-    from nacre.integrations.mcp_server.base import Options
+    from nacre.integrations.mcp_server.base import ServerOptions
 
 MAX_PORT = 65_535
 TOKEN = "NACRE_MCP_TOKEN"
@@ -73,9 +73,9 @@ def mcp(
     if port is not None and not http:
         raise click.UsageError("--port goes with --http")
     require_sdk()  # before a client is greeted that could not be served
-    from nacre.integrations.mcp_server.base import Options
+    from nacre.integrations.mcp_server.base import ServerOptions
 
-    asked = Options(projects=tuple(one.resolve() for one in projects), read_only=read_only, local=local)
+    asked = ServerOptions(projects=tuple(one.resolve() for one in projects), read_only=read_only, local=local)
     with contextlib.suppress(KeyboardInterrupt):
         if http:
             _serve_http(asked, port or 0)
@@ -83,7 +83,7 @@ def mcp(
             _serve_stdio(asked)
 
 
-def _serve_stdio(asked: Options) -> None:
+def _serve_stdio(asked: ServerOptions) -> None:
     from nacre.integrations.mcp_server.greeting import greet
 
     if sys.stdin.isatty():
@@ -96,7 +96,7 @@ def _serve_stdio(asked: Options) -> None:
     asyncio.run(serve_stdio(asked, greeted))
 
 
-def _serve_http(asked: Options, port: int) -> None:
+def _serve_http(asked: ServerOptions, port: int) -> None:
     with _loading():
         from nacre.integrations.mcp_server.http import address, bound, serve_http, sound_token
     given = os.environ.pop(TOKEN, None)  # nobody that this process starts needs it

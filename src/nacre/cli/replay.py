@@ -16,8 +16,8 @@ from nacre.cli.output import print_json, print_table, printable
 
 if TYPE_CHECKING:
     from nacre.devtools.replay.policies import Ladder
-    from nacre.devtools.replay.run import Terms
-    from nacre.devtools.replay.schema import Recorded, Tally
+    from nacre.devtools.replay.run import ReplayTerms
+    from nacre.devtools.replay.schema import PolicyTotals, Recorded
     from nacre.settings import Settings
 
 NAMES = ("none", "truncate", "claude-code", "nacre", "nacre-model")
@@ -104,7 +104,7 @@ def replay(
         print(f"The picture is in {printable(str(plot))}.")
 
 
-def _print(sums: Mapping[str, Tally], sessions: Sequence[Recorded], terms: Terms) -> None:
+def _print(sums: Mapping[str, PolicyTotals], sessions: Sequence[Recorded], terms: ReplayTerms) -> None:
     from nacre.devtools.replay import report
 
     print(f"{len(sessions):,} session{'s' * (len(sessions) != 1)}, {terms.model}, window {terms.window:,}\n")
@@ -129,15 +129,15 @@ class _Wanted:
     no_base: bool
 
 
-def _terms(wanted: _Wanted, sessions: Sequence[Recorded], settings: Settings) -> Terms:
+def _terms(wanted: _Wanted, sessions: Sequence[Recorded], settings: Settings) -> ReplayTerms:
     from nacre.cache.models import profile
-    from nacre.devtools.replay.run import Terms
+    from nacre.devtools.replay.run import ReplayTerms
 
     model = wanted.model or _model_of(sessions, settings)
     window = min(wanted.window or DEFAULT_WINDOW, profile(model).window)
     if not wanted.no_base:
         _check_room(sessions, window)
-    return Terms(model=model, window=window, with_base=not wanted.no_base)
+    return ReplayTerms(model=model, window=window, with_base=not wanted.no_base)
 
 
 def _check_room(sessions: Sequence[Recorded], window: int) -> None:

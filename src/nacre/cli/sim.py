@@ -54,7 +54,7 @@ def sim(options: RunOptions, /, **given: str | int | Path | None) -> None:
     """
     from nacre.devtools.sim import SimSettings
 
-    asked = _Asked(**given)  # type: ignore[arg-type]
+    asked = _SimOptions(**given)  # type: ignore[arg-type]
     settings = SimSettings(
         port=asked.port,
         script=asked.script,
@@ -66,7 +66,7 @@ def sim(options: RunOptions, /, **given: str | int | Path | None) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Asked:
+class _SimOptions:
     """The options, under the names that click gives them."""
 
     port: int

@@ -19,7 +19,7 @@ from nacre.session.read_session import SlimReader
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Findings:
+class SessionCheck:
     """One session of a file, counted and checked."""
 
     session: str | None
@@ -34,7 +34,7 @@ def check_file(
     session: str | None = None,
     limits: SourceLimits = DEFAULT_LIMITS,
     progress: Progress | None = None,
-) -> tuple[str, list[Findings]]:
+) -> tuple[str, list[SessionCheck]]:
     """The form of a transcript file, and what is odd in each of its sessions."""
     with open_source(path, limits=limits, progress=progress) as source:
         if source.form == "claude-code":
@@ -47,10 +47,10 @@ def check_file(
     return source.form, [findings(one.session_id, one.records, one.problems) for one in sessions]
 
 
-def findings(session: str | None, records: Sequence[Record], problems: Sequence[Problem]) -> Findings:
+def findings(session: str | None, records: Sequence[Record], problems: Sequence[Problem]) -> SessionCheck:
     """What reading found, what folding had to leave out, and which calls and results have no partner."""
     view = View.of(records)
-    return Findings(
+    return SessionCheck(
         session=session,
         records=len(records),
         messages=count_messages(records),

@@ -15,9 +15,9 @@ from typing import Literal
 
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import TranscriptError
-from nacre.inspect.check import Findings, findings
+from nacre.inspect.check import SessionCheck, findings
 from nacre.inspect.export import place_new
-from nacre.inspect.sources import DEFAULT_LIMITS, Progress, Source, SourceLimits, open_source
+from nacre.inspect.sources import DEFAULT_LIMITS, Progress, SourceLimits, TranscriptSource, open_source
 from nacre.messages.foreign import ForeignSession, read_foreign
 from nacre.messages.jsonl import Envelope, chained_id, encode
 from nacre.messages.jsonl_encode import derived_id
@@ -35,7 +35,7 @@ SUBAGENT_PREFIX = "agent-"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Imported:
+class ImportedSession:
     """One session that is now in the home, or was there already."""
 
     session: str
@@ -51,7 +51,7 @@ class Imported:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class ImportDestination:
     """Where imported sessions go."""
 
     home: Path
@@ -66,12 +66,12 @@ class Place:
 
 def import_file(
     path: Path,
-    place: Place,
+    place: ImportDestination,
     *,
     limits: SourceLimits = DEFAULT_LIMITS,
     progress: Progress | None = None,
     clock: Clock = SYSTEM_CLOCK,
-) -> list[Imported]:
+) -> list[ImportedSession]:
     """Take every session of a file into the home; whatever goes wrong leaves none of its bytes there."""
     with open_source(path, limits=limits, progress=progress) as source:
         is_subagent = source.stem.startswith(SUBAGENT_PREFIX)
@@ -84,7 +84,7 @@ def import_file(
     return [_written(one, one.session_id, source, place, clock) for one in sessions]
 
 
-def _copied(source: Source, place: Place, spool: Path) -> Imported:
+def _copied(source: TranscriptSource, place: ImportDestination, spool: Path) -> ImportedSession:
     """A log in our own form keeps its lines as they are; only what was torn off at its end stays aside."""
     reader = SlimReader()
     with spool.open("wb") as file:
@@ -107,7 +107,9 @@ def _copied(source: Source, place: Place, spool: Path) -> Imported:
     return replace(imported, notices=(*imported.notices, notice))
 
 
-def _written(recorded: ForeignSession, session: str, source: Source, place: Place, clock: Clock) -> Imported:
+def _written(
+    recorded: ForeignSession, session: str, source: TranscriptSource, place: ImportDestination, clock: Clock
+) -> ImportedSession:
     """A foreign session is written in our form; reading it again gives the same records."""
     found = findings(session, recorded.records, recorded.problems)
     cwd = place.cwd_of(recorded.cwd)
@@ -124,8 +126,8 @@ def _written(recorded: ForeignSession, session: str, source: Source, place: Plac
 
 
 def _installed(
-    spool: Path, source: Source, found: Findings, *, session: str, folder: Path, cwd: str
-) -> Imported:
+    spool: Path, source: TranscriptSource, found: SessionCheck, *, session: str, folder: Path, cwd: str
+) -> ImportedSession:
     """Give the bytes their name, unless a session of that name is there already."""
     home = folder.parent.parent
     notices: list[str] = []
@@ -150,7 +152,7 @@ def _installed(
         _place(spool, path)
         # From now on it is a session of ours, to be tidied away like the others.
         lease.take(home, path).release()
-    return Imported(
+    return ImportedSession(
         session=session,
         path=path,
         form=source.form,

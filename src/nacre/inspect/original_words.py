@@ -17,7 +17,7 @@ _IDS = re.compile(r"[^\s,#]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Words:
+class OriginalMessage:
     """One message that a memory was drawn from."""
 
     session: str
@@ -26,7 +26,7 @@ class Words:
     text: str
 
 
-def original_words(homes: Iterable[Path], sources: Iterable[str]) -> list[Words]:
+def original_words(homes: Iterable[Path], sources: Iterable[str]) -> list[OriginalMessage]:
     """The messages that the sources name: ids of sessions in any of the homes, and of messages in them.
 
     A memory that two programs share has its words in the logs of either.
@@ -45,8 +45,8 @@ def _log(home: Path, session: str) -> Path | None:
     return path if path.stem == session else None
 
 
-def _said(path: Path, wanted: set[str]) -> Iterator[Words]:
+def _said(path: Path, wanted: set[str]) -> Iterator[OriginalMessage]:
     for record in stream(path):
         if isinstance(record, Said) and record.id in wanted:
             text = "\n".join(block.text for block in record.blocks if isinstance(block, Text))
-            yield Words(session=path.stem, message=record.id, role=record.role, text=text)
+            yield OriginalMessage(session=path.stem, message=record.id, role=record.role, text=text)

@@ -27,7 +27,7 @@ _POINTED = re.compile(rb'([^/"\\\\]+)/' + FOLDER.encode() + b"/")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class PruneRequest:
     """What may go."""
 
     older_than: timedelta | None = None
@@ -38,7 +38,7 @@ class Wish:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Piece:
+class PruneItem:
     """A file of results, or a whole session."""
 
     kind: Literal["result", "transcript"]
@@ -50,7 +50,7 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class ProtectedLogs:
     """Logs that stay whatever their age."""
 
     sessions: int = 0
@@ -61,14 +61,14 @@ class Held:
 class PrunePlan:
     """What would go, and what stays."""
 
-    goes: tuple[Piece, ...] = ()
+    goes: tuple[PruneItem, ...] = ()
     kept_bytes: int = 0
     """Of what may go at all, as it was wished."""
     in_use: tuple[str, ...] = ()
     """Sessions that are open, or that an open one points to."""
-    logs: Held = Held()
+    logs: ProtectedLogs = ProtectedLogs()
     """Of the sessions themselves, where only results may go."""
-    foreign: Held = Held()
+    foreign: ProtectedLogs = ProtectedLogs()
     """Of sessions that nacre has neither written nor worked on: whatever is wished, they stay."""
 
 
@@ -76,11 +76,11 @@ class PrunePlan:
 class Pruned:
     """What went, and why something did not."""
 
-    gone: tuple[Piece, ...] = ()
+    gone: tuple[PruneItem, ...] = ()
     failed: tuple[str, ...] = ()
 
 
-def plan(home: Path, wish: Wish, now: datetime) -> PrunePlan:
+def plan(home: Path, wish: PruneRequest, now: datetime) -> PrunePlan:
     """What would go, oldest first; nothing is changed."""
     every = list(_logs(home))
     logs = [log for log in every if lease.was_taken(home, log)]
@@ -104,14 +104,14 @@ def plan(home: Path, wish: Wish, now: datetime) -> PrunePlan:
         goes=goes,
         kept_bytes=kept,
         in_use=tuple(sorted(log.stem for log in in_use)),
-        logs=Held() if wish.transcripts else _held(logs),
+        logs=ProtectedLogs() if wish.transcripts else _held(logs),
         foreign=_held(set(every) - set(logs)),
     )
 
 
 def prune(home: Path, planned: PrunePlan) -> Pruned:
     """Take it away, each session under its lease, so that none is opened meanwhile."""
-    gone: list[Piece] = []
+    gone: list[PruneItem] = []
     failed: list[str] = []
     for log, pieces in sessions_of(planned.goes).items():
         try:
@@ -134,9 +134,9 @@ def prune(home: Path, planned: PrunePlan) -> Pruned:
     return Pruned(gone=tuple(gone), failed=tuple(failed))
 
 
-def sessions_of(pieces: Iterable[Piece]) -> dict[Path, list[Piece]]:
+def sessions_of(pieces: Iterable[PruneItem]) -> dict[Path, list[PruneItem]]:
     """The pieces by the log of their session, in the order they go."""
-    found: dict[Path, list[Piece]] = {}
+    found: dict[Path, list[PruneItem]] = {}
     for piece in pieces:
         found.setdefault(piece.log, []).append(piece)
     return found
@@ -152,12 +152,12 @@ def _logs(home: Path) -> Iterator[Path]:
             yield project / f"{name}.jsonl"
 
 
-def _held(logs: Iterable[Path]) -> Held:
+def _held(logs: Iterable[Path]) -> ProtectedLogs:
     sizes = []
     for log in logs:
         with contextlib.suppress(OSError):  # gone, with only results left of it
             sizes.append(log.stat().st_size)
-    return Held(len(sizes), sum(sizes))
+    return ProtectedLogs(len(sizes), sum(sizes))
 
 
 def _folders(place: Path) -> list[Path]:
@@ -189,14 +189,14 @@ def _is_live(home: Path, log: Path) -> bool:
     return False
 
 
-def _pieces(log: Path, wish: Wish) -> Iterator[Piece]:
+def _pieces(log: Path, wish: PruneRequest) -> Iterator[PruneItem]:
     folder = log.with_suffix("")
     shelf = ToolResultStore(None if (folder / FOLDER).is_symlink() else folder / FOLDER)
     for held in (*shelf.held(), *shelf.leavings()):
-        yield Piece(kind="result", log=log, path=held.path, bytes=held.bytes, modified=held.modified)
+        yield PruneItem(kind="result", log=log, path=held.path, bytes=held.bytes, modified=held.modified)
     if wish.transcripts and log.is_file():
         found = log.stat()
-        yield Piece(
+        yield PruneItem(
             kind="transcript",
             log=log,
             path=log,
@@ -216,13 +216,13 @@ def _size(folder: Path, *, but: Path) -> int:
     return size
 
 
-def _is_old(piece: Piece, wish: Wish, now: datetime) -> bool:
+def _is_old(piece: PruneItem, wish: PruneRequest, now: datetime) -> bool:
     if piece.kind == "result" and piece.path.name.startswith(TEMP_PREFIX):
         return now - piece.modified > LEAVING_AGE
     return wish.older_than is not None and now - piece.modified > wish.older_than
 
 
-def _remove(piece: Piece, home: Path) -> None:
+def _remove(piece: PruneItem, home: Path) -> None:
     piece.path.unlink(missing_ok=True)
     folder = piece.log.with_suffix("")
     if piece.kind == "transcript" and folder.is_dir() and not folder.is_symlink():

@@ -56,7 +56,7 @@ DEFAULT_LIMITS = SourceLimits()
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class TranscriptSource:
     """A file that is a transcript, open for reading."""
 
     path: Path
@@ -74,7 +74,7 @@ class Source:
 @contextmanager
 def open_source(
     path: Path, *, limits: SourceLimits = DEFAULT_LIMITS, progress: Progress | None = None
-) -> Iterator[Source]:
+) -> Iterator[TranscriptSource]:
     """Open a transcript and tell what form it is in; raises `TranscriptError` for everything else."""
     with _plain(path) as raw, _explained(path):
         is_packed = raw.read(len(_GZIP)) == _GZIP
@@ -84,7 +84,7 @@ def open_source(
         head = file.read(HEAD_BYTES)
         form = _form(head, path)
         file.seek(0)
-        yield Source(path, form, _lines(file, raw, path, (limits, form, is_packed), progress))
+        yield TranscriptSource(path, form, _lines(file, raw, path, (limits, form, is_packed), progress))
 
 
 def files_in(folder: Path) -> list[Path]:

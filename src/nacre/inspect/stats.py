@@ -87,7 +87,7 @@ class Stats:
     compactions: int
     sessions: int
     """Sessions with a request in these days."""
-    kept: Kept
+    kept: MemoryCounts
     """What became of memories."""
     asides: tuple[Aside, ...] = ()
     """What was asked beside conversations, the dearest purpose first; part of the sums above."""
@@ -218,7 +218,7 @@ class _Spent:
             self.compactions[day] += 1
 
 
-def _by_day(spent: _Spent, kept: Kept) -> Iterator[Day]:
+def _by_day(spent: _Spent, kept: MemoryCounts) -> Iterator[Day]:
     asked: dict[date, list[Said | Noted]] = {}
     for day, said in spent.replies.values():
         asked.setdefault(day, []).append(said)
@@ -242,7 +242,7 @@ def _places(settings: Settings, *, everywhere: bool) -> list[tuple[Path, Path]]:
     return [(each.history, each.cache) for each in memory_places(settings).all]
 
 
-def _unknown(meter: Meter, spent: _Spent, kept: Kept) -> Iterator[str]:
+def _unknown(meter: Meter, spent: _Spent, kept: MemoryCounts) -> Iterator[str]:
     if meter.unpriced:
         yield f"{meter.unpriced:,} requests went to models without a known price and count as $0"
     if spent.unread:
@@ -269,7 +269,7 @@ Topic: TypeAlias = tuple[str, str]
 
 
 @dataclass(slots=True)
-class Kept:
+class MemoryCounts:
     """Counts by day, and the memories they are about."""
 
     saved: Counter[date] = field(default_factory=Counter)
@@ -297,9 +297,9 @@ class Kept:
         return len(some & among) / len(among) if among else None
 
 
-def look_at_memory(places: Iterable[tuple[Path, Path]], since: datetime) -> Kept:
+def look_at_memory(places: Iterable[tuple[Path, Path]], since: datetime) -> MemoryCounts:
     """Read the histories and ledgers of these memories back to a moment."""
-    kept = Kept()
+    kept = MemoryCounts()
     for history, cache in places:
         for one in read_tallies(cache):
             if one.at >= since:
@@ -317,7 +317,7 @@ def look_at_memory(places: Iterable[tuple[Path, Path]], since: datetime) -> Kept
     return kept
 
 
-def _look_back(history: History, cache: str, since: datetime, kept: Kept) -> None:
+def _look_back(history: History, cache: str, since: datetime, kept: MemoryCounts) -> None:
     """From the newest change on: what became of a save is known before the save itself is met."""
     taken_back: set[str] = set()
     forgotten_by_hand: set[Topic] = set()

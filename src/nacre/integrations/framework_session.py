@@ -55,7 +55,7 @@ DIGEST_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class FrameworkMessage:
     """One message of the framework, as nacre sees it."""
 
     role: Role
@@ -121,7 +121,7 @@ class Following:
         elif self.session.base != base:
             self.session.base = base
 
-    async def shown(self, told: Sequence[Told], chain: Sequence[bytes]) -> list[Standing]:
+    async def shown(self, told: Sequence[FrameworkMessage], chain: Sequence[bytes]) -> list[Standing]:
         """What to send for this history, which begins with all that was told before."""
         begun = len(self._chain)
         for place in range(begun, len(told)):
@@ -138,7 +138,7 @@ class Following:
         self._ends[-1] = len(self.session.transcript.records)
         return [self._standing(item, told) for item in self.session.view.items if item.parts]
 
-    async def _take(self, told: Told, *, is_last: bool) -> None:
+    async def _take(self, told: FrameworkMessage, *, is_last: bool) -> None:
         session = self.session
         if len(told.blocks) == 1 and isinstance(told.blocks[0], Text) and is_last:
             await session.add_user(told.blocks[0].text)
@@ -147,7 +147,7 @@ class Following:
             # Nothing rides with what was answered long ago: it would be a rewrite of what was sent.
             await session.transcript.append(*await (session.keep(said) if is_last else session.sift(said)))
 
-    async def _take_reply(self, told: Told, *, is_answer: bool) -> None:
+    async def _take_reply(self, told: FrameworkMessage, *, is_answer: bool) -> None:
         session = self.session
         if told.usage is not None and is_answer:
             await session.record(Reply(message=Message("assistant", told.blocks), usage=told.usage))
@@ -163,7 +163,7 @@ class Following:
         first = next(one for one in self.session.transcript.records[start:] if isinstance(one, Said))
         self._places[first.id] = place
 
-    def _standing(self, item: Item, told: Sequence[Told]) -> Standing:
+    def _standing(self, item: Item, told: Sequence[FrameworkMessage]) -> Standing:
         place = self._places.get(item.record_id)
         blocks = tuple(part.block for part in item.parts)
         is_same = place is not None and told[place].blocks == blocks
@@ -180,7 +180,7 @@ class Follower:
         self._one_at_a_time = Lock()
         """Frameworks without a loop ask from many threads."""
 
-    async def shown(self, told: Sequence[Told], base: Base) -> list[Standing]:
+    async def shown(self, told: Sequence[FrameworkMessage], base: Base) -> list[Standing]:
         """What to send in place of a history; whatever was taken out or added is told of."""
         if not told:
             return []
@@ -212,11 +212,11 @@ class Follower:
             return found
 
 
-def _are_words(told: Told) -> bool:
+def _are_words(told: FrameworkMessage) -> bool:
     return told.role == "user" and not any(isinstance(block, ToolResult) for block in told.blocks)
 
 
-def _chain(told: Sequence[Told]) -> list[bytes]:
+def _chain(told: Sequence[FrameworkMessage]) -> list[bytes]:
     """For every message a digest of it and all before it."""
     chain = [b""]
     for one in told:

@@ -33,7 +33,7 @@ from langchain_core.tools import StructuredTool, ToolException
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from nacre.errors import ToolError
-from nacre.integrations.framework_session import Follower, Layers, Standing, Told, read_back
+from nacre.integrations.framework_session import Follower, FrameworkMessage, Layers, Standing, read_back
 from nacre.messages.blocks import Block, Json, JsonObject, Text, Thinking, ToolCall, ToolResult
 from nacre.messages.usage import Usage
 from nacre.messages.wire import parse_block, parse_content, render_blocks
@@ -99,13 +99,15 @@ def _grouped(messages: Iterable[AnyMessage]) -> list[list[AnyMessage]]:
     return groups
 
 
-def _told(source: Sequence[AnyMessage]) -> Told:
+def _told(source: Sequence[AnyMessage]) -> FrameworkMessage:
     first = source[0]
     if isinstance(first, AIMessage):
-        return Told(role="assistant", blocks=_said(first), usage=_usage(first.usage_metadata))
+        return FrameworkMessage(role="assistant", blocks=_said(first), usage=_usage(first.usage_metadata))
     if isinstance(first, ToolMessage):
-        return Told(role="user", blocks=tuple(_result(one) for one in source if isinstance(one, ToolMessage)))
-    return Told(role="user", blocks=_content(first))
+        return FrameworkMessage(
+            role="user", blocks=tuple(_result(one) for one in source if isinstance(one, ToolMessage))
+        )
+    return FrameworkMessage(role="user", blocks=_content(first))
 
 
 def _said(message: AIMessage) -> tuple[Block, ...]:

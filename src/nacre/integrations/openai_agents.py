@@ -30,7 +30,7 @@ from agents.run import CallModelData, ModelInputData
 
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import SessionBusy, ToolError, TranscriptError
-from nacre.integrations.framework_session import Follower, Layers, Standing, Told, read_back
+from nacre.integrations.framework_session import Follower, FrameworkMessage, Layers, Standing, read_back
 from nacre.messages.blocks import Block, Json, JsonObject, Opaque, ResultPart, Text, ToolCall, ToolResult
 from nacre.messages.jsonl import Envelope, decode
 from nacre.messages.records import Record, ReplyFacts, Said, Undone
@@ -160,7 +160,7 @@ class NacreFilter:
         # Rules that stand ahead of the conversation are no part of what is compacted.
         rules = list(takewhile(lambda item: _wire(item).get("role") in RULES, given.input))
         groups = _grouped(given.input[len(rules) :])
-        told = [Told(role=_role(group[0]), blocks=_heard(group)) for group in groups]
+        told = [FrameworkMessage(role=_role(group[0]), blocks=_heard(group)) for group in groups]
         standing = await self._follower.shown(told, _base(data.agent, given.instructions, rules))
         shown = [item for stood in standing for item in _shown(stood, groups)]
         return ModelInputData(input=[*rules, *shown], instructions=given.instructions)

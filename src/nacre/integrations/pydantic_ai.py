@@ -35,7 +35,7 @@ from pydantic_ai.usage import RequestUsage
 from pydantic_core import to_jsonable_python
 
 from nacre.errors import ToolError
-from nacre.integrations.framework_session import Follower, Layers, Standing, Told, read_back
+from nacre.integrations.framework_session import Follower, FrameworkMessage, Layers, Standing, read_back
 from nacre.messages.blocks import Block, JsonObject, Opaque, ResultPart, Text, Thinking, ToolCall, ToolResult
 from nacre.messages.usage import Usage
 from nacre.session.session import Base
@@ -74,11 +74,13 @@ class NacreCapability(AbstractCapability[Any]):
         return replace(request_context, messages=_merged(_shown(standing, history)))
 
 
-def _told(message: ModelMessage) -> Told:
+def _told(message: ModelMessage) -> FrameworkMessage:
     if isinstance(message, ModelResponse):
         blocks = tuple(_said(part) for part in message.parts)
-        return Told(role="assistant", blocks=blocks, usage=_usage(message.usage))
-    return Told(role="user", blocks=tuple(block for part in message.parts for block in _heard(part)))
+        return FrameworkMessage(role="assistant", blocks=blocks, usage=_usage(message.usage))
+    return FrameworkMessage(
+        role="user", blocks=tuple(block for part in message.parts for block in _heard(part))
+    )
 
 
 def _said(part: Any) -> Block:

@@ -21,10 +21,10 @@ from nacre.session.session import Session
 from nacre.store.input_history import read_typed, write_typed
 from nacre.tools.guard import Answer, Question
 from nacre.tui.editing import Editor
-from nacre.tui.leaving import Leaving
+from nacre.tui.leaving import ClosingScreen
 from nacre.tui.memory import MemoryBrowser
 from nacre.tui.meter import Meter, pill_words
-from nacre.tui.pieces import Piece, Told
+from nacre.tui.pieces import NoticeLine, Piece
 from nacre.tui.prompt import Prompt
 from nacre.tui.question import SETTLE_SECONDS, QuestionDialog
 from nacre.tui.sessions import SessionPicker
@@ -86,7 +86,7 @@ class ChatApp(App[int]):
         self.talk = Talk(start, self._screenful())
         self._start = start
         self._settle_seconds = settle_seconds
-        self._leaving = Leaving()
+        self._leaving = ClosingScreen()
         self._work: Worker[None] | None = None
         """The turn, command or move that is under way."""
         self._task: asyncio.Task[Any] | None = None
@@ -158,7 +158,7 @@ class ChatApp(App[int]):
             self.call_later(self.action_leave)
         elif text.strip() == "/help":
             own_help = "\n".join(f"/{name:<9} {says}" for name, says in OWN_COMMANDS.items())
-            await self.transcript.add(Told(f"{own_help}\n{KEYS}", "plain"))
+            await self.transcript.add(NoticeLine(f"{own_help}\n{KEYS}", "plain"))
 
     def _begin(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         self._is_stopped = False
@@ -202,7 +202,7 @@ class ChatApp(App[int]):
             self.action_leave()
             return
         self._hinted_at = now
-        self._later(Told(f"Ctrl+Z brings it back; {HOW_TO_LEAVE}" if has_dropped else HOW_TO_LEAVE))
+        self._later(NoticeLine(f"Ctrl+Z brings it back; {HOW_TO_LEAVE}" if has_dropped else HOW_TO_LEAVE))
 
     def _put_back(self) -> None:
         """What was said ahead was meant for after a turn that now has no end."""
@@ -271,7 +271,7 @@ class ChatApp(App[int]):
         try:
             found = self.talk.others()
         except NacreError as error:
-            self._later(Told(printable(str(error)), "error"))
+            self._later(NoticeLine(printable(str(error)), "error"))
             return
         self.push_screen(SessionPicker(found, self._start.clock), self._chosen)
 
@@ -281,14 +281,14 @@ class ChatApp(App[int]):
         if self._work is None:
             self._begin(partial(self.talk.move, Reopen(session)))
         else:
-            self._later(Told("a turn is under way: Ctrl-C stops it, then F3 goes elsewhere", "warning"))
+            self._later(NoticeLine("a turn is under way: Ctrl-C stops it, then F3 goes elsewhere", "warning"))
 
     def action_memories(self) -> None:
         ready = self.talk.ready
         if ready is None or isinstance(self.screen, MemoryBrowser):
             return
         if not ready.memories:
-            self._later(Told("this session has no memory; `nacre doctor` says why", "warning"))
+            self._later(NoticeLine("this session has no memory; `nacre doctor` says why", "warning"))
             return
         session = ready.agent.session
         shelf = Shelf(ready.memories, self.talk.settings.home, session.id, self._start.clock)
@@ -305,7 +305,7 @@ class ChatApp(App[int]):
         try:
             now = await self.talk.ready.planning.read()
         except NacreError as error:
-            self._later(Told(printable(str(error)), "error"))
+            self._later(NoticeLine(printable(str(error)), "error"))
             return
         self.push_screen(Editor("The plan of this session", now, keep))
 
@@ -324,7 +324,9 @@ class ChatApp(App[int]):
     async def _ask(self, question: Question) -> Answer:
         if IN_BACKGROUND.get() and self.prompt.text.strip():
             # Somebody who is typing would answer with what was meant for the message.
-            self._later(Told(printable(f"{question.reason}; you are asked once your line is sent or empty")))
+            self._later(
+                NoticeLine(printable(f"{question.reason}; you are asked once your line is sent or empty"))
+            )
             await self.prompt.quiet.wait()
         answered: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
 

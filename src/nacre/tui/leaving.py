@@ -11,7 +11,7 @@ from textual.widgets import Static
 from nacre.formatting import printable
 
 
-class Leaving(ModalScreen[None]):
+class ClosingScreen(ModalScreen[None]):
     """Stays until everything is let go."""
 
     def compose(self) -> ComposeResult:

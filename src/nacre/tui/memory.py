@@ -20,7 +20,7 @@ from nacre.app.editor import edited_by_hand, put_aside
 from nacre.errors import ConfigError, NacreError
 from nacre.formatting import printable
 from nacre.tui.editing import Editor
-from nacre.tui.shelf import Row, Shelf
+from nacre.tui.shelf import MemoryRow, Shelf
 
 Mode: TypeAlias = Literal["entries", "changes", "proposals"]
 KEYS = {
@@ -61,8 +61,8 @@ class MemoryBrowser(ModalScreen[None]):
         super().__init__()
         self._shelf = shelf
         self._mode: Mode = "entries"
-        self._rows: Sequence[Row] = ()
-        self._about: Row | None = None
+        self._rows: Sequence[MemoryRow] = ()
+        self._about: MemoryRow | None = None
         """Whose changes are listed."""
         self._shows: Literal["text", "why"] = "text"
 
@@ -79,7 +79,7 @@ class MemoryBrowser(ModalScreen[None]):
         self.query_one("#rows").focus()
 
     @property
-    def chosen(self) -> Row | None:
+    def chosen(self) -> MemoryRow | None:
         at = self.query_one("#rows", OptionList).highlighted
         return self._rows[at] if at is not None and at < len(self._rows) else None
 
@@ -103,11 +103,11 @@ class MemoryBrowser(ModalScreen[None]):
         else:
             self._detail(NOTHING[mode])
 
-    def _place(self, chosen: Row | None, at: int) -> int:
+    def _place(self, chosen: MemoryRow | None, at: int) -> int:
         found = [place for place, row in enumerate(self._rows) if chosen and row.is_same(chosen)]
         return found[0] if found else max(0, min(at, len(self._rows) - 1))
 
-    async def _found(self, mode: Mode) -> Sequence[Row]:
+    async def _found(self, mode: Mode) -> Sequence[MemoryRow]:
         match mode:
             case "entries":
                 return await self._shelf.entries()
@@ -182,7 +182,7 @@ class MemoryBrowser(ModalScreen[None]):
     async def _edited(self, is_kept: bool | None) -> None:
         await self._list("entries", "kept; u takes it back" if is_kept else "it is as it was")
 
-    async def _to_edit(self) -> tuple[Row, str] | None:
+    async def _to_edit(self) -> tuple[MemoryRow, str] | None:
         row = self.chosen
         if self._mode != "entries" or row is None:
             return None
@@ -211,7 +211,7 @@ class MemoryBrowser(ModalScreen[None]):
                 told = f"{error}; your text is in {put_aside(after.encode(), row.file)}"
         await self._list("entries", told)
 
-    def _in_editor(self, row: Row, text: str) -> str:
+    def _in_editor(self, row: MemoryRow, text: str) -> str:
         """The editor has the terminal, and this program waits for it."""
         with tempfile.TemporaryDirectory(prefix="nacre-") as folder:
             copy = Path(folder) / Path(row.file).name

@@ -31,14 +31,14 @@ Level: TypeAlias = Literal["info", "warning", "error", "bold", "plain"]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class UserText:
     """What the person said."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class ReplyText:
     """More of what the model says, or thinks."""
 
     text: str
@@ -65,7 +65,7 @@ class Resulted:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class NoticeLine:
     """One line beside the conversation."""
 
     text: str
@@ -79,26 +79,26 @@ class Void:
     reason: str
 
 
-Piece: TypeAlias = Asked | Words | Called | Resulted | Told | Void
+Piece: TypeAlias = UserText | ReplyText | Called | Resulted | NoticeLine | Void
 
 
 def piece_of(event: Event) -> Piece | None:
     """An event as a piece of the screen; none where it shows nothing."""
     match event:
         case TextDelta(text):
-            return Words(clean(text))
+            return ReplyText(clean(text))
         case ThinkingDelta(text):
-            return Words(clean(text), is_thinking=True)
+            return ReplyText(clean(text), is_thinking=True)
         case ToolCallEvent(call):
             return _called(call)
         case ToolResultEvent(_, result):
             return _resulted(result)
         case Waiting(seconds, reason):
-            return Told(printable(f"… {reason}; trying again in {seconds:.0f} s"), "warning")
+            return NoticeLine(printable(f"… {reason}; trying again in {seconds:.0f} s"), "warning")
         case StartedOver(reason):
             return Void(printable(reason))
         case Notice(text, level):
-            return Told(printable(text), level)
+            return NoticeLine(printable(text), level)
         case _:
             return None
 
@@ -108,9 +108,9 @@ def pieces_of(record: Said) -> Iterator[Piece]:
     for block in record.blocks:
         match block:
             case Text(text) if text.strip() and not record.meta:
-                yield Asked(clean(text)) if record.role == "user" else Words(clean(text))
+                yield UserText(clean(text)) if record.role == "user" else ReplyText(clean(text))
             case Thinking(text) if text.strip():
-                yield Words(clean(text), is_thinking=True)
+                yield ReplyText(clean(text), is_thinking=True)
             case ToolCall():
                 yield _called(block)
             case ToolResult():

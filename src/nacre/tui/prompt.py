@@ -29,7 +29,7 @@ def completions(text: str, commands: Mapping[str, str]) -> list[str]:
     return [name for name in commands if name.startswith(text[1:].casefold())]
 
 
-class Past:
+class TypedHistory:
     """What was typed before, one step up or down at a time; what is being typed waits at the end."""
 
     def __init__(self, typed: Iterable[str]) -> None:
@@ -121,7 +121,7 @@ class Prompt(Vertical):
 
     def __init__(self, commands: Mapping[str, str], typed: Sequence[str]) -> None:
         super().__init__(id="prompt")
-        self.past = Past(typed)
+        self.past = TypedHistory(typed)
         self.quiet = asyncio.Event()
         """Set while nothing is being typed."""
         self.quiet.set()

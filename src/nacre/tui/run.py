@@ -19,7 +19,7 @@ SIGNALLED = 128
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class ChatResult:
     """How a conversation ended."""
 
     code: int
@@ -27,7 +27,7 @@ class Ended:
     """What came of it that nobody has seen."""
 
 
-def run_tui(start: Start) -> Ended:
+def run_tui(start: Start) -> ChatResult:
     """Hold a conversation on the whole screen until the person leaves; raises what it could not cope with."""
     app = ChatApp(start)
     app.theme = theme_for(os.environ)
@@ -40,7 +40,7 @@ def theme_for(environ: Mapping[str, str]) -> str:
     return "ansi-light" if background in LIGHT_BACKGROUNDS else "ansi-dark"
 
 
-async def _held(app: ChatApp) -> Ended:
+async def _held(app: ChatApp) -> ChatResult:
     loop = asyncio.get_running_loop()
     for number in ENDING:
         # Whoever had it ignored, as `nohup` does, meant that.
@@ -53,4 +53,4 @@ async def _held(app: ChatApp) -> Ended:
         await app.abandon()
     if app.crash is not None:
         raise app.crash
-    return Ended(app.return_code or 0, tuple(app.last_words))
+    return ChatResult(app.return_code or 0, tuple(app.last_words))

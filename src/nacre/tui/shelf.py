@@ -34,7 +34,7 @@ _WHOSE = {"user": "yours", "team": "team", "agent": "agent"}
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class MemoryRow:
     """One memory, one change of it, or one proposal."""
 
     memory: Memory
@@ -43,7 +43,7 @@ class Row:
     commit: str = ""
     proposal: Proposal | None = None
 
-    def is_same(self, other: Row) -> bool:
+    def is_same(self, other: MemoryRow) -> bool:
         """Whether both stand for the same thing, whatever has become of it."""
         return (self.memory.location, self.file, self.commit, self.proposal and self.proposal.id) == (
             other.memory.location,
@@ -62,7 +62,7 @@ class Shelf:
     session: str
     clock: Clock = SYSTEM_CLOCK
 
-    async def entries(self) -> list[Row]:
+    async def entries(self) -> list[MemoryRow]:
         """Every memory, the newest first in each place."""
         rows = []
         for memory in self.memories:
@@ -76,7 +76,7 @@ class Shelf:
                 about = shorten(f"{marks}{each.description or '-'}", DESCRIPTION_CHARS)
                 whose = _WHOSE.get(memory.location.source, "project")
                 line = f"{whose:<8}{age:>10}  {_in_cells(each.file)}  {about}"
-                rows.append(Row(memory, each.file, printable(line)))
+                rows.append(MemoryRow(memory, each.file, printable(line)))
         return rows
 
     async def _doubted(self, memory: Memory) -> Collection[str]:
@@ -86,17 +86,19 @@ class Shelf:
         except StoreError:
             return ()
 
-    async def changes(self, row: Row) -> list[Row]:
+    async def changes(self, row: MemoryRow) -> list[MemoryRow]:
         """What was done to a memory, the newest first."""
         await pick_up(row.memory.location)  # what was edited by other means is a change, too
         confirmed = (await asyncio.to_thread(doubts, row.memory.location)).confirmed
         commits = await row.memory.log(limit=MOST_CHANGES, file=row.file)
-        return [Row(row.memory, row.file, printable(change_line(one, confirmed)), one.id) for one in commits]
+        return [
+            MemoryRow(row.memory, row.file, printable(change_line(one, confirmed)), one.id) for one in commits
+        ]
 
-    def proposals(self) -> list[Row]:
+    def proposals(self) -> list[MemoryRow]:
         """What waits for the person's word."""
         return [
-            Row(
+            MemoryRow(
                 memory,
                 one.file,
                 printable(f"{one.id}  {one.what:<6}  {one.author:<10}  {one.file}"),
@@ -106,18 +108,18 @@ class Shelf:
             for one in waiting(memory.location)
         ]
 
-    async def text(self, row: Row) -> str:
+    async def text(self, row: MemoryRow) -> str:
         """The file as it is."""
         data = await asyncio.to_thread(Folder(row.memory.location.directory).read, row.file)
         return (data or b"").decode(errors="replace")
 
-    async def diff(self, row: Row) -> str:
+    async def diff(self, row: MemoryRow) -> str:
         """What a change changed, or a proposal would."""
         if row.proposal is not None:
             return "\n".join(row.proposal.diff())
         return "\n".join(each.text for each in await row.memory.diff(row.commit) if each.file == row.file)
 
-    async def why(self, row: Row) -> str:
+    async def why(self, row: MemoryRow) -> str:
         """Where a memory comes from, with the words it was drawn from if a log still has them."""
         data = Folder(row.memory.location.directory).read(row.file)
         entry = read_entry(row.file, data or b"")
@@ -128,13 +130,13 @@ class Shelf:
         told = [f"  {said.role} said: {said.text}" for said in words]
         return "\n".join([*origin_lines(entry, commits, doubted, is_there=data is not None), *told])
 
-    async def keep(self, row: Row, before: str, after: str) -> None:
+    async def keep(self, row: MemoryRow, before: str, after: str) -> None:
         """Let the file hold what the person has made of it; raises where somebody else was faster."""
         await row.memory.put(
             row.file, after.encode(), self._by_hand("edited by hand"), if_version=version_of(before.encode())
         )
 
-    async def forget(self, row: Row) -> str:
+    async def forget(self, row: MemoryRow) -> str:
         entry, _ = await row.memory.forget(row.file, self._by_hand("forgotten by hand"))
         return f"forgot {entry.file}; u brings it back"
 
@@ -153,17 +155,17 @@ class Shelf:
         memory, commit = max(changes, key=lambda one: one[1].at)
         return memory, commit.id
 
-    async def accept(self, row: Row) -> str:
+    async def accept(self, row: MemoryRow) -> str:
         assert row.proposal is not None, "only proposals are accepted"
         await accept(row.memory, row.proposal.id)
         return f"saved {row.file}; u in its history takes it back"
 
-    async def reject(self, row: Row) -> str:
+    async def reject(self, row: MemoryRow) -> str:
         assert row.proposal is not None, "only proposals are rejected"
         reject(row.memory.location, row.proposal.id)
         return f"rejected what was proposed for {row.file}"
 
-    def size(self, row: Row, text: str) -> str:
+    def size(self, row: MemoryRow, text: str) -> str:
         """A heading for what is shown of a memory."""
         return f"{row.memory.location.directory / row.file} ({human_count(len(text.encode()))} bytes)"
 

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from nacre.app.chat_session import Ending
 from nacre.app.open_agent import OpenedAgent
-from nacre.tui.pieces import Told
+from nacre.tui.pieces import NoticeLine
 
 T = TypeVar("T")
 ERROR_BEGINS = "nacre: "
@@ -36,7 +36,7 @@ class Obeyed:
     """What came of a line."""
 
     ending: Ending
-    lines: tuple[Told, ...]
+    lines: tuple[NoticeLine, ...]
     goes_on: bool
     """The model shall be asked again, without new words."""
 
@@ -61,7 +61,7 @@ class Obeying:
             finally:
                 self._under_way = None
 
-        def act() -> tuple[Ending, tuple[Told, ...]]:
+        def act() -> tuple[Ending, tuple[NoticeLine, ...]]:
             out = io.StringIO()
             err = io.StringIO()
             with redirect_stdout(out), redirect_stderr(err):
@@ -83,10 +83,10 @@ class Obeying:
         return self._under_way is not None and self._under_way.cancel()
 
 
-def _told(said: io.StringIO, level: str) -> list[Told]:
+def _told(said: io.StringIO, level: str) -> list[NoticeLine]:
     text = said.getvalue().rstrip()
     if not text:
         return []
     if level == "error":
-        return [Told(line.removeprefix(ERROR_BEGINS), "error") for line in text.splitlines()]
-    return [Told(text, "plain")]
+        return [NoticeLine(line.removeprefix(ERROR_BEGINS), "error") for line in text.splitlines()]
+    return [NoticeLine(text, "plain")]

@@ -25,7 +25,7 @@ from nacre.session.session_log import SessionLogWriter
 from nacre.settings import Settings
 from nacre.store.summaries import SessionSummary
 from nacre.tools.guard import Ask
-from nacre.tui.pieces import Asked, Level, Piece, Told, piece_of, pieces_of
+from nacre.tui.pieces import Level, NoticeLine, Piece, UserText, piece_of, pieces_of
 from nacre.tui.slash import Obeying, Slash
 
 NOT_BEGUN = "stopped before anything was sent; ↑ brings your words back"
@@ -108,7 +108,7 @@ class Talk:
         ready = self._place.ready
         is_begun = False
         if text is not None:
-            await self._screen.show(Asked(text))
+            await self._screen.show(UserText(text))
         try:
             if self._loading is not None:
                 await asyncio.shield(self._loading)
@@ -124,7 +124,7 @@ class Talk:
     async def obey(self, line: str) -> Ending:
         """Do what a line that begins with a slash says; other sessions are moved to at once."""
         assert self._place is not None, "a session is open before anything is said"
-        await self._screen.show(Asked(line))
+        await self._screen.show(UserText(line))
         try:
             done = await self._obeying.obey(line, self._place.ready)
         except NacreError as error:
@@ -240,10 +240,10 @@ class Talk:
         elif state.name in self._running:
             self._running.discard(state.name)
             if state.background:
-                self._screen.later(Told(printable(ended_line(state))))
+                self._screen.later(NoticeLine(printable(ended_line(state))))
 
     async def _tell(self, line: str, level: Level = "error") -> None:
-        await self._screen.show(Told(printable(line), level))
+        await self._screen.show(NoticeLine(printable(line), level))
 
 
 def _past_pieces(records: Sequence[Record]) -> list[Piece]:

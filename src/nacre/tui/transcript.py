@@ -15,7 +15,7 @@ from textual.widgets.markdown import MarkdownStream
 from nacre.formatting import human_count
 from nacre.messages.view import View
 from nacre.tui.call_row import CallRow, TypeOn
-from nacre.tui.pieces import Asked, Called, Piece, Resulted, Told, Void, Words
+from nacre.tui.pieces import Called, NoticeLine, Piece, ReplyText, Resulted, UserText, Void
 
 KEPT_ON_SCREEN = 200
 """Pieces that can be scrolled back to: a hundred with tables take 30 MB, and the log has them all."""
@@ -52,7 +52,7 @@ class Transcript(VerticalScroll, can_focus=False):
         self._thought: Static | None = None
         self._thinking = ""
         self._calls: dict[str, CallRow] = {}
-        self._waiting: list[Told] = []
+        self._waiting: list[NoticeLine] = []
         self._was_at_end = True
         """Before a call was opened."""
         self._one_at_a_time = asyncio.Lock()
@@ -75,9 +75,9 @@ class Transcript(VerticalScroll, can_focus=False):
         if not self._is_shown:
             return
         async with self._one_at_a_time:
-            if isinstance(piece, Told) and self._stands_at_a_call(piece):
+            if isinstance(piece, NoticeLine) and self._stands_at_a_call(piece):
                 return
-            if isinstance(piece, Told) and self._stream is not None:
+            if isinstance(piece, NoticeLine) and self._stream is not None:
                 self._waiting.append(piece)
             else:
                 await self._add(piece)
@@ -91,9 +91,9 @@ class Transcript(VerticalScroll, can_focus=False):
 
     async def _add(self, piece: Piece) -> None:
         match piece:
-            case Words(text, is_thinking=True):
+            case ReplyText(text, is_thinking=True):
                 await self._think(text)
-            case Words(text):
+            case ReplyText(text):
                 await self._say(text)
             case Void(reason):
                 await self._void(reason)
@@ -102,7 +102,7 @@ class Transcript(VerticalScroll, can_focus=False):
             case _:
                 await self._finish()
                 await self._put(self._widget(piece))
-                if isinstance(piece, Asked):
+                if isinstance(piece, UserText):
                     self.anchor()
 
     async def look_back(self, pieces: Iterable[Piece]) -> None:
@@ -116,11 +116,11 @@ class Transcript(VerticalScroll, can_focus=False):
     def _widget(self, piece: Piece) -> Widget | None:
         """What stands for a piece that is whole; none for what belongs to another."""
         match piece:
-            case Words(text, is_thinking=True):
+            case ReplyText(text, is_thinking=True):
                 return Static(Content.styled(text.strip("\n"), "dim italic"), classes="thought")
-            case Words(text):
+            case ReplyText(text):
                 return Markdown(text, classes="reply", open_links=False)
-            case Asked(text):
+            case UserText(text):
                 words = Content.assemble(("> ", "bold $accent"), (text, "bold"))
                 return Line(words, classes="asked")
             case Called(id=call):
@@ -128,14 +128,14 @@ class Transcript(VerticalScroll, can_focus=False):
                 return self._calls[call]
             case Resulted(id=call) if call in self._calls:
                 self._calls[call].answer(piece)
-            case Told(text, level):
+            case NoticeLine(text, level):
                 mark, style = _MARKS[level]
                 return Line(Content.styled(f"{mark}{text}", style), classes=f"line {level}")
             case _:
                 pass
         return None
 
-    def _stands_at_a_call(self, piece: Told) -> bool:
+    def _stands_at_a_call(self, piece: NoticeLine) -> bool:
         """Where a result was kept is not told once more."""
         return any(row.kept and row.kept in piece.text for row in self._calls.values())
 

@@ -32,7 +32,7 @@ DOING_CHARS = 40
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class WorkRow:
     """One thing that goes on, or has ended."""
 
     kind: Literal["work", "agent"]
@@ -41,16 +41,16 @@ class Row:
     detail: str
     is_running: bool
 
-    def is_same(self, other: Row) -> bool:
+    def is_same(self, other: WorkRow) -> bool:
         """Whether both stand for the same piece of work, whatever has become of it."""
         return (self.kind, self.name) == (other.kind, other.name)
 
 
-def rows_of(ready: OpenedAgent, clock: Clock = SYSTEM_CLOCK) -> list[Row]:
+def rows_of(ready: OpenedAgent, clock: Clock = SYSTEM_CLOCK) -> list[WorkRow]:
     """Work and agents under way first, then how others ended, the newest first."""
     work = [each for each in ready.background.running() if not each.startswith(f"{AGENT_PURPOSE} ")]
     found = [
-        Row("work", name, f"{PILLS.get(name.partition(' ')[0], name)}…", "at work", True) for name in work
+        WorkRow("work", name, f"{PILLS.get(name.partition(' ')[0], name)}…", "at work", True) for name in work
     ]
     now = clock.now()
     for state in ready.team.states() if ready.team else ():
@@ -59,16 +59,18 @@ def rows_of(ready: OpenedAgent, clock: Clock = SYSTEM_CLOCK) -> list[Row]:
         spent = f"{seconds:.0f} s, {human_count(state.tokens)} tokens, ${state.cost_usd:.4f}"
         line = f"{state.name} ({state.type}): {shorten(does, DOING_CHARS)} ({spent})"
         detail = "\n".join(part for part in (state.description, state.doing, state.result) if part)
-        found.append(Row("agent", state.name, printable(line), detail, state.is_running))
+        found.append(WorkRow("agent", state.name, printable(line), detail, state.is_running))
     ended = [
-        Row("work", one.name, printable(f"{one.name} {one.ending} ({one.seconds:.0f} s)"), one.error, False)
+        WorkRow(
+            "work", one.name, printable(f"{one.name} {one.ending} ({one.seconds:.0f} s)"), one.error, False
+        )
         for one in reversed(ready.background.outcomes)
         if not one.name.startswith(f"{AGENT_PURPOSE} ")
     ]
     return sorted([*found, *ended], key=lambda row: not row.is_running)
 
 
-async def end_work(ready: OpenedAgent, row: Row) -> str:
+async def end_work(ready: OpenedAgent, row: WorkRow) -> str:
     """End what a row stands for; what there is to say about it."""
     if row.kind == "work":
         is_ended = await ready.background.cancel(row.name)
@@ -91,7 +93,7 @@ class WorkDialog(ModalScreen[None]):
         super().__init__()
         self._ready = ready
         self._clock = clock
-        self._rows: Sequence[Row] = ()
+        self._rows: Sequence[WorkRow] = ()
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog tall"):
@@ -120,7 +122,7 @@ class WorkDialog(ModalScreen[None]):
         if not rows:
             self.query_one("#detail", Static).update("nothing goes on, and nothing has yet")
 
-    def _place(self, rows: Sequence[Row], at: int) -> int | None:
+    def _place(self, rows: Sequence[WorkRow], at: int) -> int | None:
         """Where the chosen one stands now: `k` must never end another because the list has moved."""
         chosen = self._rows[at] if at < len(self._rows) else None
         found = [place for place, row in enumerate(rows) if chosen is not None and row.is_same(chosen)]
@@ -139,7 +141,7 @@ class WorkDialog(ModalScreen[None]):
         if at is not None and at < len(self._rows):
             self.run_worker(self._end(self._rows[at]), name="end", group="end")
 
-    async def _end(self, row: Row) -> None:
+    async def _end(self, row: WorkRow) -> None:
         try:
             told = await end_work(self._ready, row)
         except NacreError as error:

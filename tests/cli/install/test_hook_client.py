@@ -12,7 +12,7 @@ import pytest
 
 from nacre.devtools.sim.simulator import Simulator
 from nacre.integrations.claude_code.compact import keep_words
-from nacre.integrations.claude_code.input import Told, kept_path
+from nacre.integrations.claude_code.input import HookInput, kept_path
 from nacre.messages.blocks import Json
 from tests.cli.hooks_of_a_client import ClientWorld, waited_for
 from tests.cli.program import nacre
@@ -82,7 +82,7 @@ def test_words_of_real_sessions_are_kept_whole(tmp_path: Path) -> None:
         log = folder / packed.name.removesuffix(".gz")
         log.write_bytes(gzip.decompress(packed.read_bytes()))
         keep_words(
-            Told(event="PreCompact", session=log.stem, home=tmp_path, cwd=tmp_path, transcript=str(log))
+            HookInput(event="PreCompact", session=log.stem, home=tmp_path, cwd=tmp_path, transcript=str(log))
         )
         text = kept_path(log).read_text()
         typed = [words for line in log.read_text().splitlines() if (words := _typed(json.loads(line)))]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from nacre.clock import SYSTEM_CLOCK
-from nacre.inspect.prune import Wish, plan, prune
+from nacre.inspect.prune import PruneRequest, plan, prune
 from nacre.messages.blocks import JsonObject
 from nacre.store.session_log import SessionLog, branch
 from nacre.store.tool_results import FOLDER, TEMP_PREFIX, ToolResultStore
@@ -123,7 +123,7 @@ def test_a_session_that_another_process_has_open_keeps_everything(tmp_path: Path
 def test_what_an_open_branch_points_to_stays(tmp_path: Path) -> None:
     """C8: never while a live session points to it, also when it lies in another session's folder."""
     log = session(tmp_path, "aaaa", ("a1", 100, 90))
-    home, wish = tmp_path / "home", Wish(older_than=timedelta(days=1))
+    home, wish = tmp_path / "home", PruneRequest(older_than=timedelta(days=1))
     with branch(log, "cccc", home=home):
         planned = plan(home, wish, SYSTEM_CLOCK.now())
         assert planned.goes == () and planned.in_use == ("aaaa", "cccc")
@@ -134,7 +134,7 @@ def test_what_an_open_branch_points_to_stays(tmp_path: Path) -> None:
 def test_a_session_opened_after_it_was_shown_is_left_alone(tmp_path: Path) -> None:
     log = session(tmp_path, "aaaa", ("a1", 100, 90))
     home = tmp_path / "home"
-    planned = plan(home, Wish(older_than=timedelta(days=1)), SYSTEM_CLOCK.now())
+    planned = plan(home, PruneRequest(older_than=timedelta(days=1)), SYSTEM_CLOCK.now())
     with SessionLog.open(log, home=home):
         done = prune(home, planned)
     assert done.gone == () and "aaaa is open" in done.failed[0] and left(tmp_path) == ["a1.txt"]

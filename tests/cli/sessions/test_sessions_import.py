@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from nacre.cli.main import main
 from nacre.errors import ForeignTranscript, TranscriptError
 from nacre.inspect.check import check_file
-from nacre.inspect.import_sessions import Imported, Place, import_file
+from nacre.inspect.import_sessions import ImportDestination, ImportedSession, import_file
 from nacre.inspect.sources import SourceLimits
 from nacre.messages.blocks import JsonObject
 from nacre.messages.foreign import read_foreign
@@ -44,18 +44,18 @@ OPENAI_LIST: list[JsonObject] = [
 
 
 @pytest.fixture
-def place(home: Path, tmp_path: Path) -> Place:
-    return Place(home=home, here=tmp_path)
+def place(home: Path, tmp_path: Path) -> ImportDestination:
+    return ImportDestination(home=home, here=tmp_path)
 
 
-def only(imported: list[Imported]) -> Imported:
+def only(imported: list[ImportedSession]) -> ImportedSession:
     (one,) = imported
     return one
 
 
 @pytest.mark.parametrize("packed", [False, True])
 def test_a_claude_code_log_keeps_its_bytes_under_its_id_and_directory(
-    place: Place, tmp_path: Path, packed: bool
+    place: ImportDestination, tmp_path: Path, packed: bool
 ) -> None:
     """T7: copied whole, plain or gzipped, to where its own directory's sessions lie."""
     source = written(tmp_path / f"anything.jsonl{'.gz' * packed}", conversation(), packed=packed)
@@ -66,7 +66,9 @@ def test_a_claude_code_log_keeps_its_bytes_under_its_id_and_directory(
     assert one.status == "imported" and one.path.stat().st_mode & 0o077 == 0
 
 
-def test_the_same_log_again_is_left_alone_even_when_it_has_gone_on(place: Place, tmp_path: Path) -> None:
+def test_the_same_log_again_is_left_alone_even_when_it_has_gone_on(
+    place: ImportDestination, tmp_path: Path
+) -> None:
     source = written(tmp_path / "a.jsonl", conversation())
     path = only(import_file(source, place)).path
     grown = dumped(conversation()) + dumped([recorded.user(5, "Thanks.")])
@@ -77,7 +79,7 @@ def test_the_same_log_again_is_left_alone_even_when_it_has_gone_on(place: Place,
 
 
 def test_another_log_with_the_same_id_gets_a_new_one_and_the_same_one_every_time(
-    place: Place, tmp_path: Path
+    place: ImportDestination, tmp_path: Path
 ) -> None:
     first = only(import_file(written(tmp_path / "a.jsonl", conversation()), place))
     other = written(tmp_path / "b.jsonl", [recorded.user(1, "Something else.")])
@@ -88,7 +90,7 @@ def test_another_log_with_the_same_id_gets_a_new_one_and_the_same_one_every_time
     assert second.path.read_bytes() == other.read_bytes()
 
 
-def test_a_torn_last_line_is_put_aside_and_can_be_put_back(place: Place, tmp_path: Path) -> None:
+def test_a_torn_last_line_is_put_aside_and_can_be_put_back(place: ImportDestination, tmp_path: Path) -> None:
     """T5, T8: the log holds whole lines only; no byte is lost."""
     whole, torn = dumped(conversation()), b'{"type":"user","uuid":"x","mess'
     source = tmp_path / "a.jsonl"
@@ -110,7 +112,7 @@ def test_a_log_cut_anywhere_is_read_or_refused_and_never_loses_a_byte(
     source = folder / "a.jsonl"
     source.write_bytes(dumped(conversation())[:cut])
     try:
-        one = only(import_file(source, Place(home=folder / "home", here=folder)))
+        one = only(import_file(source, ImportDestination(home=folder / "home", here=folder)))
     except ForeignTranscript:
         assert not (folder / "home").exists()  # nothing was recognisable, and nothing was written
         return
@@ -119,7 +121,7 @@ def test_a_log_cut_anywhere_is_read_or_refused_and_never_loses_a_byte(
     assert kept == source.read_bytes()
 
 
-def test_a_sub_agents_log_becomes_a_session_of_its_own(place: Place, tmp_path: Path) -> None:
+def test_a_sub_agents_log_becomes_a_session_of_its_own(place: ImportDestination, tmp_path: Path) -> None:
     lines = [line | {"isSidechain": True} for line in conversation()]
     one = only(import_file(written(tmp_path / "agent-7f.jsonl", lines), place))
     assert one.session != SESSION
@@ -127,7 +129,7 @@ def test_a_sub_agents_log_becomes_a_session_of_its_own(place: Place, tmp_path: P
     assert len(view.messages) == 5  # four, and one that hands the turn back to the model
 
 
-def test_an_id_that_would_leave_the_folder_is_replaced(place: Place, tmp_path: Path) -> None:
+def test_an_id_that_would_leave_the_folder_is_replaced(place: ImportDestination, tmp_path: Path) -> None:
     lines = [line | {"sessionId": "../../../etc/passwd"} for line in conversation()]
     one = only(import_file(written(tmp_path / "a.jsonl", lines), place))
     assert one.path.parent == place.home / "projects" / "-srv-project"
@@ -136,13 +138,17 @@ def test_an_id_that_would_leave_the_folder_is_replaced(place: Place, tmp_path: P
 
 def test_a_directory_can_be_given_and_foreign_ones_are_not_looked_up(home: Path, tmp_path: Path) -> None:
     source = written(tmp_path / "a.jsonl", [line | {"cwd": "C:\\work\\x"} for line in conversation()])
-    one = only(import_file(source, Place(home=home / "1", here=tmp_path)))
+    one = only(import_file(source, ImportDestination(home=home / "1", here=tmp_path)))
     assert one.path.parent.name == "C--work-x"
-    given_one = only(import_file(source, Place(home=home / "2", here=tmp_path, cwd=Path("/else/where"))))
+    given_one = only(
+        import_file(source, ImportDestination(home=home / "2", here=tmp_path, cwd=Path("/else/where")))
+    )
     assert given_one.path.parent.name == "-else-where"
 
 
-def test_a_foreign_list_is_written_in_our_form_and_reads_back_the_same(place: Place, tmp_path: Path) -> None:
+def test_a_foreign_list_is_written_in_our_form_and_reads_back_the_same(
+    place: ImportDestination, tmp_path: Path
+) -> None:
     source = tmp_path / "list.json"
     source.write_text(json.dumps(OPENAI_LIST))
     one = only(import_file(source, place))
@@ -153,7 +159,7 @@ def test_a_foreign_list_is_written_in_our_form_and_reads_back_the_same(place: Pl
     assert (one.form, one.messages, summarise(one.path).messages) == ("openai-messages", 4, 4)
 
 
-def test_one_file_may_hold_many_sessions(place: Place, tmp_path: Path) -> None:
+def test_one_file_may_hold_many_sessions(place: ImportDestination, tmp_path: Path) -> None:
     source = tmp_path / "runs.jsonl.gz"
     source.write_bytes(
         gzip.compress(b"\n".join(json.dumps({"traj": OPENAI_LIST}).encode() for _ in range(3)))
@@ -179,7 +185,7 @@ def test_one_file_may_hold_many_sessions(place: Place, tmp_path: Path) -> None:
     ],
 )
 def test_what_is_no_transcript_is_refused_in_one_line_and_nothing_is_written(
-    place: Place, tmp_path: Path, content: bytes, said: str
+    place: ImportDestination, tmp_path: Path, content: bytes, said: str
 ) -> None:
     source = tmp_path / "file"
     source.write_bytes(content)
@@ -192,7 +198,7 @@ def test_what_is_no_transcript_is_refused_in_one_line_and_nothing_is_written(
 
 
 def test_a_fifo_a_directory_and_a_missing_file_are_refused_without_waiting(
-    place: Place, tmp_path: Path
+    place: ImportDestination, tmp_path: Path
 ) -> None:
     os.mkfifo(tmp_path / "fifo")
     for name, said in (("fifo", "not a regular file"), (".", "a directory"), ("gone", "there is no file")):
@@ -201,14 +207,16 @@ def test_a_fifo_a_directory_and_a_missing_file_are_refused_without_waiting(
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_a_file_without_permission_is_refused(place: Place, tmp_path: Path) -> None:
+def test_a_file_without_permission_is_refused(place: ImportDestination, tmp_path: Path) -> None:
     source = written(tmp_path / "a.jsonl", conversation())
     source.chmod(0)
     with pytest.raises(TranscriptError, match="no permission"):
         import_file(source, place)
 
 
-def test_a_file_that_unpacks_to_too_much_is_refused_and_leaves_nothing(place: Place, tmp_path: Path) -> None:
+def test_a_file_that_unpacks_to_too_much_is_refused_and_leaves_nothing(
+    place: ImportDestination, tmp_path: Path
+) -> None:
     """A small packed file must not be able to fill the disk."""
     bomb = written(tmp_path / "bomb.jsonl.gz", conversation() * 5_000, packed=True)
     limits = SourceLimits(max_unpacked=1_000_000)
@@ -218,7 +226,7 @@ def test_a_file_that_unpacks_to_too_much_is_refused_and_leaves_nothing(place: Pl
     assert not [path for path in place.home.rglob("*") if path.is_file()]
 
 
-def test_a_file_packed_to_burst_is_refused_by_its_ratio(place: Place, tmp_path: Path) -> None:
+def test_a_file_packed_to_burst_is_refused_by_its_ratio(place: ImportDestination, tmp_path: Path) -> None:
     """Lines of nothing take long to read and little to pack: the sum alone would stop them too late."""
     bomb = tmp_path / "bomb.gz"
     bomb.write_bytes(gzip.compress(dumped(conversation()) + b"\n" * 1_000_000))
@@ -227,7 +235,7 @@ def test_a_file_packed_to_burst_is_refused_by_its_ratio(place: Place, tmp_path: 
     assert not [path for path in place.home.rglob("*") if path.is_file()]
 
 
-def test_a_single_line_without_end_is_refused(place: Place, tmp_path: Path) -> None:
+def test_a_single_line_without_end_is_refused(place: ImportDestination, tmp_path: Path) -> None:
     source = written(tmp_path / "a.jsonl", [recorded.user(1, "x" * 5_000)])
     with pytest.raises(TranscriptError, match="a line of more than 1,000 bytes"):
         import_file(source, place, limits=SourceLimits(max_line=1_000))
@@ -374,7 +382,7 @@ def _recorded_files() -> list[Path]:
 def test_every_recorded_session_imports_with_all_it_holds(home: Path, tmp_path: Path, name: str) -> None:
     """T5, T7: counts agree with a listing, views with the recording, and raw logs with their bytes."""
     for source in (path for path in _recorded_files() if name in path.parts):
-        imported = import_file(source, Place(home=home, here=tmp_path))
+        imported = import_file(source, ImportDestination(home=home, here=tmp_path))
         data = gzip.decompress(source.read_bytes())
         recordings = read_foreign(data, name=source.name.removesuffix(".gz"))
         assert len(imported) == len(recordings), source

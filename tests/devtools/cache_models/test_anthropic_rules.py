@@ -7,7 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nacre.cache.models import profile
-from nacre.devtools.cache_models.anthropic_rules import DEFAULT_SWITCHES, Cache, Switches, api_usage, estimate
+from nacre.devtools.cache_models.anthropic_rules import (
+    DEFAULT_SWITCHES,
+    AnthropicSwitches,
+    Cache,
+    api_usage,
+    estimate,
+)
 from nacre.messages.blocks import Json, JsonObject
 from nacre.messages.tokens import estimate_block
 from nacre.messages.usage import Usage
@@ -24,7 +30,7 @@ def test_failed_calls_leave_nothing_unless_they_broke_after_the_first_token():
     assert send(Cache(), request, outcome="broken_before").cache == Cache()
     late = send(Cache(), request, outcome="broken_after").cache
     assert send(late, request, at=1).usage.cache_read == 1000
-    strict = Switches(broken_after_writes=False)
+    strict = AnthropicSwitches(broken_after_writes=False)
     assert send(Cache(), request, outcome="broken_after", switches=strict).cache == Cache()
 
 
@@ -46,7 +52,7 @@ def test_a_hit_keeps_alive_what_the_policy_says(policy, alive):
     def request(*marks: int) -> JsonObject:
         return body(user(*(text(str(i), 1000, mark=MARK if i in marks else None) for i in range(3))))
 
-    switches = Switches(refresh=policy)
+    switches = AnthropicSwitches(refresh=policy)
     cache = send(Cache(), request(0, 1, 2), switches=switches).cache
     cache = send(cache, request(1, 2), at=200, switches=switches).cache
 
@@ -63,7 +69,7 @@ def test_a_hit_keeps_alive_what_the_policy_says(policy, alive):
 def test_an_entry_can_be_evicted_early_by_a_seeded_chance():
     request = body(user(text("a", 1000, mark=MARK)))
     cache = send(Cache(), request).cache
-    switches = Switches(eviction=0.5)
+    switches = AnthropicSwitches(eviction=0.5)
     assert send(cache, request, at=1, switches=switches, chance=lambda: 0.6).usage.cache_read == 1000
     lost = send(cache, request, at=1, switches=switches, chance=lambda: 0.4)
     assert lost.usage == Usage(cache_write=1000)
@@ -114,7 +120,7 @@ def test_a_stateless_clearing_slides_and_a_sticky_one_stays():
     """Switch `clearing`: with `keep` alone a stateless window breaks the prefix at every request."""
     small: JsonObject = {"type": "tool_uses", "value": 4}
 
-    def reads(switches: Switches) -> list[int]:
+    def reads(switches: AnthropicSwitches) -> list[int]:
         cache, found = Cache(), []
         for number, count in enumerate((5, 6)):
             request = clearing(count, trigger=small)
@@ -126,10 +132,10 @@ def test_a_stateless_clearing_slides_and_a_sticky_one_stays():
     assert reads(DEFAULT_SWITCHES) == [0, 0]
     wide: JsonObject = {"type": "input_tokens", "value": 6000}
     cache = send(
-        Cache(), clearing(6, trigger=wide), switches=Switches(clearing="sticky"), betas=EDITING
+        Cache(), clearing(6, trigger=wide), switches=AnthropicSwitches(clearing="sticky"), betas=EDITING
     ).cache
     follow = clearing(7, trigger=wide)
-    sticky = send(cache, follow, at=1, switches=Switches(clearing="sticky"), betas=EDITING)
+    sticky = send(cache, follow, at=1, switches=AnthropicSwitches(clearing="sticky"), betas=EDITING)
     stateless = send(cache, follow, at=1, betas=EDITING)
     assert sticky.usage.cache_read == 4630
     assert stateless.usage.cache_read == 0
@@ -252,7 +258,7 @@ def test_a_miss_by_model_or_by_beta_headers_is_told_apart():
 def test_what_a_beta_header_loses_is_a_switch(level, read):
     """Switch `betas_at`."""
     request = body(user(text("a", 1000, mark=MARK)), system=[text("rules", 1000, mark=MARK)])
-    switches = Switches(betas_at=level)
+    switches = AnthropicSwitches(betas_at=level)
     cache = send(Cache(), request, switches=switches).cache
     assert send(cache, request, at=1, switches=switches, betas=("new",)).usage.cache_read == read
 
@@ -269,7 +275,7 @@ def test_a_deleted_result_takes_no_room_and_the_prefix_stays_cached():
     """C10: only behind a switch."""
     edits: JsonObject = {"type": "cache_edits", "edits": [{"type": "delete", "cache_reference": "c0"}]}
     head = rounds(2)
-    switches = Switches(cache_edits=True)
+    switches = AnthropicSwitches(cache_edits=True)
     first = send(Cache(), body(*head, cache_control=MARK), switches=switches)
     more = body(*head[:-1], user(result("c1", 1000), edits), cache_control=MARK)
     outcome = send(first.cache, more, at=1, switches=switches)

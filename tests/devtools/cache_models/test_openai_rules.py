@@ -7,13 +7,20 @@ from dataclasses import replace
 import pytest
 
 from nacre.cache.models import ModelProfile, profile
-from nacre.devtools.cache_models.openai_rules import Cache, Call, Outcome, Switches, api_usage, simulate
+from nacre.devtools.cache_models.openai_rules import (
+    Cache,
+    Call,
+    OpenAISwitches,
+    RequestOutcome,
+    api_usage,
+    simulate,
+)
 from nacre.messages.blocks import Json, JsonObject
 from nacre.messages.usage import Usage
 
 SOL = profile("gpt-6-sol")
 OLD = profile("gpt-5.4")
-DEFAULT = Switches()
+DEFAULT = OpenAISwitches()
 
 
 def sized(wire: JsonObject) -> int:
@@ -41,14 +48,14 @@ def send(
     *,
     at: float = 0.0,
     model: ModelProfile = SOL,
-    switches: Switches = DEFAULT,
+    switches: OpenAISwitches = DEFAULT,
     **call,
-) -> Outcome:
+) -> RequestOutcome:
     made = replace(Call(body=request, start=at), **call)
     return simulate(cache, made, profile=model, switches=switches, count=sized)
 
 
-def figures(outcome: Outcome) -> tuple[int, int, int]:
+def figures(outcome: RequestOutcome) -> tuple[int, int, int]:
     assert outcome.refusal is None
     return outcome.usage.cache_read, outcome.usage.cache_write, outcome.usage.input
 
@@ -203,7 +210,7 @@ def test_the_two_descriptions_of_the_lookup_set_differ_in_long_conversations():
     cache = send(Cache(), body(RULES, *users[:11])).cache
     longer = body(RULES, *users)
     assert send(cache, longer, at=1).usage.cache_read == 0
-    assert send(cache, longer, at=1, switches=Switches(lookup="reference")).usage.cache_read == 3100
+    assert send(cache, longer, at=1, switches=OpenAISwitches(lookup="reference")).usage.cache_read == 3100
 
 
 def test_older_models_read_whole_intervals_and_charge_no_writes():
@@ -217,7 +224,7 @@ def test_older_models_read_whole_intervals_and_charge_no_writes():
 
 
 def test_hidden_tokens_shift_the_intervals_and_are_not_counted():
-    hidden = Switches(hidden_tokens=60)
+    hidden = OpenAISwitches(hidden_tokens=60)
     cache = send(Cache(), body(RULES, ASK), model=OLD, switches=hidden).cache
     assert figures(send(cache, body(RULES, ASK), at=1, model=OLD, switches=hidden)) == (1920, 0, 180)
 

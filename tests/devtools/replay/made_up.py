@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
-from nacre.devtools.replay.schema import Recorded, Step
+from nacre.devtools.replay.schema import Recorded, ReplayStep
 from nacre.messages.blocks import Block, Text, Thinking, ToolCall, ToolResult
 from nacre.messages.records import ReplyFacts, Said
 
@@ -20,14 +20,16 @@ def asked(
     *,
     at: float,
     output_tokens: int = 50,
-) -> Step:
+) -> ReplayStep:
     """One step, so many seconds after the start."""
     moment = START + timedelta(seconds=at)
     said = Said(id=f"heard-{number}", at=moment, role="user", blocks=tuple(heard))
     facts = ReplyFacts(id=f"msg-{number}", model="claude-opus-5-5")
     answer = Said(id=f"reply-{number}", at=moment, role="assistant", blocks=tuple(reply), reply=facts)
     is_person = any(not isinstance(block, ToolResult) for block in heard)
-    return Step(at=moment, heard=(said,), reply=answer, output_tokens=output_tokens, starts_turn=is_person)
+    return ReplayStep(
+        at=moment, heard=(said,), reply=answer, output_tokens=output_tokens, starts_turn=is_person
+    )
 
 
 def rounds(

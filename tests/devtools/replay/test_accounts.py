@@ -15,7 +15,7 @@ from nacre.devtools.cache_models import anthropic_rules, openai_rules
 from nacre.devtools.cache_models.anthropic_render import estimate
 from nacre.devtools.cache_models.anthropic_rules import Cache, Call
 from nacre.devtools.replay.costs import accounts
-from nacre.devtools.replay.schema import Sent
+from nacre.devtools.replay.schema import WireRequest
 from nacre.messages.blocks import JsonObject
 from nacre.providers.openai_translate import translate_messages
 
@@ -72,10 +72,10 @@ class Talk:
             _user(result, *more),
         ]
 
-    def sent(self, model: str) -> Sent:
+    def sent(self, model: str) -> WireRequest:
         system: list[JsonObject] = [{"type": "text", "text": "You are careful. " * 400}]
         marked, tools, messages = place(system, [], self.messages, profile=profile(model), ttl=self.lifetime)
-        return Sent(at=self.at, system=marked, tools=tools, messages=messages)
+        return WireRequest(at=self.at, system=marked, tools=tools, messages=messages)
 
 
 def _user(*blocks: JsonObject) -> JsonObject:
@@ -140,7 +140,7 @@ def test_a_rewrite_is_told_from_growth_and_a_request_beside_is_compared_with_not
     talk.act("go on")
     grown = talk.sent("claude-opus-5-5")
     assert not books.bill(grown, 1).broke
-    other = Sent(at=grown.at, messages=[_user({"type": "text", "text": "Sum it up."})])
+    other = WireRequest(at=grown.at, messages=[_user({"type": "text", "text": "Sum it up."})])
     books.bill(other, 1, is_side=True)
     talk.act("picture")
     assert not books.bill(talk.sent("claude-opus-5-5"), 1).broke

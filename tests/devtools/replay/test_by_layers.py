@@ -8,8 +8,8 @@ import pytest
 
 from nacre.devtools.replay.other_policies import CompactionSettings
 from nacre.devtools.replay.policies import NACRE, ByLayers, Ladder
-from nacre.devtools.replay.run import Study, Terms, replay_one
-from nacre.devtools.replay.schema import Asked, Recorded, Setting, Tally
+from nacre.devtools.replay.run import ReplayTerms, Study, replay_one
+from nacre.devtools.replay.schema import PolicyAnswer, PolicyTotals, Recorded, Setting
 from nacre.layers.l4_compact.policy import CompactSettings
 from nacre.layers.l4_compact.summarise import directive
 from nacre.messages.blocks import Block, Text, ToolCall, ToolResult
@@ -18,7 +18,7 @@ from nacre.messages.usage import Usage
 from nacre.messages.wire import canonical
 from tests.devtools.replay.made_up import asked, output
 
-TERMS = Terms(model="claude-sonnet-4-6", window=40_000)
+TERMS = ReplayTerms(model="claude-sonnet-4-6", window=40_000)
 BARE = replace(NACRE, clearing=None, offload=None, warming=None)
 
 
@@ -40,11 +40,11 @@ FIRST = "Never touch generated/, whatever the tests say."
 LONG = looking_back(120)
 
 
-def tally(maker: Ladder, session: Recorded = LONG) -> Tally:
+def tally(maker: Ladder, session: Recorded = LONG) -> PolicyTotals:
     return replay_one(Study(session), maker, TERMS).tally
 
 
-def sent(maker: Ladder, session: Recorded = LONG) -> list[Asked]:
+def sent(maker: Ladder, session: Recorded = LONG) -> list[PolicyAnswer]:
     policy = maker.start(Setting(model=TERMS.model, window=TERMS.window))
     requests = []
     for step in session.steps:

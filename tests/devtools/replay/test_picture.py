@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from nacre.devtools.replay.chart import Drawing, check, draw, svg, ticks
 from nacre.devtools.replay.policies import NACRE, NONE
 from nacre.devtools.replay.report import as_json, columns, kept_rows, rows, sentences
-from nacre.devtools.replay.run import Replayed, Terms, replay, totals
-from nacre.devtools.replay.schema import LayerAction, Point, Recorded, Tally, Used
+from nacre.devtools.replay.run import Replayed, ReplayTerms, replay, totals
+from nacre.devtools.replay.schema import ChartPoint, LayerAction, PolicyTotals, Recorded, Used
 from nacre.errors import ConfigError, StoreError
 from nacre.messages.usage import Usage
 from tests.devtools.replay.made_up import rounds
 
-TERMS = Terms(model="claude-opus-5-5", window=60_000)
+TERMS = ReplayTerms(model="claude-opus-5-5", window=60_000)
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -49,7 +49,9 @@ def test_a_picture_has_a_line_for_each_policy_and_a_mark_for_each_deed(tmp_path:
 
 def test_deeds_for_one_request_do_not_cover_each_other() -> None:
     points = [
-        Point(at=0, tokens=5, actions=(LayerAction("compact"), LayerAction("clear"), LayerAction("clear")))
+        ChartPoint(
+            at=0, tokens=5, actions=(LayerAction("compact"), LayerAction("clear"), LayerAction("clear"))
+        )
     ]
     picture = ElementTree.fromstring(svg(Drawing(lines={"ours": points}, window=10)))
     spots = [one.get("transform") for one in picture.iter(f"{SVG}path") if "deed" in (one.get("class") or "")]
@@ -60,7 +62,8 @@ def test_nothing_in_a_picture_stands_outside_of_it() -> None:
     """Many sessions, and a window that is far above or below the lines."""
     for window in (1, 10**7):
         lines = {
-            f"policy-{n}": [Point(at=0, tokens=9_000, actions=(LayerAction("clear"),))] * 3 for n in range(5)
+            f"policy-{n}": [ChartPoint(at=0, tokens=9_000, actions=(LayerAction("clear"),))] * 3
+            for n in range(5)
         }
         picture = ElementTree.fromstring(svg(Drawing(lines=lines, window=window, ends=(1, 2))))
         _, _, width, height = map(float, (picture.get("viewBox") or "").split())
@@ -83,7 +86,7 @@ def test_ticks_are_round_few_and_within_what_there_is(most: float, about: int) -
 
 def test_a_name_in_a_picture_cannot_break_it() -> None:
     picture = svg(
-        Drawing(lines={"<b>&": [Point(at=0, tokens=5, actions=(LayerAction("other"),))]}, window=10)
+        Drawing(lines={"<b>&": [ChartPoint(at=0, tokens=5, actions=(LayerAction("other"),))]}, window=10)
     )
     assert "<b>&" in [text.text for text in ElementTree.fromstring(picture).iter(f"{SVG}text")]
 
@@ -111,8 +114,8 @@ def test_a_picture_nobody_can_write_is_explained(tmp_path: Path) -> None:
         check(Path("a.gif"))
 
 
-def made_tally() -> Tally:
-    return Tally(
+def made_tally() -> PolicyTotals:
+    return PolicyTotals(
         requests=4,
         usage=Usage(input=100, cache_read=700, cache_write=200, output=9),
         cost_usd=2.0,
@@ -158,7 +161,7 @@ def test_the_figures_add_up() -> None:
 
 
 def test_without_a_price_only_tokens_are_compared() -> None:
-    terms = Terms(model="somebody-1")
+    terms = ReplayTerms(model="somebody-1")
     assert as_json({"none": made_tally()}, [], terms)["policies"][0]["cost_usd"] is None  # type: ignore[index, call-overload]
     assert rows({"none": made_tally()}, terms)[0][1:4] == ["1,000", "-", "-"]
     assert columns(terms)[1] == "sent"
@@ -174,7 +177,9 @@ def test_the_sentences_say_what_the_figures_rest_on() -> None:
     assert "9,000 tokens" in said
     assert "2.0%" in said
     assert "1 recording holds no times" in said
-    assert "left out" in " ".join(sentences(sums, [timed], Terms(model="claude-opus-5-5", with_base=False)))
+    assert "left out" in " ".join(
+        sentences(sums, [timed], ReplayTerms(model="claude-opus-5-5", with_base=False))
+    )
 
 
 def test_the_sentences_say_what_was_paid_beside_the_conversation_and_what_would_not_have_fitted() -> None:
@@ -193,5 +198,5 @@ def test_results_that_are_gone_are_told() -> None:
 def test_a_replay_of_nothing_has_no_shares_and_no_division_by_zero() -> None:
     sums = totals([])
     assert sums == {}
-    assert as_json({"none": Tally()}, [], TERMS)["policies"][0]["hit_rate"] is None  # type: ignore[index, call-overload]
-    assert rows({"none": Tally()}, TERMS)[0][0] == "none"
+    assert as_json({"none": PolicyTotals()}, [], TERMS)["policies"][0]["hit_rate"] is None  # type: ignore[index, call-overload]
+    assert rows({"none": PolicyTotals()}, TERMS)[0][0] == "none"

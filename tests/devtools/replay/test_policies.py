@@ -20,8 +20,16 @@ from nacre.devtools.replay.policies import (
     Ladder,
     policy,
 )
-from nacre.devtools.replay.run import Replayed, Study, Terms, replay, replay_one, totals
-from nacre.devtools.replay.schema import Asked, Recorded, Sent, Setting, Side, Step, Tally
+from nacre.devtools.replay.run import Replayed, ReplayTerms, Study, replay, replay_one, totals
+from nacre.devtools.replay.schema import (
+    PolicyAnswer,
+    PolicyTotals,
+    Recorded,
+    ReplayStep,
+    Setting,
+    SideRequest,
+    WireRequest,
+)
 from nacre.errors import ConfigError
 from nacre.messages.blocks import JsonObject, Text, ToolCall, ToolResult
 from nacre.messages.tokens import estimate_text
@@ -29,11 +37,11 @@ from nacre.messages.usage import Usage
 from nacre.messages.wire import render_block
 from tests.devtools.replay.made_up import asked, output, rounds
 
-TERMS = Terms(model="claude-opus-5-5", window=60_000)
+TERMS = ReplayTerms(model="claude-opus-5-5", window=60_000)
 LONG = rounds(80, chars=6_000)
 
 
-def under(maker: Ladder, session: Recorded = LONG, terms: Terms = TERMS) -> Replayed:
+def under(maker: Ladder, session: Recorded = LONG, terms: ReplayTerms = TERMS) -> Replayed:
     return replay_one(Study(session), maker, terms)
 
 
@@ -203,17 +211,17 @@ def test_another_librarys_policy_takes_part_with_plain_wire_messages() -> None:
         def __init__(self) -> None:
             self.messages: list[JsonObject] = []
 
-        def ask(self, step: Step) -> Asked:
+        def ask(self, step: ReplayStep) -> PolicyAnswer:
             for said in step.heard:
                 self.messages.append({"role": "user", "content": [render_block(one) for one in said.blocks]})
-            return Asked(sent=Sent(at=step.at, messages=self.messages[-5:]))
+            return PolicyAnswer(sent=WireRequest(at=step.at, messages=self.messages[-5:]))
 
-        def hear(self, step: Step, usage: Usage) -> None:
+        def hear(self, step: ReplayStep, usage: Usage) -> None:
             self.messages.append(
                 {"role": "assistant", "content": [render_block(one) for one in step.reply.blocks]}
             )
 
-        def close(self) -> tuple[Side, ...]:
+        def close(self) -> tuple[SideRequest, ...]:
             return ()
 
     class Windows:
@@ -236,7 +244,7 @@ def test_sums_add_up_over_sessions_and_keep_the_order_of_policies() -> None:
     assert list(sums) == ["nacre", "none"]
     assert sums["none"].requests == 20
     assert seen == [(1, 4), (2, 4), (3, 4), (4, 4)]
-    assert sums["none"] == sum((one.tally for one in done if one.policy == "none"), Tally())
+    assert sums["none"] == sum((one.tally for one in done if one.policy == "none"), PolicyTotals())
 
 
 def test_files_of_a_replay_are_gone_when_it_is_over() -> None:

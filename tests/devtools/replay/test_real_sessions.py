@@ -8,11 +8,11 @@ import pytest
 
 from nacre.devtools.replay.policies import CLAUDE_CODE, NACRE, NONE, TRUNCATE
 from nacre.devtools.replay.recorded import read_recorded
-from nacre.devtools.replay.run import Terms, replay, totals
+from nacre.devtools.replay.run import ReplayTerms, replay, totals
 from nacre.inspect.sources import files_in
 
 DATA = Path(__file__).parents[4] / "shared" / "data"
-TERMS = Terms(model="claude-opus-5-5")
+TERMS = ReplayTerms(model="claude-opus-5-5")
 SESSIONS = 2
 """Enough to meet clears and compactions, few enough for every run of the tests."""
 

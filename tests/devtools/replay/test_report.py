@@ -8,17 +8,17 @@ import pytest
 
 from nacre.devtools.replay.policies import NONE
 from nacre.devtools.replay.report import as_json, policy_json, sentences
-from nacre.devtools.replay.run import Study, Terms, replay_one
-from nacre.devtools.replay.schema import Recorded, Tally, Used
+from nacre.devtools.replay.run import ReplayTerms, Study, replay_one
+from nacre.devtools.replay.schema import PolicyTotals, Recorded, Used
 from nacre.messages.blocks import Block, Text, ToolResult
 from nacre.messages.usage import Usage
 from tests.devtools.replay.made_up import rounds
 
-TERMS = Terms(model="claude-opus-5-5", window=60_000)
+TERMS = ReplayTerms(model="claude-opus-5-5", window=60_000)
 USED = Used(
     pairs=10, pairs_kept=9, edits=8, edits_kept=6, identifiers=20, identifiers_kept=5, old=16, old_kept=2
 )
-TALLY = Tally(
+TALLY = PolicyTotals(
     requests=7,
     sides=2,
     usage=Usage(input=100, output=50, cache_read=300, cache_write=600),
@@ -74,7 +74,9 @@ def test_every_figure_of_a_policy_has_its_own_name() -> None:
 
 def test_without_a_price_there_is_no_money_and_without_needs_no_retention() -> None:
     """P7: nothing is not the same as none of it."""
-    bare = policy_json("mine", replace(TALLY, used=Used(), refused=Used()), Terms(model="no-such-model"))
+    bare = policy_json(
+        "mine", replace(TALLY, used=Used(), refused=Used()), ReplayTerms(model="no-such-model")
+    )
     names = ("cost_usd", "refetch_usd", "side_usd", "retention_pairs", "usable_pairs", "usable_edits")
     assert {name: bare[name] for name in names} == dict.fromkeys(names)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from nacre.app.open_agent import open_agent
 from nacre.devtools.replay.policies import NACRE, NONE
 from nacre.devtools.replay.recorded import read_recorded
-from nacre.devtools.replay.run import Terms, replay, totals
+from nacre.devtools.replay.run import ReplayTerms, replay, totals
 from nacre.devtools.replay.schema import Recorded
 from nacre.messages.blocks import ToolResult
 from nacre.settings import load
@@ -56,7 +56,7 @@ def test_results_come_back_whole_from_their_files_and_from_earlier_ones(tmp_path
     assert first == second
     assert page in again and "line seven " in again
     assert session.lost_results == 0
-    sums = totals(replay([session], [NONE, NACRE], Terms(model="claude-opus-5-5")))
+    sums = totals(replay([session], [NONE, NACRE], ReplayTerms(model="claude-opus-5-5")))
     assert sums["none"].peak_tokens > sums["nacre"].peak_tokens + 5_000
 
 

@@ -9,7 +9,7 @@ import pytest
 from anthropic import AsyncAnthropic, BadRequestError
 from openai import AsyncOpenAI
 
-from nacre.devtools.cache_models.anthropic_rules import Switches
+from nacre.devtools.cache_models.anthropic_rules import AnthropicSwitches
 from nacre.devtools.sim import SimClock, SimSettings, Simulator
 from nacre.messages.blocks import JsonObject
 from nacre.messages.usage import Usage
@@ -156,7 +156,7 @@ async def test_a_stream_that_breaks_leaves_its_entry_unless_the_switch_says_othe
     reads = []
     for writes in (True, False):
         async with (
-            Simulator(switches=Switches(broken_after_writes=writes)) as sim,
+            Simulator(switches=AnthropicSwitches(broken_after_writes=writes)) as sim,
             AsyncAnthropic(api_key="any", base_url=sim.url, max_retries=0) as client,
         ):
             with pytest.raises(Exception, match=r"peer closed connection|incomplete"):

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nacre.devtools.sim import SimClock, SimSettings, Simulator, serve
-from nacre.devtools.sim.http import HttpLimits, HttpRequest, HttpResponse, HttpServer, loopback
+from nacre.devtools.sim.http import HttpLimits, HttpRequest, HttpResponse, LoopbackServer, loopback
 from nacre.errors import ConfigError
 from nacre.messages.blocks import JsonObject
 
@@ -291,7 +291,7 @@ async def test_an_answer_ends_when_its_client_leaves() -> None:
             ended.set()
         raise AssertionError
 
-    server = HttpServer(wait_forever, host="127.0.0.1", port=0, limits=HttpLimits())
+    server = LoopbackServer(wait_forever, host="127.0.0.1", port=0, limits=HttpLimits())
     port = await server.start()
     _, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
@@ -315,7 +315,7 @@ async def test_an_answer_that_fails_is_said_to_have_failed() -> None:
     async def fail(request: HttpRequest) -> HttpResponse:
         raise RuntimeError("no idea")
 
-    server = HttpServer(fail, host="127.0.0.1", port=0, limits=HttpLimits())
+    server = LoopbackServer(fail, host="127.0.0.1", port=0, limits=HttpLimits())
     port = await server.start()
     async with httpx2.AsyncClient() as client:
         answer = await client.get(f"http://127.0.0.1:{port}/")

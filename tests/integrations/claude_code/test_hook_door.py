@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from nacre.errors import NacreError
 from nacre.integrations.claude_code.extract import wrote_itself
-from nacre.integrations.claude_code.hooks import NOTHING, Answered, answer, work
-from nacre.integrations.claude_code.input import EVENTS, Told, client_home, is_attended, transcript_of
+from nacre.integrations.claude_code.hooks import NOTHING, HookAnswer, answer, work
+from nacre.integrations.claude_code.input import EVENTS, HookInput, client_home, is_attended, transcript_of
 from nacre.integrations.claude_code.recall import MAX_COLD
-from nacre.integrations.claude_code.state import FOLDER, State, change_state, forget_old, state_of
+from nacre.integrations.claude_code.state import FOLDER, HookState, change_state, forget_old, state_of
 from nacre.messages.blocks import Json, ToolCall
 from nacre.messages.records import Said
 from nacre.messages.view import View
@@ -52,7 +52,7 @@ def test_whatever_is_told_ends_in_an_answer_or_a_line(event: str, document: dict
 
 def test_an_answer_is_in_the_clients_shape_and_nothing_is_no_answer() -> None:
     assert NOTHING.as_json("Stop") == {}
-    assert Answered(context="c", message="m").as_json("SessionStart") == {
+    assert HookAnswer(context="c", message="m").as_json("SessionStart") == {
         "hookSpecificOutput": {"hookEventName": "SessionStart", "additionalContext": "c"},
         "systemMessage": "m",
     }
@@ -73,7 +73,7 @@ def test_only_a_log_among_the_clients_own_is_read(tmp_path: Path) -> None:
     for path in (log, outside, folder / "s-2.jsonl", folder / "s-1.md"):
         path.write_text("")
     (folder / "link").symlink_to(tmp_path)
-    told = Told(event="Stop", session="s-1", home=tmp_path / "home", cwd=tmp_path)
+    told = HookInput(event="Stop", session="s-1", home=tmp_path / "home", cwd=tmp_path)
     assert transcript_of(replace(told, transcript=str(log))) == log
     wrong = (outside, folder / "link/s-1.jsonl", folder / "../../../s-1.jsonl", folder / "s-2.jsonl")
     for one in (*map(str, wrong), str(folder / "s-1.md"), "", "s-1.jsonl", f"{log}\0", "~/s-1.jsonl"):
@@ -90,18 +90,18 @@ def test_a_large_memory_without_an_index_keeps_nobody_waiting(tmp_path: Path) ->
     for number in range(MAX_COLD + 1):
         (memory / f"m_{number}.md").touch()
     stdin = b'{"session_id": "s-1", "prompt": "when do releases leave"}'
-    assert answer("UserPromptSubmit", stdin, environ) == Answered(later=True)
+    assert answer("UserPromptSubmit", stdin, environ) == HookAnswer(later=True)
     work("UserPromptSubmit", stdin, environ)
     assert answer("UserPromptSubmit", stdin, environ) == NOTHING
 
 
 def test_what_one_hook_leaves_the_next_one_finds(tmp_path: Path) -> None:
-    known = State(attached={"/m/a.md": 3}, cursor="u-1", failures=1, notices=("x",))
-    assert change_state(tmp_path, "s", lambda state: known) == State()
+    known = HookState(attached={"/m/a.md": 3}, cursor="u-1", failures=1, notices=("x",))
+    assert change_state(tmp_path, "s", lambda state: known) == HookState()
     assert state_of(tmp_path, "s") == known
     assert change_state(tmp_path, "s", lambda state: replace(state, cursor="u-2")) == known
     assert state_of(tmp_path, "s").attached_bytes == 3
-    assert state_of(tmp_path, "t") == State()
+    assert state_of(tmp_path, "t") == HookState()
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_a_damaged_file_is_as_good_as_none(tmp_path: Path, text: str) -> None:
     path = tmp_path / FOLDER / "s.json"
     path.parent.mkdir(parents=True)
     path.write_text(text)
-    assert state_of(tmp_path, "s") == State()
+    assert state_of(tmp_path, "s") == HookState()
 
 
 def test_what_nobody_goes_on_with_is_taken_away(tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ def test_what_nobody_goes_on_with_is_taken_away(tmp_path: Path) -> None:
     clock = FrozenClock()
     clock.advance(10 * 365 * 86_400)
     forget_old(tmp_path, clock=clock)
-    assert state_of(tmp_path, "s") == State()
+    assert state_of(tmp_path, "s") == HookState()
 
 
 @pytest.mark.parametrize(

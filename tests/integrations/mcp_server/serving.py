@@ -15,7 +15,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.session import ListRootsFnT
 from mcp.client.stdio import stdio_client
 
-from nacre.integrations.mcp_server.base import Options
+from nacre.integrations.mcp_server.base import ServerOptions
 from nacre.integrations.mcp_server.server import Door
 from nacre.memory.format.entry import Change, Draft, Kind
 from nacre.memory.memory import Memory
@@ -57,10 +57,10 @@ async def client(
 
 @asynccontextmanager
 async def inside(
-    cwd: Path, *, name: str = "tester", roots: Sequence[Path] = (), options: Options | None = None
+    cwd: Path, *, name: str = "tester", roots: Sequence[Path] = (), options: ServerOptions | None = None
 ) -> AsyncIterator[Client]:
     """The same without a process of its own: for what does not depend on one, and many times as fast."""
-    server = Door(options or Options(cwd=cwd)).server()
+    server = Door(options or ServerOptions(cwd=cwd)).server()
     who = types.Implementation(name=name, version="1")
     answer = _naming(roots) if roots else None
     async with Client(server, mode="legacy", client_info=who, list_roots_callback=answer) as connected:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from nacre.integrations.mcp_server import project as project_module
-from nacre.integrations.mcp_server.base import Options
+from nacre.integrations.mcp_server.base import ServerOptions
 from nacre.integrations.mcp_server.memory_tools import STILL_READING
 from nacre.memory.files.location import user_location
 from nacre.memory.format.entry import Change, Draft, read_entry
@@ -115,7 +115,7 @@ async def test_local_only_memories_stay_unless_the_model_is_here(project: Path) 
         assert [one.uri for one in listed.resources] == ["nacre://memory/MEMORY.md", "nacre://memory/tea.md"]
         again = await said(talk, "memory_save", text="It is five five.", type="project", name="Safe code")
         assert "four two" not in again
-    async with inside(project, options=Options(cwd=project, local=True)) as talk:
+    async with inside(project, options=ServerOptions(cwd=project, local=True)) as talk:
         assert "five five" in await said(talk, "memory_get", name="safe_code.md")
 
 
@@ -129,7 +129,7 @@ async def test_where_a_log_is_kept_a_guess_does_not_meet_what_stays_here(project
             assert "no memory answers to" in await refused(talk, "memory_forget", name=guess)
         assert "which said: The kettle is red." in await said(talk, "memory_forget", name="kettle red")
     assert [one.file for one in await memory.list()] == ["safe_code.md"]
-    async with inside(project, options=Options(cwd=project, local=True)) as talk:
+    async with inside(project, options=ServerOptions(cwd=project, local=True)) as talk:
         assert "four two" in await said(talk, "memory_forget", name="safe_code.md")
 
 

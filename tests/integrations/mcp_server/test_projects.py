@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from nacre.integrations.mcp_server.base import Options
+from nacre.integrations.mcp_server.base import ServerOptions
 from tests.integrations.mcp_server.serving import client, inside, kept, refused, said
 
 
@@ -36,7 +36,7 @@ async def test_a_client_reaches_no_project_that_it_was_not_let_into(places: tupl
         for wanted in (str(elsewhere), f"{one}/../elsewhere", "elsewhere", "/", "~"):
             why = await refused(talk, "memory_get", name="customer", project=wanted)
             assert "is no project of this client" in why
-    async with inside(two, options=Options(projects=(one,), cwd=two), roots=[elsewhere]) as talk:
+    async with inside(two, options=ServerOptions(projects=(one,), cwd=two), roots=[elsewhere]) as talk:
         assert "no memory is called" in await refused(talk, "memory_get", name="customer")
         assert "no project" in await refused(talk, "memory_get", name="customer", project=str(elsewhere))
 

@@ -12,7 +12,7 @@ from typing import Literal
 import pytest
 
 from nacre.app.open_agent import OpenedAgent, open_agent
-from nacre.devtools.cache_models.anthropic_state import Switches
+from nacre.devtools.cache_models.anthropic_state import AnthropicSwitches
 from nacre.devtools.sim import Exchange, Simulator
 from nacre.messages.blocks import Json, JsonObject
 from nacre.messages.events import Notice
@@ -135,7 +135,7 @@ def edits_in(one: Exchange) -> list[JsonObject]:
 async def test_results_deleted_from_the_providers_cache_cost_it_nothing(tmp_path: Path) -> None:
     """C10: one edit, sent again at its place; local messages stay; a resume makes the same bytes."""
     cwd, switched = tmp_path / "work", {"NACRE_CLEAR_SERVER": "true"}
-    async with Simulator(looking(30), switches=Switches(cache_edits=True)) as sim:
+    async with Simulator(looking(30), switches=AnthropicSwitches(cache_edits=True)) as sim:
         async with talking(sim, cwd, **switched) as ready:
             events = await say(ready.agent, "look")
             assert not ready.agent.session.view.epochs
@@ -168,7 +168,7 @@ async def test_what_is_declared_is_sent_the_same_in_every_request(
     }
     script = [*looking(90), *looking(3, 200), "thanks"]
     async with (
-        Simulator(script, switches=Switches(clearing=clearing)) as sim,
+        Simulator(script, switches=AnthropicSwitches(clearing=clearing)) as sim,
         talking(sim, tmp_path / "work", **switched) as ready,
     ):
         await say(ready.agent, "look")

@@ -20,7 +20,7 @@ from nacre.app.instruction_paths import instruction_paths
 from nacre.app.open_agent import OpenedAgent
 from nacre.app.session_text import failed_line, resumed_lines, stopped_line, working
 from nacre.cli.chat.agent_notices import Beside
-from nacre.cli.chat.input_history import History
+from nacre.cli.chat.input_history import InputHistory
 from nacre.cli.chat.loop_thread import LoopThread
 from nacre.cli.chat.render import TurnPrinter, status_line, styled
 from nacre.cli.chat.slash import COMMANDS, Scene, obey
@@ -52,7 +52,7 @@ def run_chat(options: RunOptions) -> int:
     if fits_screen(options, os.environ):
         return _on_screen(options, settings)
     end_on_signals()
-    with LoopThread() as loop, History(settings.home, keeps=not options.incognito) as history:
+    with LoopThread() as loop, InputHistory(settings.home, keeps=not options.incognito) as history:
         _Conversation(settings, loop, history).hold(options.session)
     return 0
 
@@ -116,7 +116,7 @@ class _Here:
 class _Conversation:
     """One person at the terminal, in one session after another."""
 
-    def __init__(self, settings: Settings, loop: LoopThread, history: History) -> None:
+    def __init__(self, settings: Settings, loop: LoopThread, history: InputHistory) -> None:
         self._settings = replace(settings, is_interactive=True)
         self._loop = loop
         self._history = history

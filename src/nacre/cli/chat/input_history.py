@@ -14,7 +14,7 @@ from nacre.cli.output import has_colour
 from nacre.store.input_history import FILE, GOES_ON, MAX_LINES
 
 
-class History:
+class InputHistory:
     """Asks for lines; keeps them in `<home>/chat_history` unless nothing may be kept."""
 
     def __init__(self, home: Path, *, keeps: bool) -> None:

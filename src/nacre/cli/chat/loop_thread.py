@@ -53,7 +53,7 @@ class LoopThread:
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
         """The coroutine's result; Ctrl-C cancels it, waits for its clean-up and raises the interrupt."""
-        one = _Call(self._loop, work)
+        one = _ThreadCall(self._loop, work)
         # No exception out of nowhere in this thread: a second Ctrl-C would leave the work behind, unawaited.
         before = signal.signal(signal.SIGINT, lambda *_: self._loop.call_soon_threadsafe(one.stop))
         one.ended.add_done_callback(lambda _: self._errands.put(None))
@@ -75,7 +75,7 @@ class LoopThread:
             with suppress(Empty):
                 return self._errands.get(timeout=LOOK_SECONDS)
 
-    def _run(self, errand: Callable[[], object], one: _Call[T]) -> None:
+    def _run(self, errand: Callable[[], object], one: _ThreadCall[T]) -> None:
         """With Ctrl-C as the person knows it: it ends the question, and the turn that asked it."""
         ours = signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
@@ -86,7 +86,7 @@ class LoopThread:
             signal.signal(signal.SIGINT, ours)
 
 
-class _Call(Generic[T]):
+class _ThreadCall(Generic[T]):
     """One coroutine on its way; all but `ended` is touched by the loop's thread only."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> None:

@@ -42,7 +42,7 @@ class Scene:
         return self.ready.agent.session
 
 
-class Command(NamedTuple):
+class SlashCommand(NamedTuple):
     """One slash command and its line in /help."""
 
     act: Callable[[str, Scene], Ending]
@@ -272,25 +272,27 @@ def _exit(_: str, __: Scene) -> Ending:
 
 
 COMMANDS = {
-    "help": Command(_help, "this list"),
-    "context": Command(_context, "what fills the window, and what each layer saved"),
-    "cost": Command(_cost, "tokens and money of this session, spent and saved"),
-    "compact": Command(_compact, "let a summary stand for older messages: /compact [focus], /compact undo"),
-    "clear": Command(_clear, "start a new, empty session; the old one stays resumable"),
-    "resume": Command(_resume, "go on with another session: /resume ID; without ID lists them"),
-    "rewind": Command(_rewind, "take back: /rewind N [files|conversation]; without N lists the points"),
-    "retry": Command(_retry, "ask again after a failure, without new words"),
-    "tasks": Command(_tasks, "the task list"),
-    "plan": Command(_plan, "the plan of this session: /plan TEXT sets it, /plan edit, /plan clear"),
-    "recall": Command(_recall, "which memories the last message got, and why; /recall TEXT tries words"),
-    "forget": Command(_forget, "forget a memory given to this conversation: /forget N; without N lists"),
-    "correct": Command(_correct, "let such a memory say something else: /correct N TEXT"),
-    "memory": Command(_memory, "which memories this conversation saved or changed; /memory undo"),
-    "dream": Command(_dream, "put memory in order beside the conversation; /dream status, /dream kill"),
-    "agents": Command(_agents, "who works at what; /agents show NAME, /agents stop NAME"),
-    "pin": Command(_pin, "keep a tool result in view: /pin N or /pin last; without, the list"),
-    "unpin": Command(_unpin, "let a pinned result go: /unpin N; without, the list"),
-    "exit": Command(_exit, "leave (also Ctrl-D)"),
+    "help": SlashCommand(_help, "this list"),
+    "context": SlashCommand(_context, "what fills the window, and what each layer saved"),
+    "cost": SlashCommand(_cost, "tokens and money of this session, spent and saved"),
+    "compact": SlashCommand(
+        _compact, "let a summary stand for older messages: /compact [focus], /compact undo"
+    ),
+    "clear": SlashCommand(_clear, "start a new, empty session; the old one stays resumable"),
+    "resume": SlashCommand(_resume, "go on with another session: /resume ID; without ID lists them"),
+    "rewind": SlashCommand(_rewind, "take back: /rewind N [files|conversation]; without N lists the points"),
+    "retry": SlashCommand(_retry, "ask again after a failure, without new words"),
+    "tasks": SlashCommand(_tasks, "the task list"),
+    "plan": SlashCommand(_plan, "the plan of this session: /plan TEXT sets it, /plan edit, /plan clear"),
+    "recall": SlashCommand(_recall, "which memories the last message got, and why; /recall TEXT tries words"),
+    "forget": SlashCommand(_forget, "forget a memory given to this conversation: /forget N; without N lists"),
+    "correct": SlashCommand(_correct, "let such a memory say something else: /correct N TEXT"),
+    "memory": SlashCommand(_memory, "which memories this conversation saved or changed; /memory undo"),
+    "dream": SlashCommand(_dream, "put memory in order beside the conversation; /dream status, /dream kill"),
+    "agents": SlashCommand(_agents, "who works at what; /agents show NAME, /agents stop NAME"),
+    "pin": SlashCommand(_pin, "keep a tool result in view: /pin N or /pin last; without, the list"),
+    "unpin": SlashCommand(_unpin, "let a pinned result go: /unpin N; without, the list"),
+    "exit": SlashCommand(_exit, "leave (also Ctrl-D)"),
 }
 
 

@@ -21,7 +21,7 @@ _TALK = "what is said, files the model reads, instructions, memories that are no
 
 
 @dataclass(frozen=True, slots=True)
-class Leaving:
+class DataSent:
     """One way out."""
 
     what: str
@@ -30,42 +30,42 @@ class Leaving:
     detail: str
 
 
-def ways_out(settings: Settings, choice: Choice | None) -> list[Leaving]:
+def ways_out(settings: Settings, choice: Choice | None) -> list[DataSent]:
     """Every way in which something can leave, closed ones too."""
     return [
         *_providers(settings, choice),
         *_servers(settings),
         _team(settings),
-        Leaving("web pages", "any host", "WebFetch asks for addresses that the model names")
+        DataSent("web pages", "any host", "WebFetch asks for addresses that the model names")
         if settings.switches.web_fetch
-        else Leaving("web pages", HERE, "WebFetch is off"),
-        Leaving(
+        else DataSent("web pages", HERE, "WebFetch is off"),
+        DataSent(
             "commands", "any host", "what a command that you allow sends, it sends; nacre does not see it"
         ),
         _telemetry(settings),
     ]
 
 
-def _telemetry(settings: Settings) -> Leaving:
+def _telemetry(settings: Settings) -> DataSent:
     """Nacre itself reports to nobody; a person may have it tell an OpenTelemetry SDK of their own."""
     address = settings.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT")
     if not address:
-        return Leaving(
+        return DataSent(
             "telemetry", HERE, "nobody is told anything, unless you start nacre with an SDK for it"
         )
     from nacre.session.telemetry import is_asked_for
 
     words = "and the words of what was said" if is_asked_for() else "no words of what was said"
-    return Leaving(
+    return DataSent(
         "telemetry", host_of(address), f"if an OpenTelemetry SDK is set up: times, figures, {words}"
     )
 
 
-def _providers(settings: Settings, choice: Choice | None) -> list[Leaving]:
+def _providers(settings: Settings, choice: Choice | None) -> list[DataSent]:
     from nacre.providers.choose import choose
 
     if choice is None:
-        return [Leaving("conversation", HERE, "no model is configured that can be used")]
+        return [DataSent("conversation", HERE, "no model is configured that can be used")]
     ways = [_provider("conversation", choice, settings)]
     for name, what in (
         (settings.fallback_model, "conversation, as a fallback"),
@@ -80,16 +80,16 @@ def _providers(settings: Settings, choice: Choice | None) -> list[Leaving]:
     return list(dict.fromkeys(ways))
 
 
-def _provider(what: str, choice: Choice, settings: Settings) -> Leaving:
+def _provider(what: str, choice: Choice, settings: Settings) -> DataSent:
     if choice.provider_name == "embedded":
-        return Leaving(what, HERE, "nothing leaves: the embedded engine answers on this machine")
+        return DataSent(what, HERE, "nothing leaves: the embedded engine answers on this machine")
     address = settings.environ.get(BASE_URLS[choice.provider_name]) or VENDORS[choice.provider_name]
     host = host_of(address)
     where = " (this machine)" if is_loopback(host) else ""
-    return Leaving(what, f"{host}{where}", f"{choice.model}: {_TALK}")
+    return DataSent(what, f"{host}{where}", f"{choice.model}: {_TALK}")
 
 
-def _servers(settings: Settings) -> list[Leaving]:
+def _servers(settings: Settings) -> list[DataSent]:
     """MCP servers; one that cannot be read is told elsewhere, and is not started."""
     ways = []
     for name, entry in sorted(settings.mcp_servers.items()):
@@ -98,21 +98,21 @@ def _servers(settings: Settings) -> list[Leaving]:
         url = entry.get("url")
         command = entry.get("command")
         if isinstance(url, str):
-            ways.append(Leaving(f"MCP server {name}", host_of(url), "what the model passes to its tools"))
+            ways.append(DataSent(f"MCP server {name}", host_of(url), "what the model passes to its tools"))
         elif isinstance(command, str):
             detail = "what the model passes to its tools; whether it sends that on is up to it"
-            ways.append(Leaving(f"MCP server {name}", f"the program {command} here", detail))
+            ways.append(DataSent(f"MCP server {name}", f"the program {command} here", detail))
     return ways
 
 
-def _team(settings: Settings) -> Leaving:
+def _team(settings: Settings) -> DataSent:
     memory = settings.memory
     if not (memory.is_on and memory.team):
-        return Leaving("team memory", HERE, "it is off")
+        return DataSent("team memory", HERE, "it is off")
     if not memory.team_remote:
-        return Leaving("team memory", HERE, "no place to share it through is set")
+        return DataSent("team memory", HERE, "no place to share it through is set")
     detail = "memories moved to the team; never one with a credential or marked local-only"
-    return Leaving("team memory", _place(memory.team_remote), detail)
+    return DataSent("team memory", _place(memory.team_remote), detail)
 
 
 def host_of(address: str) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from nacre.cli.doctor.check import Check
-from nacre.cli.doctor.data_sent import Leaving, ways_out
+from nacre.cli.doctor.data_sent import DataSent, ways_out
 from nacre.cli.doctor.memory import MemoryReport, instruction_checks, memory_report, secret_checks
 from nacre.cli.options import RunOptions
 from nacre.cli.output import print_json, print_table
@@ -43,13 +43,13 @@ MIN_FREE_BYTES = 100_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Findings:
+class DoctorReport:
     """All that was found."""
 
     choice: Choice | None
     known: MemoryReport
     checks: tuple[Check, ...]
-    ways: tuple[Leaving, ...]
+    ways: tuple[DataSent, ...]
 
 
 @click.command()
@@ -66,7 +66,9 @@ def doctor(options: RunOptions, /, *, as_json: bool, show_all: bool) -> int:
         checks.append(_vendor_check(choice.provider_name))
     checks += [*known.checks, *instruction_checks(settings), *secret_checks(settings)]
     checks += worktree_checks(settings)
-    found = Findings(choice=choice, known=known, checks=tuple(checks), ways=tuple(ways_out(settings, choice)))
+    found = DoctorReport(
+        choice=choice, known=known, checks=tuple(checks), ways=tuple(ways_out(settings, choice))
+    )
     if as_json:
         print_json(_report(settings, found))
     else:
@@ -116,7 +118,7 @@ def _vendor_check(name: str) -> Check:
     return Check("vendor", ok=False, message=f"the {name} package is missing: {how_to_install(name)}")
 
 
-def _report(settings: Settings, found: Findings) -> JsonObject:
+def _report(settings: Settings, found: DoctorReport) -> JsonObject:
     return {
         "version": VERSION,
         "python": platform.python_version(),
@@ -169,7 +171,7 @@ def _value(settings: Settings, key: Key) -> Json:
     return value if isinstance(value, bool | int | float | str | None) else str(value)
 
 
-def _print_report(settings: Settings, found: Findings, *, show_all: bool) -> None:
+def _print_report(settings: Settings, found: DoctorReport, *, show_all: bool) -> None:
     choice = found.choice
     print(f"nacre {VERSION}, Python {platform.python_version()}")
     print()

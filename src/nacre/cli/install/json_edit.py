@@ -28,7 +28,7 @@ class Addition:
 
 
 @dataclass(frozen=True, slots=True)
-class _Span:
+class _JsonSpan:
     """Where a member or an element stands in a text."""
 
     start: int
@@ -126,16 +126,16 @@ def _where(text: str, keys: Sequence[str]) -> int:
     return at
 
 
-def _member(text: str, at: int, key: str) -> _Span | None:
+def _member(text: str, at: int, key: str) -> _JsonSpan | None:
     """Where a key stands in the object that begins here; of several the last, which is what counts."""
     return next((one for one in reversed(_spans(text, at)[0]) if one.key == key), None)
 
 
-def _spans(text: str, at: int) -> tuple[list[_Span], int]:
+def _spans(text: str, at: int) -> tuple[list[_JsonSpan], int]:
     """The members or elements of what begins here, and where its closing bracket is; the text is sound."""
     closing = "}" if text[at] == "{" else "]"
     is_object = text[at] == "{"
-    spans: list[_Span] = []
+    spans: list[_JsonSpan] = []
     place = _past_blank(text, at + 1)
     while text[place] != closing:
         start = value = place
@@ -144,7 +144,7 @@ def _spans(text: str, at: int) -> tuple[list[_Span], int]:
             key, place = _DECODER.raw_decode(text, place)
             value = _past_blank(text, _past_blank(text, place) + 1)
         end = _DECODER.raw_decode(text, value)[1]
-        spans.append(_Span(start, value, end, key))
+        spans.append(_JsonSpan(start, value, end, key))
         place = _past_blank(text, end)
         if text[place] == ",":
             place = _past_blank(text, place + 1)
@@ -193,7 +193,7 @@ def _unit(text: str) -> str:
     return found[1] if found else UNIT
 
 
-def _without(text: str, at: int, spans: Sequence[_Span], place: int) -> str:
+def _without(text: str, at: int, spans: Sequence[_JsonSpan], place: int) -> str:
     if place:
         return text[: spans[place - 1].end] + text[spans[place].end :]
     if len(spans) > 1:

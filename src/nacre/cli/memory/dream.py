@@ -34,7 +34,7 @@ UNDID = "took back dream "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class DreamCommand:
     """What the command line says."""
 
     force: bool
@@ -65,10 +65,10 @@ def dream(ctx: click.Context, /, **asked: bool) -> int:
         return 0
     from nacre.cli.signals import run_to_end
 
-    return run_to_end(_dreamt(ctx.obj, Asked(**asked)))
+    return run_to_end(_dreamt(ctx.obj, DreamCommand(**asked)))
 
 
-async def _dreamt(options: RunOptions, asked: Asked) -> int:
+async def _dreamt(options: RunOptions, asked: DreamCommand) -> int:
     from nacre.app.dream import DreamTarget
     from nacre.layers.l6_dream.dream import recover
     from nacre.memory.memory import Memory
@@ -90,7 +90,7 @@ async def _dreamt(options: RunOptions, asked: Asked) -> int:
     return _report(done, asked)
 
 
-def _not_due(occasion: DreamTarget, asked: Asked) -> str:
+def _not_due(occasion: DreamTarget, asked: DreamCommand) -> str:
     from nacre.layers.l6_dream.lock import Lock
     from nacre.layers.l6_dream.policy import Moment, stops_at
 
@@ -119,7 +119,7 @@ def _told_not_due(why: str, *, as_json: bool) -> int:
     return 0
 
 
-async def _with_whom(occasion: DreamTarget, asked: Asked) -> DreamResult:
+async def _with_whom(occasion: DreamTarget, asked: DreamCommand) -> DreamResult:
     """By the model that is set up for this, else by rule."""
     from dataclasses import replace
 
@@ -143,13 +143,13 @@ def _is_embedded(settings: Settings) -> bool:
     return choose(settings.roles.dream or settings.model, settings.environ).provider_name == "embedded"
 
 
-def _wish(asked: Asked) -> DreamOptions:
+def _wish(asked: DreamCommand) -> DreamOptions:
     from nacre.layers.l6_dream.dream import DreamOptions
 
     return DreamOptions(is_dry=asked.dry_run, is_unbraked=asked.yes, refuse=refused if asked.pick else None)
 
 
-def _report(done: DreamResult, asked: Asked) -> int:
+def _report(done: DreamResult, asked: DreamCommand) -> int:
 
     state = done.state
     is_fine = state.status in {"completed", "skipped", "put off"}

@@ -13,7 +13,7 @@ from nacre.cli.progress import progress_line
 from nacre.messages.blocks import JsonObject
 
 if TYPE_CHECKING:
-    from nacre.inspect.check import Findings
+    from nacre.inspect.check import SessionCheck
     from nacre.inspect.credentials import Flagged
     from nacre.messages.records import Problem
     from nacre.settings import Settings
@@ -82,7 +82,7 @@ def problem_json(problem: Problem) -> JsonObject:
     return {"kind": problem.kind, "where": problem.where, "message": problem.message}
 
 
-def _as_json(path: Path, form: str, found: list[Findings]) -> JsonObject:
+def _as_json(path: Path, form: str, found: list[SessionCheck]) -> JsonObject:
     return {
         "file": str(path),
         "format": form,
@@ -105,7 +105,7 @@ def _as_json(path: Path, form: str, found: list[Findings]) -> JsonObject:
     }
 
 
-def _print_findings(path: Path, form: str, found: list[Findings]) -> None:
+def _print_findings(path: Path, form: str, found: list[SessionCheck]) -> None:
     total = 0
     for each in found:
         total += len(each.problems)

@@ -20,7 +20,7 @@ NO_MODEL = "no model is set up, so this was done by rule; `nacre doctor` says ho
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Asked:
+class _CompactOptions:
     """What the command line says."""
 
     start: str | None
@@ -54,7 +54,7 @@ def compact(options: RunOptions, /, session: str, *, undo: bool, **asked: object
     from nacre.cli.sessions.find import find_session
     from nacre.cli.signals import run_to_end
 
-    wanted = _Asked(**asked)  # type: ignore[arg-type]
+    wanted = _CompactOptions(**asked)  # type: ignore[arg-type]
     if wanted.start is not None and wanted.end is not None:
         raise click.UsageError("--from and --up-to exclude each other; leave one of them out")
     if undo and (wanted.start or wanted.end or wanted.focus or wanted.by_rule):
@@ -67,7 +67,7 @@ def compact(options: RunOptions, /, session: str, *, undo: bool, **asked: object
     )
 
 
-async def _compacted(path: Path, settings: Settings, asked: _Asked) -> None:
+async def _compacted(path: Path, settings: Settings, asked: _CompactOptions) -> None:
     from nacre.app.open_agent import open_agent
     from nacre.cli.sessions.compact_output import compaction_json, compaction_lines, progress, span_of
     from nacre.session.compaction import CompactionRequest

@@ -80,7 +80,7 @@ async def progress() -> AsyncIterator[Callable[[str], None]]:
     if not has_colour(sys.stderr):
         yield lambda _: None
         return
-    line = _Line()
+    line = _ProgressLine()
     ticking = asyncio.create_task(line.tick())
     try:
         yield line.say
@@ -91,7 +91,7 @@ async def progress() -> AsyncIterator[Callable[[str], None]]:
         line.clear()
 
 
-class _Line:
+class _ProgressLine:
     """One line on stderr that changes and goes away."""
 
     def __init__(self) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from nacre.agents.worktree import Leftover
-    from nacre.inspect.prune import Held, Piece, Pruned, PrunePlan
+    from nacre.inspect.prune import ProtectedLogs, Pruned, PruneItem, PrunePlan
     from nacre.settings import Settings
 
 DEFAULT_DAYS = 30
@@ -75,11 +75,11 @@ def gc(
     changed: these are named and stay.
     """
     from nacre.clock import SYSTEM_CLOCK
-    from nacre.inspect.prune import Wish, plan, prune
+    from nacre.inspect.prune import PruneRequest, plan, prune
 
     settings = load_settings(options)
     days = DEFAULT_DAYS if older_than is None and max_size is None else older_than
-    wish = Wish(
+    wish = PruneRequest(
         older_than=None if days is None else timedelta(days=days),
         max_bytes=None if max_size is None else round(max_size * MEGABYTE),
         transcripts=transcripts,
@@ -176,11 +176,11 @@ def _left(planned: PrunePlan) -> str:
     return f"{_size(planned.kept_bytes)} of results and {_held(planned.logs)} stay"
 
 
-def _held(held: Held) -> str:
+def _held(held: ProtectedLogs) -> str:
     return f"{_count(held.sessions, 'session')} ({_size(held.bytes)})"
 
 
-def _print_sessions(pieces: Sequence[Piece], now: datetime) -> None:
+def _print_sessions(pieces: Sequence[PruneItem], now: datetime) -> None:
     from nacre.inspect.prune import sessions_of
 
     rows = []

@@ -18,7 +18,7 @@ from nacre.errors import NacreError
 from nacre.messages.blocks import JsonObject
 
 if TYPE_CHECKING:
-    from nacre.inspect.import_sessions import Imported, Place
+    from nacre.inspect.import_sessions import ImportDestination, ImportedSession
 
 SHOWN_SESSIONS = 10
 """So many sessions of one import are listed one by one."""
@@ -30,7 +30,7 @@ SHOWN_FILES = 3
 class _Haul:
     """What came of the files so far."""
 
-    imported: list[Imported] = field(default_factory=list)
+    imported: list[ImportedSession] = field(default_factory=list)
     errors: list[JsonObject] = field(default_factory=list)
     passed: list[str] = field(default_factory=list)
     """Files of a folder that are something else."""
@@ -55,10 +55,10 @@ def import_(options: RunOptions, /, files: tuple[Path, ...], *, cwd: Path | None
     tau-bench, SWE-agent and OpenHands. Nothing that is there already is overwritten. A FILE may be a folder:
     all transcripts in it and below are taken, but for those of sub-agents, which you can name one by one.
     """
-    from nacre.inspect.import_sessions import Place
+    from nacre.inspect.import_sessions import ImportDestination
 
     settings = load_settings(options)
-    place = Place(home=settings.home, here=settings.cwd, cwd=cwd.absolute() if cwd else None)
+    place = ImportDestination(home=settings.home, here=settings.cwd, cwd=cwd.absolute() if cwd else None)
     haul = _Haul()
     wanted = list(_wanted(files, haul))
     for number, (path, is_named) in enumerate(wanted, start=1):
@@ -90,7 +90,7 @@ def _wanted(files: Iterable[Path], haul: _Haul) -> Iterator[tuple[Path, bool]]:
         yield from ((one, False) for one in sessions)
 
 
-def _take(path: Path, place: Place, haul: _Haul, *, label: str, is_named: bool) -> None:
+def _take(path: Path, place: ImportDestination, haul: _Haul, *, label: str, is_named: bool) -> None:
     from nacre.errors import ForeignTranscript
     from nacre.inspect.import_sessions import import_file
 
@@ -141,7 +141,7 @@ def _as_json(haul: _Haul) -> JsonObject:
     }
 
 
-def _print_imported(imported: list[Imported]) -> None:
+def _print_imported(imported: list[ImportedSession]) -> None:
     for each in imported[:SHOWN_SESSIONS]:
         word = "unchanged" if each.status == "unchanged" else "imported"
         print(printable(f"{word} {each.session}  {each.messages:,} messages  {each.cwd}  ({each.form})"))

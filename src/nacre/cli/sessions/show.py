@@ -79,7 +79,7 @@ def _print_head(path: Path) -> None:
     print(printable("  ".join(fact for fact in facts if fact)))
 
 
-def _entries(path: Path, *, full: bool) -> Iterator[Entry]:
+def _entries(path: Path, *, full: bool) -> Iterator[ShownItem]:
     from nacre.session.read_session import look, look_back, stream
 
     if not full and (looked := look(path)) is not None:
@@ -134,7 +134,7 @@ _COLOURS = {"user": "cyan", "assistant": "green"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class ShownItem:
     """One thing to tell: a message, or a line about what happened to the conversation."""
 
     at: datetime | None
@@ -151,7 +151,7 @@ class Entry:
         return bool(self.blocks) and all(isinstance(block, ToolResult) for block in self.blocks)
 
 
-def from_view(view: View) -> Iterator[Entry]:
+def from_view(view: View) -> Iterator[ShownItem]:
     """What stands in the view, in order."""
     said = {record.id: record for record in view.records if isinstance(record, Said)}
     summaries = {
@@ -160,29 +160,29 @@ def from_view(view: View) -> Iterator[Entry]:
     for number, item in enumerate(view.items, 1):
         blocks = tuple(part.block for part in item.parts)
         if summary := summaries.get(item.record_id):
-            yield Entry(at=summary.at, blocks=blocks, line=compaction_line(summary))
+            yield ShownItem(at=summary.at, blocks=blocks, line=compaction_line(summary))
         else:
             record = said.get(item.record_id)
             marks = ("added by the program",) if record and record.meta else ()
             at = record.at if record else None
-            yield Entry(at=at, role=item.role, blocks=blocks, marks=marks, number=number)
+            yield ShownItem(at=at, role=item.role, blocks=blocks, marks=marks, number=number)
 
 
-def from_record(record: Record) -> Entry:
+def from_record(record: Record) -> ShownItem:
     """One record, whatever it is."""
     match record:
         case Said():
             marks = [ASIDES[record.aside]] if record.aside else []
             marks += ["added by the program"] if record.meta else []
-            return Entry(at=record.at, role=record.role, blocks=record.blocks, marks=tuple(marks))
+            return ShownItem(at=record.at, role=record.role, blocks=record.blocks, marks=tuple(marks))
         case Compacted():
-            return Entry(at=record.at, blocks=record.summary, line=compaction_line(record))
+            return ShownItem(at=record.at, blocks=record.summary, line=compaction_line(record))
         case Replaced():
-            return Entry(at=record.at, line=replacement_line(record), is_message=False)
+            return ShownItem(at=record.at, line=replacement_line(record), is_message=False)
         case Undone(target=target):
-            return Entry(at=record.at, line=f"Undone: {target}", is_message=False)
+            return ShownItem(at=record.at, line=f"Undone: {target}", is_message=False)
         case Noted(kind=kind, facts=facts):
-            return Entry(at=record.at, line=f"noted {kind} {json.dumps(facts)}", is_message=False)
+            return ShownItem(at=record.at, line=f"noted {kind} {json.dumps(facts)}", is_message=False)
 
 
 def record_json(record: Record) -> JsonObject:
@@ -219,7 +219,7 @@ def record_json(record: Record) -> JsonObject:
             return fields | {"kind": record.kind, "facts": record.facts}
 
 
-def tell(entries: Iterable[Entry], *, full: bool) -> Iterator[str]:
+def tell(entries: Iterable[ShownItem], *, full: bool) -> Iterator[str]:
     """Lines without their ends; a speaker who goes on gets no second heading."""
     speaker: tuple[str, tuple[str, ...]] | None = ("", ())
     for entry in entries:
@@ -238,7 +238,7 @@ def tell(entries: Iterable[Entry], *, full: bool) -> Iterator[str]:
             yield from _told(block, full=full, brief=bool(entry.marks) and not full)
 
 
-def _heading(entry: Entry) -> str:
+def _heading(entry: ShownItem) -> str:
     name = f"{entry.role} ({', '.join(entry.marks)})" if entry.marks else entry.role
     when = f"  {entry.at.astimezone():%Y-%m-%d %H:%M:%S}" if entry.at else ""
     number = f"  #{entry.number}" if entry.number else ""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from nacre.cache.models import ModelProfile
 from nacre.devtools.cache_models.anthropic_render import THINKING, blocks_of, objects
-from nacre.devtools.cache_models.anthropic_state import Call, Refusal, Rendered
+from nacre.devtools.cache_models.anthropic_state import ApiRefusal, Call, Rendered
 from nacre.messages.blocks import Json, JsonObject
 
 MAX_MESSAGES = 100_000
@@ -15,7 +15,7 @@ EDITING_BETA = "context-management-2025-06-27"
 LIFETIMES = ("5m", "1h")
 
 
-def refuse(call: Call, profile: ModelProfile) -> Refusal | None:
+def refuse(call: Call, profile: ModelProfile) -> ApiRefusal | None:
     """The first thing wrong with a request that can be told from its body alone."""
     body = call.body
     for check in (
@@ -26,11 +26,11 @@ def refuse(call: Call, profile: ModelProfile) -> Refusal | None:
         _settings(call, profile),
     ):
         for problem in check:
-            return Refusal(400, "invalid_request_error", problem)
+            return ApiRefusal(400, "invalid_request_error", problem)
     return None
 
 
-def markers_of(body: JsonObject, blocks: Sequence[Rendered]) -> tuple[tuple[int, str], ...] | Refusal:
+def markers_of(body: JsonObject, blocks: Sequence[Rendered]) -> tuple[tuple[int, str], ...] | ApiRefusal:
     """Where the prompt's cache markers stand, the automatic one included."""
     markers = [(index, block.marker) for index, block in enumerate(blocks) if block.marker]
     automatic = body.get("cache_control")
@@ -61,8 +61,8 @@ def is_markable(block: Rendered) -> bool:
     return block.kind != "text" or bool(block.wire.get("text"))
 
 
-def _invalid(message: str) -> Refusal:
-    return Refusal(400, "invalid_request_error", message)
+def _invalid(message: str) -> ApiRefusal:
+    return ApiRefusal(400, "invalid_request_error", message)
 
 
 def _dotted(block: Rendered) -> str:

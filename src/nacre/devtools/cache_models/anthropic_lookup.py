@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from nacre.cache.models import ModelProfile
 from nacre.cache.warmth import FIVE_MINUTES, HOUR
-from nacre.devtools.cache_models.anthropic_state import Call, Entry, Rendered, Switches
+from nacre.devtools.cache_models.anthropic_state import AnthropicSwitches, CacheEntry, Call, Rendered
 from nacre.messages.usage import Usage
 
 Chance = Callable[[], float]
@@ -23,7 +23,7 @@ LATE_SECONDS = 3600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prompt:
+class RenderedPrompt:
     """The blocks of one sampling, the digest and size of everything up to each, and where markers stand."""
 
     blocks: Sequence[Rendered]
@@ -40,7 +40,7 @@ class Prompt:
 class Sampled(NamedTuple):
     """What one sampling read, wrote and left behind."""
 
-    entries: Mapping[bytes, Entry]
+    entries: Mapping[bytes, CacheEntry]
     usage: Usage
     hit: int
     """Index of the last block read from the cache, or -1."""
@@ -53,15 +53,15 @@ class Sampled(NamedTuple):
 
 class _Found(NamedTuple):
     place: int
-    entry: Entry | None
+    entry: CacheEntry | None
     positions: int
     evicted: tuple[bytes, ...]
 
 
 def prompt_of(
     blocks: Sequence[Rendered], chain: Sequence[bytes], markers: tuple[tuple[int, str], ...]
-) -> Prompt:
-    return Prompt(
+) -> RenderedPrompt:
+    return RenderedPrompt(
         blocks=blocks,
         chain=chain,
         sums=list(accumulate(block.tokens for block in blocks)),
@@ -70,12 +70,12 @@ def prompt_of(
 
 
 def sample(
-    entries: Mapping[bytes, Entry],
-    prompt: Prompt,
+    entries: Mapping[bytes, CacheEntry],
+    prompt: RenderedPrompt,
     *,
     call: Call,
     profile: ModelProfile,
-    switches: Switches,
+    switches: AnthropicSwitches,
     chance: Chance | None = None,
 ) -> Sampled:
     """One sampling: what is read, what is written, what is billed."""
@@ -98,10 +98,10 @@ def sample(
 
 
 class _Looking(NamedTuple):
-    entries: Mapping[bytes, Entry]
-    prompt: Prompt
+    entries: Mapping[bytes, CacheEntry]
+    prompt: RenderedPrompt
     profile: ModelProfile
-    switches: Switches
+    switches: AnthropicSwitches
     now: float
     chance: Chance | None
 
@@ -145,7 +145,7 @@ def _one_run(block: Rendered, following: Rendered) -> bool:
     return block.kind == following.kind and block.kind in RUNS
 
 
-def _bill(prompt: Prompt, markers: list[tuple[int, str]], *, read: int, output: int) -> Usage:
+def _bill(prompt: RenderedPrompt, markers: list[tuple[int, str]], *, read: int, output: int) -> Usage:
     """Read up to A, one-hour write up to B, ordinary write up to C, the rest is plain input."""
     hour = [prompt.sums[i] for i, ttl in markers if ttl == "1h" and prompt.sums[i] > read]
     long_end = hour[-1] if hour else read
@@ -160,7 +160,12 @@ def _bill(prompt: Prompt, markers: list[tuple[int, str]], *, read: int, output: 
 
 
 def _refresh(
-    entries: dict[bytes, Entry], prompt: Prompt, hit: int, *, call: Call, switches: Switches
+    entries: dict[bytes, CacheEntry],
+    prompt: RenderedPrompt,
+    hit: int,
+    *,
+    call: Call,
+    switches: AnthropicSwitches,
 ) -> None:
     """A read keeps an entry alive for its own lifetime, counted from the request's start."""
     keys = prompt.chain[: hit + 1] if switches.refresh == "whole_prefix" else [prompt.chain[hit]]
@@ -171,13 +176,13 @@ def _refresh(
 
 
 def _write(
-    entries: dict[bytes, Entry],
-    prompt: Prompt,
+    entries: dict[bytes, CacheEntry],
+    prompt: RenderedPrompt,
     markers: list[tuple[int, str]],
     *,
     hit: int,
     call: Call,
-    switches: Switches,
+    switches: AnthropicSwitches,
 ) -> None:
     visible = call.start if call.first_token is None else call.first_token
     for index, name in markers:
@@ -185,7 +190,7 @@ def _write(
         ttl = TTL_SECONDS[name]
         old = entries.get(key)
         if old is None or old.expires_at <= call.start:
-            entries[key] = Entry(prompt.sums[index], visible, call.start + ttl, ttl, call.start)
+            entries[key] = CacheEntry(prompt.sums[index], visible, call.start + ttl, ttl, call.start)
         elif index >= hit or switches.refresh != "hit_only":
             entries[key] = old._replace(
                 visible_at=min(old.visible_at, visible),

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from hashlib import blake2b
 
 from nacre.cache.models import ModelProfile
-from nacre.devtools.cache_models.anthropic_state import Call, Level, Rendered, Switches
+from nacre.devtools.cache_models.anthropic_state import AnthropicSwitches, Call, Level, Rendered
 from nacre.messages.blocks import Json, JsonObject
 from nacre.messages.tokens import estimate_block, estimate_text
 from nacre.messages.wire import parse_block
@@ -66,7 +66,7 @@ def chain(blocks: Sequence[Rendered], seeds: dict[Level, bytes]) -> list[bytes]:
 
 
 def seeds(
-    call: Call, profile: ModelProfile, switches: Switches, blocks: Sequence[Rendered]
+    call: Call, profile: ModelProfile, switches: AnthropicSwitches, blocks: Sequence[Rendered]
 ) -> dict[Level, bytes]:
     """What besides the blocks themselves decides whether a prefix is the same, per level."""
     body = call.body

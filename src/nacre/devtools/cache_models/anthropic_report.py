@@ -5,9 +5,17 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 
-from nacre.devtools.cache_models.anthropic_lookup import Prompt, Sampled
+from nacre.devtools.cache_models.anthropic_lookup import RenderedPrompt, Sampled
 from nacre.devtools.cache_models.anthropic_render import LEVELS, digest
-from nacre.devtools.cache_models.anthropic_state import Cache, Call, Level, Outcome, Rendered, Snapshot, Trace
+from nacre.devtools.cache_models.anthropic_state import (
+    Cache,
+    Call,
+    Level,
+    Rendered,
+    RequestOutcome,
+    Snapshot,
+    Trace,
+)
 from nacre.messages.blocks import JsonObject
 from nacre.messages.tokens import BYTES_PER_TOKEN
 from nacre.messages.usage import Usage
@@ -17,7 +25,7 @@ SNIPPET_BYTES = 120
 """Enough to recognise a block by."""
 
 
-def api_usage(outcome: Outcome) -> JsonObject:
+def api_usage(outcome: RequestOutcome) -> JsonObject:
     """Usage as the Messages API reports it; a compaction's own tokens are only among the iterations."""
     said = sum((step.usage for step in outcome.iterations if step.kind == "message"), Usage())
     usage: JsonObject = {**_counters(said), "service_tier": "standard"}
@@ -92,7 +100,7 @@ def first_difference(before: Sequence[bytes], now: Sequence[bytes]) -> int | Non
 
 
 def trace_of(
-    cache: Cache, call: Call, prompt: Prompt, sampled: Sampled, *, unbound: tuple[str, ...]
+    cache: Cache, call: Call, prompt: RenderedPrompt, sampled: Sampled, *, unbound: tuple[str, ...]
 ) -> Trace:
     """Why the call read and wrote what it did."""
     previous = next((shot for shot in reversed(cache.sent) if shot.lane == call.lane), None)

@@ -12,7 +12,7 @@ from hashlib import blake2b
 
 from nacre.cache.models import ModelProfile, cost
 from nacre.devtools.cache_models.anthropic_checks import markers_of, refuse
-from nacre.devtools.cache_models.anthropic_lookup import Chance, Prompt, Sampled, prompt_of, sample
+from nacre.devtools.cache_models.anthropic_lookup import Chance, RenderedPrompt, Sampled, prompt_of, sample
 from nacre.devtools.cache_models.anthropic_render import (
     DIGEST_BYTES,
     THINKING,
@@ -26,29 +26,29 @@ from nacre.devtools.cache_models.anthropic_render import (
 )
 from nacre.devtools.cache_models.anthropic_report import api_usage, config_digest, diagnose, trace_of
 from nacre.devtools.cache_models.anthropic_state import (
+    AnthropicSwitches,
+    ApiRefusal,
     Bound,
     Cache,
+    CacheEntry,
     Call,
-    Entry,
     Iteration,
-    Outcome,
-    Refusal,
     Rendered,
+    RequestOutcome,
     Snapshot,
-    Switches,
     Trace,
 )
 from nacre.messages.blocks import Json, JsonObject
 from nacre.messages.usage import Usage
 
 __all__ = [
+    "AnthropicSwitches",
+    "ApiRefusal",
     "Cache",
+    "CacheEntry",
     "Call",
-    "Entry",
     "Iteration",
-    "Outcome",
-    "Refusal",
-    "Switches",
+    "RequestOutcome",
     "Trace",
     "api_usage",
     "estimate",
@@ -59,7 +59,7 @@ SNAPSHOTS = 16
 """How many past requests are kept for diagnostics: enough for a few lanes, small enough to hold whole."""
 COMPACTION_TRIGGER_TOKENS = 150_000
 """The provider's default size at which threshold compaction runs."""
-DEFAULT_SWITCHES = Switches()
+DEFAULT_SWITCHES = AnthropicSwitches()
 
 
 def simulate(
@@ -67,22 +67,22 @@ def simulate(
     call: Call,
     *,
     profile: ModelProfile,
-    switches: Switches = DEFAULT_SWITCHES,
+    switches: AnthropicSwitches = DEFAULT_SWITCHES,
     count: Count = estimate,
     chance: Chance | None = None,
-) -> Outcome:
+) -> RequestOutcome:
     """What the provider answers to a call in terms of tokens, money and memory."""
     refusal = refuse(call, profile)
     if refusal is not None:
-        return Outcome(cache=cache, refusal=refusal)
+        return RequestOutcome(cache=cache, refusal=refusal)
     setting = _Setting(
         call=_without_output(call), profile=profile, switches=switches, count=count, chance=chance
     )
     ready = _prepare(cache, setting)
-    if isinstance(ready, Outcome):
+    if isinstance(ready, RequestOutcome):
         return ready
     if call.outcome in {"rejected", "broken_before"}:
-        return Outcome(cache=cache, prompt_tokens=ready.prompt.tokens, original_tokens=ready.original)
+        return RequestOutcome(cache=cache, prompt_tokens=ready.prompt.tokens, original_tokens=ready.original)
     runs = _run(cache, setting, ready)
     after = _remember(cache, setting, ready, runs)
     if call.outcome == "broken_after" and not switches.broken_after_writes:
@@ -94,15 +94,17 @@ def simulate(
 class _Setting:
     call: Call
     profile: ModelProfile
-    switches: Switches
+    switches: AnthropicSwitches
     count: Count
     chance: Chance | None
 
-    def prompt(self, blocks: list[Rendered], markers: tuple[tuple[int, str], ...]) -> Prompt:
+    def prompt(self, blocks: list[Rendered], markers: tuple[tuple[int, str], ...]) -> RenderedPrompt:
         links = chain(blocks, seeds(self.call, self.profile, self.switches, blocks))
         return prompt_of(blocks, links, markers)
 
-    def sample(self, cache: Cache, prompt: Prompt, output_tokens: int, *, is_first: bool = True) -> Sampled:
+    def sample(
+        self, cache: Cache, prompt: RenderedPrompt, output_tokens: int, *, is_first: bool = True
+    ) -> Sampled:
         """One sampling; a later one of the same call finds what the first one wrote."""
         call = replace(self.call, output_tokens=output_tokens)
         if not is_first and call.first_token is not None:
@@ -119,7 +121,7 @@ class _Setting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Ready:
-    prompt: Prompt
+    prompt: RenderedPrompt
     edited: Edited
     binding: Binding | None
     original: int
@@ -129,7 +131,7 @@ class _Ready:
 @dataclass(frozen=True, slots=True)
 class _Run:
     kind: str
-    prompt: Prompt
+    prompt: RenderedPrompt
     sampled: Sampled
 
 
@@ -138,7 +140,7 @@ def _without_output(call: Call) -> Call:
     return replace(call, output_tokens=0, reply=()) if call.body.get("max_tokens") == 0 else call
 
 
-def _prepare(cache: Cache, setting: _Setting) -> _Ready | Outcome:
+def _prepare(cache: Cache, setting: _Setting) -> _Ready | RequestOutcome:
     call = setting.call
     profile = setting.profile
     seen = visible(call.body, flatten(call.body, setting.count), profile)
@@ -146,7 +148,9 @@ def _prepare(cache: Cache, setting: _Setting) -> _Ready | Outcome:
     if profile.binds_thinking and setting.switches.binding:
         bound = binding(cache, call, seen)
         if bound.broken and _mismatch(call.body) == "error":
-            return Outcome(cache=cache, refusal=_unbound(bound), trace=Trace(unbound=_paths(bound.broken)))
+            return RequestOutcome(
+                cache=cache, refusal=_unbound(bound), trace=Trace(unbound=_paths(bound.broken))
+            )
         lost = set(map(id, bound.broken))
         seen = [block for block in seen if id(block) not in lost]
     cleared = cache.cleared if setting.switches.clearing == "sticky" else frozenset()
@@ -154,13 +158,15 @@ def _prepare(cache: Cache, setting: _Setting) -> _Ready | Outcome:
     original = sum(block.tokens for block in seen)
     blocks, deleted = without_deleted(edited.blocks) if setting.switches.cache_edits else (edited.blocks, 0)
     placed = markers_of(call.body, blocks)
-    if isinstance(placed, Refusal):
-        return Outcome(cache=cache, refusal=placed)
+    if isinstance(placed, ApiRefusal):
+        return RequestOutcome(cache=cache, refusal=placed)
     prompt = setting.prompt(blocks, placed)
     if prompt.tokens > profile.window:
         text = f"prompt is too long: {prompt.tokens} tokens > {profile.window} maximum"
-        refusal = Refusal(400, "invalid_request_error", text)
-        return Outcome(cache=cache, refusal=refusal, prompt_tokens=prompt.tokens, original_tokens=original)
+        refusal = ApiRefusal(400, "invalid_request_error", text)
+        return RequestOutcome(
+            cache=cache, refusal=refusal, prompt_tokens=prompt.tokens, original_tokens=original
+        )
     return _Ready(prompt=prompt, edited=edited, binding=bound, original=original, deleted=deleted)
 
 
@@ -170,10 +176,10 @@ def _mismatch(body: JsonObject) -> str:
     return str(bound.get("prefix_mismatch_behavior") or "error") if isinstance(bound, dict) else "error"
 
 
-def _unbound(bound: Binding) -> Refusal:
+def _unbound(bound: Binding) -> ApiRefusal:
     index, inner = bound.broken[0].at
     text = f"messages.{index}.content.{inner}: `thinking` block was produced after different content"
-    return Refusal(
+    return ApiRefusal(
         400, "invalid_request_error", f"{text}; the messages, system and tools before it must not change."
     )
 
@@ -269,14 +275,16 @@ def _remember(cache: Cache, setting: _Setting, ready: _Ready, runs: list[_Run]) 
     )
 
 
-def _outcome(before: Cache, after: Cache, setting: _Setting, ready: _Ready, runs: list[_Run]) -> Outcome:
+def _outcome(
+    before: Cache, after: Cache, setting: _Setting, ready: _Ready, runs: list[_Run]
+) -> RequestOutcome:
     iterations = tuple(
         Iteration("compaction" if run.kind == "compaction" else "message", run.sampled.usage) for run in runs
     )
     prices = [cost(setting.profile, step.usage) for step in iterations]
     known = [price for price in prices if price is not None]
     broken = ready.binding.broken if ready.binding else ()
-    return Outcome(
+    return RequestOutcome(
         cache=after,
         usage=sum((step.usage for step in iterations), Usage()),
         cost_usd=sum(known) * setting.call.price_factor if len(known) == len(prices) else None,

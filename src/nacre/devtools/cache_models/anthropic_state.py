@@ -41,7 +41,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Switches:
+class AnthropicSwitches:
     """What the documentation leaves open; results are published for more than one setting."""
 
     run_boundaries: Literal["all", "end"] = "all"
@@ -62,7 +62,7 @@ class Switches:
     """The chance that an entry is gone before its time, drawn each time it would be read."""
 
 
-class Entry(NamedTuple):
+class CacheEntry(NamedTuple):
     """One cached prefix."""
 
     tokens: int
@@ -120,14 +120,14 @@ class Snapshot:
 class Cache:
     """What the provider remembers; a value, so that one state can be continued in several ways."""
 
-    entries: Mapping[bytes, Entry] = field(default_factory=dict)
+    entries: Mapping[bytes, CacheEntry] = field(default_factory=dict)
     bindings: Mapping[tuple[str, bytes], Bound] = field(default_factory=dict)
     cleared: frozenset[str] = frozenset()
     sent: tuple[Snapshot, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class ApiRefusal:
     """Why the provider answers with an error."""
 
     status: int
@@ -171,14 +171,14 @@ class Trace:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class RequestOutcome:
     """What the provider would say, and what it remembers afterwards."""
 
     cache: Cache
     usage: Usage = field(default_factory=Usage)
     """All that is billed, every iteration of the call together."""
     cost_usd: float | None = None
-    refusal: Refusal | None = None
+    refusal: ApiRefusal | None = None
     diagnostics: JsonObject | None = None
     trace: Trace = field(default_factory=Trace)
     applied_edits: tuple[JsonObject, ...] = ()

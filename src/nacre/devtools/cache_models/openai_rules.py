@@ -11,18 +11,18 @@ from hashlib import blake2b
 from typing import Literal
 
 from nacre.cache.models import ModelProfile, cost
-from nacre.devtools.cache_models.anthropic_lookup import Prompt, Sampled, prompt_of
+from nacre.devtools.cache_models.anthropic_lookup import RenderedPrompt, Sampled, prompt_of
 from nacre.devtools.cache_models.anthropic_render import DIGEST_BYTES, Count, chain, digest, objects, render
 from nacre.devtools.cache_models.anthropic_report import changed_level, first_difference, trace_of
 from nacre.devtools.cache_models.anthropic_state import (
+    ApiRefusal,
     Cache,
+    CacheEntry,
     Call,
-    Entry,
     Iteration,
     Level,
-    Outcome,
-    Refusal,
     Rendered,
+    RequestOutcome,
     Snapshot,
 )
 from nacre.messages.blocks import Json, JsonObject
@@ -132,7 +132,16 @@ def _is_eligible(items: Sequence[JsonObject], index: int, leading: int) -> bool:
     return speaker == "user"
 
 
-__all__ = ["Cache", "Call", "Outcome", "Refusal", "Switches", "api_usage", "estimate", "simulate"]
+__all__ = [
+    "ApiRefusal",
+    "Cache",
+    "Call",
+    "OpenAISwitches",
+    "RequestOutcome",
+    "api_usage",
+    "estimate",
+    "simulate",
+]
 
 WRITES = 4
 """Breakpoints one request can write, the implicit one included."""
@@ -150,7 +159,7 @@ SNAPSHOTS = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Switches:
+class OpenAISwitches:
     """What the documentation leaves open."""
 
     lookup: Literal["guide", "reference"] = "guide"
@@ -161,7 +170,7 @@ class Switches:
     """Tokens the provider puts in front, neither shown nor billed; they shift the intervals."""
 
 
-DEFAULT_SWITCHES = Switches()
+DEFAULT_SWITCHES = OpenAISwitches()
 
 
 def simulate(
@@ -169,9 +178,9 @@ def simulate(
     call: Call,
     *,
     profile: ModelProfile,
-    switches: Switches = DEFAULT_SWITCHES,
+    switches: OpenAISwitches = DEFAULT_SWITCHES,
     count: Count = estimate,
-) -> Outcome:
+) -> RequestOutcome:
     """What the provider answers to a call in terms of tokens, money and memory."""
     if call.body.get("prewarm") is True:
         call = replace(call, output_tokens=0)
@@ -181,14 +190,16 @@ def simulate(
     prompt = prompt_of(plan.blocks, links, ())
     if prompt.tokens > profile.window:
         refusal = _too_long(call.body, prompt.tokens, profile)
-        return Outcome(cache=cache, refusal=refusal, prompt_tokens=prompt.tokens)
+        return RequestOutcome(cache=cache, refusal=refusal, prompt_tokens=prompt.tokens)
     if call.outcome in {"rejected", "broken_before"}:
-        return Outcome(cache=cache, prompt_tokens=prompt.tokens, original_tokens=prompt.tokens)
-    asked = _Asked(call=call, plan=plan, prompt=prompt, seed=seed, profile=profile, switches=switches)
+        return RequestOutcome(cache=cache, prompt_tokens=prompt.tokens, original_tokens=prompt.tokens)
+    asked = _LaidOutRequest(
+        call=call, plan=plan, prompt=prompt, seed=seed, profile=profile, switches=switches
+    )
     sampled = asked.sample(cache.entries)
     shot = _snapshot(call, plan, prompt, sampled, profile)
     price = cost(profile, sampled.usage)
-    return Outcome(
+    return RequestOutcome(
         cache=replace(cache, entries=sampled.entries, sent=(*cache.sent, shot)[-SNAPSHOTS:]),
         usage=sampled.usage,
         cost_usd=None if price is None else price * call.price_factor,
@@ -200,7 +211,7 @@ def simulate(
     )
 
 
-def api_usage(outcome: Outcome, *, chat: bool = False) -> JsonObject:
+def api_usage(outcome: RequestOutcome, *, chat: bool = False) -> JsonObject:
     """Usage as the Responses API reports it, or chat completions; the input counter includes the cached."""
     usage = outcome.usage
     details: JsonObject = {"cached_tokens": usage.cache_read, "cache_write_tokens": usage.cache_write}
@@ -226,14 +237,14 @@ def api_usage(outcome: Outcome, *, chat: bool = False) -> JsonObject:
     }
 
 
-def _too_long(body: JsonObject, tokens: int, profile: ModelProfile) -> Refusal:
+def _too_long(body: JsonObject, tokens: int, profile: ModelProfile) -> ApiRefusal:
     text = "Your input exceeds the context window of this model. Please adjust your input and try again."
     if "messages" in body:
         text = (
             f"This model's maximum context length is {profile.window} tokens. "
             f"However, your messages resulted in {tokens} tokens. Please reduce the length of the messages."
         )
-    return Refusal(400, "context_length_exceeded", text)
+    return ApiRefusal(400, "context_length_exceeded", text)
 
 
 def _settings(body: JsonObject) -> dict[str, Json]:
@@ -254,7 +265,7 @@ def _settings(body: JsonObject) -> dict[str, Json]:
     }
 
 
-def _seed(call: Call, profile: ModelProfile, switches: Switches) -> bytes:
+def _seed(call: Call, profile: ModelProfile, switches: OpenAISwitches) -> bytes:
     settings = _settings(call.body)
     settings["reasoning_effort"] = settings["reasoning_effort"] or profile.default_effort
     if not switches.tier_in_key:
@@ -263,17 +274,17 @@ def _seed(call: Call, profile: ModelProfile, switches: Switches) -> bytes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Asked:
+class _LaidOutRequest:
     """One request laid out, and the rules it meets."""
 
     call: Call
     plan: Layout
-    prompt: Prompt
+    prompt: RenderedPrompt
     seed: bytes
     profile: ModelProfile
-    switches: Switches
+    switches: OpenAISwitches
 
-    def sample(self, entries: Mapping[bytes, Entry]) -> Sampled:
+    def sample(self, entries: Mapping[bytes, CacheEntry]) -> Sampled:
         kept = {key: entry for key, entry in entries.items() if entry.expires_at > self.call.start}
         if self.profile.cache == "boundaries":
             return _at_boundaries(kept, self)
@@ -283,7 +294,7 @@ class _Asked:
         return Sampled(entries, usage, -1, 0.0, 0, 0, ())
 
 
-def _at_boundaries(entries: dict[bytes, Entry], asked: _Asked) -> Sampled:
+def _at_boundaries(entries: dict[bytes, CacheEntry], asked: _LaidOutRequest) -> Sampled:
     """Newer models: exact match at a boundary, longest first; only what lies beyond the hit is written."""
     call = asked.call
     plan = asked.plan
@@ -332,7 +343,9 @@ def _writes(plan: Layout, implicit: Sequence[int], *, default: str) -> dict[int,
     return {**dict.fromkeys(implicit, default), **named}
 
 
-def _store(entries: dict[bytes, Entry], asked: _Asked, places: Mapping[bytes, tuple[int, str]]) -> None:
+def _store(
+    entries: dict[bytes, CacheEntry], asked: _LaidOutRequest, places: Mapping[bytes, tuple[int, str]]
+) -> None:
     call = asked.call
     visible = call.first_token if call.end is None else call.end
     visible = call.start if visible is None else visible
@@ -340,7 +353,7 @@ def _store(entries: dict[bytes, Entry], asked: _Asked, places: Mapping[bytes, tu
         ttl = LONG_TTLS.get(name, float(asked.profile.ttl_seconds))
         old = entries.get(key)
         if old is None:
-            entries[key] = Entry(tokens, visible, call.start + ttl, ttl, call.start)
+            entries[key] = CacheEntry(tokens, visible, call.start + ttl, ttl, call.start)
         else:
             longer = max(old.ttl, ttl)
             entries[key] = old._replace(
@@ -350,12 +363,12 @@ def _store(entries: dict[bytes, Entry], asked: _Asked, places: Mapping[bytes, tu
             )
 
 
-def _is_live(entries: Mapping[bytes, Entry], key: bytes, now: float) -> bool:
+def _is_live(entries: Mapping[bytes, CacheEntry], key: bytes, now: float) -> bool:
     entry = entries.get(key)
     return entry is not None and entry.visible_at <= now < entry.expires_at
 
 
-def _at_intervals(entries: dict[bytes, Entry], asked: _Asked) -> Sampled:
+def _at_intervals(entries: dict[bytes, CacheEntry], asked: _LaidOutRequest) -> Sampled:
     """Older models: every so many tokens is a boundary; writing is free, reads are rounded down."""
     call = asked.call
     profile = asked.profile
@@ -377,7 +390,7 @@ def _at_intervals(entries: dict[bytes, Entry], asked: _Asked) -> Sampled:
     return Sampled(entries, usage, index, age, len(places), cached, ())
 
 
-def _cuts(asked: _Asked) -> Iterator[tuple[int, bytes, int]]:
+def _cuts(asked: _LaidOutRequest) -> Iterator[tuple[int, bytes, int]]:
     """Each boundary's tokens, digest and block; inside a block it falls at its share of the block's bytes."""
     prompt = asked.prompt
     interval = asked.profile.interval
@@ -400,7 +413,9 @@ def _cuts(asked: _Asked) -> Iterator[tuple[int, bytes, int]]:
         base = end
 
 
-def _snapshot(call: Call, plan: Layout, prompt: Prompt, sampled: Sampled, profile: ModelProfile) -> Snapshot:
+def _snapshot(
+    call: Call, plan: Layout, prompt: RenderedPrompt, sampled: Sampled, profile: ModelProfile
+) -> Snapshot:
     return Snapshot(
         message_id=call.message_id,
         lane=call.lane,

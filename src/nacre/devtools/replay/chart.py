@@ -12,7 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from nacre.devtools.replay.run import Replayed, Terms
+from nacre.devtools.replay.run import Replayed, ReplayTerms
 from nacre.errors import ConfigError, StoreError
 from nacre.formatting import how_to_install
 from nacre.store import disk
@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from html import escape
 from math import floor, log10
 
-from nacre.devtools.replay.schema import ActionKind, Point
+from nacre.devtools.replay.schema import ActionKind, ChartPoint
 
 INCHES_WIDE = 12
 INCHES_HIGH = 6
@@ -49,7 +49,7 @@ def check(path: Path) -> None:
         _figures()
 
 
-def draw(replayed: Sequence[Replayed], path: Path, terms: Terms) -> None:
+def draw(replayed: Sequence[Replayed], path: Path, terms: ReplayTerms) -> None:
     """Write a picture of sessions one after another; the ending of the path says in which form."""
     check(path)
     picture = drawing(replayed, terms)
@@ -153,7 +153,7 @@ class Deed:
 class Drawing:
     """Lines, and the deeds in a lane of its own for each policy that did any."""
 
-    lines: Mapping[str, Sequence[Point]]
+    lines: Mapping[str, Sequence[ChartPoint]]
     window: int
     subtitle: str = ""
     ends: tuple[int, ...] = ()
@@ -189,9 +189,9 @@ class Drawing:
         return [kind for kind in MARKS if kind in seen]
 
 
-def drawing(replayed: Sequence[Replayed], terms: Terms) -> Drawing:
+def drawing(replayed: Sequence[Replayed], terms: ReplayTerms) -> Drawing:
     """The sessions one after another, one line a policy."""
-    lines: dict[str, list[Point]] = {}
+    lines: dict[str, list[ChartPoint]] = {}
     ends: dict[str, list[int]] = {}
     for one in replayed:
         points = lines.setdefault(one.policy, [])
@@ -211,7 +211,7 @@ def ticks(most: float, *, about: int = TICKS) -> list[int]:
     return list(range(0, floor(most) + 1, step))
 
 
-def _does(point: Point, kind: ActionKind) -> bool:
+def _does(point: ChartPoint, kind: ActionKind) -> bool:
     return any(action.kind == kind for action in point.actions)
 
 

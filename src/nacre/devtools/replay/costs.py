@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 
 from nacre.cache.models import ModelProfile, cost
 from nacre.devtools.cache_models import openai_rules
-from nacre.devtools.cache_models.anthropic_lookup import Prompt, sample
+from nacre.devtools.cache_models.anthropic_lookup import RenderedPrompt, sample
 from nacre.devtools.cache_models.anthropic_render import (
     DIGEST_BYTES,
     LEVELS,
@@ -25,8 +25,15 @@ from nacre.devtools.cache_models.anthropic_render import (
     render,
     seeds,
 )
-from nacre.devtools.cache_models.anthropic_state import Cache, Call, Entry, Level, Rendered, Switches
-from nacre.devtools.replay.schema import Sent
+from nacre.devtools.cache_models.anthropic_state import (
+    AnthropicSwitches,
+    Cache,
+    CacheEntry,
+    Call,
+    Level,
+    Rendered,
+)
+from nacre.devtools.replay.schema import WireRequest
 from nacre.messages.blocks import JsonObject
 from nacre.messages.usage import Usage
 from nacre.providers.openai_translate import Translator
@@ -54,7 +61,7 @@ class Bill:
 class Accounts(Protocol):
     """Follows the requests of one session."""
 
-    def bill(self, sent: Sent, output_tokens: int, *, is_side: bool = False) -> Bill:
+    def bill(self, sent: WireRequest, output_tokens: int, *, is_side: bool = False) -> Bill:
         """Charge a request; one beside the conversation is not what the next is compared with."""
         ...
 
@@ -96,7 +103,7 @@ class AnthropicAccounts:
     def __init__(self, profile: ModelProfile, *, ratio: float = 1.0) -> None:
         self._profile = profile
         self._count = counted(ratio)
-        self._entries: Mapping[bytes, Entry] = {}
+        self._entries: Mapping[bytes, CacheEntry] = {}
         self._known: dict[tuple[int, str], _Block] = {}
         """Blocks by identity and role; each holds its wire form, so that no other can take its identity."""
         self._messages: dict[int, tuple[JsonObject, list[_Block]]] = {}
@@ -107,14 +114,14 @@ class AnthropicAccounts:
         self._bound: dict[bytes, set[bytes]] = {}
         """What stood before each thinking block when it was first sent; two may say the same."""
 
-    def bill(self, sent: Sent, output_tokens: int, *, is_side: bool = False) -> Bill:
+    def bill(self, sent: WireRequest, output_tokens: int, *, is_side: bool = False) -> Bill:
         whole = self._blocks(sent)
         found = _without_old_thinking(whole) if self._profile.strips_old_thinking else whole
         special = [one.rendered for one in found if one.is_special]
         mixed = seeds(Call(body={}), self._profile, SWITCHES, special)
         before = self._last
         laid = _continued(before, [one.rendered for one in found], mixed)
-        prompt = Prompt(
+        prompt = RenderedPrompt(
             blocks=laid.blocks,
             chain=laid.chain,
             sums=laid.sums,
@@ -137,7 +144,7 @@ class AnthropicAccounts:
             unbound=unbound,
         )
 
-    def _blocks(self, sent: Sent) -> list[_Block]:
+    def _blocks(self, sent: WireRequest) -> list[_Block]:
         """Every block in order; a message that was in the last request is not looked into again."""
         found = [self._block(wire, level, role) for level, role, wire in _head(sent)]
         live: dict[int, tuple[JsonObject, list[_Block]]] = {}
@@ -193,7 +200,7 @@ class OpenAIAccounts:
         self._layout = AnthropicAccounts(profile, ratio=ratio)
         """Follows the blocks as the policy sent them, before they were translated."""
 
-    def bill(self, sent: Sent, output_tokens: int, *, is_side: bool = False) -> Bill:
+    def bill(self, sent: WireRequest, output_tokens: int, *, is_side: bool = False) -> Bill:
         body: JsonObject = {"messages": [*self._translator.messages(sent.system, sent.messages)]}
         if sent.tools:
             body["tools"] = [*sent.tools]
@@ -209,11 +216,11 @@ class OpenAIAccounts:
 
 MAX_STALE = 4
 """So many times a request's blocks are remembered before those that left the conversation are forgotten."""
-SWITCHES = Switches()
+SWITCHES = AnthropicSwitches()
 """What the documentation leaves open stands as the simulator assumes it."""
 
 
-def _head(sent: Sent) -> Iterator[tuple[Level, str, JsonObject]]:
+def _head(sent: WireRequest) -> Iterator[tuple[Level, str, JsonObject]]:
     """Tools and system, in the order in which they are read."""
     web = [tool for tool in sent.tools if str(tool.get("type", "")).startswith(WEB_TOOLS)]
     for tool in sent.tools:

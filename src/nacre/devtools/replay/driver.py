@@ -17,7 +17,14 @@ from typing import Literal
 from nacre.cache.warmth import Lifetime, WarmingSettings
 from nacre.devtools.replay.other_policies import TRUNCATE
 from nacre.devtools.replay.recorded_clock import RecordedClock
-from nacre.devtools.replay.schema import Asked, LayerAction, Sent, Setting, Side, Step
+from nacre.devtools.replay.schema import (
+    LayerAction,
+    PolicyAnswer,
+    ReplayStep,
+    Setting,
+    SideRequest,
+    WireRequest,
+)
 from nacre.errors import ContextOverflow
 from nacre.layers.l1_offload.offload import DUPLICATE, OFFLOAD, REREAD
 from nacre.messages.blocks import JsonObject, Message
@@ -76,9 +83,9 @@ class Driven:
             clock=self.clock,
         )
         self._warmer = self._warmed(drive.warming if setting.has_times else None)
-        self._sides: list[Side] = []
+        self._sides: list[SideRequest] = []
         """Asked beside the conversation since the last step."""
-        self._last: Sent | None = None
+        self._last: WireRequest | None = None
         self._actions: list[LayerAction] = []
         self._epochs = 0
 
@@ -87,13 +94,13 @@ class Driven:
         """Where results that leave the conversation are kept until the replay is over."""
         return Path(self._folder.name)
 
-    def ask(self, step: Step) -> Asked:
+    def ask(self, step: ReplayStep) -> PolicyAnswer:
         return self._loop.run_until_complete(self._ask(step))
 
-    def hear(self, step: Step, usage: Usage) -> None:
+    def hear(self, step: ReplayStep, usage: Usage) -> None:
         self._loop.run_until_complete(self._hear(step, usage))
 
-    def close(self) -> tuple[Side, ...]:
+    def close(self) -> tuple[SideRequest, ...]:
         if self._warmer is not None and self.drive.waits_at_end and self._last is not None:
             self._loop.run_until_complete(self._warmer.wait(None))
         self._loop.run_until_complete(self._loop.shutdown_default_executor())
@@ -106,10 +113,10 @@ class Driven:
 
     def _refreshed(self, at: datetime) -> None:
         assert self._last is not None, "only what was sent is refreshed"
-        self._sides.append(Side(kind="refresh", sent=replace(self._last, at=at)))
+        self._sides.append(SideRequest(kind="refresh", sent=replace(self._last, at=at)))
         self._actions.append(LayerAction("refresh"))
 
-    async def _ask(self, step: Step) -> Asked:
+    async def _ask(self, step: ReplayStep) -> PolicyAnswer:
         if self._warmer is not None and self._last is not None:
             await self._warmer.wait(step.at)
         self.clock.at = step.at
@@ -120,9 +127,11 @@ class Driven:
         request = self.session.send(self.session.view)
         cpu = time.process_time() - began
         self._actions += [action for record in records if (action := _action(record))]
-        self._last = Sent(at=step.at, system=request.system, tools=request.tools, messages=request.messages)
+        self._last = WireRequest(
+            at=step.at, system=request.system, tools=request.tools, messages=request.messages
+        )
         epochs = self.session.view.epochs
-        asked = Asked(
+        asked = PolicyAnswer(
             sent=self._last,
             sides=tuple(self._sides),
             actions=tuple(self._actions),
@@ -132,7 +141,7 @@ class Driven:
         self._sides, self._actions, self._epochs = [], [], len(epochs)
         return asked
 
-    async def _take(self, step: Step) -> None:
+    async def _take(self, step: ReplayStep) -> None:
         if step.starts_turn:
             self.session.begin_turn()
         for said in step.heard:
@@ -149,7 +158,7 @@ class Driven:
         await self.session.transcript.append(*records)
         return records
 
-    async def _hear(self, step: Step, usage: Usage) -> None:
+    async def _hear(self, step: ReplayStep, usage: Usage) -> None:
         facts = step.reply.reply or ReplyFacts()
         said = replace(step.reply, reply=replace(facts, usage=usage, model=self.session.base.model))
         await self.session.transcript.append(said)
@@ -161,13 +170,13 @@ class Driven:
         """A summary of a view is asked for: a fork that begins with the same bytes."""
         request = self.session.request(view)
         asked: JsonObject = {"role": "user", "content": [{"type": "text", "text": question}]}
-        sent = Sent(
+        sent = WireRequest(
             at=self.clock.at,
             system=request.system,
             tools=request.tools,
             messages=[*request.messages, asked],
         )
-        self._sides.append(Side(kind="summary", sent=sent, output_tokens=self.drive.summary_tokens))
+        self._sides.append(SideRequest(kind="summary", sent=sent, output_tokens=self.drive.summary_tokens))
 
 
 def _action(record: Record) -> LayerAction | None:

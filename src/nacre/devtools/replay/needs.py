@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from nacre.devtools.cache_models.anthropic_render import estimate
-from nacre.devtools.replay.schema import Recorded, Step
+from nacre.devtools.replay.schema import Recorded, ReplayStep
 from nacre.messages.blocks import Json, JsonObject
 from nacre.messages.wire import render_block
 
@@ -40,7 +40,7 @@ OLD_TOKENS = 20_000
 Pair = tuple[str, str]
 
 
-class Facts(NamedTuple):
+class BlockFacts(NamedTuple):
     """What can be looked for in one block."""
 
     identifiers: frozenset[str]
@@ -49,7 +49,7 @@ class Facts(NamedTuple):
     """All of it, without the numbers of lines."""
 
 
-class Source(NamedTuple):
+class LastMention(NamedTuple):
     """Where something was last said."""
 
     place: int
@@ -64,8 +64,8 @@ class Need:
     identifiers: frozenset[str] = frozenset()
     old: frozenset[str] = frozenset()
     """Those among them last said far back."""
-    pairs: tuple[tuple[Pair, Source], ...] = ()
-    edits: tuple[tuple[str, Source], ...] = ()
+    pairs: tuple[tuple[Pair, LastMention], ...] = ()
+    edits: tuple[tuple[str, LastMention], ...] = ()
     """Texts to be replaced, each with where it was last said as a whole."""
 
 
@@ -75,7 +75,7 @@ def needs(session: Recorded) -> list[Need]:
     return [told.need(step) for step in session.steps]
 
 
-def facts_of(wire: JsonObject) -> Facts:
+def facts_of(wire: JsonObject) -> BlockFacts:
     """What a block says, as it goes over the wire."""
     text = NUMBERED.sub("", "\n".join(_texts(wire)))
     identifiers: set[str] = set()
@@ -84,7 +84,7 @@ def facts_of(wire: JsonObject) -> Facts:
         found = IDENTIFIER.findall(line)
         identifiers.update(found)
         pairs.update(pairwise(found))
-    return Facts(frozenset(identifiers), frozenset(pairs), text)
+    return BlockFacts(frozenset(identifiers), frozenset(pairs), text)
 
 
 def _texts(wire: JsonObject) -> Iterator[str]:
@@ -141,11 +141,11 @@ class _Told:
         self._ratio = ratio
         self._size = 0
         self._texts: list[tuple[str, int]] = []
-        self._pairs: dict[Pair, Source] = {}
+        self._pairs: dict[Pair, LastMention] = {}
         self._last: dict[str, int] = {}
         """How much had been said when an identifier was said last."""
 
-    def need(self, step: Step) -> Need:
+    def need(self, step: ReplayStep) -> Need:
         for said in step.heard:
             self._tell(render_block(block) for block in said.blocks)
         wires = [render_block(block) for block in step.reply.blocks]
@@ -168,15 +168,15 @@ class _Told:
         for wire in wires:
             facts = facts_of(wire)
             tokens = round(estimate(wire) * self._ratio)
-            source = Source(len(self._texts), tokens)
+            source = LastMention(len(self._texts), tokens)
             self._texts.append((facts.text, tokens))
             self._size += tokens
             self._pairs.update(dict.fromkeys(facts.pairs, source))
             self._last.update(dict.fromkeys(facts.identifiers, self._size))
 
-    def _whole(self, text: str) -> Source | None:
+    def _whole(self, text: str) -> LastMention | None:
         """Where a text stands as a whole, looked for from the newest words back."""
         for place in range(len(self._texts) - 1, -1, -1):
             if text in self._texts[place][0]:
-                return Source(place, self._texts[place][1])
+                return LastMention(place, self._texts[place][1])
         return None

@@ -13,7 +13,7 @@ from typing import Literal
 from nacre.cache.warmth import Lifetime, WarmingSettings
 from nacre.devtools.replay.driver import QUESTION, Drive, Driven
 from nacre.devtools.replay.other_policies import SUMMARY_TOKENS, CompactionSettings, StandIn, filler
-from nacre.devtools.replay.schema import Policy, Setting
+from nacre.devtools.replay.schema import ReplayPolicy, Setting
 from nacre.errors import ConfigError
 from nacre.layers.l1_offload.layer import Offload
 from nacre.layers.l1_offload.policy import OffloadSettings
@@ -78,7 +78,7 @@ class Ladder:
     warming: WarmingSettings | None = None
     waits_at_end: bool = True
 
-    def start(self, setting: Setting) -> Policy:
+    def start(self, setting: Setting) -> ReplayPolicy:
         """A session of its own for one recording."""
         drive = Drive(
             lifetime=self.lifetime,

@@ -15,7 +15,7 @@ from itertools import dropwhile, pairwise
 from pathlib import Path
 from statistics import median
 
-from nacre.devtools.replay.schema import Recorded, Step
+from nacre.devtools.replay.schema import Recorded, ReplayStep
 from nacre.errors import ForeignTranscript
 from nacre.inspect.sources import SUFFIXES, open_source
 from nacre.layers.l1_offload.offload import DUPLICATE, OFFLOAD, REREAD
@@ -84,7 +84,7 @@ def _name(path: Path, session: ForeignSession, count: int) -> str:
     return stem if count == 1 else f"{stem}#{session.session_id[:8]}"
 
 
-def _steps(records: Iterable[Record]) -> Iterator[Step]:
+def _steps(records: Iterable[Record]) -> Iterator[ReplayStep]:
     """One step for each reply; results that came while it still streamed are heard after it."""
     heard: list[Said] = []
     later: list[Said] = []
@@ -126,7 +126,7 @@ def _is_same_reply(before: Said, said: Said, *, is_next: bool) -> bool:
     return is_next if one is None and other is None else one == other
 
 
-def _step(heard: Sequence[Said], parts: Sequence[Said], last: datetime | None) -> Step:
+def _step(heard: Sequence[Said], parts: Sequence[Said], last: datetime | None) -> ReplayStep:
     first = parts[0]
     facts = first.reply or ReplyFacts()
     usages = [part.reply.usage for part in parts if part.reply and part.reply.usage]
@@ -140,7 +140,7 @@ def _step(heard: Sequence[Said], parts: Sequence[Said], last: datetime | None) -
         blocks=tuple(block for part in parts for block in part.blocks),
         reply=replace(facts, id=facts.id or f"reply-{first.id}", usage=usage),
     )
-    return Step(
+    return ReplayStep(
         at=at if last is None else max(at, last),
         heard=tuple(heard),
         reply=reply,
@@ -149,18 +149,18 @@ def _step(heard: Sequence[Said], parts: Sequence[Said], last: datetime | None) -
     )
 
 
-def _usage(step: Step) -> Usage:
+def _usage(step: ReplayStep) -> Usage:
     facts = step.reply.reply
     return (facts.usage if facts else None) or Usage()
 
 
-def _with_output(step: Step, ratio: float) -> Step:
+def _with_output(step: ReplayStep, ratio: float) -> ReplayStep:
     """Streams are often recorded with the count of their first tokens; then what was said tells more."""
     said = round(estimate_blocks(step.reply.blocks) * ratio)
     return replace(step, output_tokens=max(step.output_tokens, said))
 
 
-def _increments(steps: Sequence[Step]) -> Iterator[tuple[int, int]]:
+def _increments(steps: Sequence[ReplayStep]) -> Iterator[tuple[int, int]]:
     """Estimated and real growth of the context from one request to the next, where both are known."""
     for before, step in pairwise(steps):
         grown = _usage(step).prompt - _usage(before).prompt
@@ -172,7 +172,7 @@ def _estimate(*said: Said) -> int:
     return sum(estimate_blocks(one.blocks) for one in said)
 
 
-def _ratio(steps: Sequence[Step]) -> float:
+def _ratio(steps: Sequence[ReplayStep]) -> float:
     """Of all requests but the oddest: a result that was shortened before it was recorded must not decide."""
     found = [one for one in _increments(steps) if one[0] >= MIN_INCREMENT]
     found.sort(key=lambda one: one[1] / one[0])
@@ -182,7 +182,7 @@ def _ratio(steps: Sequence[Step]) -> float:
     return min(max(grown / estimated, MIN_RATIO), MAX_RATIO)
 
 
-def _base(steps: Sequence[Step], ratio: float) -> int:
+def _base(steps: Sequence[ReplayStep], ratio: float) -> int:
     """What the first request held beyond its messages."""
     estimated = 0
     for step in steps:
@@ -199,7 +199,7 @@ def _system_prompt(records: Iterable[Record]) -> int:
     return sum(estimate_text(str(note.fact("text") or "")) for note in notes[:1])
 
 
-def _error(steps: Sequence[Step], ratio: float) -> float | None:
+def _error(steps: Sequence[ReplayStep], ratio: float) -> float | None:
     """How far the corrected estimate of the whole context is off, from a known context to the next break."""
     errors: list[float] = []
     context = 0.0
@@ -216,7 +216,9 @@ def _error(steps: Sequence[Step], ratio: float) -> float | None:
     return median(errors) if errors else None
 
 
-def made_whole(steps: Sequence[Step], records: Iterable[Record], log: Path) -> tuple[tuple[Step, ...], int]:
+def made_whole(
+    steps: Sequence[ReplayStep], records: Iterable[Record], log: Path
+) -> tuple[tuple[ReplayStep, ...], int]:
     """The steps with whole results, and how many could not be had because their files are gone."""
     notes = {
         str(record.fact("call")): record
@@ -225,13 +227,13 @@ def made_whole(steps: Sequence[Step], records: Iterable[Record], log: Path) -> t
     }
     if not notes:
         return tuple(steps), 0
-    work = _Work(notes, log)
+    work = _ResultRestorer(notes, log)
     return tuple(
         replace(step, heard=tuple(work.restored(said) for said in step.heard)) for step in steps
     ), work.lost
 
 
-class _Work:
+class _ResultRestorer:
     """Restores results in the order they came, because a later one may refer to an earlier one."""
 
     def __init__(self, notes: dict[str, Noted], log: Path) -> None:

@@ -7,8 +7,8 @@ from statistics import median
 
 from nacre.cache.models import profile
 from nacre.devtools.replay.recorded import PACE
-from nacre.devtools.replay.run import Terms
-from nacre.devtools.replay.schema import Recorded, Tally
+from nacre.devtools.replay.run import ReplayTerms
+from nacre.devtools.replay.schema import PolicyTotals, Recorded
 from nacre.messages.blocks import JsonObject
 
 COLUMNS = ("policy", "cost", "change", "cached", "requests", "peak", "compacted", "too large")
@@ -18,7 +18,7 @@ KEPT_COLUMNS = ("still in view", "pairs", "edits", "names", "fetched again", "fo
 THOUSAND = 1_000
 
 
-def as_json(sums: Mapping[str, Tally], sessions: Sequence[Recorded], terms: Terms) -> JsonObject:
+def as_json(sums: Mapping[str, PolicyTotals], sessions: Sequence[Recorded], terms: ReplayTerms) -> JsonObject:
     """One document; money is null where the model's price is not known."""
     errors = [one.error for one in sessions if one.error is not None]
     return {
@@ -31,7 +31,7 @@ def as_json(sums: Mapping[str, Tally], sessions: Sequence[Recorded], terms: Term
     }
 
 
-def policy_json(name: str, tally: Tally, terms: Terms) -> JsonObject:
+def policy_json(name: str, tally: PolicyTotals, terms: ReplayTerms) -> JsonObject:
     """One policy's figures; `cost_usd` holds `refetch_usd` and `side_usd`, `requests` what made them.
 
     `usable_…` is what was kept in requests that fit: others are refused, and show the model nothing.
@@ -71,18 +71,18 @@ def policy_json(name: str, tally: Tally, terms: Terms) -> JsonObject:
     }
 
 
-def rows(sums: Mapping[str, Tally], terms: Terms) -> list[list[str]]:
+def rows(sums: Mapping[str, PolicyTotals], terms: ReplayTerms) -> list[list[str]]:
     """What each policy takes, one row a policy; the change is against the first."""
     first = next(iter(sums.values()))
     return [[name, *_cells(tally, first, terms)] for name, tally in sums.items()]
 
 
-def columns(terms: Terms) -> Sequence[str]:
+def columns(terms: ReplayTerms) -> Sequence[str]:
     """The header of the rows: without a price, tokens stand where the money would."""
     return COLUMNS if is_priced(terms.model) else (COLUMNS[0], "sent", *COLUMNS[2:])
 
 
-def _cells(tally: Tally, first: Tally, terms: Terms) -> list[str]:
+def _cells(tally: PolicyTotals, first: PolicyTotals, terms: ReplayTerms) -> list[str]:
     has_price = is_priced(terms.model)
     took, before = (each.cost_usd if has_price else each.usage.prompt for each in (tally, first))
     return [
@@ -96,7 +96,7 @@ def _cells(tally: Tally, first: Tally, terms: Terms) -> list[str]:
     ]
 
 
-def kept_rows(sums: Mapping[str, Tally], terms: Terms) -> list[list[str]]:
+def kept_rows(sums: Mapping[str, PolicyTotals], terms: ReplayTerms) -> list[list[str]]:
     """What each policy kept in view of what was used later, and what it took to get the rest again."""
     return [
         [
@@ -111,12 +111,14 @@ def kept_rows(sums: Mapping[str, Tally], terms: Terms) -> list[list[str]]:
     ]
 
 
-def sentences(sums: Mapping[str, Tally], sessions: Sequence[Recorded], terms: Terms) -> list[str]:
+def sentences(
+    sums: Mapping[str, PolicyTotals], sessions: Sequence[Recorded], terms: ReplayTerms
+) -> list[str]:
     """What the tables mean, and what their figures rest on."""
     return [*_verdict(sums, terms), *_misfits(sums), *_grounds(sessions, terms)]
 
 
-def _verdict(sums: Mapping[str, Tally], terms: Terms) -> list[str]:
+def _verdict(sums: Mapping[str, PolicyTotals], terms: ReplayTerms) -> list[str]:
     names = list(sums)
     if not is_priced(terms.model):
         return [f"The price of {terms.model} is not known: only tokens are compared; name another --model."]
@@ -140,7 +142,7 @@ def _verdict(sums: Mapping[str, Tally], terms: Terms) -> list[str]:
     return lines
 
 
-def _misfits(sums: Mapping[str, Tally]) -> list[str]:
+def _misfits(sums: Mapping[str, PolicyTotals]) -> list[str]:
     """A request that does not fit is refused by the provider; its price is only what it would have been."""
     return [
         f"{_number(tally.overflow, 'request')} of {name!r} would not have fitted the window: what it says is "
@@ -150,11 +152,11 @@ def _misfits(sums: Mapping[str, Tally]) -> list[str]:
     ]
 
 
-def _usable(tally: Tally) -> str:
+def _usable(tally: PolicyTotals) -> str:
     return _percent(tally.used.pairs_kept - tally.refused.pairs_kept, tally.used.pairs)
 
 
-def _grounds(sessions: Sequence[Recorded], terms: Terms) -> list[str]:
+def _grounds(sessions: Sequence[Recorded], terms: ReplayTerms) -> list[str]:
     errors = [one.error for one in sessions if one.error is not None]
     figured = [one for one in sessions if one.base_tokens]
     lines = []

@@ -10,9 +10,20 @@ from nacre.cache.models import ModelProfile, cost, profile
 from nacre.devtools.cache_models.anthropic_checks import refuse
 from nacre.devtools.cache_models.anthropic_state import Call, Rendered
 from nacre.devtools.replay.costs import Accounts, Bill, accounts
-from nacre.devtools.replay.needs import Facts, Need, Source, facts_of, needs
+from nacre.devtools.replay.needs import BlockFacts, LastMention, Need, facts_of, needs
 from nacre.devtools.replay.other_policies import filler
-from nacre.devtools.replay.schema import Asked, Maker, Point, Recorded, Sent, Setting, Side, Step, Tally, Used
+from nacre.devtools.replay.schema import (
+    ChartPoint,
+    Maker,
+    PolicyAnswer,
+    PolicyTotals,
+    Recorded,
+    ReplayStep,
+    Setting,
+    SideRequest,
+    Used,
+    WireRequest,
+)
 from nacre.messages.blocks import JsonObject
 from nacre.messages.usage import Usage
 
@@ -21,7 +32,7 @@ Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
+class ReplayTerms:
     """Under what terms sessions are replayed."""
 
     model: str
@@ -36,12 +47,16 @@ class Replayed:
 
     session: str
     policy: str
-    tally: Tally
-    points: tuple[Point, ...] = ()
+    tally: PolicyTotals
+    points: tuple[ChartPoint, ...] = ()
 
 
 def replay(
-    sessions: Sequence[Recorded], makers: Sequence[Maker], terms: Terms, *, progress: Progress | None = None
+    sessions: Sequence[Recorded],
+    makers: Sequence[Maker],
+    terms: ReplayTerms,
+    *,
+    progress: Progress | None = None,
 ) -> list[Replayed]:
     """Every session under every policy."""
     done: list[Replayed] = []
@@ -64,7 +79,7 @@ class Study:
         self.reading = Reading()
 
 
-def replay_one(study: Study, maker: Maker, terms: Terms) -> Replayed:
+def replay_one(study: Study, maker: Maker, terms: ReplayTerms) -> Replayed:
     """One session under one policy, from the first step to the last."""
     session = study.session
     base = session.base_tokens if terms.with_base else 0
@@ -88,11 +103,11 @@ def replay_one(study: Study, maker: Maker, terms: Terms) -> Replayed:
     )
 
 
-def totals(replayed: Iterable[Replayed]) -> dict[str, Tally]:
+def totals(replayed: Iterable[Replayed]) -> dict[str, PolicyTotals]:
     """What each policy took for all sessions together, in the order they were asked for."""
-    sums: dict[str, Tally] = {}
+    sums: dict[str, PolicyTotals] = {}
     for one in replayed:
-        sums[one.policy] = sums.get(one.policy, Tally()) + one.tally
+        sums[one.policy] = sums.get(one.policy, PolicyTotals()) + one.tally
     return sums
 
 
@@ -104,18 +119,18 @@ class _Running:
         self._window = window
         self._books: Accounts = accounts(rules, ratio=study.session.ratio)
         self._retention = Retention(study.reading)
-        self._sum = Tally()
+        self._sum = PolicyTotals()
         self._cpu: list[float] = []
-        self.points: list[Point] = []
+        self.points: list[ChartPoint] = []
         self._is_first = True
 
-    def take(self, step: Step, need: Need, asked: Asked) -> Usage:
+    def take(self, step: ReplayStep, need: Need, asked: PolicyAnswer) -> Usage:
         """Charge what was asked for a step; returns what the request itself took."""
         self.beside(asked.sides)
         bill = self._books.bill(asked.sent, step.output_tokens)
         prompt = bill.usage.prompt
         broke = bill.broke and not self._is_first
-        self._sum += Tally(
+        self._sum += PolicyTotals(
             requests=1,
             usage=bill.usage,
             cost_usd=bill.cost_usd,
@@ -129,15 +144,15 @@ class _Running:
         )
         self._retain(need, bill)
         self._cpu.append(asked.cpu_seconds)
-        self.points.append(Point(at=asked.sent.at.timestamp(), tokens=prompt, actions=asked.actions))
+        self.points.append(ChartPoint(at=asked.sent.at.timestamp(), tokens=prompt, actions=asked.actions))
         self._is_first = False
         return bill.usage
 
-    def beside(self, sides: Sequence[Side]) -> None:
+    def beside(self, sides: Sequence[SideRequest]) -> None:
         """Charge what was asked beside the conversation."""
         for side in sides:
             bill = self._books.bill(side.sent, side.output_tokens, is_side=True)
-            self._sum += Tally(
+            self._sum += PolicyTotals(
                 requests=1, sides=1, usage=bill.usage, cost_usd=bill.cost_usd, side_usd=bill.cost_usd
             )
 
@@ -146,16 +161,16 @@ class _Running:
         self._retention.see(bill.blocks, bill.shared)
         used, hidden = self._retention.check(need)
         fits = bill.usage.prompt <= self._window
-        self._sum += Tally(used=used, refused=Used() if fits else used)
+        self._sum += PolicyTotals(used=used, refused=Used() if fits else used)
         for source in hidden:
             usage = Usage(cache_read=bill.usage.prompt, cache_write=source.tokens)
             price = cost(self._rules, usage) or 0.0
-            self._sum += Tally(requests=1, usage=usage, cost_usd=price, refetches=1, refetch_usd=price)
+            self._sum += PolicyTotals(requests=1, usage=usage, cost_usd=price, refetches=1, refetch_usd=price)
 
-    def tally(self) -> Tally:
-        return self._sum + Tally(cpu_seconds=tuple(self._cpu))
+    def tally(self) -> PolicyTotals:
+        return self._sum + PolicyTotals(cpu_seconds=tuple(self._cpu))
 
-    def _is_refused(self, sent: Sent, bill: Bill) -> bool:
+    def _is_refused(self, sent: WireRequest, bill: Bill) -> bool:
         """Whether the provider would not take it as it stands."""
         messages = list(sent.messages)
         if not (bill.broke or self._is_first):
@@ -170,9 +185,9 @@ class Reading:
     """What blocks say, by their digest: worked out once, whichever policy shows them."""
 
     def __init__(self) -> None:
-        self._known: dict[bytes, Facts] = {}
+        self._known: dict[bytes, BlockFacts] = {}
 
-    def facts(self, block: Rendered) -> Facts:
+    def facts(self, block: Rendered) -> BlockFacts:
         found = self._known.get(block.digest)
         if found is None:
             found = self._known[block.digest] = facts_of(block.wire)
@@ -184,7 +199,7 @@ class Retention:
 
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
-        self._shown: list[Facts] = []
+        self._shown: list[BlockFacts] = []
         self._pairs: Counter[Hashable] = Counter()
         self._identifiers: Counter[Hashable] = Counter()
         self._fetched: set[int] = set()
@@ -202,9 +217,9 @@ class Retention:
             self._pairs.update(facts.pairs)
             self._identifiers.update(facts.identifiers)
 
-    def check(self, need: Need) -> tuple[Used, list[Source]]:
+    def check(self, need: Need) -> tuple[Used, list[LastMention]]:
         """What of a step's needs is in view, and the hidden blocks that have to be fetched for the rest."""
-        hidden: dict[int, Source] = {}
+        hidden: dict[int, LastMention] = {}
         pairs = edits = 0
         for pair, source in need.pairs:
             is_there = pair in self._pairs
@@ -226,7 +241,7 @@ class Retention:
         )
         return used, list(hidden.values())
 
-    def _settle(self, source: Source, hidden: dict[int, Source], *, is_there: bool) -> None:
+    def _settle(self, source: LastMention, hidden: dict[int, LastMention], *, is_there: bool) -> None:
         if is_there:
             self._fetched.discard(source.place)
         elif source.place not in self._fetched:
@@ -234,7 +249,7 @@ class Retention:
             hidden[source.place] = source
 
 
-NOTHING = Facts(frozenset(), frozenset(), "")
+NOTHING = BlockFacts(frozenset(), frozenset(), "")
 
 
 def _take_away(counts: Counter[Hashable], gone: Iterable[Hashable]) -> None:

@@ -22,7 +22,7 @@ ActionKind = Literal["offload", "clear", "compact", "truncate", "refresh", "othe
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class ReplayStep:
     """One request of a recorded session: what was said since the one before, and the reply it got."""
 
     at: datetime
@@ -41,7 +41,7 @@ class Recorded:
     """A recorded session, ready to be replayed."""
 
     name: str
-    steps: tuple[Step, ...]
+    steps: tuple[ReplayStep, ...]
     base_tokens: int = 0
     """What stood before the first message, system prompt and tools, by the provider's own figures."""
     ratio: float = 1.0
@@ -75,7 +75,7 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sent:
+class WireRequest:
     """One request as it goes over the wire, cache markers included; nobody may change what is in it."""
 
     at: datetime
@@ -85,11 +85,11 @@ class Sent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Side:
+class SideRequest:
     """A request beside the conversation, charged like any other; a fork begins with the same bytes."""
 
     kind: SideKind
-    sent: Sent
+    sent: WireRequest
     output_tokens: int = 0
 
 
@@ -103,11 +103,11 @@ class LayerAction:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class PolicyAnswer:
     """A policy's answer to a step."""
 
-    sent: Sent
-    sides: tuple[Side, ...] = ()
+    sent: WireRequest
+    sides: tuple[SideRequest, ...] = ()
     """What was asked beside it since the last step, in order, all before `sent`."""
     actions: tuple[LayerAction, ...] = ()
     rewrites: tuple[str, ...] = ()
@@ -120,18 +120,18 @@ class Asked:
         return sum(1 for action in self.actions if action.kind == kind)
 
 
-class Policy(Protocol):
+class ReplayPolicy(Protocol):
     """A way to keep a conversation small, with the state of one session."""
 
-    def ask(self, step: Step) -> Asked:
+    def ask(self, step: ReplayStep) -> PolicyAnswer:
         """What would be sent for this step; the reply is in the step, but not yet said."""
         ...
 
-    def hear(self, step: Step, usage: Usage) -> None:
+    def hear(self, step: ReplayStep, usage: Usage) -> None:
         """The reply arrived, and the request took this much."""
         ...
 
-    def close(self) -> tuple[Side, ...]:
+    def close(self) -> tuple[SideRequest, ...]:
         """The session is over: give back what was taken; returns what is still asked after its last reply."""
         ...
 
@@ -142,7 +142,7 @@ class Maker(Protocol):
     @property
     def name(self) -> str: ...
 
-    def start(self, setting: Setting) -> Policy: ...
+    def start(self, setting: Setting) -> ReplayPolicy: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,7 +173,7 @@ class Used:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Point:
+class ChartPoint:
     """One request in the picture: when, how large, and what had just been done."""
 
     at: float
@@ -182,7 +182,7 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tally:
+class PolicyTotals:
     """What one policy took for some sessions; adds up."""
 
     requests: int = 0
@@ -213,8 +213,8 @@ class Tally:
     cpu_seconds: tuple[float, ...] = ()
     """The policy's own work, request by request."""
 
-    def __add__(self, other: Tally) -> Tally:
-        return Tally(
+    def __add__(self, other: PolicyTotals) -> PolicyTotals:
+        return PolicyTotals(
             requests=self.requests + other.requests,
             sides=self.sides + other.sides,
             usage=self.usage + other.usage,

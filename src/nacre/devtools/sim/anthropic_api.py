@@ -8,8 +8,14 @@ from collections.abc import Iterator, Mapping
 from nacre.cache import models as rules
 from nacre.devtools.cache_models import anthropic_rules
 from nacre.devtools.cache_models.anthropic_render import Count
-from nacre.devtools.cache_models.anthropic_state import Cache, Call, Outcome, Refusal, Switches
-from nacre.devtools.sim.dialect import Accepted, Refused, frame, pieces
+from nacre.devtools.cache_models.anthropic_state import (
+    AnthropicSwitches,
+    ApiRefusal,
+    Cache,
+    Call,
+    RequestOutcome,
+)
+from nacre.devtools.sim.dialect import Accepted, RequestRefused, frame, pieces
 from nacre.devtools.sim.faults import Fault
 from nacre.messages.blocks import Json, JsonObject
 from nacre.messages.wire import canonical
@@ -19,24 +25,24 @@ TEXT_PIECE = 24
 JSON_PIECE = 12
 """Characters of a tool call's input in one delta: it always arrives broken in odd places."""
 
-_FAULTS: dict[str, Refusal] = {
-    "prompt_too_long": Refusal(
+_FAULTS: dict[str, ApiRefusal] = {
+    "prompt_too_long": ApiRefusal(
         400, "invalid_request_error", "prompt is too long: 210000 tokens > 200000 maximum"
     ),
-    "too_large": Refusal(413, "request_too_large", "Request exceeds the maximum size"),
-    "rate_limit": Refusal(
+    "too_large": ApiRefusal(413, "request_too_large", "Request exceeds the maximum size"),
+    "rate_limit": ApiRefusal(
         429, "rate_limit_error", "This request would exceed your rate limit; try again later"
     ),
-    "overloaded": Refusal(529, "overloaded_error", "Overloaded"),
-    "server_error": Refusal(500, "api_error", "Internal server error"),
-    "auth": Refusal(401, "authentication_error", "invalid x-api-key"),
+    "overloaded": ApiRefusal(529, "overloaded_error", "Overloaded"),
+    "server_error": ApiRefusal(500, "api_error", "Internal server error"),
+    "auth": ApiRefusal(401, "authentication_error", "invalid x-api-key"),
 }
 
 
 class MessagesApi:
     """Anthropic's dialect."""
 
-    def __init__(self, switches: Switches, count: Count) -> None:
+    def __init__(self, switches: AnthropicSwitches, count: Count) -> None:
         self._switches = switches
         self._count = count
         self._cache = Cache()
@@ -51,17 +57,17 @@ class MessagesApi:
         if not isinstance(model, str) or not model:
             raise _invalid("model: Field required")
         if rules.profile(model).provider != "anthropic":
-            raise Refused(Refusal(404, "not_found_error", f"model: {model}"))
+            raise RequestRefused(ApiRefusal(404, "not_found_error", f"model: {model}"))
         if fault := first_fault(body, counting=counting):
             raise _invalid(fault)
 
-    def bill(self, call: Call) -> Outcome:
+    def bill(self, call: Call) -> RequestOutcome:
         profile = rules.profile(str(call.body.get("model")))
         return anthropic_rules.simulate(
             self._cache, call, profile=profile, switches=self._switches, count=self._count
         )
 
-    def remember(self, outcome: Outcome) -> None:
+    def remember(self, outcome: RequestOutcome) -> None:
         self._cache = outcome.cache
 
     def count_tokens(self, body: JsonObject, headers: Mapping[str, str], call: Call) -> JsonObject:
@@ -69,7 +75,7 @@ class MessagesApi:
         self._check(body, headers, counting=True)
         outcome = self.bill(call)
         if outcome.refusal is not None and not outcome.prompt_tokens:
-            raise Refused(outcome.refusal)
+            raise RequestRefused(outcome.refusal)
         edited: JsonObject = {"context_management": {"original_input_tokens": outcome.original_tokens}}
         return {"input_tokens": outcome.prompt_tokens, **(edited if "context_management" in body else {})}
 
@@ -100,15 +106,15 @@ class MessagesApi:
         for event in _events(self.whole(accepted)):
             yield frame(event, str(event["type"]))
 
-    def refusal(self, fault: Fault) -> Refusal:
+    def refusal(self, fault: Fault) -> ApiRefusal:
         return _FAULTS[fault.kind]
 
-    def error(self, refusal: Refusal) -> JsonObject:
+    def error(self, refusal: ApiRefusal) -> JsonObject:
         return {"type": "error", "error": {"type": refusal.type, "message": refusal.message}}
 
 
-def _invalid(message: str) -> Refused:
-    return Refused(Refusal(400, "invalid_request_error", message))
+def _invalid(message: str) -> RequestRefused:
+    return RequestRefused(ApiRefusal(400, "invalid_request_error", message))
 
 
 def _events(message: JsonObject) -> Iterator[JsonObject]:

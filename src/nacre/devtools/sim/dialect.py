@@ -6,18 +6,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from nacre.devtools.cache_models.anthropic_state import Call, Outcome, Refusal
+from nacre.devtools.cache_models.anthropic_state import ApiRefusal, Call, RequestOutcome
 from nacre.devtools.sim.faults import Fault
 from nacre.devtools.sim.replies import ScriptedReply
 from nacre.messages.blocks import Json, JsonObject
 from nacre.messages.wire import canonical
 
 
-class Refused(Exception):  # noqa: N818 - the word the provider's rules use; never leaves this room
+class RequestRefused(Exception):  # noqa: N818 - the word the provider's rules use; never leaves this room
     """The request is turned away."""
 
     def __init__(
-        self, refusal: Refusal, *, retry_after: float | None = None, fault: str | None = None
+        self, refusal: ApiRefusal, *, retry_after: float | None = None, fault: str | None = None
     ) -> None:
         super().__init__(refusal.message)
         self.refusal = refusal
@@ -32,7 +32,7 @@ class Accepted:
     body: JsonObject
     reply: ScriptedReply
     """Finished: ids, stop reason and token count are in place."""
-    outcome: Outcome
+    outcome: RequestOutcome
     id: str
     created: int
     """Seconds since 1970 on the simulator's clock."""
@@ -45,11 +45,11 @@ class Dialect(Protocol):
         """Raise `Refused` for what the provider would not even look at."""
         ...
 
-    def bill(self, call: Call) -> Outcome:
+    def bill(self, call: Call) -> RequestOutcome:
         """What the request reads, writes and costs; remembered only by `remember`."""
         ...
 
-    def remember(self, outcome: Outcome) -> None:
+    def remember(self, outcome: RequestOutcome) -> None:
         """The provider's cache is now as the outcome left it."""
         ...
 
@@ -63,11 +63,11 @@ class Dialect(Protocol):
         """The answer as server-sent events."""
         ...
 
-    def refusal(self, fault: Fault) -> Refusal:
+    def refusal(self, fault: Fault) -> ApiRefusal:
         """A fault in this provider's own words."""
         ...
 
-    def error(self, refusal: Refusal) -> JsonObject: ...
+    def error(self, refusal: ApiRefusal) -> JsonObject: ...
 
 
 def frame(value: Json, event: str | None = None) -> bytes:

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, replace
 
 from nacre.devtools.cache_models import anthropic_rules, openai_rules
 from nacre.devtools.cache_models.anthropic_render import Count
-from nacre.devtools.cache_models.anthropic_state import Call, Ending, Outcome, Refusal
+from nacre.devtools.cache_models.anthropic_state import ApiRefusal, Call, Ending, RequestOutcome
 from nacre.devtools.sim.anthropic_api import MessagesApi
 from nacre.devtools.sim.clock import SimClock
-from nacre.devtools.sim.dialect import Accepted, Dialect, Refused, frame
+from nacre.devtools.sim.dialect import Accepted, Dialect, RequestRefused, frame
 from nacre.devtools.sim.faults import REFUSALS, Fault, parse_fault_header
 from nacre.devtools.sim.finish import PREWARMED, finish, is_prewarm
 from nacre.devtools.sim.http import ConnectionDropped, HttpRequest, HttpResponse, json_response, parse_json
@@ -36,8 +36,8 @@ DEFAULT_RETRY_AFTER = 1.0
 class CacheRules:
     """What is assumed where the providers' documentation leaves something open."""
 
-    anthropic: anthropic_rules.Switches = field(default_factory=anthropic_rules.Switches)
-    openai: openai_rules.Switches = field(default_factory=openai_rules.Switches)
+    anthropic: anthropic_rules.AnthropicSwitches = field(default_factory=anthropic_rules.AnthropicSwitches)
+    openai: openai_rules.OpenAISwitches = field(default_factory=openai_rules.OpenAISwitches)
     tokens: Count | None = None
     """How tokens are counted; None: estimated from bytes, as each provider's rules do."""
 
@@ -63,7 +63,7 @@ class _Taken:
         return self.accepted.body.get("stream") is True
 
 
-class Desk:
+class SimulatorState:
     """The simulator's state and the one way through it."""
 
     def __init__(self, clock: SimClock, *, rules: CacheRules, source: ReplySource) -> None:
@@ -92,7 +92,7 @@ class Desk:
         try:
             seen.update(_opened(request, dialect))
             taken = await self._take(request, seen, dialect)
-        except Refused as refused:
+        except RequestRefused as refused:
             self._write_down(request, seen, refused=refused)
             return self._turn_away(dialect, refused)
         return await self._deliver(taken, dialect)
@@ -106,7 +106,7 @@ class Desk:
             if asked is not None and turns_away(asked, streaming=False):
                 raise _as_refused(asked, api)
             return json_response(200, api.count_tokens(body, request.headers, self._call(request, body)))
-        except Refused as refused:
+        except RequestRefused as refused:
             return self._turn_away(api, refused)
 
     async def _take(self, request: HttpRequest, body: JsonObject, dialect: Dialect) -> _Taken:
@@ -134,7 +134,7 @@ class Desk:
         )
         outcome = dialect.bill(call)
         if outcome.refusal is not None:
-            raise Refused(outcome.refusal)
+            raise RequestRefused(outcome.refusal)
         self._use_up(from_script)
         dialect.remember(outcome)
         self._write_down(request, body, outcome=outcome, fault=fault, message_id=call.message_id)
@@ -155,7 +155,7 @@ class Desk:
         try:
             return await self._source(words), False
         except NacreError as error:
-            raise Refused(Refusal(500, "api_error", f"no reply to give: {error}")) from None
+            raise RequestRefused(ApiRefusal(500, "api_error", f"no reply to give: {error}")) from None
 
     def _call(self, request: HttpRequest, body: JsonObject, reply: ScriptedReply | None = None) -> Call:
         headers = request.headers
@@ -203,8 +203,8 @@ class Desk:
         request: HttpRequest,
         body: JsonObject,
         *,
-        outcome: Outcome | None = None,
-        refused: Refused | None = None,
+        outcome: RequestOutcome | None = None,
+        refused: RequestRefused | None = None,
         fault: Fault | None = None,
         message_id: str | None = None,
     ) -> None:
@@ -226,7 +226,7 @@ class Desk:
         self._grew.set()
         self._grew = asyncio.Event()
 
-    def _turn_away(self, dialect: Dialect, refused: Refused) -> HttpResponse:
+    def _turn_away(self, dialect: Dialect, refused: RequestRefused) -> HttpResponse:
         request_id = f"req_{self._clock.new_id()}"
         wait = () if refused.retry_after is None else (("retry-after", f"{refused.retry_after:g}"),)
         value = {**dialect.error(refused.refusal), "request_id": request_id}
@@ -243,11 +243,13 @@ def _opened(request: HttpRequest, dialect: Dialect) -> JsonObject:
     try:
         body = parse_json(request.body)
     except (ValueError, RecursionError) as error:
-        raise Refused(
-            Refusal(400, "invalid_request_error", f"The request body is not valid JSON: {error}")
+        raise RequestRefused(
+            ApiRefusal(400, "invalid_request_error", f"The request body is not valid JSON: {error}")
         ) from None
     if not isinstance(body, dict):
-        raise Refused(Refusal(400, "invalid_request_error", "The request body is not a JSON object"))
+        raise RequestRefused(
+            ApiRefusal(400, "invalid_request_error", "The request body is not a JSON object")
+        )
     return body
 
 
@@ -258,14 +260,14 @@ def _asked_fault(headers: Mapping[str, str]) -> Fault | None:
     try:
         return parse_fault_header(wish)
     except ConfigError as error:
-        raise Refused(Refusal(400, "invalid_request_error", str(error))) from None
+        raise RequestRefused(ApiRefusal(400, "invalid_request_error", str(error))) from None
 
 
-def _as_refused(fault: Fault, dialect: Dialect) -> Refused:
+def _as_refused(fault: Fault, dialect: Dialect) -> RequestRefused:
     wait = fault.retry_after
     if wait is None and fault.kind == "rate_limit":
         wait = DEFAULT_RETRY_AFTER
-    return Refused(dialect.refusal(fault), retry_after=wait, fault=fault.kind)
+    return RequestRefused(dialect.refusal(fault), retry_after=wait, fault=fault.kind)
 
 
 def _ending(fault: Fault | None) -> Ending:
@@ -275,7 +277,7 @@ def _ending(fault: Fault | None) -> Ending:
     return "broken_before" if fault.kind == "hang" and not fault.events_first else "broken_after"
 
 
-def _as_ruled(reply: ScriptedReply, outcome: Outcome) -> ScriptedReply:
+def _as_ruled(reply: ScriptedReply, outcome: RequestOutcome) -> ScriptedReply:
     """The reply with what the rules add to it: a stop reason of their own, a summary that came due."""
     ruled = replace(reply, stop_reason=outcome.stop_reason or reply.stop_reason)
     compacted = any(step.kind == "compaction" for step in outcome.iterations)

@@ -74,7 +74,7 @@ def json_response(status: int, value: Json, headers: tuple[tuple[str, str], ...]
     return HttpResponse(status, canonical(value), (("content-type", "application/json"), *headers))
 
 
-class HttpServer:
+class LoopbackServer:
     """Listens on a loopback address and hands every request to one function."""
 
     def __init__(self, answer: Answer, *, host: str, port: int, limits: HttpLimits) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, replace
 
-from nacre.devtools.cache_models.anthropic_state import Refusal, Trace
+from nacre.devtools.cache_models.anthropic_state import ApiRefusal, Trace
 from nacre.messages.blocks import Json, JsonObject
 from nacre.messages.usage import Usage
 
@@ -20,7 +20,7 @@ class Exchange:
     status: int = 200
     usage: Usage = field(default_factory=Usage)
     cost_usd: float | None = None
-    refusal: Refusal | None = None
+    refusal: ApiRefusal | None = None
     trace: Trace = field(default_factory=Trace)
     fault: str | None = None
     """What went wrong on purpose."""

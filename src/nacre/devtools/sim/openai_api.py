@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping
 from nacre.cache import models as rules
 from nacre.devtools.cache_models import openai_rules
 from nacre.devtools.cache_models.anthropic_render import Count
-from nacre.devtools.cache_models.anthropic_state import Cache, Call, Outcome, Refusal
-from nacre.devtools.cache_models.openai_rules import Switches
-from nacre.devtools.sim.dialect import Accepted, Refused, frame, pieces
+from nacre.devtools.cache_models.anthropic_state import ApiRefusal, Cache, Call, RequestOutcome
+from nacre.devtools.cache_models.openai_rules import OpenAISwitches
+from nacre.devtools.sim.dialect import Accepted, RequestRefused, frame, pieces
 from nacre.devtools.sim.faults import Fault
 from nacre.messages.blocks import Json, JsonObject
 from nacre.messages.tokens import estimate_blocks
@@ -32,25 +32,27 @@ _FINISH = {
     "model_context_window_exceeded": "length",
     "refusal": "content_filter",
 }
-_FAULTS: dict[str, Refusal] = {
-    "prompt_too_long": Refusal(
+_FAULTS: dict[str, ApiRefusal] = {
+    "prompt_too_long": ApiRefusal(
         400,
         "context_length_exceeded",
         "This model's maximum context length is 200000 tokens."
         " However, your messages resulted in 210000 tokens.",
     ),
-    "too_large": Refusal(413, "request_too_large", "Request body is too large"),
-    "rate_limit": Refusal(429, "rate_limit_exceeded", "Rate limit reached; try again later"),
-    "overloaded": Refusal(503, "server_error", "The engine is currently overloaded, please try again later"),
-    "server_error": Refusal(500, "server_error", "The server had an error while answering"),
-    "auth": Refusal(401, "invalid_api_key", "Incorrect API key provided"),
+    "too_large": ApiRefusal(413, "request_too_large", "Request body is too large"),
+    "rate_limit": ApiRefusal(429, "rate_limit_exceeded", "Rate limit reached; try again later"),
+    "overloaded": ApiRefusal(
+        503, "server_error", "The engine is currently overloaded, please try again later"
+    ),
+    "server_error": ApiRefusal(500, "server_error", "The server had an error while answering"),
+    "auth": ApiRefusal(401, "invalid_api_key", "Incorrect API key provided"),
 }
 
 
 class ChatApi:
     """OpenAI's dialect, as compatible servers speak it too."""
 
-    def __init__(self, switches: Switches, count: Count) -> None:
+    def __init__(self, switches: OpenAISwitches, count: Count) -> None:
         self._switches = switches
         self._count = count
         self._cache = Cache()
@@ -68,13 +70,13 @@ class ChatApi:
         if fault := unpaired(body):
             raise _invalid(fault)
 
-    def bill(self, call: Call) -> Outcome:
+    def bill(self, call: Call) -> RequestOutcome:
         profile = rules.profile(str(call.body.get("model")))
         return openai_rules.simulate(
             self._cache, call, profile=profile, switches=self._switches, count=self._count
         )
 
-    def remember(self, outcome: Outcome) -> None:
+    def remember(self, outcome: RequestOutcome) -> None:
         self._cache = outcome.cache
 
     def in_blocks(self, body: JsonObject) -> JsonObject:
@@ -104,18 +106,18 @@ class ChatApi:
             yield frame({**envelope, "choices": [], "usage": _usage(accepted)})
         yield DONE
 
-    def refusal(self, fault: Fault) -> Refusal:
+    def refusal(self, fault: Fault) -> ApiRefusal:
         return _FAULTS[fault.kind]
 
-    def error(self, refusal: Refusal) -> JsonObject:
+    def error(self, refusal: ApiRefusal) -> JsonObject:
         broad = "server_error" if refusal.status >= SERVER_ERROR else "invalid_request_error"
         return {
             "error": {"message": refusal.message, "type": broad, "param": None, "code": refusal.type},
         }
 
 
-def _invalid(message: str) -> Refused:
-    return Refused(Refusal(400, "invalid_request_error", message))
+def _invalid(message: str) -> RequestRefused:
+    return RequestRefused(ApiRefusal(400, "invalid_request_error", message))
 
 
 def _envelope(accepted: Accepted, kind: str) -> JsonObject:

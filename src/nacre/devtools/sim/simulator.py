@@ -11,14 +11,14 @@ from types import TracebackType
 
 from nacre.cache.models import SHIPPED
 from nacre.devtools.cache_models.anthropic_render import Count
-from nacre.devtools.cache_models.anthropic_state import Refusal, Switches
+from nacre.devtools.cache_models.anthropic_state import AnthropicSwitches, ApiRefusal
 from nacre.devtools.sim.clock import SimClock
-from nacre.devtools.sim.exchange import CacheRules, Desk
+from nacre.devtools.sim.exchange import CacheRules, SimulatorState
 from nacre.devtools.sim.http import (
     HttpLimits,
     HttpRequest,
     HttpResponse,
-    HttpServer,
+    LoopbackServer,
     json_response,
     parse_json,
 )
@@ -64,7 +64,7 @@ class Simulator:
         script: Sequence[ScriptedReply | Json] = (),
         *,
         clock: SimClock | None = None,
-        switches: Switches | None = None,
+        switches: AnthropicSwitches | None = None,
         tokens: Count | None = None,
         source: ReplySource | None = None,
         settings: SimSettings | None = None,
@@ -73,10 +73,10 @@ class Simulator:
         self.clock = clock or SimClock()
         rules = chosen.rules
         rules = replace(rules, anthropic=switches or rules.anthropic, tokens=tokens or rules.tokens)
-        self._desk = Desk(self.clock, rules=rules, source=source or chosen.source)
+        self._desk = SimulatorState(self.clock, rules=rules, source=source or chosen.source)
         self.extend(script)
         self._host = chosen.host
-        self._server = HttpServer(self._answer, host=chosen.host, port=chosen.port, limits=chosen.limits)
+        self._server = LoopbackServer(self._answer, host=chosen.host, port=chosen.port, limits=chosen.limits)
         self._port: int | None = None
 
     async def __aenter__(self) -> Simulator:
@@ -142,7 +142,7 @@ class Simulator:
                 case _:
                     self.reset()
         except (ValueError, ConfigError) as error:
-            refusal = Refusal(400, "invalid_request_error", str(error))
+            refusal = ApiRefusal(400, "invalid_request_error", str(error))
             return json_response(400, self._desk.messages_api.error(refusal))
         left = len(self._desk.script)
         return json_response(200, {"now": self.clock.seconds(), "replies_left": left})
@@ -159,7 +159,7 @@ class Simulator:
                 raise ConfigError('say {"advance": seconds} or {"set": seconds since 1970 or an ISO date}')
 
     def _unknown(self, request: HttpRequest) -> HttpResponse:
-        refusal = Refusal(404, "not_found_error", f"no such route: {request.method} {request.path}")
+        refusal = ApiRefusal(404, "not_found_error", f"no such route: {request.method} {request.path}")
         openai = request.path.startswith("/v1/") and "anthropic-version" not in request.headers
         dialect = self._desk.chat_api if openai else self._desk.messages_api
         return json_response(404, dialect.error(refusal))

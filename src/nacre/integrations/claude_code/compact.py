@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from nacre.errors import NacreError, StoreError
-from nacre.integrations.claude_code.input import SHORT_FILE, Told, kept_path, transcript_of
+from nacre.integrations.claude_code.input import SHORT_FILE, HookInput, kept_path, transcript_of
 from nacre.messages.digest import show_deeds, show_words
 from nacre.messages.facts import Facts
 from nacre.messages.records import Record, Said
@@ -28,7 +28,7 @@ Written by nacre before a compaction, by rule, from the log: {log}
 """
 
 
-def keep_words(told: Told) -> None:
+def keep_words(told: HookInput) -> None:
     """Write down what was said and done so far; what an earlier compaction left is in it."""
     log = transcript_of(told)
     facts = Facts.of(one for one in _records(log) if isinstance(one, Said))

@@ -12,9 +12,9 @@ from pathlib import Path
 from nacre.app.memory_locations import memory_place
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import NacreError, VersionConflict
-from nacre.integrations.claude_code.input import Told, transcript_of
+from nacre.integrations.claude_code.input import HookInput, transcript_of
 from nacre.integrations.claude_code.session_start import AUDIT_FILE, typed
-from nacre.integrations.claude_code.state import FOLDER, State, change_state, forget_old, state_of
+from nacre.integrations.claude_code.state import FOLDER, HookState, change_state, forget_old, state_of
 from nacre.layers.l5_extract.conversation import heard_since
 from nacre.layers.l5_extract.judging import Heard, Judge
 from nacre.layers.l5_extract.layer import by_rules
@@ -45,7 +45,7 @@ _MEMORY_TOOLS = ("memory_save", "memory_forget")
 RESTING = "nacre draws no more memories from this session: {failures} attempts in a row failed ({why})"
 
 
-def draw(told: Told, settings: Settings, *, is_attended: bool) -> None:
+def draw(told: HookInput, settings: Settings, *, is_attended: bool) -> None:
     """Save what was stated since the last time; at the end of a session look its memory over, too."""
     given = settings.memory
     here = Circumstances(
@@ -67,7 +67,7 @@ def draw(told: Told, settings: Settings, *, is_attended: bool) -> None:
             forget_old(told.home)
 
 
-def _drawn_or_counted(told: Told, settings: Settings, log: Path) -> None:
+def _drawn_or_counted(told: HookInput, settings: Settings, log: Path) -> None:
     """One run; a failure is counted, and after a few of them there is one notice and then peace (F5)."""
     failures = state_of(told.home, told.session).failures
     most = settings.extract.max_failures
@@ -79,14 +79,14 @@ def _drawn_or_counted(told: Told, settings: Settings, log: Path) -> None:
         notice = RESTING.format(failures=failures + 1, why=error)
         told_now = (notice,) if failures + 1 >= most else ()
 
-        def counted(state: State) -> State:
+        def counted(state: HookState) -> HookState:
             return replace(state, failures=failures + 1, notices=(*state.notices, *told_now))
 
         change_state(told.home, told.session, counted)
         raise
 
 
-async def _drawn(told: Told, settings: Settings, log: Path) -> None:
+async def _drawn(told: HookInput, settings: Settings, log: Path) -> None:
     seen = look(log)
     if seen is None:
         raise NacreError(f"{told.transcript} is too long to be read")
@@ -101,17 +101,19 @@ async def _drawn(told: Told, settings: Settings, log: Path) -> None:
     for command in ("nacre memory undo", "nacre memory review"):
         line = line.replace(command, typed(command, settings)) if command in line else line
 
-    def moved(state: State) -> State:
+    def moved(state: HookState) -> HookState:
         notices = (*state.notices, line) if line else state.notices
         # It stands in the conversation already, in the person's own words; a compaction frees it (R7).
         known = {str(location.directory / file): 0 for file in left.files if not left.is_proposed}
-        return State(attached={**known, **state.attached}, cursor=heard.last or state.cursor, notices=notices)
+        return HookState(
+            attached={**known, **state.attached}, cursor=heard.last or state.cursor, notices=notices
+        )
 
     change_state(told.home, told.session, moved)
 
 
 async def _kept(
-    memory: Memory, heard: Heard, told: Told, settings: Settings, *, clock: Clock = SYSTEM_CLOCK
+    memory: Memory, heard: Heard, told: HookInput, settings: Settings, *, clock: Clock = SYSTEM_CLOCK
 ) -> Kept:
     _, names = await manifest_of([memory], nothing_hidden)
     zone = clock.now().astimezone().tzinfo

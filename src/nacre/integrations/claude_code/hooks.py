@@ -9,14 +9,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from nacre.errors import NacreError
-from nacre.integrations.claude_code.input import OURS, Told, is_attended, is_switched_off, settings_for, told
-from nacre.integrations.claude_code.state import State, change_state
+from nacre.integrations.claude_code.input import (
+    OURS,
+    HookInput,
+    is_attended,
+    is_switched_off,
+    settings_for,
+    told,
+)
+from nacre.integrations.claude_code.state import HookState, change_state
 from nacre.messages.blocks import JsonObject
 from nacre.settings import Settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answered:
+class HookAnswer:
     """What goes back to the client, and what is still to be done when it has its answer."""
 
     context: str = ""
@@ -36,10 +43,10 @@ class Answered:
         return given
 
 
-NOTHING = Answered()
+NOTHING = HookAnswer()
 
 
-def answer(event: str, raw: bytes, environ: Mapping[str, str]) -> Answered:
+def answer(event: str, raw: bytes, environ: Mapping[str, str]) -> HookAnswer:
     """Answer one event; `NacreError` says in a line what was wrong with it."""
     if OURS in environ:
         return NOTHING
@@ -57,7 +64,7 @@ def answer(event: str, raw: bytes, environ: Mapping[str, str]) -> Answered:
         case _:
             # Scripts that run the client a thousand times must not start a thousand processes for nothing.
             is_wanted = is_attended(environ) or settings.extract.non_interactive
-            return Answered(later=is_wanted and not heard.is_again)
+            return HookAnswer(later=is_wanted and not heard.is_again)
 
 
 def work(event: str, raw: bytes, environ: Mapping[str, str]) -> None:
@@ -80,28 +87,28 @@ def work(event: str, raw: bytes, environ: Mapping[str, str]) -> None:
             draw(heard, settings, is_attended=is_attended(environ))
 
 
-def _prompted(heard: Told, settings: Settings) -> Answered:
+def _prompted(heard: HookInput, settings: Settings) -> HookAnswer:
     from nacre.integrations.claude_code.recall import MAX_COLD, is_cold, recalled_for  # noqa: PLC0415
 
     message = _due_notices(heard)
     if is_cold(settings, more_than=MAX_COLD):
-        return Answered(message=message, later=True)
-    return Answered(context=recalled_for(heard, settings), message=message)
+        return HookAnswer(message=message, later=True)
+    return HookAnswer(context=recalled_for(heard, settings), message=message)
 
 
-def _started(heard: Told, settings: Settings) -> Answered:
+def _started(heard: HookInput, settings: Settings) -> HookAnswer:
     from nacre.integrations.claude_code.recall import is_cold  # noqa: PLC0415
     from nacre.integrations.claude_code.session_start import note_for, word_for  # noqa: PLC0415
 
     if heard.source == "compact":
         # What was attached is summed up with the rest: it may be needed again (R7).
         change_state(heard.home, heard.session, lambda state: replace(state, attached={}))
-    return Answered(
+    return HookAnswer(
         context=note_for(heard, settings), message=word_for(heard, settings), later=is_cold(settings)
     )
 
 
-def _compacting(heard: Told) -> Answered:
+def _compacting(heard: HookInput) -> HookAnswer:
     from nacre.integrations.claude_code.compact import IN_PLACE_BYTES, keep_words  # noqa: PLC0415
     from nacre.integrations.claude_code.input import transcript_of  # noqa: PLC0415
 
@@ -111,19 +118,19 @@ def _compacting(heard: Told) -> Answered:
     except OSError as error:
         raise NacreError(f"{log} cannot be read ({error.strerror}); no words were kept") from error
     if size > IN_PLACE_BYTES:
-        return Answered(later=True)
+        return HookAnswer(later=True)
     keep_words(heard)
     return NOTHING
 
 
-def _due_notices(heard: Told) -> str:
+def _due_notices(heard: HookInput) -> str:
     """What waits to be told to the person, once."""
     from nacre.integrations.claude_code.state import state_of  # noqa: PLC0415
 
     if not state_of(heard.home, heard.session).notices:
         return ""
 
-    def told_now(state: State) -> State:
+    def told_now(state: HookState) -> HookState:
         return replace(state, notices=())
 
     return "\n".join(change_state(heard.home, heard.session, told_now).notices)

@@ -32,7 +32,7 @@ _SESSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class HookInput:
     """One event of the client's, as far as it matters here."""
 
     event: str
@@ -52,13 +52,13 @@ class Told:
     """It is about an agent of the client's, not about what a person says."""
 
 
-def told(event: str, raw: bytes, environ: Mapping[str, str]) -> Told:
+def told(event: str, raw: bytes, environ: Mapping[str, str]) -> HookInput:
     """Read what the client wrote; fields that nobody knows are passed over. `NacreError` for the rest."""
     given = _document(raw)
     session = _text(given, "session_id")
     if not _SESSION.fullmatch(session):
         raise NacreError("the client named no session; is this run by hand? see `nacre hook --help`")
-    return Told(
+    return HookInput(
         event=event,
         session=session,
         home=client_home(environ),
@@ -80,7 +80,7 @@ def client_home(environ: Mapping[str, str]) -> Path:
     return Path(os.path.realpath(given)) if given else Path(os.path.realpath(home / ".claude"))
 
 
-def transcript_of(told: Told) -> Path:
+def transcript_of(told: HookInput) -> Path:
     """The session's log; `NacreError` unless it is a log among the client's own."""
     projects = Path(os.path.realpath(told.home / "projects"))
     path = Path(os.path.realpath(told.transcript)) if _is_path(told.transcript) else None
@@ -107,7 +107,7 @@ def settings_for(cwd: Path, environ: Mapping[str, str]) -> Settings:
     return load(cwd, environ, cli={"home": str(client_home(environ))}, beneath=home(environ))
 
 
-def is_switched_off(told: Told) -> bool:
+def is_switched_off(told: HookInput) -> bool:
     """Whether the client's own settings for this project switch memory off; they may, as ours may (M7)."""
     for name in CLIENT_SETTINGS:
         path = told.cwd / name

@@ -13,8 +13,8 @@ from nacre.app.memory_locations import memory_places
 from nacre.app.recall_once import drift_of
 from nacre.clock import SYSTEM_CLOCK
 from nacre.errors import NacreError, StoreError
-from nacre.integrations.claude_code.input import Told, transcript_of
-from nacre.integrations.claude_code.state import State, change_state, state_of
+from nacre.integrations.claude_code.input import HookInput, transcript_of
+from nacre.integrations.claude_code.state import HookState, change_state, state_of
 from nacre.memory.files.location import Location
 from nacre.memory.recall.attach import attachment
 from nacre.memory.recall.base import Pick, Query
@@ -35,7 +35,7 @@ _OPENING = "<system-reminder>\n"
 _CLOSING = "\n</system-reminder>"
 
 
-def recalled_for(told: Told, settings: Settings) -> str:
+def recalled_for(told: HookInput, settings: Settings) -> str:
     """The memories that help with a prompt, as the model reads them; they count as attached from now on."""
     there = [place for place in memory_places(settings).in_use if place.directory.is_dir()]
     state = state_of(told.home, told.session)
@@ -87,13 +87,13 @@ def _fitting(picks: Sequence[Pick]) -> list[Pick]:
     return kept
 
 
-def _claimed(told: Told, picks: Sequence[Pick]) -> list[Pick]:
+def _claimed(told: HookInput, picks: Sequence[Pick]) -> list[Pick]:
     """Those that no other hook of this session has attached meanwhile."""
     if not picks:
         return []
     sizes = {str(one.ranked.path): one.bytes for one in picks}
 
-    def with_these(state: State) -> State:
+    def with_these(state: HookState) -> HookState:
         return replace(state, attached={**sizes, **state.attached})
 
     try:
@@ -108,7 +108,7 @@ def _worded(picks: Sequence[Pick]) -> str:
     return attachment(picks).removeprefix(_OPENING).removesuffix(_CLOSING)
 
 
-def _read_by_model(told: Told, places: Sequence[Location]) -> frozenset[str]:
+def _read_by_model(told: HookInput, places: Sequence[Location]) -> frozenset[str]:
     """Memories that stand in the conversation because the model opened or wrote them (R7)."""
     try:
         tail = _tail(transcript_of(told))

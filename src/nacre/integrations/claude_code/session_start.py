@@ -10,7 +10,7 @@ from pathlib import Path
 from nacre import prompts
 from nacre.app.memory_locations import memory_place, memory_places
 from nacre.errors import NacreError
-from nacre.integrations.claude_code.input import SHORT_FILE, Told, kept_path, transcript_of
+from nacre.integrations.claude_code.input import SHORT_FILE, HookInput, kept_path, transcript_of
 from nacre.memory.files.location import Location
 from nacre.memory.format.index import INDEX_FILE, loaded
 from nacre.messages.untrusted_text import neutralise
@@ -30,7 +30,7 @@ _OTHERS = prompts.load("nacre.agents", "hook_other_memories")
 _COMPACTED = prompts.load("nacre.agents", "hook_after_compaction")
 
 
-def note_for(told: Told, settings: Settings) -> str:
+def note_for(told: HookInput, settings: Settings) -> str:
     """For the model: indexes that the client does not load, and after a compaction where the words are."""
     if told.source in {"resume", "fork"}:
         return ""  # the client tells again what it was told before
@@ -42,7 +42,7 @@ def note_for(told: Told, settings: Settings) -> str:
     return "\n\n".join(parts)
 
 
-def word_for(told: Told, settings: Settings) -> str:
+def word_for(told: HookInput, settings: Settings) -> str:
     """For the person, where there is something only they can do."""
     if told.source not in {"startup", "resume", ""}:
         return ""
@@ -80,7 +80,7 @@ def _index(place: Location, whose: str) -> str:
     return prompts.render(_OTHERS, whose=whose, directory=str(place.directory), index=text)
 
 
-def _kept(told: Told) -> Path | None:
+def _kept(told: HookInput) -> Path | None:
     try:
         path = kept_path(transcript_of(told))
     except NacreError:

@@ -25,7 +25,7 @@ KEPT = timedelta(days=30)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class State:
+class HookState:
     """What was done so far in one session of the client's."""
 
     attached: Mapping[str, int] = field(default_factory=dict)
@@ -50,17 +50,17 @@ class State:
         }
 
 
-def state_of(home: Path, session: str) -> State:
+def state_of(home: Path, session: str) -> HookState:
     """What is known; nothing where there is no file, or one that says something else."""
     try:
         stored: Json = json.loads(_path(home, session).read_bytes())
     except (OSError, ValueError, RecursionError):
-        return State()
+        return HookState()
     if not isinstance(stored, dict):
-        return State()
+        return HookState()
     attached, cursor, failures, notices = map(stored.get, ("attached", "cursor", "failures", "notices"))
     sizes = attached.items() if isinstance(attached, dict) else ()
-    return State(
+    return HookState(
         attached={path: size for path, size in sizes if isinstance(size, int)},
         cursor=cursor if isinstance(cursor, str) else "",
         failures=failures if isinstance(failures, int) else 0,
@@ -68,7 +68,7 @@ def state_of(home: Path, session: str) -> State:
     )
 
 
-def change_state(home: Path, session: str, step: Callable[[State], State]) -> State:
+def change_state(home: Path, session: str, step: Callable[[HookState], HookState]) -> HookState:
     """Replace what is known by what `step` makes of it; returns what was known before."""
     path = _path(home, session)
     with one_writer(path, wait=WAIT_SECONDS, poll=POLL_SECONDS):

@@ -4,6 +4,6 @@ The vendor's SDK is imported by `server`, `stdio` and `http` only,
 so that the rest is quick to load and to test. Started by `nacre mcp`.
 """
 
-from nacre.integrations.mcp_server.base import Options
+from nacre.integrations.mcp_server.base import ServerOptions
 
-__all__ = ["Options"]
+__all__ = ["ServerOptions"]

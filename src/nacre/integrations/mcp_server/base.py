@@ -22,7 +22,7 @@ PROJECT = "The directory of one of your projects, if not the first."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class ServerOptions:
     """What the command line of `nacre mcp` says."""
 
     projects: tuple[Path, ...] = ()

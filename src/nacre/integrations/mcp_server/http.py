@@ -15,7 +15,7 @@ import uvicorn
 from mcp.server.transport_security import TransportSecuritySettings
 
 from nacre.errors import ConfigError
-from nacre.integrations.mcp_server.base import Options
+from nacre.integrations.mcp_server.base import ServerOptions
 from nacre.integrations.mcp_server.server import Door
 
 PATH = "/mcp"
@@ -72,7 +72,7 @@ def address(listening: socket.socket) -> str:
     return f"http://{HOST}:{listening.getsockname()[1]}{PATH}"
 
 
-async def serve_http(options: Options, listening: socket.socket, token: str) -> None:
+async def serve_http(options: ServerOptions, listening: socket.socket, token: str) -> None:
     """Serve until the process is told to end."""
     port = int(listening.getsockname()[1])
     hosts = [f"{name}:{port}" for name in NAMES]

@@ -17,7 +17,7 @@ from nacre.app.recall_once import drift_of
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.context.privacy import LocalOnlyFilter
 from nacre.errors import StoreError, ToolError
-from nacre.integrations.mcp_server.base import Options
+from nacre.integrations.mcp_server.base import ServerOptions
 from nacre.memory.agent_memory import hold
 from nacre.memory.checks.local_only import Staying
 from nacre.memory.files.folder import TEAM_PREFIX, Folder
@@ -45,7 +45,7 @@ Named: TypeAlias = tuple[Whose, str]
 class Project:
     """The memories of one project, kept open for as long as the server runs."""
 
-    def __init__(self, settings: Settings, options: Options, *, clock: Clock = SYSTEM_CLOCK) -> None:
+    def __init__(self, settings: Settings, options: ServerOptions, *, clock: Clock = SYSTEM_CLOCK) -> None:
         self.settings = settings
         self.places: MemoryPlaces = memory_places(settings)
         self.clock = clock

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from nacre.errors import ToolError
-from nacre.integrations.mcp_server.base import CALLER, Options
+from nacre.integrations.mcp_server.base import CALLER, ServerOptions
 from nacre.integrations.mcp_server.project import Project
 from nacre.settings import load
 
@@ -21,7 +21,7 @@ SHOWN = 8
 class Projects:
     """The projects that this server has opened."""
 
-    def __init__(self, options: Options, *, environ: Mapping[str, str] = os.environ) -> None:
+    def __init__(self, options: ServerOptions, *, environ: Mapping[str, str] = os.environ) -> None:
         self.options = options
         self._environ = environ
         self._open: dict[Path, Project] = {}

@@ -22,7 +22,7 @@ from mcp.shared.message import ServerMessageMetadata
 from nacre import prompts
 from nacre.app.memory_locations import Whose
 from nacre.errors import NacreError
-from nacre.integrations.mcp_server.base import CALLER, Caller, Offered, Options, in_one_line
+from nacre.integrations.mcp_server.base import CALLER, Caller, Offered, ServerOptions, in_one_line
 from nacre.integrations.mcp_server.greeting import HANDSHAKES, INSTRUCTIONS, NAME, TITLE
 from nacre.integrations.mcp_server.mail_tools import MailTools
 from nacre.integrations.mcp_server.memory_tools import in_scope, memory_tools, read_memory
@@ -55,7 +55,7 @@ Context: TypeAlias = ServerRequestContext[Any, Any]
 class Door:
     """One server: its tools, the projects it has opened, and the roots its clients have named."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: ServerOptions) -> None:
         self.projects = Projects(options)
         self._mail = MailTools(self.projects)
         offered = [*memory_tools(self.projects), *session_tools(self.projects)]
@@ -343,20 +343,20 @@ class Described:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class ListPage:
     """Some of all resources, and where the next page begins; nothing where there is none."""
 
     items: tuple[Described, ...] = ()
     cursor: str | None = None
 
 
-async def listed(project: Project, after: str | None = None) -> Page:
+async def listed(project: Project, after: str | None = None) -> ListPage:
     """The resources behind a cursor: indexes first, then memories by name.
 
     What nobody vouches for is not offered: its own words would stand in the listing (M16b).
     """
     if not project.settings.memory.is_on:
-        return Page()
+        return ListPage()
     scopes: list[Whose] = ["project", "team", "user"] if project.places.has_team else ["project", "user"]
     found: dict[str, Described] = {}
     for whose in scopes:
@@ -373,7 +373,7 @@ async def listed(project: Project, after: str | None = None) -> Page:
                     )
     keys = sorted(key for key in found if after is None or key > after)
     cursor = keys[PAGE - 1] if len(keys) > PAGE else None
-    return Page(tuple(found[key] for key in keys[:PAGE]), cursor)
+    return ListPage(tuple(found[key] for key in keys[:PAGE]), cursor)
 
 
 async def read(project: Project, uri: str) -> str:

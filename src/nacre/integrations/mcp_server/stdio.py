@@ -15,7 +15,7 @@ import mcp_types as types
 from mcp.server.stdio import stdio_server
 from mcp.shared.message import SessionMessage
 
-from nacre.integrations.mcp_server.base import Options
+from nacre.integrations.mcp_server.base import ServerOptions
 from nacre.integrations.mcp_server.greeting import Greeted
 from nacre.integrations.mcp_server.server import Door
 
@@ -34,7 +34,7 @@ _ESCAPE = re.compile(
 )
 
 
-async def serve_stdio(options: Options, greeted: Greeted) -> None:
+async def serve_stdio(options: ServerOptions, greeted: Greeted) -> None:
     """Serve until the client closes its end or a signal comes; only the protocol goes to stdout."""
     server = Door(options).server()
     end = _input(greeted.line)
