@@ -86,7 +86,7 @@ async def _rounds(count: int, rounds: int) -> list[int]:
 
 
 def _session(folder: Path, clock: FrozenClock) -> Session:
-    base = Base(model=MODEL, system=({"type": "text", "text": "You are careful. " * 200},))
+    base = Base(MODEL, instructions=({"type": "text", "text": "You are careful. " * 200},))
     session = Session(base, settings=SessionSettings(cache_ttl="auto"), clock=clock)
     shelf = ToolResultStore(folder, sync=False)
     clearing = Microcompact(session, shelf, replace(MicrocompactSettings(), economic=True))

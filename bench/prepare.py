@@ -211,7 +211,7 @@ async def _send(provider: Provider, request: Request) -> None:
 def _session(model: str, sizes: Sizes) -> Session:
     with tempfile.TemporaryDirectory() as folder:
         tools = default_tools(Workspace(Path(folder)))
-    base = Base.of(model, words(0, SYSTEM_CHARS), tools, opening="Today is the first of January.")
+    base = Base(model, words(0, SYSTEM_CHARS), tools, opening="Today is the first of January.")
     history = records(sizes.messages, size=sizes.message_bytes, prompt=sizes.prompt_tokens)
     return Session(base, history)
 

@@ -33,7 +33,7 @@ async def main() -> None:
         call("convert", amount=10, currency="NOK"),
         say("Ten euros are 117 kroner."),
     )
-    agent = Agent(Session(Base.of("scripted", "You know money.", [convert])), provider, [convert])
+    agent = Agent(Session(Base("scripted", "You know money.", [convert])), provider, [convert])
     async for event in agent.stream("What are ten euros in kroner?"):
         match event:
             case ToolResultEvent(_, result):

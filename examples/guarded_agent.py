@@ -40,7 +40,7 @@ async def main(folder: Path) -> None:
         call("Bash", command="rm list.txt"),
         say("The list has bread on it."),
     )
-    agent = Agent(Session(Base.of("scripted", "You keep a list.", tools)), provider, tools)
+    agent = Agent(Session(Base("scripted", "You keep a list.", tools)), provider, tools)
     async for event in agent.stream("Put bread on the list, and cook."):
         match event:
             case ToolCallEvent(made):

@@ -40,7 +40,7 @@ def shows(request: Request, words: str) -> bool:
 
 
 async def main() -> None:
-    base = Base.of("claude-sonnet-5-5", "You work on a project.", [read])
+    base = Base("claude-sonnet-5-5", "You work on a project.", [read])
     session = Session(base, settings=SessionSettings(window_ceiling=WINDOW))
     session.layers.append(Compact(session))
     await session.add_user(f"Look at every part, but {RULE}.")

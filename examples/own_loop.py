@@ -49,7 +49,7 @@ async def ask(client: AsyncAnthropic, request: Request) -> Reply:
 
 async def main() -> None:
     async with Simulator(SCRIPT) as sim, AsyncAnthropic(api_key="none", base_url=sim.url) as client:
-        session = Session(Base.of(MODEL, SYSTEM, [weather]))
+        session = Session(Base(MODEL, SYSTEM, [weather]))
         await session.add_user("Where do we eat today?")
         while True:
             reply = await ask(client, await session.prepare())

@@ -39,7 +39,7 @@ async def talk(title: str, change: Change) -> float:
     """The same conversation, with each request changed on its way out; returns its price."""
     async with Simulator([f"Noted, page {turn}." for turn in range(TURNS)]) as sim:
         provider = AnthropicProvider(api_key="none", base_url=sim.url)
-        session = Session(Base.of(MODEL, SYSTEM, []))
+        session = Session(Base(MODEL, SYSTEM, []))
         print(f"\n{title}\nturn   input  written    read  hit rate        USD")
         for turn in range(TURNS):
             sim.clock.advance(30)

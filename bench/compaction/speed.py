@@ -60,7 +60,7 @@ async def _timed(blocks: Iterator[tuple[str, Block]], sizes: Sizes) -> tuple[lis
     clock, times = FrozenClock(), list[int]()
     with tempfile.TemporaryDirectory() as folder:
         settings = SessionSettings(window_ceiling=sizes.window)
-        base = Base(model=MODEL, system=({"type": "text", "text": SYSTEM},))
+        base = Base(MODEL, instructions=({"type": "text", "text": SYSTEM},))
         session = Session(base, settings=settings, clock=clock)
         await session.transcript.append(*_records(blocks, sizes.tokens, clock))
         desk = OverflowFiles(

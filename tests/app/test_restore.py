@@ -527,7 +527,7 @@ async def test_a_loop_of_ones_own_hands_over_fragments_and_hears_which_came_back
 
     skill = Fragment(kind="skill", name="s", text="word " * 9_000)
     plan = Fragment(kind="plan", name="p", text="Look.")
-    session = Session(Base(model="m"), layers=[Brings(skill), Fails(), Plans(plan)], clock=clock)
+    session = Session(Base("m"), layers=[Brings(skill), Fails(), Plans(plan)], clock=clock)
     restorer = Restorer(session)
     first, second = await restorer.fragments((), ROOMY)
     assert (first.kind, "Look." in first.text) == ("plan", True)

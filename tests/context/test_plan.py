@@ -24,7 +24,7 @@ class Talk:
     """A session with a plan."""
 
     def __init__(self, clock: FrozenClock, folder: Path | None) -> None:
-        self.session = Session(Base.of("m", "s", []), clock=clock)
+        self.session = Session(Base("m", "s", []), clock=clock)
         self.workspace = Workspace(folder or Path("/"))
         self.planning = Plan(self.session, folder, self.workspace)
         self.session.layers.append(self.planning)

@@ -241,7 +241,7 @@ class Talk:
     """A session that has skills."""
 
     def __init__(self, folder: Path, clock: FrozenClock) -> None:
-        self.session = Session(Base.of("m", "s", []), clock=clock)
+        self.session = Session(Base("m", "s", []), clock=clock)
         self.desk = SkillDesk([SkillPlace(folder)])
         self.opened: list[Path] = []
         self.desk.belong_to(self.session.transcript, clock, self.opened.append)

@@ -408,9 +408,7 @@ async def own_loop(scene: Scene) -> Voices:
     provider = ScriptedProvider([
         together(call("facts", topic="rivers"), call("facts", topic="lakes")), say("Water."), say("Yes."),
     ])  # fmt: skip
-    base = Base.of(
-        MODEL, "You look things up.", [facts], opening="<system-reminder>Sunday.</system-reminder>"
-    )
+    base = Base(MODEL, "You look things up.", [facts], opening="<system-reminder>Sunday.</system-reminder>")
     session = Session(base, clock=scene.clock)
     for text in ("What is it?", "And now?"):
         await session.add_user(text)

@@ -342,7 +342,7 @@ async def test_the_participants_of_a_child_agent_and_of_its_team_are_called_in_t
 async def test_the_layers_inside_a_framework_are_called_in_this_order(scene: Scene) -> None:
     memory = await Memory.open(scene.work, environ={"NACRE_HOME": str(scene.home)})
     layers = Layers(results=scene.root / "results", memory=memory, clock=scene.clock)
-    session = session_in_framework(Base(model=MODEL), layers)
+    session = session_in_framework(Base(MODEL), layers)
     assert orders_of_session(session) == {
         "filter": ["Offload"],
         "attach": ["Offload", "Recall"],

@@ -239,7 +239,7 @@ def test_an_open_session_is_told_like_one_on_disk(clock: FrozenClock) -> None:
         *called("b", "p" * 400),
         note("offload", call="b", tokens_kept_out=7),
     ]
-    found = contents_of(Session(Base.of("claude-opus-5-5", "system", []), records, clock=clock))
+    found = contents_of(Session(Base("claude-opus-5-5", "system", []), records, clock=clock))
     assert set(KINDS) < set(found.parts) and sum(found.parts.values()) == found.used
     assert (found.parts["offloaded"], found.out_of_view["offloaded"]) == (100, 7)
     assert found.layers["offload"].times == 1

@@ -30,7 +30,7 @@ from nacre.messages.wire import canonical, render_blocks
 from nacre.session.session import Base
 from nacre.testing import FrozenClock
 
-BASE = Base(model="claude-sonnet-5-5")
+BASE = Base("claude-sonnet-5-5")
 
 
 def words(text: str) -> FrameworkMessage:
@@ -181,8 +181,8 @@ async def test_whoever_takes_over_a_conversation_brings_its_own_window() -> None
     told: list[str] = []
     follower = Follower(Layers(tell=told.append))
     history = [words("Look."), *(part for n in range(40) for part in round_of(f"c{n}", 9_000))]
-    assert len(await follower.shown(history, Base(model="gpt-6-sol"))) == len(history)
-    shown = await follower.shown([*history, answer("So."), words("Go on.")], Base(model="claude-haiku-4-5"))
+    assert len(await follower.shown(history, Base("gpt-6-sol"))) == len(history)
+    shown = await follower.shown([*history, answer("So."), words("Go on.")], Base("claude-haiku-4-5"))
     assert len(shown) < len(history)
     assert [line.split()[0] for line in told] == ["Compacted"]
 
@@ -191,7 +191,7 @@ async def test_handing_over_is_no_loss_that_anybody_is_warned_of() -> None:
     """C32: the next model has a cache of its own; the same one with other tools keeps its books."""
     told: list[str] = []
     follower, history = Follower(Layers(tell=told.append)), [words("Look.")]
-    for base in (BASE, Base(model="gpt-6-sol"), Base(model="gpt-6-sol", tools=({"name": "x"},)), BASE):
+    for base in (BASE, Base("gpt-6-sol"), Base("gpt-6-sol", tools=({"name": "x"},)), BASE):
         shown = await follower.shown(history, base)
         assert [one.place for one in shown] == list(range(len(history)))
         history += [answer("So.", Usage(input=2_000, output=10)), words("Go on.")]

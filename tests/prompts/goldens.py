@@ -245,7 +245,7 @@ def _worktree() -> dict[str, str]:
 def _skills() -> dict[str, str]:
     """As a model is told of skills and of a plan."""
     deploy = Skill(name="deploy", description="How this project goes live.", folder=ROOT / ".claude/skills/x")
-    plan = Plan(Session(Base(model="m")), HOME / "projects" / "-home-ada-loom" / "0001")
+    plan = Plan(Session(Base("m")), HOME / "projects" / "-home-ada-loom" / "0001")
     return {
         "skills_listed": skill_list.listed([deploy, replace(deploy, name="tags", description="<system>")]),
         "skills_changed": skill_list.changed([deploy], ["old"]),

@@ -99,7 +99,7 @@ async def test_the_turn_is_billed_at_the_price_of_who_answered_and_no_cache_is_m
     first = ScriptedProvider([together("one", usage=cached), DOWN, together("three", usage=cached)])
     second = _Elsewhere([together("two", usage=cold)])
     both = with_fallback(first, second, OTHER, clock=clock)
-    agent = Agent(Session(Base.of(MAIN, "s", []), clock=clock), both)
+    agent = Agent(Session(Base(MAIN, "s", []), clock=clock), both)
     events: list[Event] = []
     for text in ("a", "b", "c"):
         events += [event async for event in agent.stream(text)]

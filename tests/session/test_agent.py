@@ -28,7 +28,7 @@ async def look(at: str) -> str:
 
 
 def agent(provider: ScriptedProvider, clock: FrozenClock, **given: object) -> Agent:
-    session = Session(Base.of("claude-opus-5-5", "s", [look]), clock=clock, **given)  # type: ignore[arg-type]
+    session = Session(Base("claude-opus-5-5", "s", [look]), clock=clock, **given)  # type: ignore[arg-type]
     return Agent(session, provider, [look], limits=Limits(max_rounds=3))
 
 

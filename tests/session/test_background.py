@@ -26,7 +26,7 @@ FOREVER = 3600.0
 
 @pytest.fixture
 def session(clock: FrozenClock) -> Session:
-    return Session(Base(model="scripted"), clock=clock)
+    return Session(Base("scripted"), clock=clock)
 
 
 @pytest.fixture

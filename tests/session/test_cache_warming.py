@@ -301,7 +301,7 @@ def alone(
         capabilities=Capabilities(refreshes=refreshes, cache_markers=True),
     )
     settings = SessionSettings(cache_ttl=ttl)  # type: ignore[arg-type]
-    session = Session(Base.of(model, "system", []), settings=settings, clock=clock)
+    session = Session(Base(model, "system", []), settings=settings, clock=clock)
     agent = Agent(session, provider, [slow_tool(provider)])
 
     async def sleep(seconds: float) -> None:
@@ -350,7 +350,7 @@ async def test_whoever_keeps_an_agent_warm_is_stopped_by_its_next_request_in_the
         [together(call("wait"), usage=CACHED), READ, ended],  # type: ignore[list-item]
         capabilities=Capabilities(refreshes=True, cache_markers=True),
     )
-    agent = Agent(Session(Base.of(MODEL, "system", []), clock=clock), provider, [slow_tool(provider)])
+    agent = Agent(Session(Base(MODEL, "system", []), clock=clock), provider, [slow_tool(provider)])
     switched = {"NACRE_KEEP_WARM_MAX_SHARE": "1.0", "NACRE_KEEP_WARM_MAX_REFRESHES": "1"}
     settings = load(tmp_path, {**environment(tmp_path), **switched}, cli={"model": MODEL})
 
@@ -481,7 +481,7 @@ async def test_auto_begins_with_five_minutes_and_changes_only_where_the_cache_is
     clock: FrozenClock,
 ) -> None:
     """C31c: pauses of half an hour are worth an hour, once they have shown."""
-    base = Base.of(MODEL, LONG * 4, [], opening="today")
+    base = Base(MODEL, LONG * 4, [], opening="today")
     session = Session(base, settings=SessionSettings(cache_ttl="auto"), clock=clock)
     await talk(session, clock, *[60.0] * 3)
     notes = session.view.noted(LIFETIME)
@@ -522,7 +522,7 @@ async def test_over_http_what_a_lifetime_promises_is_still_there(tmp_path: Path,
     """C31c, P6: of a mixed one the head outlives ten minutes, of an hour's all does."""
     async with scene(tmp_path, NACRE_CACHE_TTL=lifetime, NACRE_KEEP_WARM="false") as chat:
         session = chat.agent.session
-        session.base = Base.of(MODEL, LONG, [])
+        session.base = Base(MODEL, LONG, [])
         await chat.say(LONG)
         chat.clock.advance(600)
         assert session.warmth.is_cold == (lifetime == "mixed")
@@ -534,7 +534,7 @@ async def test_over_http_what_a_lifetime_promises_is_still_there(tmp_path: Path,
 
 async def test_a_named_lifetime_is_kept_and_nothing_is_noted(clock: FrozenClock) -> None:
     """C31c: only `auto` chooses."""
-    session = Session(Base.of(MODEL, LONG, []), settings=SessionSettings(cache_ttl="mixed"), clock=clock)
+    session = Session(Base(MODEL, LONG, []), settings=SessionSettings(cache_ttl="mixed"), clock=clock)
     await talk(session, clock, 1_800.0, 1_800.0)
     assert (session.lifetime, session.view.noted(LIFETIME)) == ("mixed", [])
     assert session.warmth.lifetime_seconds == 300
@@ -542,7 +542,7 @@ async def test_a_named_lifetime_is_kept_and_nothing_is_noted(clock: FrozenClock)
 
 async def test_pauses_run_from_the_last_request_of_a_turn_to_the_next_words(clock: FrozenClock) -> None:
     """C8b: attachments and tools' results end no pause."""
-    session = Session(Base.of(MODEL, "s", [], opening="today"), clock=clock)
+    session = Session(Base(MODEL, "s", [], opening="today"), clock=clock)
     await talk(session, clock, 100.0, 700.0)
     records: list[Record] = list(session.transcript.records)
     assert pauses_of(records).own == (100.0, 700.0)

@@ -26,7 +26,7 @@ LIFETIME = 300.0
 
 def session(clock: FrozenClock, *, strict: bool = False, ttl: str = "5m") -> Session:
     settings = SessionSettings(strict_prefix=strict, cache_ttl=ttl)  # type: ignore[arg-type]
-    return Session(Base.of(MODEL, "system", []), settings=settings, clock=clock)
+    return Session(Base(MODEL, "system", []), settings=settings, clock=clock)
 
 
 def reply(text: str, *, read: int = 0, call: ToolCall | None = None) -> Reply:
@@ -83,7 +83,7 @@ async def test_another_model_in_mid_session_is_found(clock: FrozenClock) -> None
     """C32: caches are per model."""
     one = session(clock, strict=True)
     await talk(one, 0)
-    one.base = replace(one.base, model="claude-sonnet-5-5")
+    one.base = Base("claude-sonnet-5-5", one.base.system, one.base.tools, opening=one.base.opening)
     await one.add_user("next")
     with pytest.raises(PrefixMoved, match="model"):
         one.send(one.view)

@@ -94,7 +94,7 @@ class Life:
 @pytest.fixture
 def life(home: Path, clock: FrozenClock) -> Iterator[Life]:
     keeper = start(home, Path("/somewhere"), clock=clock).keeper
-    base = Base(model=MODEL, opening="<system-reminder>Where you are.</system-reminder>")
+    base = Base(MODEL, opening="<system-reminder>Where you are.</system-reminder>")
     session = Session(base, keeper=keeper, clock=clock)
     yield Life(session, clock)
     keeper._log.close()

@@ -45,13 +45,13 @@ def answer(text: str, usage: Usage) -> Reply:
 
 def test_tools_stand_in_one_order_however_they_were_found() -> None:
     """C31b, rule 11: no order of discovery reaches a request."""
-    assert Base.of("m", "s", [beta, alpha]) == Base.of("m", "s", [alpha, beta])
-    assert [one["name"] for one in Base.of("m", "s", [beta, alpha]).tools] == ["alpha", "beta"]
+    assert Base("m", "s", [beta, alpha]) == Base("m", "s", [alpha, beta])
+    assert [one["name"] for one in Base("m", "s", [beta, alpha]).tools] == ["alpha", "beta"]
 
 
 async def test_the_opening_rides_once_in_the_first_message(clock: FrozenClock) -> None:
     """Rule 11: what varies touches neither system nor tools, and never comes again."""
-    one = Session(Base.of("claude-opus-5-5", "s", [], opening="It is Sunday."), clock=clock)
+    one = Session(Base("claude-opus-5-5", "s", [], opening="It is Sunday."), clock=clock)
     for text in ("hello", "again"):
         await one.add_user(text)
         await one.prepare()
@@ -67,7 +67,7 @@ async def test_the_opening_rides_once_in_the_first_message(clock: FrozenClock) -
 
 async def test_there_is_nothing_to_send_before_somebody_spoke(clock: FrozenClock) -> None:
     with pytest.raises(InvalidRequest, match="add a user's message first"):
-        await Session(Base.of("claude-opus-5-5", "s", []), clock=clock).prepare()
+        await Session(Base("claude-opus-5-5", "s", []), clock=clock).prepare()
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_the_settings_decide_where_in_the_window_something_happens(
     model: str, settings: SessionSettings, window: int, autocompact: int | None, blocking: int | None
 ) -> None:
     """C3: they lower, they never raise."""
-    limits = Session(Base.of(model, "s", []), settings=settings).thresholds
+    limits = Session(Base(model, "s", []), settings=settings).thresholds
     assert limits.window == window
     assert autocompact in (None, limits.autocompact)
     assert blocking in (None, limits.blocking)
@@ -98,7 +98,7 @@ def test_the_settings_decide_where_in_the_window_something_happens(
 async def test_a_conversation_that_cannot_fit_says_what_fills_it(clock: FrozenClock) -> None:
     """C26: said with what fills it, before anything is sent."""
     settings = SessionSettings(window_ceiling=10_000)
-    one = Session(Base.of("claude-opus-5-5", "s", []), settings=settings, clock=clock)
+    one = Session(Base("claude-opus-5-5", "s", []), settings=settings, clock=clock)
     await one.add_user("x" * 60_000)
     with pytest.raises(
         ContextOverflow, match=r"about 15,0\d\d tokens .*user text about 15,0.*/clear"
@@ -112,7 +112,7 @@ async def test_a_conversation_that_nothing_shortens_by_itself_says_that_compact_
     clock: FrozenClock,
 ) -> None:
     settings = SessionSettings(window_ceiling=10_000)
-    one = Session(Base.of("claude-opus-5-5", "s", []), settings=settings, clock=clock)
+    one = Session(Base("claude-opus-5-5", "s", []), settings=settings, clock=clock)
     await one.add_user("hello")
     message = Message("assistant", (Text("x" * 60_000),))
     await one.record(Reply(message=message, usage=Usage(input=10, output=15_000)))
@@ -123,7 +123,7 @@ async def test_a_conversation_that_nothing_shortens_by_itself_says_that_compact_
 
 async def test_the_estimate_is_calibrated_against_what_the_provider_reports(clock: FrozenClock) -> None:
     """C2: keep the ratio, report the error."""
-    one = Session(Base.of("claude-opus-5-5", "s" * 400, []), clock=clock)
+    one = Session(Base("claude-opus-5-5", "s" * 400, []), clock=clock)
     assert one.calibration.ratio == 1.0
     await one.add_user("x" * 4_000)
     estimated = one.tokens
@@ -136,7 +136,7 @@ async def test_the_estimate_is_calibrated_against_what_the_provider_reports(cloc
 
 async def test_a_dry_run_teaches_nothing(clock: FrozenClock) -> None:
     """C2: only what was sent can be compared with what was billed."""
-    one = Session(Base.of("claude-opus-5-5", "s", []), clock=clock)
+    one = Session(Base("claude-opus-5-5", "s", []), clock=clock)
     await one.add_user("x" * 4_000)
     await one.prepare()
     asked = one.tokens
@@ -149,7 +149,7 @@ async def test_a_dry_run_teaches_nothing(clock: FrozenClock) -> None:
 async def test_a_reply_may_be_as_long_as_asked_for_and_as_the_model_can(
     asked: int | None, granted: int, clock: FrozenClock
 ) -> None:
-    one = Session(Base.of("claude-opus-5-5", "s", []), clock=clock)
+    one = Session(Base("claude-opus-5-5", "s", []), clock=clock)
     await one.add_user("hello")
     assert one.request(one.view, asked).max_tokens == granted
 
@@ -172,7 +172,7 @@ async def test_a_persons_own_rows_decide_about_prices_and_windows(tmp_path: Path
 
 def test_what_a_session_learns_corrects_what_it_only_estimates() -> None:
     """C2: the ratio of real to estimated tokens goes into every count."""
-    session = Session(Base.of("claude-opus-5-5", "x" * 400, []))
+    session = Session(Base("claude-opus-5-5", "x" * 400, []))
     session.calibration = Calibration(estimated=100, real=130)
     assert session.tokens == 130
 
@@ -196,7 +196,7 @@ async def test_a_turn_has_only_started_until_its_first_reply_is_heard(
 ) -> None:
     """C12b, C27: what is refused as too long at the start of a turn may still be rewritten."""
     rung = Watches()
-    one = Session(Base.of(UNKNOWN, "s", []), layers=[rung], clock=clock)
+    one = Session(Base(UNKNOWN, "s", []), layers=[rung], clock=clock)
     await one.add_user("go")
     await one.prepare()
     await one.fit(one.view, PromptTooLong("prompt is too long"))
@@ -220,7 +220,7 @@ async def test_of_what_layers_did_in_vain_only_warnings_are_shown(clock: FrozenC
             return []
 
     settings = SessionSettings(window_ceiling=10_000)
-    one = Session(Base.of(UNKNOWN, "s", []), layers=[Shrinks()], settings=settings, clock=clock)
+    one = Session(Base(UNKNOWN, "s", []), layers=[Shrinks()], settings=settings, clock=clock)
     await one.add_user("word " * 20_000)
     with pytest.raises(ContextOverflow):
         await one.prepare()
@@ -229,6 +229,6 @@ async def test_of_what_layers_did_in_vain_only_warnings_are_shown(clock: FrozenC
 
 def test_two_sessions_are_two_however_alike_they_are() -> None:
     """Who takes part is no part of what a session is: it can stand in a set, and prints no list of them."""
-    one, other = (Session(Base(model=UNKNOWN), clock=FrozenClock()) for _ in range(2))
+    one, other = (Session(Base(UNKNOWN), clock=FrozenClock()) for _ in range(2))
     assert one != other and len({one, other, one}) == 2
     assert "layers" not in repr(one)

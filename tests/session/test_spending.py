@@ -22,7 +22,7 @@ MILLION = Usage(output=1_000_000)
 
 
 def session(clock: FrozenClock | None = None) -> Session:
-    return Session(Base(model=MODEL), clock=clock or FrozenClock())
+    return Session(Base(MODEL), clock=clock or FrozenClock())
 
 
 def price() -> float:

@@ -62,7 +62,7 @@ async def fail(at: str) -> str:
 
 
 def agent(provider: ScriptedProvider, clock: FrozenClock) -> Agent:
-    session = Session(Base.of(MODEL, "s", [look, fail]), clock=clock)
+    session = Session(Base(MODEL, "s", [look, fail]), clock=clock)
     return Agent(session, provider, [look, fail])
 
 

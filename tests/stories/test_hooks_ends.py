@@ -86,7 +86,7 @@ def keeper(tmp_path: Path) -> Iterator[SessionLogWriter]:
 
 def child_of(parent: Session, keeper: SessionLogWriter, tools: Sequence[Tool] = ()) -> Session:
     """A session for an agent, as whoever starts one makes it."""
-    return Session(Base.of(parent.base.model, "You help.", tools), keeper=keeper)
+    return Session(Base(parent.base.model, "You help.", tools), keeper=keeper)
 
 
 async def test_an_agent_that_ends_is_asked_about_and_its_tools_are_watched(

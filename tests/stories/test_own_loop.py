@@ -36,7 +36,7 @@ async def weather(city: str) -> str:
 
 
 def base(tools: list[Tool]) -> Base:
-    return Base.of(CLAUDE, SYSTEM, tools, opening="<system-reminder>It is Sunday.</system-reminder>")
+    return Base(CLAUDE, SYSTEM, tools, opening="<system-reminder>It is Sunday.</system-reminder>")
 
 
 async def ask(client: AsyncAnthropic, body: dict[str, Any]) -> Reply:

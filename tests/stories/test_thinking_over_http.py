@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -80,7 +79,12 @@ async def test_a_session_resumed_with_another_base_drops_thinking_once_and_goes_
         async with opened(sim, cwd, session_id, **environ) as ready:
             session = ready.agent.session
             if change == "system":
-                session.base = replace(session.base, system=({"type": "text", "text": "You are brief."},))
+                session.base = Base(
+                    session.base.model,
+                    [{"type": "text", "text": "You are brief."}],
+                    session.base.tools,
+                    opening=session.base.opening,
+                )
             first = await say(ready.agent, "second")
             assert [one.reason for one in first if isinstance(one, StartedOver)]
             assert len(refusals(sim)) == 1
@@ -93,7 +97,9 @@ async def test_a_session_resumed_with_another_base_drops_thinking_once_and_goes_
         async with opened(sim, cwd, session_id, **environ) as ready:
             if change == "system":
                 base = ready.agent.session.base
-                ready.agent.session.base = replace(base, system=({"type": "text", "text": "You are brief."},))
+                ready.agent.session.base = Base(
+                    base.model, [{"type": "text", "text": "You are brief."}], base.tools, opening=base.opening
+                )
             await say(ready.agent, "fourth")
     assert len(refusals(sim)) == 1
     assert [has_thinking(one) for one in sim.log] == [False, True, False, True, True]
@@ -177,7 +183,9 @@ async def test_a_second_refusal_in_one_turn_is_one_line_and_the_next_turn_recove
         class ReplaceSystem(Layer):
             def on_reply(self, reply: Reply | None) -> None:
                 words: JsonObject = {"type": "text", "text": f"Version {len(sim.log)}."}
-                session.base = replace(session.base, system=(words,))
+                session.base = Base(
+                    session.base.model, [words], session.base.tools, opening=session.base.opening
+                )
 
         moving = ReplaceSystem()
         moving.on_reply(None)
@@ -198,10 +206,10 @@ async def test_a_loop_of_ones_own_can_drop_thinking_and_prepare_again() -> None:
 
     async with Simulator([thought("one"), "two"]) as sim:
         provider = AnthropicProvider(api_key="k", base_url=sim.url)
-        session = Session(Base.of(MODEL, "You are brief.", []))
+        session = Session(Base(MODEL, "You are brief.", []))
         await session.add_user("first")
         await session.record(await complete(provider, await session.prepare()))
-        resumed = Session(Base.of(MODEL, "You are brief.", [look]), session.transcript.records)
+        resumed = Session(Base(MODEL, "You are brief.", [look]), session.transcript.records)
         await resumed.add_user("second")
         with pytest.raises(ThinkingMismatch):
             await complete(provider, await resumed.prepare())

@@ -302,7 +302,7 @@ def _base(outfit: _ChildSetup, clock: Clock) -> Base:
     opening = "\n".join(part for part in (known.context, where, tree, name) if part)
     model = outfit.hired.model
     words = "\n\n".join(part for part in system if part)
-    return Base.of(model, words, outfit.tools, opening=opening)
+    return Base(model, words, outfit.tools, opening=opening)
 
 
 def _supervised(agent: Agent, parent: Parent, stack: AsyncExitStack) -> Background:

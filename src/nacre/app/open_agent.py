@@ -244,7 +244,7 @@ def base_of(
     """What stands before the conversation: the same for every project, but for the opening words."""
     system = "\n\n".join(part for part in (SYSTEM, known.manual) if part)
     where = environment(settings.cwd, clock.now().astimezone())
-    return Base.of(model, system, tools, opening="\n".join(part for part in (known.context, where) if part))
+    return Base(model, system, tools, opening="\n".join(part for part in (known.context, where) if part))
 
 
 def _session(base: Base, opened: Opened | None, settings: Settings, clock: Clock) -> Session:

@@ -233,7 +233,8 @@ async def _ended(task: asyncio.Task[str]) -> None:
 def _base(base: Base, words: str) -> Base:
     """The same, with what its kind says instead of what every session is told; nothing was sent yet."""
     texts = (str(block["text"]).replace(SYSTEM, words, 1) for block in base.system)
-    return replace(base, system=tuple({"type": "text", "text": text} for text in texts))
+    blocks: list[JsonObject] = [{"type": "text", "text": text} for text in texts]
+    return Base(base.model, blocks, base.tools, opening=base.opening)
 
 
 def _place_below(roll: AgentRegistry, environ: Mapping[str, str]) -> None:

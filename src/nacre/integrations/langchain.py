@@ -184,7 +184,7 @@ def _base(request: ModelRequest[Any], rules: Sequence[AnyMessage]) -> Base:
     given = rules if request.system_message is None else [request.system_message, *rules]
     system: tuple[JsonObject, ...] = tuple({"type": "text", "text": str(one.text)} for one in given)
     tools = tuple(cast("JsonObject", convert_to_openai_tool(one)) for one in request.tools)
-    return Base(model=str(model or ""), system=system, tools=tools)
+    return Base(str(model or ""), instructions=system, tools=tools)
 
 
 def _as_langchain(tool: Tool) -> StructuredTool:

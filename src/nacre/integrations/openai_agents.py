@@ -347,4 +347,4 @@ def _base(agent: Agent[Any], instructions: str | None, rules: Sequence[TResponse
         for one in agent.tools
         if isinstance(one, FunctionTool)
     ]
-    return Base(model=str(model), system=system, tools=tuple(tools))
+    return Base(str(model), instructions=system, tools=tuple(tools))

@@ -189,7 +189,7 @@ def _base(request: ModelRequestContext) -> Base:
         {"name": one.name, "description": one.description, "input_schema": one.parameters_json_schema}
         for one in given.function_tools
     ]
-    return Base(model=request.model.model_name, system=system, tools=tuple(tools))
+    return Base(request.model.model_name, instructions=system, tools=tuple(tools))
 
 
 def _reader(layers: Layers) -> Tool[Any]:

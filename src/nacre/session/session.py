@@ -42,22 +42,42 @@ from nacre.session.telemetry import Telemetry
 from nacre.tools.base import Tool
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, init=False)
 class Base:
-    """What stands before every message of a session; never edited in mid-session (C31b)."""
+    """The model, the instructions and the tools of a session; they never change during it (C31b)."""
 
     model: str
-    system: tuple[JsonObject, ...] = ()
-    tools: tuple[JsonObject, ...] = ()
-    opening: str = ""
-    """What the first message says ahead of the user's words: what varies must not touch the system."""
+    system: tuple[JsonObject, ...]
+    tools: tuple[JsonObject, ...]
+    opening: str
+    """Text ahead of the first message, for what varies: a changed system prompt would cost the cache."""
 
-    @staticmethod
-    def of(model: str, system: str, tools: Sequence[Tool], *, opening: str = "") -> Base:
-        """Tools are sorted by name, so that the order they were found in never reaches a request."""
-        blocks: tuple[JsonObject, ...] = ({"type": "text", "text": system},) if system else ()
-        definitions = tuple(one.definition for one in sorted(tools, key=lambda one: one.name))
-        return Base(model=model, system=blocks, tools=definitions, opening=opening)
+    def __init__(
+        self,
+        model: str,
+        instructions: str | Sequence[JsonObject] = "",
+        tools: Iterable[Tool | JsonObject] = (),
+        *,
+        opening: str = "",
+    ) -> None:
+        """Take instructions as text or as content blocks, and tools as objects or as JSON definitions.
+
+        Tool objects are sorted by name, so that the order in which they were found never reaches a request.
+        """
+        if isinstance(instructions, str):
+            instructions = ({"type": "text", "text": instructions},) if instructions else ()
+        given = tuple(tools)
+        definitions = [one.definition for one in given if isinstance(one, Tool)]
+        definitions.sort(key=lambda one: str(one["name"]))
+        definitions += [one for one in given if not isinstance(one, Tool)]
+        values = {
+            "model": model,
+            "system": tuple(instructions),
+            "tools": tuple(definitions),
+            "opening": opening,
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
 
     @cached_property
     def tokens(self) -> int:

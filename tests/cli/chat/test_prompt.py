@@ -90,7 +90,7 @@ def test_lines_stay_short_however_long_the_arguments(capsys: pytest.CaptureFixtu
 
 async def test_the_status_line_warns_near_the_end_of_the_window() -> None:
     """C3."""
-    session = Session(Base.of("claude-sonnet-4-6", "s", []))
+    session = Session(Base("claude-sonnet-4-6", "s", []))
     await session.add_user("hello")
     assert "close to the window's end" not in status_line(session)
     for tokens, is_close in ((1_000, False), (session.thresholds.warning, True)):
@@ -100,7 +100,7 @@ async def test_the_status_line_warns_near_the_end_of_the_window() -> None:
 
 
 def test_a_price_nobody_knows_is_marked() -> None:
-    session = Session(Base.of("a-model-of-ones-own", "s", []))
+    session = Session(Base("a-model-of-ones-own", "s", []))
     session.pay(Usage(input=5))
     assert "$0.0000+" in status_line(session)
 

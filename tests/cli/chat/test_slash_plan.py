@@ -18,7 +18,7 @@ from tests.cli.chat.test_chat import chat, logs
 
 @pytest.fixture
 def planning(clock: FrozenClock, tmp_path: Path) -> Plan:
-    return Plan(Session(Base.of("m", "s", []), clock=clock), tmp_path / "session")
+    return Plan(Session(Base("m", "s", []), clock=clock), tmp_path / "session")
 
 
 def editor(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, code: str) -> None:

@@ -15,7 +15,7 @@ async def test_results_are_listed_pinned_and_let_go(
     clock: FrozenClock, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Layer 2: a result the person pinned is never cleared."""
-    session = Session(Base.of("m", "s", []), rounds(25), clock=clock)
+    session = Session(Base("m", "s", []), rounds(25), clock=clock)
     await pin_result(session, "")
     listed = capsys.readouterr().out
     assert [line.split()[0] for line in listed.splitlines()[:20]] == [str(n) for n in range(20, 0, -1)]
@@ -35,7 +35,7 @@ async def test_results_are_listed_pinned_and_let_go(
 async def test_a_name_that_fits_none_or_several_is_explained(
     clock: FrozenClock, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    session = Session(Base.of("m", "s", []), rounds(25), clock=clock)
+    session = Session(Base("m", "s", []), rounds(25), clock=clock)
     await unpin_result(session, "c1")
     assert "no result in view is pinned" in capsys.readouterr().out
     await pin_result(session, "c")
@@ -44,5 +44,5 @@ async def test_a_name_that_fits_none_or_several_is_explained(
         await pin_result(session, wanted)
         assert f"no result goes by {wanted!r}" in capsys.readouterr().err
     assert not pinned(session.view)
-    await pin_result(Session(Base.of("m", "s", []), clock=clock), "last")
+    await pin_result(Session(Base("m", "s", []), clock=clock), "last")
     assert "there is no tool result in view yet" in capsys.readouterr().out

@@ -66,7 +66,7 @@ def opened(
 ) -> tuple[Session, Background, Collapse]:
     """A session of five turns that all but fills its window."""
     session = Session(
-        Base.of(model, "", []),
+        Base(model, "", []),
         talk(5, thinking=model == BINDING) if records is None else records,
         settings=SessionSettings(window_ceiling=window),
         clock=clock,
@@ -266,7 +266,7 @@ async def test_where_thinking_is_bound_it_happens_at_the_start_of_a_turn(clock: 
 @pytest.mark.parametrize("is_on", [True, False])
 def test_it_is_joined_only_where_it_is_switched_on(clock: FrozenClock, is_on: bool) -> None:
     """C30: behind a switch."""
-    session = Session(Base.of(FREE, "", []), clock=clock)
+    session = Session(Base(FREE, "", []), clock=clock)
     here = Path("/")
     settings = Settings(home=here, cwd=here, project_root=here, switches=Switches(collapse=is_on))
     joined = join_collapsing(session, settings, Background(session), None)

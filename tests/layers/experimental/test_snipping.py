@@ -32,7 +32,7 @@ def opened(
     scissors = Scissors()
     tools = [bash, snip_tool(scissors)]
     session = Session(
-        Base.of(model, "s", tools), records, settings=SessionSettings(strict_prefix=True), clock=clock
+        Base(model, "s", tools), records, settings=SessionSettings(strict_prefix=True), clock=clock
     )
     snipping = Snip(session)
     session.layers.append(snipping)

@@ -328,7 +328,7 @@ async def test_nothing_refers_to_a_result_that_the_provider_may_have_cleared(
 
 async def test_people_with_a_loop_of_their_own_get_it_too(tmp_path: Path) -> None:
     """Q4: a layer on a bare session, results one by one."""
-    session = Session(Base.of("claude-opus-5-5", "", []), clock=FrozenClock())
+    session = Session(Base("claude-opus-5-5", "", []), clock=FrozenClock())
     offloader = Offload(ToolResultStore(tmp_path, sync=False))
     session.layers.append(offloader)
     await session.add_user("go")

@@ -47,7 +47,7 @@ def opened(
     records: Sequence[Record] = (),
     settings: MicrocompactSettings = NACRE,
 ) -> Agent:
-    base = Base.of(model, "s", [bash])
+    base = Base(model, "s", [bash])
     session = Session(base, records, settings=SessionSettings(strict_prefix=True), clock=clock)
     rung = Microcompact(session, ToolResultStore(folder), settings)
     session.layers.append(rung)
@@ -209,7 +209,7 @@ async def test_a_clear_that_could_not_bring_it_below_the_threshold_is_left_to_a_
     clock: FrozenClock, tmp_path: Path
 ) -> None:
     """C12: two rewrites in a row would lose the cache twice."""
-    session = Session(Base.of(FREE, "s", [bash]), clock=clock)
+    session = Session(Base(FREE, "s", [bash]), clock=clock)
     rung, view = Microcompact(session, ToolResultStore(tmp_path)), view_of(45)
     limits = thresholds(100_000, max_output=8_000)
     warmth = Warmth(now=START, touched_at=START)
@@ -226,7 +226,7 @@ async def test_a_clear_that_could_not_bring_it_below_the_threshold_is_left_to_a_
 
 async def test_a_conversation_that_became_shorter_is_weighed_anew(clock: FrozenClock) -> None:
     """C12: what was weighed and left be in a long view says nothing about the one after a compaction."""
-    session = Session(Base.of("claude-opus-5", "s", [bash]), clock=clock)
+    session = Session(Base("claude-opus-5", "s", [bash]), clock=clock)
     rung = Microcompact(
         session, ToolResultStore(None), replace(NACRE, economic=True, keep=5, min_gain_usd=100.0)
     )

@@ -209,7 +209,7 @@ async def test_nothing_is_cleared_that_costs_more_by_the_providers_own_rules(
 ) -> None:
     """C12: over the requests it was decided for, under the simulator's rules."""
     records: list[Record] = [Said(id="u", at=START, role="user", blocks=(Text("go"),))]
-    session = Session(Base.of(model, words(0, 4 * system + 4), []), clock=FrozenClock())
+    session = Session(Base(model, words(0, 4 * system + 4), []), clock=FrozenClock())
     session.layers.append(Microcompact(session, ToolResultStore(None), replace(ECONOMIC, keep=keep)))
     course = Course(session, Cache())
     for n, size in enumerate(sizes):
@@ -240,7 +240,7 @@ async def test_a_marker_before_the_oldest_kept_result_makes_the_next_clear_cheap
 
 async def second_clear(*, is_marked: bool) -> float:
     """What the request after a second clear costs, longer after the first than an unused entry lives."""
-    session = Session(Base.of("claude-opus-5", words(0, 16_000), []), clock=FrozenClock())
+    session = Session(Base("claude-opus-5", words(0, 16_000), []), clock=FrozenClock())
     if is_marked:
         session.layers.append(Microcompact(session, ToolResultStore(None), NACRE))
     course, view = Course(session, Cache()), View.of([TASK, *rounds(30, chars=16_000)[1:-1]])

@@ -177,7 +177,7 @@ async def test_short_conversations_and_switched_off_notes_cost_nothing(
     async with talking(provider, tmp_path, notes=NotesSettings()) as ready:
         await played(ready, "hello")
     assert provider.calls == 1
-    session = Session(Base.of("m", "", []))
+    session = Session(Base("m", "", []))
     settings = settings_in(tmp_path)
     off = replace(settings, switches=replace(settings.switches, compact=False))
     background = Background(session)
@@ -246,7 +246,7 @@ class Bench:
 
     def __init__(self, folder: Path, *edits: object, records: list[Record] | None = None) -> None:
         self.clock = FrozenClock()
-        self.session = Session(Base.of("m", "", []), records or [], clock=self.clock)
+        self.session = Session(Base("m", "", []), records or [], clock=self.clock)
         self.background = Background(self.session)
         self.file = NotesFile.of(folder)
         self.fork = EditingFork(self.file, *edits)  # type: ignore[arg-type]

@@ -51,7 +51,7 @@ def answers(*drafts: Draft | Exception) -> tuple[Summarise, list[CompactionReque
 def session_of(*, model: str = MODEL, window: int = 30_000, base: int = 4_000) -> Session:
     system = ({"type": "text", "text": "s" * base},)
     settings = SessionSettings(window_ceiling=window)
-    return Session(Base(model=model, system=system), settings=settings, clock=FrozenClock())
+    return Session(Base(model, instructions=system), settings=settings, clock=FrozenClock())
 
 
 def compacting(session: Session, *others: Layer, **more: object) -> Compact:

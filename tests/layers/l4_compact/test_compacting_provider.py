@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -53,7 +53,7 @@ class Scene:
 async def talking(*script: Json, is_on: bool = True, model: str = MODEL) -> AsyncIterator[Scene]:
     async with Simulator(list(script)) as sim:
         provider = AnthropicProvider(api_key="k", base_url=sim.url)
-        session = Session(Base.of(model, "You are terse.", []), clock=sim.clock)
+        session = Session(Base(model, "You are terse.", []), clock=sim.clock)
         home = os.environ["NACRE_HOME"]
         given = {"NACRE_HOME": home, "NACRE_COMPACT_PROVIDER": str(is_on).lower()}
         settings = load(Path(home), given, cli={"model": model})
@@ -125,7 +125,12 @@ async def test_thinking_that_the_provider_refuses_is_left_out_of_a_second_reques
     async with talking(thought, "in short", model="claude-sonnet-5-5") as scene:
         await scene.turn(LONG)
         session = scene.session
-        session.base = replace(session.base, system=({"type": "text", "text": "You are brief."},))
+        session.base = Base(
+            session.base.model,
+            [{"type": "text", "text": "You are brief."}],
+            session.base.tools,
+            opening=session.base.opening,
+        )
         draft = await scene.there(session.view)
         assert draft.covers == session.view.items[-1].record_id
         assert [one.status for one in scene.sim.log] == [200, 400, 200]
@@ -167,4 +172,4 @@ def test_it_is_used_where_switched_on_and_where_every_model_takes_it(
     model: str, variables: dict[str, str], expected: bool, tmp_path: Path
 ) -> None:
     settings = load(tmp_path, {"NACRE_HOME": str(tmp_path), **variables}, cli={"model": model})
-    assert compacts_there(Session(Base.of(model, "", [])), settings) is expected
+    assert compacts_there(Session(Base(model, "", [])), settings) is expected

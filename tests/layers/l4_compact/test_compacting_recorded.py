@@ -93,7 +93,7 @@ async def opened(records: Sequence[Record], home: Path) -> tuple[Session, Compac
     """A session on disk that holds these records, and its last rung."""
     clock = FrozenClock()
     log = start(home, home, clock=clock)
-    base = Base(model=MODEL, system=({"type": "text", "text": "s" * 4_000},))
+    base = Base(MODEL, instructions=({"type": "text", "text": "s" * 4_000},))
     session = Session(base, keeper=log.keeper, settings=SessionSettings(window_ceiling=WINDOW), clock=clock)
     await session.transcript.append(*records)
     folder = log.keeper.folder

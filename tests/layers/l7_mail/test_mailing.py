@@ -45,7 +45,7 @@ class Talk:
         opened = resume(path, home=home, clock=clock) if path else start(home, Path("/work"), clock=clock)
         self.clock, self.home, self.keeper = clock, home, opened.keeper
         self.session = Session(
-            Base.of(model, "s", [], opening="<system-reminder>Here.</system-reminder>"),
+            Base(model, "s", [], opening="<system-reminder>Here.</system-reminder>"),
             opened.records,
             keeper=opened.keeper,
             clock=clock,
@@ -216,7 +216,7 @@ async def test_an_inbox_that_cannot_be_read_is_told_once_and_stops_nothing(clock
         def waiting(self, known: Container[str] = ()) -> Waiting:
             raise MailError("another process has held it for over 10 s")
 
-    session = Session(Base.of(MODEL, "s", []), clock=clock)
+    session = Session(Base(MODEL, "s", []), clock=clock)
     session.layers.append(Mail(session, Broken()))
     await session.add_user("one")
     await session.add_user("two")
@@ -239,7 +239,7 @@ async def test_lines_that_are_no_letters_are_set_aside_and_told(talk: Talk) -> N
 
 async def test_who_reads_for_two_inboxes_gets_the_letters_of_both(clock: FrozenClock) -> None:
     """A6: a lead has one of its own and one in each team."""
-    session, own, other = Session(Base.of(MODEL, "s", []), clock=clock), Tray(), Tray()
+    session, own, other = Session(Base(MODEL, "s", []), clock=clock), Tray(), Tray()
     session.layers.append(Mail(session, own, other))
     other.put(letter(clock, "from the team"))
     own.put(letter(clock, "from the session"))

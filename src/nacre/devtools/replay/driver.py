@@ -74,7 +74,7 @@ class Driven:
         self._folder = tempfile.TemporaryDirectory(prefix="nacre-replay-")
         self._loop = asyncio.new_event_loop()
         self.session = DrivenSession(
-            Base(model=setting.model, system=setting.base),
+            Base(setting.model, instructions=setting.base),
             settings=SessionSettings(
                 cache_ttl=drive.lifetime,
                 window_ceiling=None if drive.is_endless else setting.window,
