@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nacre.errors import SessionNotFound, TranscriptError
+from nacre.store.derived import DerivedCache
 from nacre.store.home import slug
 from nacre.store.search import Query, query
 from nacre.store.session_log import SessionLog, log_path
@@ -202,15 +203,17 @@ def test_a_cache_that_cannot_be_used_costs_time_only(home: Path) -> None:
     put(home, "s", user("first"))
     put(home, "t", user("second"))
     expected = Sessions(home).list()
-    cache = home / "cache" / "sessions.json"
-    kept = json.loads(cache.read_bytes())
-    for damage in [b"", b"[]", b'{"format":99}', b'{"format":1,"sessions":{"x":3}}', b"\xff"]:
-        cache.write_bytes(damage)
+    cache = DerivedCache(home / "cache" / "sessions")
+    rows = cache.all()
+    for row in [None, 3, (), ("a", 1, 2), ("/w", None, "no time", 1, 1, 1, None)]:
+        cache.update({name: (fingerprint, row) for name, (fingerprint, _) in rows.items()})
         assert Sessions(home).list() == expected
-    assert json.loads(cache.read_bytes()) == kept
+    cache.path.write_bytes(b"damaged")
+    assert Sessions(home).list() == expected
+    assert cache.all() == rows
     log_path(home, "/w", "t").unlink()
     assert [each.session for each in Sessions(home).list()] == ["s"]
-    assert len(json.loads(cache.read_bytes())["sessions"]) == 1
+    assert len(cache.all()) == 1
 
 
 def test_a_session_that_is_open_is_listed(home: Path) -> None:

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import difflib
-import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
-
-from filelock import FileLock, Timeout
+from typing import Any
 
 from nacre.errors import SessionNotFound, TranscriptError
-from nacre.messages.blocks import JsonObject
 from nacre.store import disk
+from nacre.store.derived import DerivedCache
 from nacre.store.home import canonical, same_folder, slug
 from nacre.store.search import Hit, Query, query, search_log
-from nacre.store.summaries import SessionSummary, moment, summarise
+from nacre.store.summaries import SessionSummary, summarise
 
-CACHE_FORMAT = 1
 NEAR_IDS = 3
 """So many similar ids are offered when one is not found; more would not be read."""
 SHOWN_AMBIGUOUS = 5
@@ -40,23 +38,25 @@ class Sessions:
 
     def list(self, cwd: str | os.PathLike[str] | None = None) -> list[SessionSummary]:
         """Summaries, newest first, of one working directory or of all."""
-        logs = list(self._logs(cwd))
-        cached = _load_cache(self._cache)
-        summaries = {}
-        fresh: dict[str, JsonObject] = {}
-        for log in logs:
-            known = _from_cache(cached.get(str(log.path)), log)
-            if known is None:
+        cache = DerivedCache(self.home / "cache" / "sessions")
+        cached = cache.all()
+        summaries: dict[str, SessionSummary] = {}
+        fresh: dict[str, tuple[str, Any]] = {}
+        for log in self._logs(cwd):
+            name = str(log.path)
+            fingerprint = f"{log.size}:{log.mtime_ns}"
+            stored, row = cached.get(name, ("", None))
+            summary = _from_row(row, log) if stored == fingerprint else None
+            if summary is None:
                 try:
-                    known = summarise(log.path)
+                    summary = summarise(log.path)
                 except TranscriptError:  # deleted or made unreadable since it was listed
                     continue
-                fresh[str(log.path)] = _to_cache(known, log)
-            summaries[log.path] = known
-        gone = [key for key in cached if cwd is None and Path(key) not in summaries]
+                fresh[name] = fingerprint, _to_row(summary)
+            summaries[name] = summary
+        gone = [name for name in cached if cwd is None and name not in summaries]
         if fresh or gone:
-            kept = {key: value for key, value in cached.items() if key not in gone}
-            _save_cache(self._cache, kept | fresh)
+            cache.update(fresh, removed=gone)
         wanted = [each for each in summaries.values() if cwd is None or _belongs(each, canonical(cwd))]
         return sorted(wanted, key=lambda each: (each.modified, each.session), reverse=True)
 
@@ -97,10 +97,6 @@ class Sessions:
         wanted = query(text, regex=regex, ignore_case=ignore_case)
         logs = sorted(self._logs(cwd), key=lambda log: log.mtime_ns, reverse=True)
         return (hit for log in logs for hit in _hits(log.path, wanted, with_added=with_added))
-
-    @property
-    def _cache(self) -> Path:
-        return self.home / "cache" / "sessions.json"
 
     def _logs(self, cwd: str | os.PathLike[str] | None = None) -> Iterator[_Log]:
         """Regular files only: a FIFO among them must not hold up a listing."""
@@ -149,59 +145,28 @@ def _not_found(wanted: str, ids: list[str]) -> str:
     return f"no session {wanted!r}; {hint}"
 
 
-def _load_cache(path: Path) -> dict[str, JsonObject]:
+def _from_row(row: Any, log: _Log) -> SessionSummary | None:
+    """Return the cached summary; None for a row that another version of nacre wrote."""
     try:
-        body = json.loads(path.read_bytes())
-        sessions = body["sessions"] if body["format"] == CACHE_FORMAT else {}
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return {}
-    return {str(key): value for key, value in sessions.items() if isinstance(value, dict)}
-
-
-def _save_cache(path: Path, sessions: dict[str, JsonObject]) -> None:
-    """Best effort: a home that cannot be written, or that another listing is writing, is merely slower."""
-    body = json.dumps({"format": CACHE_FORMAT, "sessions": sessions}).encode()
-    try:
-        disk.make_folder(path.parent)
-        with FileLock(path.with_suffix(".lock"), timeout=0, mode=disk.FILE_MODE):
-            disk.replace_file(path, body, temp_name=f".{path.name}.tmp", sync=False)
-    except (OSError, Timeout):
-        return
-
-
-def _to_cache(summary: SessionSummary, log: _Log) -> JsonObject:
-    return {
-        "size": log.size,
-        "mtimeNs": log.mtime_ns,
-        "cwd": summary.cwd,
-        "started": summary.started.isoformat() if summary.started else None,
-        "modified": summary.modified.isoformat(),
-        "messages": summary.messages,
-        "tokens": summary.tokens,
-        "compactions": summary.compactions,
-        "title": summary.title,
-    }
-
-
-def _from_cache(entry: JsonObject | None, log: _Log) -> SessionSummary | None:
-    if entry is None or entry.get("size") != log.size or entry.get("mtimeNs") != log.mtime_ns:
+        cwd, started, modified, messages, tokens, compactions, title = row
+        return SessionSummary(
+            session=log.path.stem,
+            cwd=cwd,
+            started=datetime.fromisoformat(started) if started else None,
+            modified=datetime.fromisoformat(modified),
+            messages=messages,
+            tokens=tokens,
+            compactions=compactions,
+            bytes=log.size,
+            title=title,
+            slug=log.path.parent.name,
+            path=log.path,
+        )
+    except (TypeError, ValueError):
         return None
-    modified = moment(entry.get("modified"))
-    match entry:
-        case {"messages": int(messages), "tokens": int(tokens), "compactions": int(compactions)} if modified:
-            cwd = entry.get("cwd")
-            title = entry.get("title")
-            return SessionSummary(
-                session=log.path.stem,
-                cwd=cwd if isinstance(cwd, str) else None,
-                started=moment(entry.get("started")),
-                modified=modified,
-                messages=messages,
-                tokens=tokens,
-                compactions=compactions,
-                bytes=log.size,
-                title=title if isinstance(title, str) else None,
-                slug=log.path.parent.name,
-                path=log.path,
-            )
-    return None
+
+
+def _to_row(summary: SessionSummary) -> tuple[object, ...]:
+    started = summary.started.isoformat() if summary.started else None
+    counts = (summary.messages, summary.tokens, summary.compactions)
+    return summary.cwd, started, summary.modified.isoformat(), *counts, summary.title

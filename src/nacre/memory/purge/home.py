@@ -16,7 +16,8 @@ from typing import BinaryIO
 from nacre.errors import NacreError, SessionBusy, StoreError
 from nacre.memory.purge.quotations import LineCleaner
 from nacre.memory.purge.traces import Traces
-from nacre.store import disk, lease
+from nacre.store import derived, disk, lease
+from nacre.store.derived import DerivedCache
 from nacre.store.lines import whole_lines
 
 LOG = ".jsonl"
@@ -100,6 +101,8 @@ class Sweep:
 
     def clean(self, spots: Iterable[Spot]) -> list[Spot]:
         """Erase these places; returns those where it failed, each with the reason."""
+        # Titles of sessions are words of their logs.
+        DerivedCache(self.home / "cache" / "sessions").clear()
         failed: list[Spot] = []
         sessions: dict[Path | None, list[Spot]] = {}
         for spot in spots:
@@ -203,6 +206,8 @@ class Sweep:
         is_derived = folder is None and path != self.home / TYPED_BEFORE
         if is_derived and path.name in KEPT_BY_CACHE:
             return  # erasing the memory itself empties it
+        if path.name == derived.FILE and not self._is_in_text(path):
+            return  # only scopes that are cleared by now quoted it
         if is_derived or path.parent.name == CHECKPOINTS:
             # What is worked out anew, and copies that go by the digest of what they hold.
             path.unlink(missing_ok=True)
@@ -263,7 +268,8 @@ class Sweeps:
 
 
 def forget_derived(cache: Path) -> None:
-    """Drop what was worked out from a memory: it may hold its words in any form, and comes back by itself."""
+    """Delete what was computed from a memory: it may hold its words in any form, and is computed again."""
+    DerivedCache(cache).clear()
     for base, folders, names in os.walk(cache):
         folders[:] = [name for name in folders if name not in KEPT_FOLDERS]
         for name in names:
