@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from bench.machine import bar
-from nacre.layers.l6_dream.by_rule import Rules
+from nacre.layers.l6_dream.by_rule import DreamRules
 from nacre.layers.l6_dream.dream import DreamConfig, DreamOptions, DreamResult, dream
 from nacre.memory.checks.audit import audit
 from nacre.memory.dates.relative import resolved
@@ -88,7 +88,10 @@ def real_folders() -> JsonObject:
             _unpack(archive, location.directory)
             then = audit(location.directory)
             done = asyncio.run(
-                dream(DreamConfig(location=location, rules=Rules(now=NOW, resolve=resolved)), DreamOptions())
+                dream(
+                    DreamConfig(location=location, rules=DreamRules(now=NOW, resolve=resolved)),
+                    DreamOptions(),
+                )
             )
             now = audit(location.directory)
         before, after, memories = (
@@ -127,9 +130,9 @@ def _row(count: int) -> JsonObject:
         location = _place(Path(folder))
         for file, data in made.files.items():
             (location.directory / file).write_bytes(data)
-        night = DreamConfig(location=location, rules=Rules(now=NOW, resolve=resolved))
+        night = DreamConfig(location=location, rules=DreamRules(now=NOW, resolve=resolved))
         wall, processor = time.perf_counter(), time.process_time()
-        done = asyncio.run(dream(night, DreamOptions(is_unbraked=True)))
+        done = asyncio.run(dream(night, DreamOptions(is_unlimited=True)))
         wall, processor = time.perf_counter() - wall, time.process_time() - processor
     assert done.state.status == "completed", done.state.error
     return _figures(count, made, done, wall=wall, processor=processor)

@@ -21,8 +21,8 @@ from nacre.layers.l3_notes.file import NotesFile
 from nacre.layers.l3_notes.template import TEMPLATE
 from nacre.layers.l4_compact.summarise import directive
 from nacre.layers.l5_extract import extract
-from nacre.layers.l6_dream.copy import Copy
-from nacre.layers.l6_dream.with_model import Order
+from nacre.layers.l6_dream.copy import DirectoryCopy
+from nacre.layers.l6_dream.with_model import DreamTask
 from nacre.layers.l6_dream.with_model import directive as dream_directive
 from nacre.layers.l7_mail.layer import told
 from nacre.layers.l7_mail.letter import Letter
@@ -221,9 +221,11 @@ def _dreams() -> dict[str, str]:
         "audit.md": b"---\nname: Audit\ndescription: why the export goes\ntype: project\n---\n\nThe audit.\n",
         "looms.md": b"---\nname: Looms\ndescription: which loom is which\npinned: true\n---\n\nTwo.\n",
     }
-    order = Order(folder=MEMORY, today=date(2026, 3, 4), sessions=("0001", "0002"))
+    task = DreamTask(folder=MEMORY, today=date(2026, 3, 4), sessions=("0001", "0002"))
     return {
-        "dream": dream_directive(Copy(files, theirs={"audit.md"}), transcripts=[MEMORY.parent], order=order)
+        "dream": dream_directive(
+            DirectoryCopy(files, by_person={"audit.md"}), transcripts=[MEMORY.parent], task=task
+        )
     }
 
 

@@ -15,8 +15,6 @@ from nacre.agents.team import Team
 from nacre.agents.toolset import Toolset
 from nacre.app.agents import join_mail, join_team
 from nacre.app.compaction import Staff, join_compacting
-from nacre.app.dream import Dream, join_dreaming
-from nacre.app.extraction import join_extracting
 from nacre.app.layers import (
     join,
     join_forks,
@@ -26,6 +24,7 @@ from nacre.app.layers import (
     join_recall,
     join_skills,
 )
+from nacre.app.memory_layers import join_dreaming, join_extracting
 from nacre.app.restored_context import join_restoring
 from nacre.app.startup_context import StartupContext, for_tools, load_startup_context
 from nacre.app.toolset import build_toolset, with_memory
@@ -39,6 +38,7 @@ from nacre.hooks.layer import join_instructions
 from nacre.hooks.points import Hooks
 from nacre.layers.l4_compact.layer import Compact
 from nacre.layers.l5_extract.layer import Extract
+from nacre.layers.l6_dream.layer import Dream
 from nacre.loop.limits import Limits
 from nacre.memory.memory import Memory
 from nacre.memory.recall.base import Recalled

@@ -16,8 +16,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from nacre.layers.l6_dream.dream import dream, recover
-from nacre.layers.l6_dream.lock import FILE, Lock
-from nacre.layers.l6_dream.state import Board
+from nacre.layers.l6_dream.lock import FILE, DreamLock
+from nacre.layers.l6_dream.state import DreamStateFile
 from nacre.memory.files.location import Location
 from nacre.memory.files.transaction import pending_edits
 from nacre.memory.memory import Memory
@@ -89,7 +89,7 @@ def one_kill(base: Path, number: int) -> JsonObject:
     ending = apart(act)
     recover(location)
     asyncio.run(_opened(location))
-    lock, between = Lock(location.directory, location.cache), held(location)
+    lock, between = DreamLock(location.directory, location.cache), held(location)
     commits = [commit.author for commit in History(location.history).log(20)]
     seen: JsonObject = {
         "killed": ending != 0,
@@ -98,7 +98,7 @@ def one_kill(base: Path, number: int) -> JsonObject:
         "dreams": commits.count("dream"),
         "is_before": between == before,
         "missing": sorted(before.keys() - between.keys() - {"deploys_again.md"}),
-        "status": Board(location.cache).read().status,
+        "status": DreamStateFile(location.cache).read().status,
     }
     again = apart(lambda: dream_once(location))
     after = History(location.history)

@@ -6,35 +6,36 @@ import tarfile
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nacre.layers.l6_dream.by_rule import Rules, by_rule
-from nacre.layers.l6_dream.by_rule_marks import checked_in
+from nacre.layers.l6_dream.by_rule import DreamRules, by_rule
 from nacre.layers.l6_dream.by_rule_merge import contradicts, sentences
-from nacre.layers.l6_dream.check import Terms, problems
-from nacre.layers.l6_dream.copy import Copy
+from nacre.layers.l6_dream.check import CheckContext, problems
+from nacre.layers.l6_dream.copy import DirectoryCopy
 from nacre.memory.dates.relative import resolved
 from nacre.memory.files.folder import is_ours
 from nacre.memory.format.index import Index
 from nacre.memory.recall.base import Drift, Reference
+from nacre.memory.recall.drift.check import check_each
 from tests.layers.l6_dream.made import DEPLOYS, FILES, NOW, OTHERS, topic
 
 DATA = Path(__file__).parents[4] / "shared" / "data" / "claude_memory"
-RULES = Rules(now=NOW, resolve=resolved)
+RULES = DreamRules(now=NOW, resolve=resolved)
 
 
-def dreamt(files: Mapping[str, bytes], rules: Rules = RULES, **given: object) -> Copy:
-    copy = Copy(files, **given)  # type: ignore[arg-type]
+def dreamt(files: Mapping[str, bytes], rules: DreamRules = RULES, **given: object) -> DirectoryCopy:
+    copy = DirectoryCopy(files, **given)  # type: ignore[arg-type]
     by_rule(copy, rules)
-    assert problems(copy, Terms(root=Path("/nowhere"), today=NOW.date())) == []
+    assert problems(copy, CheckContext(root=Path("/nowhere"), today=NOW.date())) == []
     return copy
 
 
-def pointers(copy: Copy) -> list[str]:
+def pointers(copy: DirectoryCopy) -> list[str]:
     return [line.file for line in Index.parse(copy.now["MEMORY.md"]).pointers]
 
 
@@ -43,7 +44,7 @@ def test_a_memory_that_is_there_twice_becomes_one_and_the_index_lists_what_there
     copy = dreamt(FILES)
     assert copy.now.keys() == FILES.keys() - {"deploys_again.md"}
     assert pointers(copy) == ["deploys.md", *OTHERS]
-    told = {step.file: (step.action, step.reason) for step in copy.told()}
+    told = {step.file: (step.action, step.reason) for step in copy.final_steps()}
     assert told == {
         "MEMORY.md": ("changed", "put the index in order"),
         "deploys_again.md": ("removed", "merged into deploys.md"),
@@ -116,7 +117,7 @@ def test_memories_that_differ_in_more_than_words_are_not_merged(more: dict[str, 
 def test_what_the_person_wrote_is_only_proposed_to() -> None:
     """D6."""
     files = {**FILES, "mine.md": topic("Mine", "We chose the blue one yesterday.")}
-    copy = dreamt(files, theirs={"mine.md"})
+    copy = dreamt(files, by_person={"mine.md"})
     assert copy.now["mine.md"] == files["mine.md"]
     (proposal,) = copy.proposals
     assert proposal.file == "mine.md" and b"2026-03-01" in (proposal.after or b"")
@@ -126,14 +127,14 @@ def test_two_proposals_to_one_file_do_not_undo_each_other() -> None:
     text = topic("Freeze", "The freeze in src/gone.py is over. We agreed on it yesterday.")
     gone = Drift(references=(Reference(kind="path", text="src/gone.py", exists=False),))
     rules = replace(RULES, check=lambda texts: [gone if "src/gone" in one else Drift() for one in texts])
-    copy = dreamt({**OTHERS, "freeze.md": text}, rules, theirs={"freeze.md"})
+    copy = dreamt({**OTHERS, "freeze.md": text}, rules, by_person={"freeze.md"})
     (proposal,) = copy.proposals
     assert proposal.after is not None
     assert b"drift:" in proposal.after and b"2026-03-01" in proposal.after
 
 
 def test_a_memory_of_the_persons_is_not_merged_away() -> None:
-    copy = dreamt(FILES, theirs={"deploys.md", "deploys_again.md"})
+    copy = dreamt(FILES, by_person={"deploys.md", "deploys_again.md"})
     assert {"deploys.md", "deploys_again.md"} <= copy.now.keys()
     (proposal,) = copy.proposals
     assert proposal.after is None and proposal.reason.startswith("says the same as deploys")
@@ -233,7 +234,7 @@ def test_a_memory_of_which_nothing_is_left_in_the_project_says_so() -> None:
 def test_a_rule_that_is_obeyed_is_not_marked_as_drift(tmp_path: Path, text: str, is_marked: bool) -> None:
     """What a memory forbids is not missed in the project; a flag may be another program's."""
     (tmp_path / "README").write_text("nothing\n")
-    rules = replace(RULES, check=checked_in(tmp_path, 5.0))
+    rules = replace(RULES, check=partial(check_each, root=tmp_path, budget_seconds=5.0))
     copy = dreamt({**OTHERS, "m.md": topic("Matter", text, description="A matter")}, rules)
     assert (b"drift:" in copy.now["m.md"]) is is_marked
     marked = topic("Matter", text, description="A matter", drift='"gone: it"')
@@ -311,8 +312,8 @@ def test_a_dream_merges_at_most_a_fifth_unless_it_may_do_more() -> None:
     twins = {f"twin_{n}.md": DEPLOYS for n in range(10)}
     left = sum(file.startswith("twin") for file in dreamt(twins).now)
     assert left == 8
-    copy = Copy(twins)
-    by_rule(copy, replace(RULES, is_unbraked=True))
+    copy = DirectoryCopy(twins)
+    by_rule(copy, replace(RULES, is_unlimited=True))
     assert sum(file.startswith("twin") for file in copy.now) == 1
 
 
@@ -320,7 +321,7 @@ def test_links_to_what_was_merged_lead_to_what_it_was_merged_into() -> None:
     linking = topic("Ops", "See [[deploys_again]] and [[Hobby chess]] for the rest.")
     copy = dreamt({**FILES, "ops.md": linking})
     assert b"[[deploys]]" in copy.now["ops.md"] and b"[[Hobby chess]]" in copy.now["ops.md"]
-    kept = dreamt({**FILES, "ops.md": linking}, theirs={"ops.md"})
+    kept = dreamt({**FILES, "ops.md": linking}, by_person={"ops.md"})
     assert "deploys_again.md" in kept.now, "a link in the person's own words is not broken"
 
 
@@ -345,18 +346,20 @@ def test_whatever_is_there_no_sentence_is_lost_and_a_second_dream_has_nothing_to
         for n, (body, pinned, _) in enumerate(made)
     }
     theirs = {f"m{n}.md" for n, (_, _, is_theirs) in enumerate(made) if is_theirs}
-    copy = Copy(files, theirs=theirs)
-    by_rule(copy, replace(RULES, is_unbraked=True))
+    copy = DirectoryCopy(files, by_person=theirs)
+    by_rule(copy, replace(RULES, is_unlimited=True))
     for n, (_, pinned, is_theirs) in enumerate(made):
         if pinned or is_theirs:
             assert copy.now[f"m{n}.md"] == files[f"m{n}.md"]
-    before = {sentence for file in files for sentence in sentences(Copy(files).topic(file).entry.body)}
+    before = {
+        sentence for file in files for sentence in sentences(DirectoryCopy(files).topic(file).entry.body)
+    }
     after = [set(sentence.split()) for one in copy.topics() for sentence in sentences(one.entry.body)]
     for sentence in before:
         # Of two that differ in no word that counts, one may stand for both.
         assert any(len(set(sentence.split()) & other) >= 0.8 * len(set(sentence.split())) for other in after)
-    again = Copy(copy.now, theirs=theirs)
-    by_rule(again, replace(RULES, is_unbraked=True))
+    again = DirectoryCopy(copy.now, by_person=theirs)
+    by_rule(again, replace(RULES, is_unlimited=True))
     assert again.changed == {}
 
 
@@ -373,7 +376,7 @@ def test_real_folders_are_put_in_order_without_losing_anything() -> None:
         copy = dreamt(files, written=at)
         said = "\n".join(one.text for one in copy.topics()).casefold()
         for file in files.keys() - copy.now.keys():
-            assert all(one in said for one in sentences(Copy(files).topic(file).entry.body))
+            assert all(one in said for one in sentences(DirectoryCopy(files).topic(file).entry.body))
         assert not dreamt(copy.now, written=at).changed
     assert seen
 

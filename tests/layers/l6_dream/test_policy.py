@@ -8,20 +8,20 @@ from typing import Any
 
 import pytest
 
-from nacre.layers.l6_dream.policy import DREAM, GATES, Moment, may_remove, stops_at
+from nacre.layers.l6_dream.policy import DREAM, GATES, DreamConditions, closed_gate, may_remove
 
 NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 
 
-def at(**given: Any) -> Moment:
+def at(**given: Any) -> DreamConditions:
     usual: dict[str, Any] = {
         "now": NOW,
         "last": lambda: NOW - 25 * HOUR,
         "sessions": lambda since: 5,
         "failures": lambda: (0, None),
     }
-    return Moment(**usual | given)
+    return DreamConditions(**usual | given)
 
 
 def never(*_: object) -> Any:
@@ -50,27 +50,27 @@ def never(*_: object) -> Any:
 )
 def test_a_turn_stops_at_the_first_gate_that_says_no(given: dict[str, Any], gate: str | None) -> None:
     """D1, D7: cheapest first; what lies behind the first no is not looked at."""
-    assert stops_at(at(**given)) == gate
+    assert closed_gate(at(**given)) == gate
     assert gate is None or gate in GATES
 
 
 def test_a_clock_that_was_put_back_does_not_keep_dreams_away_for_ever() -> None:
     """D2: a time of the last dream far in the future is no time at all."""
-    assert stops_at(at(last=lambda: NOW + 30 * 24 * HOUR)) is None
-    assert stops_at(at(last=lambda: NOW + HOUR)) == "too soon"
+    assert closed_gate(at(last=lambda: NOW + 30 * 24 * HOUR)) is None
+    assert closed_gate(at(last=lambda: NOW + HOUR)) == "too soon"
 
 
 def test_where_memory_is_a_log_a_day_a_dream_is_due_once_after_midnight() -> None:
     """M17, D9: however few sessions there were."""
     local = NOW.astimezone()
     early = local.replace(hour=0, minute=1)
-    assert stops_at(at(is_daily=True, last=lambda: early, sessions=never)) == "too soon"
-    assert stops_at(at(is_daily=True, last=lambda: early - timedelta(minutes=2), sessions=never)) is None
+    assert closed_gate(at(is_daily=True, last=lambda: early, sessions=never)) == "too soon"
+    assert closed_gate(at(is_daily=True, last=lambda: early - timedelta(minutes=2), sessions=never)) is None
 
 
 def test_the_sessions_since_the_last_dream_are_counted() -> None:
     asked: list[datetime | None] = []
-    stops_at(at(sessions=lambda since: asked.append(since) or 9))  # type: ignore[func-returns-value]
+    closed_gate(at(sessions=lambda since: asked.append(since) or 9))  # type: ignore[func-returns-value]
     assert asked == [NOW - 25 * HOUR]
 
 

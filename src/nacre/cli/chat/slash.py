@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from nacre.app.chat_session import Ending, Leave, Reopen, others, reachable
-from nacre.app.dream import WORK
 from nacre.app.open_agent import NEW, UNKEPT, OpenedAgent
 from nacre.cli.memory.dream import report_lines, status_lines
 from nacre.cli.memory.recall import recalled_lines
@@ -16,6 +15,7 @@ from nacre.cli.sessions.compact_output import compaction_lines, progress
 from nacre.clock import SYSTEM_CLOCK
 from nacre.formatting import shorten
 from nacre.layers.l4_compact.layer import undo_compaction
+from nacre.layers.l6_dream.layer import WORK
 from nacre.session.compaction import CompactionRequest
 from nacre.session.rewind import Point
 from nacre.session.session import Session

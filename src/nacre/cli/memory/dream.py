@@ -13,8 +13,8 @@ from nacre.cli.output import print_error, print_json, printable
 from nacre.errors import ConfigError, StoreError
 
 if TYPE_CHECKING:
-    from nacre.app.dream import DreamTarget
     from nacre.layers.l6_dream.dream import DreamOptions, DreamResult
+    from nacre.layers.l6_dream.layer import DreamTarget
     from nacre.settings import Settings
     from nacre.store.history import History
 import difflib
@@ -24,8 +24,8 @@ from datetime import datetime
 from nacre.cli.output import has_colour
 
 if TYPE_CHECKING:
-    from nacre.layers.l6_dream.copy import Copy
-    from nacre.layers.l6_dream.state import State
+    from nacre.layers.l6_dream.copy import DirectoryCopy
+    from nacre.layers.l6_dream.state import DreamState
 
 
 KILL_SECONDS = 15.0
@@ -69,7 +69,7 @@ def dream(ctx: click.Context, /, **asked: bool) -> int:
 
 
 async def _dreamt(options: RunOptions, asked: DreamCommand) -> int:
-    from nacre.app.dream import DreamTarget
+    from nacre.app.memory_layers import dream_target
     from nacre.layers.l6_dream.dream import recover
     from nacre.memory.memory import Memory
 
@@ -82,29 +82,25 @@ async def _dreamt(options: RunOptions, asked: DreamCommand) -> int:
     else:
         memory = await Memory.at(location, settings.cwd)
         recover(location)
-    occasion = DreamTarget(settings=settings, memory=memory)
-    why = _not_due(occasion, asked)
+    target = dream_target(settings, memory)
+    why = _not_due(target, asked)
     if why:
         return _told_not_due(why, as_json=asked.as_json)
-    done = await _with_whom(occasion, asked)
+    done = await _consolidate(target, settings, asked)
     return _report(done, asked)
 
 
-def _not_due(occasion: DreamTarget, asked: DreamCommand) -> str:
-    from nacre.layers.l6_dream.lock import Lock
-    from nacre.layers.l6_dream.policy import Moment, stops_at
+def _not_due(target: DreamTarget, asked: DreamCommand) -> str:
+    from nacre.layers.l6_dream.policy import DreamConditions, closed_gate
 
-    location = occasion.location
-    settings = occasion.settings
-    lock = Lock(location.directory, location.cache, clock=occasion.clock)
-    moment = Moment(
-        now=occasion.clock.now(),
-        last=lock.last,
-        sessions=lambda since: len(occasion.touched(since)),
-        is_daily=asked.nightly or settings.memory.mode == "daily",
+    conditions = DreamConditions(
+        now=target.clock.now(),
+        last=target.lock.last,
+        sessions=lambda since: len(target.sessions(since)),
+        is_daily=asked.nightly or target.is_daily,
         is_forced=asked.force or asked.dry_run,
     )
-    return stops_at(moment, settings.dream) or ""
+    return closed_gate(conditions, target.settings) or ""
 
 
 def _told_not_due(why: str, *, as_json: bool) -> int:
@@ -119,22 +115,22 @@ def _told_not_due(why: str, *, as_json: bool) -> int:
     return 0
 
 
-async def _with_whom(occasion: DreamTarget, asked: DreamCommand) -> DreamResult:
-    """By the model that is set up for this, else by rule."""
+async def _consolidate(target: DreamTarget, settings: Settings, asked: DreamCommand) -> DreamResult:
+    """Consolidate with the model that is set up for this, else by rule."""
     from dataclasses import replace
 
-    from nacre.app.dream import dreamer_of, night_of
+    from nacre.app.memory_layers import model_for_dream
     from nacre.app.open_agent import UNKEPT, open_agent
     from nacre.layers.l6_dream.dream import dream as dream_once
+    from nacre.layers.l6_dream.layer import dream_config
 
     wish = _wish(asked)
-    settings = occasion.settings
     if asked.by_rule or _is_embedded(settings):
-        return await dream_once(night_of(occasion, is_nightly=asked.nightly), wish)
+        return await dream_once(dream_config(target, is_nightly=asked.nightly), wish)
     quiet = replace(settings, mcp_servers={}, hooks={})
     async with open_agent(quiet, session=UNKEPT) as ready:
-        dreamer = dreamer_of(occasion, ready.forker, ready.hands)
-        return await dream_once(night_of(occasion, dreamer=dreamer, is_nightly=asked.nightly), wish)
+        model = model_for_dream(target, settings, ready.forker, ready.hands)
+        return await dream_once(dream_config(target, model=model, is_nightly=asked.nightly), wish)
 
 
 def _is_embedded(settings: Settings) -> bool:
@@ -146,7 +142,7 @@ def _is_embedded(settings: Settings) -> bool:
 def _wish(asked: DreamCommand) -> DreamOptions:
     from nacre.layers.l6_dream.dream import DreamOptions
 
-    return DreamOptions(is_dry=asked.dry_run, is_unbraked=asked.yes, refuse=refused if asked.pick else None)
+    return DreamOptions(is_dry=asked.dry_run, is_unlimited=asked.yes, refuse=refused if asked.pick else None)
 
 
 def _report(done: DreamResult, asked: DreamCommand) -> int:
@@ -174,15 +170,15 @@ def _report(done: DreamResult, asked: DreamCommand) -> int:
 def status(options: RunOptions, /, *, as_json: bool) -> int:
     """Say what the dream is doing, in whatever process, or what became of the last one."""
     from nacre.layers.l6_dream.dream import recover
-    from nacre.layers.l6_dream.lock import Lock
-    from nacre.layers.l6_dream.state import Board
+    from nacre.layers.l6_dream.lock import DreamLock
+    from nacre.layers.l6_dream.state import DreamStateFile
 
     location = place(options, "project")
     if location.cache.is_dir():
         recover(location)
-    board = Board(location.cache)
+    board = DreamStateFile(location.cache)
     state = board.read()
-    last = Lock(location.directory, location.cache).last()
+    last = DreamLock(location.directory, location.cache).last()
     if as_json:
         document = state.as_json()
         document["last"] = last.isoformat() if last else None
@@ -207,10 +203,10 @@ async def _killed(options: RunOptions, *, as_json: bool) -> int:
 
     from nacre.clock import SYSTEM_CLOCK
     from nacre.layers.l6_dream.dream import recover
-    from nacre.layers.l6_dream.state import Board
+    from nacre.layers.l6_dream.state import DreamStateFile
 
     location = place(options, "project")
-    board = Board(location.cache)
+    board = DreamStateFile(location.cache)
     before = board.read()
     if before.status != "running":
         raise StoreError("no dream is under way; `nacre dream status` says what became of the last")
@@ -278,7 +274,7 @@ SHOWN_TEXTS = 3
 """Of the last turns' words; the JSON has them all."""
 
 
-def report_lines(state: State, *, is_dry: bool = False) -> list[str]:
+def report_lines(state: DreamState, *, is_dry: bool = False) -> list[str]:
     """What a dream changed and why, a line for each file."""
     if state.status in {"skipped", "put off"}:
         return [f"{state.status}: {state.error}"]
@@ -297,7 +293,7 @@ def report_lines(state: State, *, is_dry: bool = False) -> list[str]:
     return lines
 
 
-def status_lines(state: State, last: datetime | None, gates: Mapping[str, int]) -> list[str]:
+def status_lines(state: DreamState, last: datetime | None, gates: Mapping[str, int]) -> list[str]:
     """What the dream is doing, or what became of the last one."""
     when = last.astimezone().strftime("%Y-%m-%d %H:%M") if last else "never"
     lines = [f"last consolidated: {when}"]
@@ -318,23 +314,23 @@ def status_lines(state: State, last: datetime | None, gates: Mapping[str, int]) 
     return lines
 
 
-def diffs(copy: Copy, files: frozenset[str] | None = None) -> str:
+def diffs(copy: DirectoryCopy, files: frozenset[str] | None = None) -> str:
     """What differs, as a unified diff."""
     shown = [file for file in copy.changed if files is None or file in files]
     return "".join(_diff(file, copy.base.get(file), copy.now.get(file)) for file in shown)
 
 
-def show_diff(copy: Copy, files: frozenset[str] | None = None) -> None:
+def show_diff(copy: DirectoryCopy, files: frozenset[str] | None = None) -> None:
     """Print what differs."""
     colour = has_colour()
     for line in diffs(copy, files).splitlines():
         click.secho(printable(line), fg=_COLOURS.get(line[:1]) if colour else None, color=colour)
 
 
-def refused(copy: Copy) -> frozenset[str]:
+def refused(copy: DirectoryCopy) -> frozenset[str]:
     """Ask about every change; the files of those the person does not want."""
     unwanted: set[str] = set()
-    reasons = {step.file: step.reason for step in copy.told()}
+    reasons = {step.file: step.reason for step in copy.final_steps()}
     for part in copy.parts():
         show_diff(copy, part)
         for file in sorted(part):

@@ -1,6 +1,5 @@
-"""Layer 6: memory is consolidated between sessions, by a model or by rule, as one commit or not at all.
+"""Layer 6, dream: memory is consolidated between sessions, by a model or by rule, in one commit or not.
 
-Due once a day, when enough sessions have gone by (`policy.py`); one process at a time (`lock.py`). Costs one
-agent's errand a day, or nothing by rule; never moves the prefix of a conversation.
-May import: memory, loop, tools, store, messages.
+Trigger: the end of a turn, once a day and after enough sessions (`policy.py`); one process at a time
+(`lock.py`). Cost: one background agent run per day, nothing by rule. Prefix: never moves.
 """

@@ -1,107 +1,192 @@
-"""A dream without a model: what needs no judgement is put in order, and nothing is lost by it (D8, D9)."""
+"""A dream by rule: merge duplicates, resolve dates, mark drift, link logs, repair indexes (D8, D9)."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, tzinfo
+from typing import TypeAlias
 
 from nacre.layers.l6_dream.by_rule_index import index_all
-from nacre.layers.l6_dream.by_rule_marks import Check, Resolve, date_all, flag, nothing_checked
 from nacre.layers.l6_dream.by_rule_merge import merge
-from nacre.layers.l6_dream.copy import Copy, is_log, is_text, is_topic
-from nacre.layers.l6_dream.finding import Finder
+from nacre.layers.l6_dream.copy import DirectoryCopy, TopicSearch, is_log, is_text, is_topic
 from nacre.layers.l6_dream.policy import DREAM, DreamSettings, may_remove
+from nacre.memory.checks.grounding import dates_of
 from nacre.memory.daily_log import UNTRUSTED, day_of, read_log
+from nacre.memory.format.frontmatter import Document
+from nacre.memory.recall.base import Drift
+from nacre.memory.recall.drift.check import MAX_TOLD
 from nacre.memory.similarity import terms
+
+Resolve: TypeAlias = Callable[[str, datetime, tzinfo], str]
+"""Makes the relative dates of a text absolute, given the time and zone in which it was written."""
+DriftCheck: TypeAlias = Callable[[Sequence[str]], Sequence[Drift]]
+"""Looks up which of the paths and names in texts still exist in the project (R12)."""
+
+DRIFT = "drift"
+"""The frontmatter field that a dream writes."""
+
+_SENTENCE = re.compile(r"(?:[^.!?。！？\n]|[.!?](?!\s|$))+[.!?。！？\n]*|[.!?。！？\n]+")
+_FORBIDS = re.compile(
+    r"\b(never|don['’]t|do not|must not|mustn['’]t|avoid|stop|no longer)\b|不要|别|禁止|勿", re.IGNORECASE
+)
+_DUNDER = re.compile(r"__\w+__(\(\))?")
+_BREAK = re.compile(r"(\n[ \t]*\n)")
+_TODAY = re.compile(r"\btoday\b|今[天日]", re.IGNORECASE)
+
+
+def resolve_dates(copy: DirectoryCopy, resolve: Resolve, zone: tzinfo) -> None:
+    """Write relative dates as absolute ones where the frontmatter says when the memory was written.
+
+    The modification time of the file does not count: a checkout or a copy changes it.
+    """
+    for topic in copy.topics():
+        entry = topic.entry
+        moments = [at for at in (entry.created, entry.modified) if at is not None]
+        if not moments or not is_text(topic):
+            continue
+        data = topic.document.data
+        if (dated := _dated(entry.description, moments, resolve, zone)) != entry.description:
+            data = Document.parse(data).with_fields(description=dated)
+        if (body := _dated(entry.body, moments, resolve, zone)) != entry.body:
+            data = Document.parse(data).with_body(body)
+        if data != topic.document.data:
+            day = moments[-1].astimezone(zone).date().isoformat()
+            copy.write(entry.file, data, f"dates as of {day} written out")
+
+
+def _dated(text: str, moments: Sequence[datetime], resolve: Resolve, zone: tzinfo) -> str:
+    """Return the text with relative dates resolved, if all moments give the same dates.
+
+    Paragraphs with a date of their own, below a heading with a date, or with "today" (which often means
+    "nowadays") are not changed.
+    """
+    first, *others = (resolve(text, at, zone) for at in moments)
+    before = _BREAK.split(text)
+    after = _BREAK.split(first)
+    if first == text or any(other != first for other in others) or len(before) != len(after):
+        return text
+    parts: list[str] = []
+    is_below_date = False
+    for old, new in zip(before, after, strict=True):
+        has_date = any(dates_of(old))
+        is_below_date |= has_date and old.lstrip().startswith("#")
+        parts.append(old if is_below_date or has_date or _TODAY.search(old) else new)
+    return "".join(parts)
+
+
+def mark_drift(copy: DirectoryCopy, check: DriftCheck) -> None:
+    """Mark memories of which nothing that they name is left in the project; unmark them if it is back."""
+    topics = [one for one in copy.topics() if one.document.has_frontmatter and is_text(one)]
+    # What a forbidding sentence names should not be in the project.
+    texts = [
+        "".join(one for one in _SENTENCE.findall(topic.entry.body) if not _FORBIDS.search(one))
+        for topic in topics
+    ]
+    for topic, found in zip(topics, check(texts), strict=True):
+        # Flags may belong to another program; names such as `__init__` are Python's own.
+        references = (
+            one for one in found.references if one.kind != "flag" and not _DUNDER.fullmatch(one.text)
+        )
+        drift = Drift(references=tuple(references))
+        marked = str(topic.document.fields.get(DRIFT, ""))
+        gone = f"gone: {', '.join(one.text for one in drift.gone[:MAX_TOLD])}" if drift.is_broken else ""
+        if gone and gone != marked:
+            reason = f"nothing it names is in the project any more ({gone})"
+            copy.write(topic.entry.file, topic.document.with_fields(drift=gone), reason)
+        elif marked and not gone and not drift.unchecked:
+            data = topic.document.with_fields(drift=None)
+            copy.write(topic.entry.file, data, "it names nothing that is gone from the project")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
-    """What the rules go by."""
+class DreamRules:
+    """What the rules depend on."""
 
     now: datetime
     zone: tzinfo = UTC
     settings: DreamSettings = DREAM
     resolve: Resolve | None = None
-    check: Check = nothing_checked
+    check: DriftCheck | None = None
+    """None: the directory belongs to no project."""
     useful: Mapping[str, float] = field(default_factory=dict)
-    """How much of use each memory was: the most useful are listed first."""
+    """The usefulness of each memory; the most useful are listed first."""
     has_index: bool = True
     is_daily: bool = False
-    is_unbraked: bool = False
-    """The person said yes: as much as there is may be put together at once."""
+    is_unlimited: bool = False
+    """Any number of memories may be merged at once."""
     between: Callable[[], None] = lambda: None
-    """Called between two steps; raising ends the dream."""
+    """Called between two steps; an exception ends the dream."""
 
 
-def by_rule(copy: Copy, rules: Rules) -> None:
-    """Put a copy in order."""
+def by_rule(copy: DirectoryCopy, rules: DreamRules) -> None:
+    """Apply all rules to a copy."""
     topics = sum(map(is_topic, copy.now))
-    # One may always go where what it says stays: else a directory of four could never lose its duplicate.
-    allowed = topics if rules.is_unbraked else max(1, may_remove(topics, rules.settings))
+    # At least one merge is allowed; otherwise a directory of four could never lose its duplicate.
+    allowed = topics if rules.is_unlimited else max(1, may_remove(topics, rules.settings))
     merge(copy, allowed=allowed)
     rules.between()
     if rules.resolve is not None:
-        date_all(copy, rules.resolve, rules.zone)
+        resolve_dates(copy, rules.resolve, rules.zone)
     rules.between()
-    flag(copy, rules.check)
+    if rules.check is not None:
+        mark_drift(copy, rules.check)
     rules.between()
     if any(map(is_log, copy.now)):
         today = rules.now.astimezone(rules.zone).date()
-        point_to_logs(copy, Finder(copy.topics(), asked=today))
+        point_to_logs(copy, TopicSearch(copy.topics(), asked=today))
         rules.between()
     if rules.has_index:
         index_all(copy, useful=rules.useful, with_logs=rules.is_daily)
 
 
-NEWEST = 31
-"""Logs looked at in one dream: older ones had their turn, or are too many for one night."""
+MAX_LOGS = 31
+"""The newest logs that one dream looks at."""
 MIN_SHARED = 2
-"""Terms that a line and a topic must have in common: one alone is chance."""
+"""Terms that a line and a memory must have in common; a single one may be chance."""
 MAX_TOPICS = 3
-"""Topics that point to one log: a day is about few things."""
-SEE = "See also:"
+"""Memories that link to one log."""
+SEE_ALSO = "See also:"
 _POINTED = re.compile(r"\]\((logs/[^)\s]+\.md)\)")
 
 
-def point_to_logs(copy: Copy, finder: Finder) -> None:
-    """Let topics point to the logs that speak of the same, and to none twice."""
+def point_to_logs(copy: DirectoryCopy, search: TopicSearch) -> None:
+    """Add links from memories to the logs about the same subject, one link for each log."""
     logs = sorted(filter(is_log, copy.now), key=lambda file: (day_of(file) or date.min, file), reverse=True)
     pointed = {found for topic in copy.topics() for found in _POINTED.findall(topic.entry.body)}
-    for file in logs[:NEWEST]:
+    for file in logs[:MAX_LOGS]:
         if file in pointed or day_of(file) is None:
             continue
-        for topic, _ in _about(copy, finder, file).most_common(MAX_TOPICS):
-            _point(copy, topic, file)
+        for topic, _ in _about(copy, search, file).most_common(MAX_TOPICS):
+            _link(copy, topic, file)
 
 
-def _about(copy: Copy, finder: Finder, file: str) -> Counter[str]:
-    """How many lines of a log are about which topic."""
+def _about(copy: DirectoryCopy, search: TopicSearch, file: str) -> Counter[str]:
+    """Return the number of lines of a log about each memory."""
     found: Counter[str] = Counter()
     for line in read_log(file, copy.now[file]):
         words = set(terms(line.text))
-        # What a tool said is nobody's word: no trusted memory points to it (M16b).
+        # Tool output is untrusted: no trusted memory links to it (M16b).
         if line.text.endswith(UNTRUSTED) or len(words) < MIN_SHARED:
             continue
-        for topic in finder.found(line.text, limit=1):
+        for topic in search.files(line.text, limit=1):
             if topic in copy.now and len(words & set(terms(copy.topic(topic).text))) >= MIN_SHARED:
                 found[topic] += 1
     return found
 
 
-def _point(copy: Copy, topic: str, log: str) -> None:
+def _link(copy: DirectoryCopy, topic: str, log: str) -> None:
     read = copy.topic(topic)
     if not is_text(read) or not copy.is_free(topic) or read.entry.origin == "untrusted":
         return
     day = day_of(log)
     link = f"[{day.isoformat() if day else log}]({'../' * topic.count('/')}{log})"
     lines = read.entry.body.rstrip().split("\n")
-    if lines[-1].startswith(SEE):
+    if lines[-1].startswith(SEE_ALSO):
         lines[-1] += f", {link}"
     else:
-        lines += ["", f"{SEE} {link}"]
+        lines += ["", f"{SEE_ALSO} {link}"]
     data = read.document.with_body("\n".join(lines) + "\n")
     copy.write(topic, data, f"points to {log}")

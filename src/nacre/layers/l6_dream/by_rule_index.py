@@ -1,4 +1,4 @@
-"""The index put right: no line to nothing, none twice, none that may not be there, the best first (D8)."""
+"""Repairs index files: no broken, duplicate or forbidden lines, the most useful first (D8)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from nacre.layers.l6_dream.copy import Copy, Topic, is_index, is_log, is_text, is_topic
+from nacre.layers.l6_dream.copy import DirectoryCopy, Topic, is_index, is_log, is_text, is_topic
 from nacre.memory.checks.lint import MAX_LINE_CHARS
 from nacre.memory.daily_log import day_of
 from nacre.memory.format.entry import Entry, description_of
@@ -27,30 +27,34 @@ from nacre.memory.similarity import terms
 
 REPAIRED = "put the index in order"
 MAX_LOG_LINES = 14
-"""Days' logs that the index of a daily memory points to: two weeks; topics point to the rest."""
+"""Daily logs that the index of a daily memory links to: two weeks; memories link to the rest."""
 LOG_HEADING = "Logs"
 MAX_HEADING_WORDS = 4
-"""Of a heading that a model may add to an index: it names a group of memories and is no sentence."""
+"""Limit for a heading that a model adds to an index: it names a group of memories and is not a sentence."""
 _WORD = re.compile(r"[^\W_]+")
 _JOINING = frozenset({"and", "of", "for", "the", "in", "about"})
 
 
-def index_all(copy: Copy, *, useful: Mapping[str, float] | None = None, with_logs: bool = False) -> None:
-    """Put every index in order; `with_logs` where memory is a log a day and only dreams write the index."""
+def index_all(
+    copy: DirectoryCopy, *, useful: Mapping[str, float] | None = None, with_logs: bool = False
+) -> None:
+    """Repair every index; `with_logs` if memory is one log per day and only dreams write the index."""
     folders = {file.removesuffix(INDEX_FILE) for file in copy.now if is_index(file)}
     if any(map(is_topic, copy.now)) or with_logs:
         folders.add("")
     for folder in sorted(folders):
         before = copy.now.get(folder + INDEX_FILE, b"")
-        after = _Repair(copy, folder, folders, useful or {}).repaired(before, with_logs=with_logs)
+        after = _IndexRepair(copy, folder, folders, useful or {}).repaired(before, with_logs=with_logs)
         if after != before:
             copy.write(folder + INDEX_FILE, after, REPAIRED)
 
 
-class _Repair:
-    """One index and the memories that it is for."""
+class _IndexRepair:
+    """One index and the memories that it lists."""
 
-    def __init__(self, copy: Copy, folder: str, folders: set[str], useful: Mapping[str, float]) -> None:
+    def __init__(
+        self, copy: DirectoryCopy, folder: str, folders: set[str], useful: Mapping[str, float]
+    ) -> None:
         self.copy = copy
         self.folder = folder
         self.useful = useful
@@ -64,38 +68,34 @@ class _Repair:
         }
 
     def repaired(self, data: bytes, *, with_logs: bool) -> bytes:
-        index = self._without_bad(Index.parse(data))
-        index = self._shortened(index)
-        index = self._with_missing(index)
-        if with_logs and not self.folder:
-            index = self._with_logs(index)
-        return self._within_budget(self._ordered(index)).data
-
-    def _without_bad(self, index: Index) -> Index:
-        """Without lines to nothing, second lines to one file, and lines that may not be there."""
         lines: list[Line] = []
         seen: set[str] = set()
-        for line in index.lines:
+        for line in Index.parse(data).lines:
             if line.kind == "pointer" and not self._may_stay(line.file, seen):
                 self._keep_hook(line)
                 continue
             seen.add(line.file)
             lines.append(line)
-        return Index(tuple(lines))
+        index = self._shortened(Index(tuple(lines)))
+        index = self._with_missing(index)
+        if with_logs and not self.folder:
+            index = self._with_logs(index)
+        return self._within_budget(self._ordered(index)).data
 
     def _may_stay(self, file: str, seen: set[str]) -> bool:
+        """Whether a line is neither broken, nor a duplicate, nor forbidden."""
         if file in seen:
             return False
         topic = self.topics.get(file)
         if topic is None:
-            # The team's files, odd files and days' logs are not this directory's memories, but are there.
+            # The team's files, daily logs and other files are no memories of this directory, but exist.
             whole = self.folder + file
             return whole.startswith("team/") or (whole in self.copy.now and not is_topic(whole))
-        # What somebody listed although its file says `indexed: false` is theirs to take out.
-        return topic.entry.origin != "untrusted" and not topic.entry.local_only
+        # A line for a memory with `indexed: false` was added by hand and stays.
+        return not _is_unlistable(topic)
 
     def _shortened(self, index: Index) -> Index:
-        """Lines far too long become as long as a pointer may be; what they told goes into the topic."""
+        """Shorten lines that are too long; details that only the line had move into the memory."""
         lines = list(index.lines)
         for number, line in enumerate(lines):
             topic = self.topics.get(line.file)
@@ -103,14 +103,15 @@ class _Repair:
                 continue
             if not self._keep_hook(line):
                 continue
-            said = topic.entry.description
-            hook = said if len(said) >= MIN_HOOK_CHARS else line.hook
+            description = topic.entry.description
+            hook = description if len(description) >= MIN_HOOK_CHARS else line.hook
             short = pointer_line(line.file, line.title, hook) + "\n"
             if len(short) < len(line.raw):
                 lines[number] = replace(line, raw=short, hook=hook)
         return Index.parse("".join(line.raw for line in lines).encode(errors="surrogateescape"))
 
     def _with_missing(self, index: Index) -> Index:
+        """Add lines for memories that are not listed, as many as fit."""
         listed = index.mentions
         missing = [self.topics[file] for file in sorted(self.own) if file not in listed]
         for topic in sorted(missing, key=lambda one: -self.useful.get(one.entry.file, 0.0)):
@@ -119,13 +120,13 @@ class _Repair:
                 continue
             if pressure(index.data + b"x" * 150 + b"\n").share > 1:
                 break
-            said = entry.description or description_of(entry.body)
+            hook = entry.description or description_of(entry.body)
             file = entry.file.removeprefix(self.folder)
-            index = Index.parse(index.with_pointer(file, entry.title, said, kind=entry.kind))
+            index = Index.parse(index.with_pointer(file, entry.title, hook, kind=entry.kind))
         return index
 
     def _with_logs(self, index: Index) -> Index:
-        """The newest days' logs, each on a line of its own."""
+        """List the newest daily logs, each on its own line."""
         days = {day: file for file in self.copy.now if is_log(file) and (day := day_of(file))}
         listed = index.mentions
         rows = [
@@ -149,7 +150,7 @@ class _Repair:
         return Index.parse("".join(raws).encode(errors="surrogateescape"))
 
     def _ordered(self, index: Index) -> Index:
-        """In each stretch of pointers the pinned and the most useful first; else as they stood."""
+        """Sort each run of pointer lines: pinned first, then the most useful, otherwise unchanged."""
         lines = list(index.lines)
         start = 0
         while start < len(lines):
@@ -157,17 +158,17 @@ class _Repair:
             while end < len(lines) and lines[end].kind == "pointer" and lines[end].raw[:1] not in " \t":
                 end += 1
             if end - start > 1 and all(line.raw.endswith("\n") for line in lines[start:end]):
-                lines[start:end] = sorted(lines[start:end], key=self._worth)
+                lines[start:end] = sorted(lines[start:end], key=self._sort_key)
             start = max(end, start + 1)
         return Index(tuple(lines))
 
-    def _worth(self, line: Line) -> tuple[bool, float]:
+    def _sort_key(self, line: Line) -> tuple[bool, float]:
         topic = self.topics.get(line.file)
         is_pinned = topic is not None and topic.entry.pinned
         return not is_pinned, -self.useful.get(self.folder + line.file, 0.0)
 
     def _within_budget(self, index: Index) -> Index:
-        """Where there is more than fits, the best stay listed; the rest is found by recall (M8)."""
+        """If there are too many lines, list the most useful memories; recall finds the rest (M8)."""
         if pressure(index.data).share <= 1:
             return index
         entries = [
@@ -191,7 +192,7 @@ class _Repair:
         return Index(tuple(lines))
 
     def _keep_hook(self, line: Line) -> bool:
-        """What only a line of the index tells moves into its topic; false where that may not be changed."""
+        """Move details that only the line has into its memory; False if that may not be changed."""
         topic = self.topics.get(line.file)
         if topic is None or not is_text(topic):
             return topic is None
@@ -205,11 +206,11 @@ class _Repair:
         return True
 
 
-def supported_index(copy: Copy, file: str, data: bytes) -> tuple[bytes, list[str]]:
-    """An index as a model wrote it, without text that no memory supports, and what was left out of it.
+def supported_index(copy: DirectoryCopy, file: str, data: bytes) -> tuple[bytes, list[str]]:
+    """Return an index as a model wrote it, without text that no memory supports, and a list of corrections.
 
-    Lines that were there before stay. A new line is a heading or points to a file that is there; a title or
-    hook with words that its memory does not have is replaced by the memory's own.
+    Existing lines stay. A new line is a heading or points to an existing file; a title or hook with words
+    that its memory does not have is replaced by the memory's own.
     """
     folder = file.removesuffix(INDEX_FILE)
     old = Index.parse(copy.now.get(file, b"")).lines
@@ -226,17 +227,18 @@ def supported_index(copy: Copy, file: str, data: bytes) -> tuple[bytes, list[str
                 continue
         replaced += raw != line.raw
         raws.append(raw)
-    told = []
+    corrections = []
     if dropped:
-        told.append(f"left out {_count(dropped, 'line')} with text that is in no memory")
+        lines = f"{dropped} line{'' if dropped == 1 else 's'}"
+        corrections.append(f"left out {lines} with text that is in no memory")
     if replaced:
         which = "title, hook or link" if replaced == 1 else "titles, hooks or links"
-        told.append(f"replaced {replaced} {which} that the memory does not support")
-    return "".join(raws).encode(errors="surrogateescape"), told
+        corrections.append(f"replaced {replaced} {which} that the memory does not support")
+    return "".join(raws).encode(errors="surrogateescape"), corrections
 
 
-def _supported_pointer(copy: Copy, folder: str, line: Line, old: Sequence[Line]) -> str:
-    """The line as it is, or with the memory's own title and description where it says something else."""
+def _supported_pointer(copy: DirectoryCopy, folder: str, line: Line, old: Sequence[Line]) -> str:
+    """Return the line, with title and hook replaced by the memory's own where it does not support them."""
     whole = folder + line.file
     before = " ".join(f"{one.title} {one.hook}" for one in old if one.file == line.file)
     entry = copy.topic(whole).entry if is_topic(whole) else Entry(file=whole)
@@ -252,8 +254,8 @@ def _supported_pointer(copy: Copy, folder: str, line: Line, old: Sequence[Line])
     return pointer_line(line.file, title, hook) + "\n"
 
 
-def _is_supported_heading(copy: Copy, title: str) -> bool:
-    """Whether a heading names a group of memories: a few words, each from their titles and types."""
+def _is_supported_heading(copy: DirectoryCopy, title: str) -> bool:
+    """Whether a heading is a few words, each from the titles and types of memories."""
     if is_usual_heading(title):
         return True
     words = _WORD.findall(title)
@@ -263,12 +265,8 @@ def _is_supported_heading(copy: Copy, title: str) -> bool:
     )
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
-
-
-def index_problems(copy: Copy) -> list[str]:
-    """What is wrong with the indexes as they are: over budget, a pointer to nothing, one that may not be."""
+def index_problems(copy: DirectoryCopy) -> list[str]:
+    """Return what is wrong with the indexes: over budget, broken lines, forbidden lines."""
     problems: list[str] = []
     for file in sorted(filter(is_index, copy.now)):
         index = Index.parse(copy.now[file])
@@ -279,16 +277,17 @@ def index_problems(copy: Copy) -> list[str]:
             whole = folder + line.file
             if whole not in copy.now and not whole.startswith("team/"):
                 problems.append(f"{file} points to {line.file}, which is not there")
-            elif is_topic(whole) and whole in copy.now and _is_banned(copy.topic(whole)):
+            elif is_topic(whole) and whole in copy.now and _is_unlistable(copy.topic(whole)):
                 problems.append(f"{file} lists {line.file}, which no index may name")
     return problems
 
 
-def _is_banned(topic: Topic) -> bool:
+def _is_unlistable(topic: Topic) -> bool:
     return topic.entry.origin == "untrusted" or topic.entry.local_only
 
 
 def _nearest(file: str, folders: set[str]) -> str:
+    """Return the innermost folder with an index around a file."""
     folder = file.rpartition("/")[0]
     folder = folder + "/" if folder else ""
     while folder and folder not in folders:

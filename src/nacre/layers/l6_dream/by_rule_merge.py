@@ -1,7 +1,7 @@
-"""Memories that say the same become one: word for word, one within the other, or nearly so (D8).
+"""Merges memories that say the same: identical, one contained in the other, or nearly identical (D8).
 
-Only where no judgement is needed. Two that differ in a number, a name, a negation or a piece of code may
-contradict each other, and are left for somebody who can tell.
+Two memories that differ in a number, a name, a negation or a piece of code may contradict each other and are
+not merged.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from datetime import UTC, datetime
 from functools import cached_property
 from math import ceil
 
-from nacre.layers.l6_dream.copy import Copy, Topic, is_text
+from nacre.layers.l6_dream.copy import DirectoryCopy, Topic, is_text
 from nacre.memory.format.frontmatter import Document
 from nacre.memory.similarity import speaks_of_another, terms
 
 NEAR = 0.8
-"""Share of common terms from which on two texts say the same in other words."""
+"""Share of common terms from which two texts count as similar."""
 SURE_TERMS = 8
-"""From so many terms on, two equal bodies are one memory whatever their titles: nobody says so much twice."""
+"""Equal bodies with at least this many terms are merged whatever their titles."""
 MAX_HOLDERS = 50
-"""Memories that share a sentence or a rare word, beyond which it tells nothing about any two of them."""
+"""A sentence or word that more memories share says nothing about any two of them."""
 ALSO = "Also known as"
 
 _SPLIT = re.compile(r"(?<=[.!?。！？])\s+|\n+")
@@ -38,25 +38,25 @@ _LINK = re.compile(r"\[\[([^\[\]\n|#]+)([|#][^\[\]\n]*)?\]\]")
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
-def merge(copy: Copy, *, allowed: int) -> None:
-    """Put together what says the same, at most so many; links to what goes are put right."""
-    sheets = {topic.entry.file: Sheet(topic) for topic in copy.topics() if is_text(topic)}
-    linked = _linked(sheets.values())
+def merge(copy: DirectoryCopy, *, allowed: int) -> None:
+    """Merge memories that say the same, at most so many, and update links to removed ones."""
+    memories = {topic.entry.file: ComparedMemory(topic) for topic in copy.topics() if is_text(topic)}
+    linked = _links(memories.values())
     left = allowed
-    for one, other in _pairs(sheets):
+    for one, other in _pairs(memories):
         if left <= 0:
             return
-        if one.file in sheets and other.file in sheets and _is_merged(copy, one, other, linked):
+        if one.file in memories and other.file in memories and _try_merge(copy, one, other, linked):
             left -= 1
             for gone in {one.file, other.file} - copy.now.keys():
-                sheets.pop(gone, None)
+                memories.pop(gone, None)
             for kept in {one.file, other.file} & copy.now.keys():
-                sheets[kept] = Sheet(copy.topic(kept))
+                memories[kept] = ComparedMemory(copy.topic(kept))
 
 
 @dataclass(frozen=True)
-class Sheet:
-    """A memory, and what comparing it takes."""
+class ComparedMemory:
+    """A memory with what is needed to compare it."""
 
     topic: Topic
 
@@ -66,7 +66,7 @@ class Sheet:
 
     @cached_property
     def body(self) -> str:
-        """In one line, as far as the eye can tell."""
+        """The body on one line."""
         return _BLANKS.sub(" ", self.topic.entry.body).strip()
 
     @cached_property
@@ -92,83 +92,85 @@ class Sheet:
 
 
 def sentences(text: str) -> Iterator[str]:
-    """The sentences and lines of a text, spelled alike."""
+    """Yield the sentences and lines of a text in a normalised spelling."""
     for part in _SPLIT.split(text):
         plain = _BLANKS.sub(" ", part.strip().lstrip("-*+> ").strip()).casefold().rstrip(".!。！")
         if plain:
             yield plain
 
 
-def _pairs(sheets: Mapping[str, Sheet]) -> list[tuple[Sheet, Sheet]]:
-    """Those worth a closer look, the surest first."""
-    ones = list(sheets.values())
-    found: dict[tuple[str, str], tuple[int, Sheet, Sheet]] = {}
-    for rank, pairs in enumerate((_same_bodies(ones), _shared_sentences(ones), _near(ones))):
+def _pairs(memories: Mapping[str, ComparedMemory]) -> list[tuple[ComparedMemory, ComparedMemory]]:
+    """Return the candidate pairs, the most certain first."""
+    ones = list(memories.values())
+    found: dict[tuple[str, str], tuple[int, ComparedMemory, ComparedMemory]] = {}
+    for rank, pairs in enumerate((_same_bodies(ones), _shared_sentences(ones), _similar_bodies(ones))):
         for one, other in pairs:
-            first, second = sorted((one, other), key=lambda sheet: sheet.file)
+            first, second = sorted((one, other), key=lambda memory: memory.file)
             found.setdefault((first.file, second.file), (rank, first, second))
     return [(one, other) for _, one, other in sorted(found.values(), key=lambda each: each[0])]
 
 
-def _same_bodies(sheets: Sequence[Sheet]) -> Iterator[tuple[Sheet, Sheet]]:
-    by_body: dict[str, list[Sheet]] = defaultdict(list)
-    for sheet in sheets:
-        if sheet.body:
-            by_body[sheet.body].append(sheet)
+def _same_bodies(memories: Sequence[ComparedMemory]) -> Iterator[tuple[ComparedMemory, ComparedMemory]]:
+    by_body: dict[str, list[ComparedMemory]] = defaultdict(list)
+    for memory in memories:
+        if memory.body:
+            by_body[memory.body].append(memory)
     for group in by_body.values():
         for other in group[1:]:
             yield group[0], other
 
 
-def _shared_sentences(sheets: Sequence[Sheet]) -> Iterator[tuple[Sheet, Sheet]]:
-    """Pairs of which one may hold all that the other says: they share its rarest sentence."""
-    holders: dict[str, list[Sheet]] = defaultdict(list)
-    for sheet in sheets:
-        for sentence in set(sheet.sentences):
-            holders[sentence].append(sheet)
-    for sheet in sheets:
-        if sheet.sentences:
-            rarest = min(sheet.sentences, key=lambda sentence: (len(holders[sentence]), sentence))
+def _shared_sentences(memories: Sequence[ComparedMemory]) -> Iterator[tuple[ComparedMemory, ComparedMemory]]:
+    """Yield pairs of which one may contain the other: they share its rarest sentence."""
+    holders: dict[str, list[ComparedMemory]] = defaultdict(list)
+    for memory in memories:
+        for sentence in set(memory.sentences):
+            holders[sentence].append(memory)
+    for memory in memories:
+        if memory.sentences:
+            rarest = min(memory.sentences, key=lambda sentence: (len(holders[sentence]), sentence))
             if 1 < len(holders[rarest]) <= MAX_HOLDERS:
-                yield from ((sheet, other) for other in holders[rarest] if other is not sheet)
+                yield from ((memory, other) for other in holders[rarest] if other is not memory)
 
 
-def _near(sheets: Sequence[Sheet]) -> Iterator[tuple[Sheet, Sheet]]:
-    """Pairs with most of their terms in common; such a pair shares one of the rarest few of each."""
-    spread = Counter(term for sheet in sheets for term in sheet.terms)
+def _similar_bodies(memories: Sequence[ComparedMemory]) -> Iterator[tuple[ComparedMemory, ComparedMemory]]:
+    """Yield pairs with most of their terms in common; such pairs share one of the rarest few of each."""
+    spread = Counter(term for memory in memories for term in memory.terms)
     holders: dict[str, list[int]] = defaultdict(list)
-    for number, sheet in enumerate(sheets):
-        rare = sorted(sheet.terms, key=lambda term: (spread[term], term))
+    for number, memory in enumerate(memories):
+        rare = sorted(memory.terms, key=lambda term: (spread[term], term))
         few = [term for term in rare[: len(rare) - ceil(NEAR * len(rare)) + 1] if spread[term] <= MAX_HOLDERS]
         least = NEAR * len(rare)
         most = len(rare) / NEAR
         for other in {at for term in few for at in holders[term]}:
-            theirs = sheets[other].terms
-            if least <= len(theirs) <= most and _share(sheet.terms, theirs) >= NEAR:
-                yield sheet, sheets[other]
+            theirs = memories[other].terms
+            if least <= len(theirs) <= most and _share(memory.terms, theirs) >= NEAR:
+                yield memory, memories[other]
         for term in few:
             holders[term].append(number)
 
 
-def _is_merged(copy: Copy, one: Sheet, other: Sheet, linked: Mapping[str, Collection[str]]) -> bool:
-    """Merge two if they say the same and may be merged; whether it was done."""
+def _try_merge(
+    copy: DirectoryCopy, one: ComparedMemory, other: ComparedMemory, linked: Mapping[str, Collection[str]]
+) -> bool:
+    """Merge two memories if they say the same and may be merged; return whether that was done."""
     first = copy.topic(one.file)
     second = copy.topic(other.file)
-    one = Sheet(first)
-    other = Sheet(second)
-    if not _is_alike(first, second) or not _says_the_same(one, other):
+    one = ComparedMemory(first)
+    other = ComparedMemory(second)
+    if not _is_compatible(first, second) or not _is_same(one, other):
         return False
-    kept, gone = _kept_and_gone(copy, one, other)
+    kept, gone = _ordered(copy, one, other)
     data = _joined(kept, gone)
     is_changed = data != kept.topic.document.data
-    if not copy.is_free(gone.file) or not (
-        copy.is_free(kept.file) or _is_only_pinned(copy, kept, is_changed)
-    ):
-        # Who wrote one of the two, or took a merge back, may have meant to have both.
+    # A pinned memory may replace another one if it does not change.
+    may_keep = copy.is_free(kept.file) or (not is_changed and kept.file not in copy.by_person)
+    if not copy.is_free(gone.file) or not may_keep:
+        # A person who wrote one of the two, or undid a merge, may want both.
         if not is_changed and gone.file not in copy.pinned:
             copy.propose(gone.file, None, f"says the same as {kept.file}")
         return False
-    names = (_name(gone), _plain(gone.topic.entry.title))
+    names = (_name(gone), _slug(gone.topic.entry.title))
     referring = sorted(
         {file for name in names for file in linked.get(name, ())} & copy.now.keys() - {gone.file}
     )
@@ -183,13 +185,8 @@ def _is_merged(copy: Copy, one: Sheet, other: Sheet, linked: Mapping[str, Collec
     return True
 
 
-def _is_only_pinned(copy: Copy, kept: Sheet, is_changed: bool) -> bool:
-    """Whether a memory may stand for another as it is: what is pinned keeps every byte."""
-    return not is_changed and kept.file not in copy.theirs
-
-
-def _is_alike(one: Topic, other: Topic) -> bool:
-    """Whether nothing but the words stands between them: who said it, who may see it, what kind it is."""
+def _is_compatible(one: Topic, other: Topic) -> bool:
+    """Whether two memories have the same kind, origin and visibility."""
     first = one.entry
     second = other.entry
     kinds = {first.kind, second.kind} - {None}
@@ -201,10 +198,10 @@ def _is_alike(one: Topic, other: Topic) -> bool:
     )
 
 
-def _says_the_same(one: Sheet, other: Sheet) -> bool:
+def _is_same(one: ComparedMemory, other: ComparedMemory) -> bool:
     if not one.body or not other.body:
         return False
-    descriptions = {sheet.topic.entry.description.strip() for sheet in (one, other)}
+    descriptions = {memory.topic.entry.description.strip() for memory in (one, other)}
     is_sure = len(one.terms) >= SURE_TERMS or len(descriptions) == 1
     if one.body == other.body and is_sure:
         return True
@@ -220,15 +217,15 @@ def _says_the_same(one: Sheet, other: Sheet) -> bool:
 
 
 def contradicts(one: str, other: str) -> bool:
-    """Whether what two texts do not share could change what they say."""
+    """Whether a word that only one of two texts has could change its meaning."""
     first, second = ({token.strip(".!?") for token in _TOKEN.findall(text)} for text in (one, other))
     apart = (first - second) | (second - first)
     lowered = {token.casefold() for token in first} & {token.casefold() for token in second}
-    return any(_counts(token) for token in apart if token.casefold() not in lowered)
+    return any(_is_significant(token) for token in apart if token.casefold() not in lowered)
 
 
-def _counts(token: str) -> bool:
-    """A number, a negation, a name, or something of a machine's."""
+def _is_significant(token: str) -> bool:
+    """Whether a token is a number, a negation, a name or part of code."""
     return (
         any(char.isdigit() for char in token)
         or token.casefold() in _NOT
@@ -238,19 +235,23 @@ def _counts(token: str) -> bool:
     )
 
 
-def _kept_and_gone(copy: Copy, one: Sheet, other: Sheet) -> tuple[Sheet, Sheet]:
-    def worth(sheet: Sheet) -> tuple[bool, bool, bool, datetime, int]:
-        entry = sheet.topic.entry
-        rest = other if sheet is one else one
-        holds_all = set(rest.sentences) <= set(sheet.sentences)
-        return entry.pinned, holds_all, sheet.file in copy.theirs, sheet.when, -len(sheet.file)
+def _ordered(
+    copy: DirectoryCopy, one: ComparedMemory, other: ComparedMemory
+) -> tuple[ComparedMemory, ComparedMemory]:
+    """Return the memory to keep and the one to remove."""
 
-    kept, gone = sorted((one, other), key=lambda sheet: (worth(sheet), sheet.file), reverse=True)
+    def worth(memory: ComparedMemory) -> tuple[bool, bool, bool, datetime, int]:
+        entry = memory.topic.entry
+        rest = other if memory is one else one
+        holds_all = set(rest.sentences) <= set(memory.sentences)
+        return entry.pinned, holds_all, memory.file in copy.by_person, memory.when, -len(memory.file)
+
+    kept, gone = sorted((one, other), key=lambda memory: (worth(memory), memory.file), reverse=True)
     return kept, gone
 
 
-def _joined(kept: Sheet, gone: Sheet) -> bytes:
-    """The kept memory with what only the other one says; what that one was called is kept, too."""
+def _joined(kept: ComparedMemory, gone: ComparedMemory) -> bytes:
+    """Return the kept memory with what only the other one says, its title included."""
     body = kept.topic.entry.body
     known = set(kept.sentences)
     more = [line for line in gone.topic.entry.body.split("\n") if not _is_known(line, known)]
@@ -271,40 +272,41 @@ def _joined(kept: Sheet, gone: Sheet) -> bytes:
 
 
 def _is_known(line: str, known: Collection[str]) -> bool:
-    """Whether every sentence of a line is there already, or one that says nearly the same."""
+    """Whether every sentence of a line, or a similar one, is known."""
     return all(
-        sentence in known or any(_is_near(sentence, other) for other in known) for sentence in sentences(line)
+        sentence in known or any(_is_similar(sentence, other) for other in known)
+        for sentence in sentences(line)
     )
 
 
-def _is_near(one: str, other: str) -> bool:
+def _is_similar(one: str, other: str) -> bool:
     return _share(frozenset(terms(one)), frozenset(terms(other))) >= NEAR and not contradicts(one, other)
 
 
-def _linked(sheets: Collection[Sheet]) -> dict[str, set[str]]:
-    """Which memories link to a name."""
+def _links(memories: Collection[ComparedMemory]) -> dict[str, set[str]]:
+    """Return the files that link to each name."""
     found: dict[str, set[str]] = defaultdict(set)
-    for sheet in sheets:
-        if "[[" in sheet.topic.entry.body:
-            for link in _LINK.finditer(sheet.topic.entry.body):
-                found[_plain(link[1])].add(sheet.file)
+    for memory in memories:
+        if "[[" in memory.topic.entry.body:
+            for link in _LINK.finditer(memory.topic.entry.body):
+                found[_slug(link[1])].add(memory.file)
     return found
 
 
-def _relinked(topic: Topic, gone: Sheet, kept: Sheet) -> bytes:
-    names = {_plain(gone.topic.entry.title), _name(gone)}
+def _relinked(topic: Topic, gone: ComparedMemory, kept: ComparedMemory) -> bytes:
+    names = {_slug(gone.topic.entry.title), _name(gone)}
     target = kept.file.rpartition("/")[2].removesuffix(".md")
     body = _LINK.sub(
-        lambda link: f"[[{target}{link[2] or ''}]]" if _plain(link[1]) in names else link[0], topic.entry.body
+        lambda link: f"[[{target}{link[2] or ''}]]" if _slug(link[1]) in names else link[0], topic.entry.body
     )
     return topic.document.with_body(body)
 
 
-def _name(sheet: Sheet) -> str:
-    return _plain(sheet.file.rpartition("/")[2].removesuffix(".md"))
+def _name(memory: ComparedMemory) -> str:
+    return _slug(memory.file.rpartition("/")[2].removesuffix(".md"))
 
 
-def _plain(text: str) -> str:
+def _slug(text: str) -> str:
     return re.sub(r"[\W_]+", "-", text.removesuffix(".md").lower()).strip("-")
 
 

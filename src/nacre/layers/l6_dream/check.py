@@ -1,4 +1,4 @@
-"""Whether what a dream did may be kept: the difference as a whole, or nothing of it (D6, D7)."""
+"""Checks the changes of a dream as a whole: all of them are acceptable, or none is applied (D6, D7)."""
 
 from __future__ import annotations
 
@@ -11,8 +11,15 @@ from pathlib import Path
 from nacre.errors import OutsideStore
 from nacre.layers.l6_dream.by_rule_index import index_problems
 from nacre.layers.l6_dream.by_rule_merge import sentences
-from nacre.layers.l6_dream.copy import Copy, Step, Topic, is_index, is_log, is_topic
-from nacre.layers.l6_dream.finding import Finder
+from nacre.layers.l6_dream.copy import (
+    DirectoryCopy,
+    DreamStep,
+    Topic,
+    TopicSearch,
+    is_index,
+    is_log,
+    is_topic,
+)
 from nacre.layers.l6_dream.policy import DREAM, DreamSettings, may_remove
 from nacre.memory.checks.grounding import is_blank, ungrounded
 from nacre.memory.checks.grounding import lost as lost_claims
@@ -26,7 +33,7 @@ from nacre.memory.secrets import find_secrets
 from nacre.memory.similarity import terms
 
 MAX_TOLD = 5
-"""Problems of one kind that are named; more of them say nothing new."""
+"""Problems of one kind that are reported."""
 _PUT_BACK = "put it back, or end your last reply with a line `DROPPED: {} because ...`"
 _ENDING = re.compile(
     r"\b(by|until|till|due|deadline|ends?|ending|expires?|before|through|freeze|frozen|cut-?off|launch(?:es)?|"
@@ -37,41 +44,41 @@ _REASON = re.compile(r"(merged into|contradicted by|expired)\b[ :]*(\S*)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
-    """What a dream is held to."""
+class CheckContext:
+    """What the changes of a dream are checked against."""
 
     root: Path
     today: date
     settings: DreamSettings = DREAM
-    is_unbraked: bool = False
-    """The person said yes to taking away more than a dream may by itself."""
-    said: Sequence[str] | None = field(default=None, repr=False)
-    """What people said in the sessions under review; none where no model wrote anything."""
-    outside: Sequence[str] = field(default=(), repr=False)
-    """What tools said in those sessions: a model finds it there, and nobody vouches for it."""
+    is_unlimited: bool = False
+    """The person allows the removal of more than the usual share."""
+    user_texts: Sequence[str] | None = field(default=None, repr=False)
+    """The user's messages in the reviewed sessions; None if no model was used."""
+    tool_texts: Sequence[str] = field(default=(), repr=False)
+    """The untrusted output of tools in those sessions."""
     has_index: bool = True
     before: Mapping[str, bytes] = field(default_factory=dict, repr=False)
-    """The files as a model found them; empty where no model wrote anything."""
+    """The files before the model changed them; empty if no model was used."""
     dropped: Sequence[str] = ()
-    """What the model said it took out, with a reason."""
+    """What the model declared as removed, with a reason."""
 
 
-def problems(copy: Copy, terms: Terms) -> list[str]:
-    """Everything that speaks against keeping what was done; nothing: it may be kept."""
+def problems(copy: DirectoryCopy, context: CheckContext) -> list[str]:
+    """Return everything that is wrong with the changes; empty if they are acceptable."""
     if not copy.changed:
         return []
-    found = [*_places(copy, terms.root), *_untouched(copy), *_removals(copy, terms), *_secrets(copy)]
-    found += index_problems(copy) if terms.has_index else []
-    found += _brake(copy, terms)
-    if terms.said is not None:
-        found += _inventions(copy, terms.said)
-        found += _repetitions(copy, terms.said, terms.outside)
-        found += _losses(copy, terms)
-    # The dearest question comes last, and only where the rest is fine.
-    return found or [str(one) for one in lost(copy, today=terms.today)[:MAX_TOLD]]
+    found = [*_paths(copy, context.root), *_protected(copy), *_removals(copy, context), *_secrets(copy)]
+    found += index_problems(copy) if context.has_index else []
+    found += _removal_limit(copy, context)
+    if context.user_texts is not None:
+        found += _inventions(copy, context.user_texts)
+        found += _repetitions(copy, context.user_texts, context.tool_texts)
+        found += _losses(copy, context)
+    # The most expensive check comes last, and only if the others found nothing.
+    return found or [str(one) for one in lost(copy, today=context.today)[:MAX_TOLD]]
 
 
-def _places(copy: Copy, root: Path) -> list[str]:
+def _paths(copy: DirectoryCopy, root: Path) -> list[str]:
     found = []
     for file, data in copy.changed.items():
         if file not in copy.base and is_topic(file):
@@ -84,58 +91,59 @@ def _places(copy: Copy, root: Path) -> list[str]:
     return found
 
 
-def _untouched(copy: Copy) -> list[str]:
-    """What a dream keeps its hands off: pinned files, a person's words, days' logs; nobody gains trust."""
+def _protected(copy: DirectoryCopy) -> list[str]:
+    """Report changes to pinned files, a person's files, daily logs, and to origin or visibility."""
     found = []
     for file, data in copy.changed.items():
         if file in copy.pinned:
             found.append(f"{file} is pinned and was changed")
-        elif file in copy.theirs and is_topic(file):
+        elif file in copy.by_person and is_topic(file):
             found.append(f"{file} was last written by the person and may only be proposed to")
         elif is_log(file):
             found.append(f"{file} is a day's log and was changed")
         elif data is not None and file in copy.base and is_topic(file):
-            before = Copy({file: copy.base[file]}).topic(file).entry
+            before = DirectoryCopy({file: copy.base[file]}).topic(file).entry
             after = copy.topic(file).entry
             if before.origin != after.origin or before.local_only != after.local_only:
                 found.append(f"{file} says otherwise about who vouches for it or who may see it")
     return found
 
 
-def _removals(copy: Copy, terms: Terms) -> list[str]:
+def _removals(copy: DirectoryCopy, context: CheckContext) -> list[str]:
+    """Report removals without a valid reason, and memories that were emptied instead."""
     found = []
     reasons = {step.file: step for step in copy.steps if step.action == "removed"}
     for file, data in copy.changed.items():
-        if data is None and is_topic(file) and (why := _objection(copy, file, reasons.get(file), terms)):
+        if data is None and is_topic(file) and (why := _objection(copy, file, reasons.get(file), context)):
             found.append(f"{file} was removed {why}")
         elif data is not None and _is_emptied(copy, file):
             found.append(f"{file} was emptied instead of removed with a reason")
     return found
 
 
-def _is_emptied(copy: Copy, file: str) -> bool:
-    """Whether a memory that said something has no body any more."""
+def _is_emptied(copy: DirectoryCopy, file: str) -> bool:
+    """Whether a memory has lost its whole body."""
     if file not in copy.base or not is_topic(file) or not is_blank(copy.topic(file).entry.body):
         return False
-    return not is_blank(Copy({file: copy.base[file]}).topic(file).entry.body)
+    return not is_blank(DirectoryCopy({file: copy.base[file]}).topic(file).entry.body)
 
 
-def _objection(copy: Copy, file: str, step: Step | None, terms: Terms) -> str:
-    said = _REASON.match(step.reason) if step else None
-    if step is None or said is None:
+def _objection(copy: DirectoryCopy, file: str, step: DreamStep | None, context: CheckContext) -> str:
+    reason = _REASON.match(step.reason) if step else None
+    if step is None or reason is None:
         return "without a recorded reason"
-    if said[1] == "expired":
-        topic = Copy({file: copy.base[file]}).topic(file)
-        return "" if _may_be_over(topic, terms.today) else "as expired, but no date it names has passed"
-    if step.into not in copy.now and not _has_heir(copy, step.into):
+    if reason[1] == "expired":
+        topic = DirectoryCopy({file: copy.base[file]}).topic(file)
+        return "" if _is_expired(topic, context.today) else "as expired, but no date it names has passed"
+    if not _successor(step.into, copy, successors(copy.steps)):
         return f"in favour of {step.into or 'nothing'}, which is not there"
     return ""
 
 
-def _may_be_over(topic: Topic, today: date) -> bool:
-    """Whether a memory may be removed as expired: it is about an end, and no date it names lies ahead."""
-    said = topic.document.fields.get("expires", "")
-    if isinstance(said, str) and (named := days(said)):
+def _is_expired(topic: Topic, today: date) -> bool:
+    """Whether a memory may be removed as expired: it is about an end, and all its dates have passed."""
+    expires = topic.document.fields.get("expires", "")
+    if isinstance(expires, str) and (named := days(expires)):
         return named[-1] < today
     if topic.entry.kind != "project":
         return False
@@ -144,35 +152,27 @@ def _may_be_over(topic: Topic, today: date) -> bool:
     return is_about_end and all(day < today for day in days(text))
 
 
-def _has_heir(copy: Copy, file: str) -> bool:
-    """Whether a successor was itself merged on into one that is there."""
-    into = {step.file: step.into for step in copy.steps if step.action == "removed"}
-    for _ in into:
-        file = into.get(file, file)
-    return file in copy.now
-
-
-def _brake(copy: Copy, terms: Terms) -> list[str]:
+def _removal_limit(copy: DirectoryCopy, context: CheckContext) -> list[str]:
     topics = [file for file in copy.base if is_topic(file)]
     gone = [file for file in topics if file not in copy.now or _is_emptied(copy, file)]
-    allowed = may_remove(len(topics), terms.settings)
-    if terms.is_unbraked or len(gone) <= allowed or (len(gone) == 1 and _is_kept(copy, gone[0])):
+    allowed = may_remove(len(topics), context.settings)
+    if context.is_unlimited or len(gone) <= allowed or (len(gone) == 1 and _is_contained(copy, gone[0])):
         return []
     return [
-        f"{len(gone)} of {len(topics)} memories would go, more than {terms.settings.max_removed_share:.0%}; "
-        "`nacre dream --yes` allows it"
+        f"{len(gone)} of {len(topics)} memories would go, "
+        f"more than {context.settings.max_removed_share:.0%}; `nacre dream --yes` allows it"
     ]
 
 
-def _is_kept(copy: Copy, file: str) -> bool:
-    """Whether every sentence of a removed memory stands somewhere else."""
-    mine = set(sentences(Copy({file: copy.base[file]}).topic(file).entry.body))
+def _is_contained(copy: DirectoryCopy, file: str) -> bool:
+    """Whether the memory that replaces a removed one has every sentence of it."""
+    mine = set(sentences(DirectoryCopy({file: copy.base[file]}).topic(file).entry.body))
     into = next((one.into for one in copy.steps if one.file == file and one.action == "removed"), "")
     return into in copy.now and mine <= set(sentences(copy.topic(into).entry.body))
 
 
-def _secrets(copy: Copy) -> list[str]:
-    """Credentials that were not there before; what was there is `nacre memory lint`'s to tell."""
+def _secrets(copy: DirectoryCopy) -> list[str]:
+    """Report credentials that were added; `nacre memory lint` reports the existing ones."""
     changed = copy.changed
     before = sum(len(find_secrets(_text(copy.base.get(file)))) for file in changed)
     after = {file: find_secrets(_text(data)) for file, data in changed.items()}
@@ -181,82 +181,86 @@ def _secrets(copy: Copy) -> list[str]:
     return [f"{file}: {each}" for file, found in after.items() for each in found][:MAX_TOLD]
 
 
-def _inventions(copy: Copy, said: Sequence[str]) -> list[str]:
-    """Sentences a model wrote that claim what nobody said and no memory had (E9)."""
-    known = [_text(data) for data in copy.base.values()]
-    there = {sentence for text in known for sentence in sentences(text)}
+def _inventions(copy: DirectoryCopy, user_texts: Sequence[str]) -> list[str]:
+    """Report claims of a model that are neither in the user's messages nor in a memory (E9)."""
+    old_texts = [_text(data) for data in copy.base.values()]
+    old_sentences = {sentence for text in old_texts for sentence in sentences(text)}
     found = []
     for file, data in copy.changed.items():
         if data is None or not is_topic(file):
             continue
         entry = copy.topic(file).entry
         new = [
-            one for one in _lines(f"{entry.description}\n{entry.body}") if not set(sentences(one)) <= there
+            one
+            for one in _lines(f"{entry.description}\n{entry.body}")
+            if not set(sentences(one)) <= old_sentences
         ]
-        claims = ungrounded("\n".join(new), said=[*known, *said]) if new else []
+        claims = ungrounded("\n".join(new), said=[*old_texts, *user_texts]) if new else []
         found += [f"{file} claims {claim!r}, which nobody said" for claim in claims[:MAX_TOLD]]
     return found
 
 
-def _losses(copy: Copy, terms: Terms) -> list[str]:
-    """Names, numbers, dates and paths that a model took out of memory without a reason.
+def _losses(copy: DirectoryCopy, context: CheckContext) -> list[str]:
+    """Report names, numbers, dates and paths that a model removed from memory without a reason.
 
-    A memory that was removed as expired or as contradicted may take what it said along.
+    What only an expired or contradicted memory said may go with it.
     """
     over = {
         step.file
         for step in copy.steps
         if step.action == "removed" and step.file not in copy.now and not step.reason.startswith("merged")
     }
-    changed = [file for file, data in terms.before.items() if copy.now.get(file) != data and file not in over]
+    changed = [
+        file for file, data in context.before.items() if copy.now.get(file) != data and file not in over
+    ]
     if not changed:
         return []
-    # An index repeats its memories: its lines do not stand for what one of them had.
-    memories = [*terms.dropped, *(_words_of(copy, file) for file in copy.now if not is_index(file))]
-    indexes = [_words_of(copy, file) for file in copy.now if is_index(file)]
+    # An index repeats its memories: its lines do not count as a place where a lost fact still is.
+    memories = [*context.dropped, *(_text_of(copy, file) for file in copy.now if not is_index(file))]
+    indexes = [_text_of(copy, file) for file in copy.now if is_index(file)]
     lost: list[str] = []
-    before = Copy(terms.before)
+    before = DirectoryCopy(context.before)
     for names, now in (
         ([file for file in changed if not is_index(file)], memories),
         ([file for file in changed if is_index(file)], [*memories, *indexes]),
     ):
-        old = {file: _told_by(before, file, without=over) for file in names}
+        old = {file: _index_or_text(before, file, without=over) for file in names}
         found = lost_claims("\n".join(old.values()), now=now) if old else []
-        for one in (claim for claim in found if claim not in terms.before):
+        for one in (claim for claim in found if claim not in context.before):
             file = next((file for file, text in old.items() if one in text), "memory")
             lost.append(f"{file} had {one!r}, which no memory has any more; {_PUT_BACK.format(one)}")
     return lost[:MAX_TOLD]
 
 
-def _told_by(copy: Copy, file: str, *, without: Collection[str]) -> str:
-    """What a file tells a reader; of an index, without the lines of some memories."""
+def _index_or_text(copy: DirectoryCopy, file: str, *, without: Collection[str]) -> str:
+    """Return the text of a file; of an index, without the lines of some memories."""
     if not is_index(file):
-        return _words_of(copy, file)
+        return _text_of(copy, file)
     folder = file.removesuffix(INDEX_FILE)
     lines = [line for line in Index.parse(copy.now[file]).lines if folder + line.file not in without]
     return "\n".join(f"{one.title} {one.hook}" if one.kind == "pointer" else one.raw for one in lines)
 
 
-def _repetitions(copy: Copy, said: Sequence[str], outside: Sequence[str]) -> list[str]:
-    """What a model wrote that repeats a page, a file or a command: no dream makes it a memory (M16b)."""
-    trusted = [*said]
-    doubted = [*outside]
+def _repetitions(copy: DirectoryCopy, user_texts: Sequence[str], tool_texts: Sequence[str]) -> list[str]:
+    """Report files in which a model repeats untrusted tool output (M16b)."""
+    trusted = [*user_texts]
+    untrusted = [*tool_texts]
     for file, data in copy.base.items():
-        is_doubted = is_topic(file) and Copy({file: data}).topic(file).entry.origin == "untrusted"
-        (doubted if is_doubted else trusted).append(_text(data))
-    there = {line for data in copy.base.values() for line in _lines(_text(data))}
+        is_untrusted = is_topic(file) and DirectoryCopy({file: data}).topic(file).entry.origin == "untrusted"
+        (untrusted if is_untrusted else trusted).append(_text(data))
+    old_lines = {line for data in copy.base.values() for line in _lines(_text(data))}
     found = []
-    for file, now in copy.changed.items() if doubted else ():
+    for file, now in copy.changed.items() if untrusted else ():
         if now is None or (is_topic(file) and copy.topic(file).entry.origin == "untrusted"):
             continue
-        new = "\n".join(line for line in _lines(_words_of(copy, file)) if line not in there)
-        if new and origin_of(new, by_user=trusted, by_tools=doubted) == "untrusted":
+        new = "\n".join(line for line in _lines(_text_of(copy, file)) if line not in old_lines)
+        if new and origin_of(new, by_user=trusted, by_tools=untrusted) == "untrusted":
             found.append(f"{file} repeats what came from outside and nobody vouches for; leave that out")
     return found
 
 
-def _words_of(copy: Copy, file: str) -> str:
-    """What a file tells a reader: fields such as dates repeat by themselves."""
+def _text_of(copy: DirectoryCopy, file: str) -> str:
+    """Return the text of a file without frontmatter fields such as dates, which repeat anyway."""
     if not is_topic(file):
         return _text(copy.now[file])
     entry = copy.topic(file).entry
@@ -272,18 +276,18 @@ def _text(data: bytes | None) -> str:
 
 
 FOUND_BEFORE = 3
-"""A question counts if its memory was among so many answers: what was hard to find before proves nothing."""
+"""A question is used if its memory was among so many results before the dream."""
 FOUND_AFTER = 5
-"""And it must be among so many now: as many as a message gets (R5), with room for a neighbour."""
+"""Its memory must be among so many results afterwards: as many as a message gets (R5)."""
 MAX_HEADINGS = 5
 MAX_SAMPLED = 200
-"""Memories that lost no word they could be found by, but are asked for: another may stand before them now."""
+"""Questions about unchanged memories that are asked too: another memory may now rank before them."""
 _HEADING = re.compile(r"^#{1,6}[ \t]+(.+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
-    """A question that the new state does not answer any more."""
+class LostAnswer:
+    """A question that no longer finds its memory."""
 
     file: str
     question: str
@@ -292,64 +296,67 @@ class Lost:
         return f"{self.file} is no longer found by {self.question!r}"
 
 
-def lost(copy: Copy, *, today: date) -> list[Lost]:
-    """The questions, made from what was there, that found their memory and find it no more."""
+def lost(copy: DirectoryCopy, *, today: date) -> list[LostAnswer]:
+    """Return the questions that found their memory before the changes and no longer do."""
     changed = copy.changed
-    old = Copy(copy.base, written=copy.written)
+    old = DirectoryCopy(copy.base, written=copy.written)
     before = old.topics()
     touched = [topic for topic in before if topic.entry.file in changed]
     if not touched:
         return []
-    heirs = successors(copy.steps)
-    asked = _asked(before, copy, heirs)
-    finder = Finder(before, asked=today)
+    replaced_by = successors(copy.steps)
+    asked = _asked(before, copy, replaced_by)
+    search = TopicSearch(before, asked=today)
     answered = [
         (topic.entry.file, question)
         for topic, question in asked
-        if topic.entry.file in finder.found(question, limit=FOUND_BEFORE)
+        if topic.entry.file in search.files(question, limit=FOUND_BEFORE)
     ]
     for topic in touched:
-        finder.forget(topic.entry.file)
+        search.remove(topic.entry.file)
     for file, data in changed.items():
         if data is not None and is_topic(file):
-            finder.learn(copy.topic(file))
+            search.add(copy.topic(file))
     return [
-        Lost(file, question)
+        LostAnswer(file, question)
         for file, question in answered
-        if (heir := _heir(file, copy, heirs)) and heir not in finder.found(question, limit=FOUND_AFTER)
+        if (successor := _successor(file, copy, replaced_by))
+        and successor not in search.files(question, limit=FOUND_AFTER)
     ]
 
 
-def _asked(before: Sequence[Topic], copy: Copy, heirs: Mapping[str, str]) -> list[tuple[Topic, str]]:
-    """Every question of which a word is no longer where it was, and of the others some."""
+def _asked(
+    before: Sequence[Topic], copy: DirectoryCopy, replaced_by: Mapping[str, str]
+) -> list[tuple[Topic, str]]:
+    """Return every question of which a word has moved or gone, and a sample of the others."""
     at_risk: list[tuple[Topic, str]] = []
     safe: list[tuple[Topic, str]] = []
     for topic in before:
-        heir = _heir(topic.entry.file, copy, heirs)
+        successor = _successor(topic.entry.file, copy, replaced_by)
         is_same = copy.now.get(topic.entry.file) == copy.base[topic.entry.file]
-        known = frozenset[str]() if is_same or not heir else frozenset(terms(copy.topic(heir).text))
+        words = frozenset[str]() if is_same or not successor else frozenset(terms(copy.topic(successor).text))
         for question in questions(topic):
-            is_kept = is_same or set(terms(question)) <= known
-            (safe if is_kept else at_risk).append((topic, question))
+            is_safe = is_same or set(terms(question)) <= words
+            (safe if is_safe else at_risk).append((topic, question))
     return at_risk + safe[:: max(1, len(safe) // MAX_SAMPLED)][:MAX_SAMPLED]
 
 
 def questions(topic: Topic) -> Iterator[str]:
-    """What somebody might ask to find this memory."""
+    """Yield texts that should find this memory: its description, title and headings."""
     entry = topic.entry
     headings = [one_line(found) for found in _HEADING.findall(entry.body)][:MAX_HEADINGS]
     yield from dict.fromkeys(text for text in (entry.description, entry.title, *headings) if text.strip())
 
 
-def successors(steps: list[Step]) -> dict[str, str]:
-    """Where what removed files said stands now."""
+def successors(steps: list[DreamStep]) -> dict[str, str]:
+    """Return the file that replaces each removed file."""
     return {step.file: step.into for step in steps if step.action == "removed"}
 
 
-def _heir(file: str, copy: Copy, heirs: Mapping[str, str]) -> str:
-    """The file that should answer now; nothing for one that is over and has no successor."""
+def _successor(file: str, copy: DirectoryCopy, replaced_by: Mapping[str, str]) -> str:
+    """Return the existing file that replaces this one, directly or not; empty if there is none."""
     seen: set[str] = set()
     while file not in copy.now and file not in seen:
         seen.add(file)
-        file = heirs.get(file, "")
-    return file
+        file = replaced_by.get(file, "")
+    return file if file in copy.now else ""

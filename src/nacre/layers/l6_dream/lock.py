@@ -1,7 +1,7 @@
-"""The lock on consolidating one memory directory: who is at it, and when it was last done (D2).
+"""The lock file of a memory directory: which process consolidates it, and when that was last done (D2).
 
-Its time is the last consolidation. Its lines: process, host, start of the process, the time before, and
-whether it was finished. Who dies in between leaves all that is needed to put the old time back.
+The modification time of the file is the last consolidation. Its lines are: process, host, start of the
+process, the time before, and `held` or `done`. If a process dies, the time before can be restored from it.
 """
 
 from __future__ import annotations
@@ -25,33 +25,33 @@ from nacre.store import disk
 
 FILE = ".consolidate-lock"
 STALE_SECONDS = 3_600.0
-"""A dream takes half an hour at most; what is older was left behind, or sleeps with its machine."""
+"""A dream takes half an hour at most; an older lock was left behind, or its machine is suspended."""
 SETTLE_SECONDS = 0.05
-"""Between writing and reading back: on a disk that two machines share, the slower write must have come in."""
+"""Delay between writing and reading back, so that a concurrent write from another machine is seen."""
 DONE = "done"
 HELD = "held"
 _NONE = "-"
 _PID = re.compile(r"[0-9]{1,10}")
 _TIME = re.compile(r"-?[0-9]{1,19}")
-"""What the system takes for a number and for a time: a body that says more was not written by anybody."""
+"""Limits of process ids and times; a file that exceeds them is invalid."""
 _NS = 1_000_000_000
 MAX_BYTES = 4_096
 
 
 @dataclass(frozen=True, slots=True)
-class Body:
-    """What stands in the file."""
+class LockHolder:
+    """The content of the lock file."""
 
     pid: int
     host: str = ""
     start: str = ""
     previous: int | None = None
-    """The time before, in nanoseconds; none: there was no file."""
+    """The time before, in nanoseconds; None: there was no file."""
     state: str = DONE
-    """Other programs write the process alone: what they leave counts as finished once they are gone."""
+    """Other programs write only the process; without a state the lock is released when that has ended."""
 
     @classmethod
-    def parse(cls, data: bytes) -> Body | None:
+    def parse(cls, data: bytes) -> LockHolder | None:
         lines = [line.strip() for line in data.decode(errors="replace").splitlines()]
         lines += [""] * (5 - len(lines))
         if not _PID.fullmatch(lines[0]):
@@ -65,41 +65,43 @@ class Body:
         return "\n".join((str(self.pid), self.host, self.start, before, self.state, "")).encode()
 
 
-class Held:
-    """The lock while it is ours: `finish` after success, `give_back` after anything else."""
+class DreamLease:
+    """The lock while this process holds it: `finish` after success, `give_back` otherwise."""
 
-    def __init__(self, lock: Lock, body: Body, before: bytes | None) -> None:
+    def __init__(self, lock: DreamLock, holder: LockHolder, before: bytes | None) -> None:
         self._lock = lock
-        self._body = body
+        self._holder = holder
         self._before = before
 
     @property
     def is_ours(self) -> bool:
-        """Whether nobody took it for abandoned meanwhile; asked once more before anything is written."""
+        """Whether this process still holds the lock; checked again before anything is written."""
         found = self._lock.read()
-        return found is not None and found[0] == self._body
+        return found is not None and found[0] == self._holder
 
     @property
     def last(self) -> datetime | None:
-        """When memory was consolidated before."""
-        return None if self._body.previous is None else _moment(self._body.previous)
+        """The time of the previous consolidation."""
+        return None if self._holder.previous is None else _moment(self._holder.previous)
 
     def finish(self) -> None:
-        """Consolidated now."""
+        """Release the lock and record the time of this consolidation."""
         with self._lock.alone():
             if self.is_ours:
-                body = self._body
-                self._lock.write(Body(body.pid, body.host, body.start, body.previous, DONE).data)
+                holder = self._holder
+                self._lock.write(
+                    LockHolder(holder.pid, holder.host, holder.start, holder.previous, DONE).data
+                )
 
     def give_back(self) -> None:
-        """As if nobody had begun: the next session tries again."""
+        """Release the lock and restore the previous time, so that the next session tries again."""
         with self._lock.alone():
             if self.is_ours:
-                self._lock.restore(self._body, self._before)
+                self._lock.restore(self._holder, self._before)
 
 
-class Lock:
-    """The lock file of one memory directory; `cache` holds what serialises the processes of this machine."""
+class DreamLock:
+    """The lock file of one memory directory; a file in `cache` serialises the processes of this machine."""
 
     def __init__(self, directory: Path, cache: Path, *, clock: Clock = SYSTEM_CLOCK) -> None:
         self.path = directory / FILE
@@ -107,19 +109,19 @@ class Lock:
         self._clock = clock
 
     def last(self) -> datetime | None:
-        """When memory was last consolidated: one stat."""
+        """Return the time of the last consolidation; costs one stat."""
         try:
             return _moment(self.path.stat().st_mtime_ns)
         except (OSError, ValueError, OverflowError):
             return None
 
-    def holder(self) -> Body | None:
-        """Who is at it now, if anybody."""
+    def holder(self) -> LockHolder | None:
+        """Return the current holder, or None."""
         found = self.read()
         return found[0] if found is not None and self._is_held(*found) else None
 
     def recover(self) -> bool:
-        """Put the old time back where whoever held the lock died in the middle; says whether that was so."""
+        """Release the lock of a dead process and restore the previous time; True if there was one."""
         found = self.read()
         if found is None or found[0].state == DONE or self._is_held(*found):
             return False
@@ -130,15 +132,15 @@ class Lock:
             self.restore(found[0], None)
             return True
 
-    def acquire(self) -> Held | None:
-        """Ours from now on; none where another is at it."""
+    def acquire(self) -> DreamLease | None:
+        """Take the lock; None if another process holds it."""
         try:
             with self.alone():
-                return self._acquire()
+                return self._take()
         except _BusyError:
             return None
 
-    def _acquire(self) -> Held | None:
+    def _take(self) -> DreamLease | None:
         found = self.read()
         if found is not None and self._is_held(*found):
             return None
@@ -149,14 +151,14 @@ class Lock:
             previous: int | None = self.path.stat().st_mtime_ns
         except OSError:
             before = previous = None
-        body = Body(os.getpid(), _host(), started(os.getpid()), previous, HELD)
-        self.write(body.data)
+        holder = LockHolder(os.getpid(), socket.gethostname(), started(os.getpid()), previous, HELD)
+        self.write(holder.data)
         time.sleep(SETTLE_SECONDS)
-        held = Held(self, body, before)
-        return held if held.is_ours else None
+        lease = DreamLease(self, holder, before)
+        return lease if lease.is_ours else None
 
-    def read(self) -> tuple[Body, float] | None:
-        """What stands in the file, and its age in seconds; none where there is no such file."""
+    def read(self) -> tuple[LockHolder, float] | None:
+        """Return the content of the file and its age in seconds; None if there is no valid file."""
         try:
             descriptor = disk.open_regular(self.path, os.O_RDONLY)
             with os.fdopen(descriptor, "rb") as source:
@@ -164,11 +166,11 @@ class Lock:
                 at = os.fstat(source.fileno()).st_mtime_ns
         except OSError:
             return None
-        body = Body.parse(data)
-        return None if body is None else (body, abs(self._clock.now().timestamp() - at / _NS))
+        holder = LockHolder.parse(data)
+        return None if holder is None else (holder, abs(self._clock.now().timestamp() - at / _NS))
 
     def write(self, data: bytes, at: int | None = None) -> None:
-        """Put the file in place whole, with its time: now, unless another is given."""
+        """Replace the file and set its time: now, unless another is given."""
         stamp = int(self._clock.now().timestamp() * _NS) if at is None else at
         try:
             disk.replace_file(self.path, data, temp_name=f"{FILE}.tmp")
@@ -176,17 +178,17 @@ class Lock:
         except OSError as error:
             raise StoreError(disk.explain(error, self.path)) from error
 
-    def restore(self, body: Body, before: bytes | None) -> None:
-        """The file as it was before this body was written, or no file."""
-        if body.previous is None:
+    def restore(self, holder: LockHolder, before: bytes | None) -> None:
+        """Restore the file as it was before this holder, or delete it."""
+        if holder.previous is None:
             self.path.unlink(missing_ok=True)
             return
-        done = Body(body.pid, body.host, body.start, None, DONE)
-        self.write(done.data if before is None else before, body.previous)
+        done = LockHolder(holder.pid, holder.host, holder.start, None, DONE)
+        self.write(done.data if before is None else before, holder.previous)
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """One process of this machine at a time changes the file; a killed one is no longer in the way."""
+        """Allow one process of this machine at a time to change the file."""
         disk.make_folder(self._guard.parent)
         guard = FileLock(self._guard, mode=disk.FILE_MODE, thread_local=False)
         try:
@@ -198,23 +200,19 @@ class Lock:
         finally:
             guard.release()
 
-    def _is_held(self, body: Body, age: float) -> bool:
-        if body.state == DONE and body.host:
+    def _is_held(self, holder: LockHolder, age: float) -> bool:
+        if holder.state == DONE and holder.host:
             return False
         if age >= STALE_SECONDS:
             return False
-        # Of another machine's processes nothing can be known: only time tells.
-        if body.host and body.host != _host():
+        # Processes of another machine cannot be checked: only the age counts.
+        if holder.host and holder.host != socket.gethostname():
             return True
-        return is_alive(body.pid, body.start)
+        return is_alive(holder.pid, holder.start)
 
 
 class _BusyError(StoreError):
-    """Somebody is taking the lock at this very moment."""
-
-
-def _host() -> str:
-    return socket.gethostname()
+    """Raised when another process is changing the lock file."""
 
 
 def _moment(ns: int) -> datetime:

@@ -1,4 +1,4 @@
-"""When a dream is due, by gates in order of their cost, and when it is stopped (D1, D7): pure."""
+"""When a dream is due: gates in order of their cost (D1, D7). Pure, no clock, no disk."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Gate: TypeAlias = Literal[
     "background", "off", "no memory", "remote", "too soon", "scanned lately", "too few sessions", "resting",
     "locked", "open",
 ]  # fmt: skip
-"""Where a turn's question stopped, cheapest first; `open`: a dream began."""
+"""The gate that was closed after a turn, cheapest first; `open`: a dream was started."""
 GATES: tuple[Gate, ...] = (
     "background", "off", "no memory", "remote", "too soon", "scanned lately", "too few sessions", "resting",
     "locked", "open",
@@ -23,29 +23,29 @@ class DreamSettings:
     """How often memory is consolidated, and how far one dream may go."""
 
     min_hours: float = 24.0
-    """Hours between two dreams: what one day brings is enough to sort."""
+    """Hours between two dreams."""
     min_sessions: int = 5
-    """Sessions since the last dream; fewer seldom bring anything that needs to be put together."""
+    """Sessions since the last dream; fewer seldom leave anything to merge."""
     scan_seconds: float = 600.0
-    """Between two looks at the transcripts: they lie in as many folders as people worked in."""
+    """Seconds between two scans of the session logs, which may lie in many folders."""
     max_removed_share: float = 0.2
-    """Of the topics, so much may go in one dream unless the person says yes: a bad one stays small."""
+    """The share of memories that one dream may remove unless the person allows more."""
     max_failures: int = 3
-    """Failed dreams in a row from which on none begins by itself before the next day."""
+    """After this many failed dreams in a row, none starts by itself before the next day."""
     max_seconds: float = 1_800.0
-    """Less than the hour after which others take a lock for abandoned."""
+    """Shorter than the hour after which other processes treat a lock as abandoned."""
     max_tokens: int = 2_000_000
-    """Sent and received, cached ones included: about forty requests of a well-filled directory."""
+    """Sent and received, with cached ones: about forty requests about a large directory."""
     max_rounds: int = 40
-    """Model calls of one dream; orientation and reading take about ten, a large directory twice that."""
+    """Model calls of one dream; reading takes about ten, twice that in a large directory."""
 
 
 DREAM = DreamSettings()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moment:
-    """What the gates are asked about; what costs a look at the disk is a function, called when reached."""
+class DreamConditions:
+    """What the gates depend on; values that need disk access are functions, called when they are reached."""
 
     now: datetime
     is_main: bool = True
@@ -54,64 +54,64 @@ class Moment:
     has_memory: bool = True
     is_remote: bool = False
     last: Callable[[], datetime | None]
-    """When memory was last consolidated: one stat. None: never."""
+    """Returns the time of the last consolidation, or None; costs one stat."""
     scanned: datetime | None = None
-    """When this process last looked at the transcripts."""
+    """The last scan of the session logs by this process."""
     sessions: Callable[[datetime | None], int]
-    """How many were touched since, without the present one."""
+    """Returns the number of sessions since then, without the current one."""
     failures: Callable[[], tuple[int, date | None]] = lambda: (0, None)
-    """How many dreams failed in a row, and the day of the last of them."""
+    """Returns the number of failed dreams in a row and the day of the last one."""
     is_daily: bool = False
-    """Memory is a log a day (M17): a dream is due once after midnight, however few sessions there were."""
+    """Memory is one log per day (M17): a dream is due once a day, however few sessions there were."""
     is_forced: bool = False
-    """Asked for by hand: time and count do not matter."""
+    """Started by hand: time and number of sessions do not matter."""
 
 
-def stops_at(moment: Moment, settings: DreamSettings = DREAM) -> Gate | None:
-    """The first gate that says no; none: only the lock is left to be asked."""
-    for gate, is_shut in (
-        ("background", not moment.is_main),
-        ("off", not moment.is_on),
-        ("no memory", not moment.has_memory),
-        ("remote", moment.is_remote),
-    ):
-        if is_shut:
-            return gate  # type: ignore[return-value]
-    return None if moment.is_forced else _by_time(moment, settings)
+def closed_gate(conditions: DreamConditions, settings: DreamSettings = DREAM) -> Gate | None:
+    """Return the first closed gate; None if only the lock is left to be asked."""
+    fixed: tuple[tuple[Gate, bool], ...] = (
+        ("background", not conditions.is_main),
+        ("off", not conditions.is_on),
+        ("no memory", not conditions.has_memory),
+        ("remote", conditions.is_remote),
+    )
+    for gate, is_closed in fixed:
+        if is_closed:
+            return gate
+    return None if conditions.is_forced else _time_gate(conditions, settings)
 
 
-def _by_time(moment: Moment, settings: DreamSettings) -> Gate | None:
-    last = moment.last()
-    if moment.is_daily:
-        if last is not None and _day(last) == _day(moment.now):
+def _time_gate(conditions: DreamConditions, settings: DreamSettings) -> Gate | None:
+    last = conditions.last()
+    if conditions.is_daily:
+        if last is not None and _local_day(last) == _local_day(conditions.now):
             return "too soon"
-        return "resting" if is_resting(moment, settings) else None
-    if last is not None and elapsed(last, moment.now) < timedelta(hours=settings.min_hours):
+        return "resting" if is_resting(conditions, settings) else None
+    if last is not None and elapsed(last, conditions.now) < timedelta(hours=settings.min_hours):
         return "too soon"
     pause = timedelta(seconds=settings.scan_seconds)
-    if moment.scanned is not None and elapsed(moment.scanned, moment.now) < pause:
+    if conditions.scanned is not None and elapsed(conditions.scanned, conditions.now) < pause:
         return "scanned lately"
-    if moment.sessions(last) < settings.min_sessions:
+    if conditions.sessions(last) < settings.min_sessions:
         return "too few sessions"
-    return "resting" if is_resting(moment, settings) else None
+    return "resting" if is_resting(conditions, settings) else None
 
 
-def is_resting(moment: Moment, settings: DreamSettings = DREAM) -> bool:
-    """Whether so many dreams failed in a row that the next one waits for the next day."""
-    count, day = moment.failures()
-    return count >= settings.max_failures and day == _day(moment.now)
+def is_resting(conditions: DreamConditions, settings: DreamSettings = DREAM) -> bool:
+    """Whether too many dreams failed today for another to start by itself."""
+    count, day = conditions.failures()
+    return count >= settings.max_failures and day == _local_day(conditions.now)
 
 
 def elapsed(then: datetime, now: datetime) -> timedelta:
-    """How far apart two moments are: a clock that was put back must not keep dreams away for ever."""
+    """Return the distance of two times; absolute, so that a clock that was set back blocks no dreams."""
     return abs(now - then)
 
 
 def may_remove(topics: int, settings: DreamSettings = DREAM) -> int:
-    """How many of so many topics one dream may take away without being told to."""
+    """Return how many of so many memories one dream may remove without permission."""
     return int(topics * settings.max_removed_share)
 
 
-def _day(at: datetime) -> date:
-    """By the clock on the person's wall."""
+def _local_day(at: datetime) -> date:
     return at.astimezone().date()

@@ -1,4 +1,4 @@
-"""What a dream is doing and what became of the last one, in a file that any process can read (D5)."""
+"""The state of the current or last dream, in a file that any process can read (D5)."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from nacre.process import is_alive, started
 from nacre.store import disk
 
 FOLDER = "dream"
-"""In a location's cache."""
+"""Folder in the cache of a memory location."""
 FILE = "state.json"
 KILL = "kill"
 GATES_FILE = "gates.json"
 MAX_TEXTS = 30
-"""Turns whose text is kept for display."""
+"""Replies whose text is kept for display."""
 MAX_TEXT_CHARS = 2_000
 
 Phase: TypeAlias = Literal["starting", "updating"]
@@ -31,26 +31,26 @@ Status: TypeAlias = Literal["running", "completed", "failed", "killed", "skipped
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class State:
-    """One dream, as far as it has come."""
+class DreamState:
+    """The progress and result of one dream."""
 
     run: str = ""
     pid: int = 0
     host: str = ""
     start: str = ""
-    """Of the process."""
+    """Start time of the process."""
     by: str = "rules"
-    """`rules`, or the model that was asked."""
+    """`rules`, or the name of the model."""
     phase: Phase = "starting"
     status: Status = "never"
     begun: str = ""
     ended: str = ""
     sessions: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
-    """Touched so far."""
+    """Files changed so far."""
     tools: Mapping[str, int] = field(default_factory=dict)
     texts: tuple[str, ...] = ()
-    """Of the last turns."""
+    """Texts of the last replies."""
     changes: tuple[JsonObject, ...] = ()
     proposed: tuple[JsonObject, ...] = ()
     commit: str = ""
@@ -68,7 +68,7 @@ class State:
 
     @property
     def is_abandoned(self) -> bool:
-        """Running by its own words, but its process is gone; of another machine's nothing is known."""
+        """Whether the process of a running dream has died; unknown, so False, for another machine."""
         is_here = self.host == socket.gethostname()
         return self.status == "running" and is_here and not is_alive(self.pid, self.start)
 
@@ -97,43 +97,43 @@ class State:
         }
 
 
-class Board:
-    """Where the state of one memory directory's dreams is written down."""
+class DreamStateFile:
+    """The files with the state and the gate counts of one memory directory."""
 
     def __init__(self, cache: Path) -> None:
         self.folder = cache / FOLDER
 
-    def read(self) -> State:
-        """The last state; one that says `never` where there is none that can be read."""
+    def read(self) -> DreamState:
+        """Return the last state; status `never` if there is no readable one."""
         try:
             found = json.loads((self.folder / FILE).read_bytes())
         except (OSError, ValueError):
-            return State()
-        return _parsed(found) if isinstance(found, dict) else State()
+            return DreamState()
+        return _parsed(found) if isinstance(found, dict) else DreamState()
 
-    def write(self, state: State) -> None:
-        """For people and programs that look; failing to is no reason for a dream to fail."""
+    def write(self, state: DreamState) -> None:
+        """Write the state for other processes; errors are ignored, because the dream does not need it."""
         data = json.dumps(state.as_json(), ensure_ascii=False, indent=1).encode()
         with contextlib.suppress(OSError):
             disk.make_folder(self.folder)
             disk.replace_file(self.folder / FILE, data, temp_name=f".{FILE}.{os.getpid()}.tmp", sync=False)
 
     def ask_to_stop(self, run: str) -> None:
-        """Tell whoever dreams, in whatever process, to end."""
+        """Ask the process of this run to stop."""
         disk.make_folder(self.folder)
         disk.replace_file(
             self.folder / KILL, run.encode(), temp_name=f".{KILL}.{os.getpid()}.tmp", sync=False
         )
 
     def is_to_stop(self, run: str) -> bool:
-        """Whether somebody wants this dream to end."""
+        """Whether this run was asked to stop."""
         try:
             return (self.folder / KILL).read_bytes().decode(errors="replace").strip() == run
         except OSError:
             return False
 
     def count(self, gates: Counter[str]) -> None:
-        """Add how many turns stopped at which gate."""
+        """Add numbers of turns that ended at each gate."""
         total = Counter(self.gates())
         total.update(gates)
         with contextlib.suppress(OSError):
@@ -144,16 +144,18 @@ class Board:
             )
 
     def gates(self) -> dict[str, int]:
-        """How many turns stopped at which gate, over all sessions."""
+        """Return the number of turns that ended at each gate, over all sessions."""
         with contextlib.suppress(OSError, ValueError, AttributeError):
             found = json.loads((self.folder / GATES_FILE).read_bytes())
             return {str(name): int(count) for name, count in found.items() if isinstance(count, int)}
         return {}
 
 
-def begun(run: str, previous: State, *, at: datetime, by: str, sessions: tuple[str, ...] = ()) -> State:
-    """The state of a dream that begins now in this process."""
-    return State(
+def begun(
+    run: str, previous: DreamState, *, at: datetime, by: str, sessions: tuple[str, ...] = ()
+) -> DreamState:
+    """Return the state of a dream that starts now in this process."""
+    return DreamState(
         run=run,
         pid=os.getpid(),
         host=socket.gethostname(),
@@ -167,50 +169,50 @@ def begun(run: str, previous: State, *, at: datetime, by: str, sessions: tuple[s
     )
 
 
-def failed(state: State, error: str, *, at: datetime, status: Status = "failed") -> State:
-    """The state after something went wrong; only what really failed counts as a failure."""
+def failed(state: DreamState, error: str, *, at: datetime, status: Status = "failed") -> DreamState:
+    """Return the state after an error; only the status `failed` counts as a failure."""
     ended = replace(state, status=status, error=error, ended=at.isoformat())
     if status != "failed":
         return ended
     return replace(ended, failures=state.failures + 1, failed_on=at.astimezone().date().isoformat())
 
 
-def heard(state: State, text: str, tools: Mapping[str, int], tokens: int) -> State:
-    """The state after one more turn of the model."""
+def replied(state: DreamState, text: str, tools: Mapping[str, int], tokens: int) -> DreamState:
+    """Return the state after one more reply of the model."""
     counts = Counter(state.tools)
     counts.update(tools)
-    said = text.strip()[:MAX_TEXT_CHARS]
-    texts = (*state.texts, said)[-MAX_TEXTS:] if said else state.texts
+    shown = text.strip()[:MAX_TEXT_CHARS]
+    texts = (*state.texts, shown)[-MAX_TEXTS:] if shown else state.texts
     return replace(state, texts=texts, tools=dict(counts), tokens=state.tokens + tokens)
 
 
-def touched(state: State, file: str) -> State:
-    """The state after a file was written: from the first on it is `updating`."""
+def touched(state: DreamState, file: str) -> DreamState:
+    """Return the state after a file was written; the phase is `updating` from the first file on."""
     files = state.files if file in state.files else (*state.files, file)
     return replace(state, files=files, phase="updating")
 
 
-def _parsed(found: Mapping[str, Json]) -> State:
-    """What of a file can be understood; the rest is as if nothing were known of it."""
-    empty = State()
-    known = {one.name: _as(getattr(empty, one.name), found.get(one.name)) for one in fields(State)}
-    known |= {
+def _parsed(found: Mapping[str, Json]) -> DreamState:
+    """Return the state from a JSON object; invalid values become defaults."""
+    default = DreamState()
+    values = {one.name: _typed(found.get(one.name), getattr(default, one.name)) for one in fields(DreamState)}
+    values |= {
         "phase": "updating" if found.get("phase") == "updating" else "starting",
         "status": _STATUSES.get(str(found.get("status")), "never"),
         "changes": _objects(found.get("changes")),
         "proposed": _objects(found.get("proposed")),
     }
-    return State(**known)  # type: ignore[arg-type]
+    return DreamState(**values)  # type: ignore[arg-type]
 
 
-def _as(usual: object, value: Json) -> object:
-    """A value if it is of the same kind as the usual one."""
-    if isinstance(usual, tuple):
-        return tuple(one for one in value if isinstance(one, str)) if isinstance(value, list) else usual
-    if isinstance(usual, dict):
+def _typed(value: Json, default: object) -> object:
+    """Return the value if it has the type of the default, else the default."""
+    if isinstance(default, tuple):
+        return tuple(one for one in value if isinstance(one, str)) if isinstance(value, list) else default
+    if isinstance(default, dict):
         counts = value.items() if isinstance(value, dict) else ()
         return {name: count for name, count in counts if isinstance(count, int)}
-    return value if isinstance(value, type(usual)) else usual
+    return value if isinstance(value, type(default)) else default
 
 
 def _objects(value: Json) -> tuple[JsonObject, ...]:

@@ -1,4 +1,4 @@
-"""A dream by a model: an agent that works in a copy of the directory and can reach nothing else (D3, D4)."""
+"""A dream by a model: an agent works in a copy of the directory and can write nowhere else (D3, D4)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import TypeAlias
 from nacre import prompts
 from nacre.errors import StoreError, ToolError
 from nacre.layers.l6_dream.by_rule_index import supported_index
-from nacre.layers.l6_dream.copy import Copy, is_index, is_log, is_topic
+from nacre.layers.l6_dream.copy import DirectoryCopy, is_index, is_log, is_topic
 from nacre.layers.l6_dream.policy import DREAM, DreamSettings
 from nacre.loop.fork import Fork, ForkResult, ForkTask, Source
 from nacre.memory.files.containment import inside
@@ -27,14 +27,14 @@ from nacre.store import disk
 from nacre.tools.policy import Narrowing
 
 Write: TypeAlias = Callable[[Path, bytes], None]
-"""Gives a file its content, or raises `ToolError`."""
+"""Writes a file, or raises `ToolError`."""
 SOURCE: Source = "auto_dream"
 TOOLS = frozenset({"Read", "Grep", "Glob", "Bash", "Edit", "Write"})
-"""Bash only as far as it provably reads (E5)."""
+"""Bash only for commands that provably read (E5)."""
 DIRECTIVE = prompts.load("nacre.layers.l6_dream", "dream")
 CORRECT = prompts.load("nacre.layers.l6_dream", "correct")
 MAX_LISTED = 200
-"""Memories in the manifest, as a selector gets them (R3); the rest can be listed with a tool."""
+"""Memories in the manifest, as for the recall selector (R3); the rest can be listed with a tool."""
 MAX_SESSIONS = 50
 UPDATED = "brought up to date"
 _REMOVED = re.compile(r"\s*REMOVED:\s*(merged into|contradicted by|expired)\b[ :]*`?([^\s`]*)`?[^\n]*\s*")
@@ -43,93 +43,96 @@ _DROPPED = re.compile(r"^[\s>*-]*`?DROPPED:\s*(?P<what>.+?)\s+because\s+(?P<why>
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Dreamer:
-    """Who dreams, and what it may be told."""
+class DreamModel:
+    """The model of a dream, and what it works with."""
 
     fork: Fork
-    model: str
-    open_to: Callable[[Path, Write], AbstractContextManager[None]]
-    """Has what tools write below a folder go through a function, as long as the block lasts."""
+    name: str
+    writes_through: Callable[[Path, Write], AbstractContextManager[None]]
+    """Within the block, what tools write below a folder is written by this function."""
     transcripts: Sequence[Path] = ()
-    said: Callable[[], Sequence[str]] = field(default=tuple)
-    """What people said in the sessions under review."""
-    outside: Callable[[], Sequence[str]] = field(default=tuple)
-    """What tools said in them."""
+    """The folders of session logs that it may search."""
+    user_texts: Callable[[], Sequence[str]] = field(default=tuple)
+    """Returns the user's messages in the reviewed sessions."""
+    tool_texts: Callable[[], Sequence[str]] = field(default=tuple)
+    """Returns the output of tools in the reviewed sessions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
-    """Where and how far it works, and who is told while it goes on."""
+class DreamTask:
+    """Where a model works, its limits, and callbacks for its progress."""
 
     folder: Path
-    """Real, and its own: what lies there is removed first."""
+    """A real path of its own; its content is removed first."""
     today: date
     sessions: Sequence[str] = ()
     settings: DreamSettings = DREAM
-    wrote: Callable[[str], None] = field(default=lambda file: None)
-    heard: Callable[[Reply], None] = field(default=lambda reply: None)
+    on_write: Callable[[str], None] = field(default=lambda file: None)
+    on_reply: Callable[[Reply], None] = field(default=lambda reply: None)
 
 
-async def with_model(copy: Copy, dreamer: Dreamer, order: Order, *, wrong: Sequence[str] = ()) -> ForkResult:
-    """Let a model work on the copy, laid out in a folder; what it did stands in the copy afterwards.
-
-    `wrong` is what was objected to the first time.
-    """
-    folder = order.folder
-    hidden = frozenset(file for file in copy.now if is_topic(file) and _is_hidden(copy, file))
-    await asyncio.to_thread(_lay_out, copy, folder, hidden)
-    told = directive(copy, order, transcripts=dreamer.transcripts, hidden=hidden)
-    if wrong:
-        told = prompts.render(CORRECT, dream=told, problems="\n".join(f"- {one}" for one in wrong))
-    transcripts = tuple(one.resolve() for one in dreamer.transcripts)
-    with dreamer.open_to(folder, _guarded(copy, order)):
-        forked = await dreamer.fork(
+async def with_model(
+    copy: DirectoryCopy, model: DreamModel, task: DreamTask, *, problems: Sequence[str] = ()
+) -> ForkResult:
+    """Let a model change the copy, written out to a folder; `problems` are those of its first attempt."""
+    folder = task.folder
+    # Local-only memories are shown to no model; untrusted ones are not made trusted by a dream (M16b, M27).
+    hidden = frozenset(
+        topic.entry.file
+        for topic in copy.topics()
+        if topic.entry.local_only or topic.entry.origin == "untrusted"
+    )
+    await asyncio.to_thread(_write_out, copy, folder, hidden)
+    text = directive(copy, task, transcripts=model.transcripts, hidden=hidden)
+    if problems:
+        text = prompts.render(CORRECT, dream=text, problems="\n".join(f"- {one}" for one in problems))
+    transcripts = tuple(one.resolve() for one in model.transcripts)
+    with model.writes_through(folder, _checked_write(copy, task)):
+        result = await model.fork(
             ForkTask(
                 source=SOURCE,
-                directive=told,
+                directive=text,
                 may=Narrowing(tools=TOOLS, writes_in=(folder,), reads_in=transcripts),
-                max_rounds=order.settings.max_rounds,
+                max_rounds=task.settings.max_rounds,
                 view=View(),
-                on_reply=order.heard,
+                on_reply=task.on_reply,
             )
         )
-    await asyncio.to_thread(_take_back, copy, folder, hidden, dropped(forked))
-    return forked
+    await asyncio.to_thread(_read_back, copy, folder, hidden, dropped(result))
+    return result
 
 
-def dropped(forked: ForkResult) -> dict[str, str]:
-    """The names and numbers that the model said it took out, with its reasons."""
-    found = (match for reply in forked.replies for match in _DROPPED.finditer(reply.text))
+def dropped(result: ForkResult) -> dict[str, str]:
+    """Return the names and numbers that the model declared as removed, with its reasons."""
+    found = (match for reply in result.replies for match in _DROPPED.finditer(reply.text))
     return {match["what"].strip("`'\" "): match["why"].rstrip("` ") for match in found}
 
 
 def directive(
-    copy: Copy, order: Order, *, transcripts: Sequence[Path] = (), hidden: frozenset[str] = frozenset()
+    copy: DirectoryCopy,
+    task: DreamTask,
+    *,
+    transcripts: Sequence[Path] = (),
+    hidden: frozenset[str] = frozenset(),
 ) -> str:
-    """What a model is asked to do; nothing in it names what must not leave the machine."""
+    """Return the prompt for the model; hidden memories are not mentioned in it."""
     shown = [topic.entry for topic in copy.topics() if topic.entry.file not in hidden]
     rows = [manifest_line(entry) for entry in shown[:MAX_LISTED]]
     if len(shown) > MAX_LISTED:
         rows.append(f"- and {len(shown) - MAX_LISTED} more files")
     return prompts.render(
         DIRECTIVE,
-        directory=str(order.folder),
+        directory=str(task.folder),
         transcripts=", ".join(map(str, transcripts)) or "(none)",
-        sessions=", ".join(order.sessions[:MAX_SESSIONS]) or "(none)",
+        sessions=", ".join(task.sessions[:MAX_SESSIONS]) or "(none)",
         pinned=", ".join(sorted(copy.pinned - hidden)) or "(none)",
-        theirs=", ".join(sorted(file for file in copy.theirs - hidden if is_topic(file))) or "(none)",
-        today=order.today.isoformat(),
+        theirs=", ".join(sorted(file for file in copy.by_person - hidden if is_topic(file))) or "(none)",
+        today=task.today.isoformat(),
         manifest="\n".join(rows) or "(none yet)",
     )
 
 
-def _is_hidden(copy: Copy, file: str) -> bool:
-    """Local-only memories are shown to no model, untrusted ones are promoted by no dream (M16b, M27)."""
-    entry = copy.topic(file).entry
-    return entry.local_only or entry.origin == "untrusted"
-
-
-def _lay_out(copy: Copy, folder: Path, hidden: frozenset[str]) -> None:
+def _write_out(copy: DirectoryCopy, folder: Path, hidden: frozenset[str]) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     disk.make_folder(folder)
     for file, data in copy.now.items():
@@ -140,9 +143,9 @@ def _lay_out(copy: Copy, folder: Path, hidden: frozenset[str]) -> None:
             path.chmod(disk.FILE_MODE)
 
 
-def _guarded(copy: Copy, order: Order) -> Write:
-    """Every write of a tool below the folder is looked at first: what must stay is refused at once."""
-    folder = order.folder
+def _checked_write(copy: DirectoryCopy, task: DreamTask) -> Write:
+    """Return a write function that refuses changes to files that must stay."""
+    folder = task.folder
 
     def write(path: Path, content: bytes) -> None:
         file = path.relative_to(folder).as_posix()
@@ -155,15 +158,15 @@ def _guarded(copy: Copy, order: Order) -> Write:
         inside(folder, file)
         disk.make_folder(path.parent)
         disk.replace_file(path, content, temp_name=".writing.tmp", sync=False)
-        order.wrote(file)
+        task.on_write(file)
 
     return write
 
 
-def _take_back(copy: Copy, folder: Path, hidden: frozenset[str], reasons: Mapping[str, str]) -> None:
-    """Read what is in the folder now into the copy, with the reasons that were given."""
-    there = Folder(folder)
-    files = {file: data for file in there.scan() if (data := there.read(file)) is not None}
+def _read_back(copy: DirectoryCopy, folder: Path, hidden: frozenset[str], reasons: Mapping[str, str]) -> None:
+    """Take over what the model changed in the folder into the copy, with the reasons that it gave."""
+    source = Folder(folder)
+    files = {file: data for file in source.scan() if (data := source.read(file)) is not None}
     for gone in copy.now.keys() - files.keys() - hidden:
         raise StoreError(f"{gone} is gone from the copy without a word; nothing is taken over")
     removed = {file: found for file, data in files.items() if (found := _removal(data))}
@@ -177,40 +180,37 @@ def _take_back(copy: Copy, folder: Path, hidden: frozenset[str], reasons: Mappin
     for file, (reason, into) in sorted(removed.items()):
         if file in copy.now:
             _remove(copy, file, reason, into)
-    # Last, because its lines are held to what the memories say now.
+    # Indexes come last, because their lines are checked against the memories as they are now.
     for file in filter(is_index, changed):
-        data, told = supported_index(copy, file, changed[file])
-        copy.write(file, data, "; ".join([UPDATED, *told]))
+        data, corrections = supported_index(copy, file, changed[file])
+        copy.write(file, data, "; ".join([UPDATED, *corrections]))
 
 
-def _write(copy: Copy, file: str, data: bytes, reasons: Mapping[str, str]) -> None:
+def _write(copy: DirectoryCopy, file: str, data: bytes, reasons: Mapping[str, str]) -> None:
     copy.by_model.add(file)
     before = copy.now.get(file)
     if before is None:
-        copy.write(file, _vouched(file, data), "learnt from sessions")
+        topic = DirectoryCopy({file: data}).topic(file)
+        # A new memory is the agent's statement, whatever its text says: the person has not seen it (M16b).
+        new = topic.document.with_fields(origin="agent") if topic.entry.origin == "user" else data
+        copy.write(file, new, "learnt from sessions")
         return
     old = before.decode(errors="replace")
-    told = [f"dropped {what} because {why}" for what, why in reasons.items() if what in old]
-    copy.write(file, data, "; ".join([UPDATED, *told]))
+    lost = [f"dropped {what} because {why}" for what, why in reasons.items() if what in old]
+    copy.write(file, data, "; ".join([UPDATED, *lost]))
 
 
-def _vouched(file: str, data: bytes) -> bytes:
-    """A new memory is an agent's word, whatever its text says: the person has not seen it (M16b)."""
-    topic = Copy({file: data}).topic(file)
-    return topic.document.with_fields(origin="agent") if topic.entry.origin == "user" else data
-
-
-def _remove(copy: Copy, file: str, reason: str, into: str) -> None:
-    """Take a memory away, unless what should stand for it is only proposed so far."""
-    waits = any(one.file == into for one in copy.proposals)
-    if file in copy.theirs or (waits and file not in copy.pinned):
+def _remove(copy: DirectoryCopy, file: str, reason: str, into: str) -> None:
+    """Remove a memory; only propose that if its replacement is itself only a proposal."""
+    is_pending = any(one.file == into for one in copy.proposals)
+    if file in copy.by_person or (is_pending and file not in copy.pinned):
         copy.propose(file, None, reason)
     elif copy.is_free(file):
         copy.remove(file, reason, into=into)
 
 
 def _removal(data: bytes) -> tuple[str, str] | None:
-    """The reason a tombstone gives, and the memory that stands for what it said."""
+    """Return the reason that a `REMOVED:` file gives and the memory that replaces it, or None."""
     found = _REMOVED.fullmatch(data.decode(errors="replace"))
     if found is None:
         return None

@@ -5,18 +5,20 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from nacre.app.dream import DreamTarget, dreamer_of, night_of, touched_since
+from nacre.app.memory_layers import dream_target
 from nacre.app.memory_locations import memory_place
 from nacre.app.open_agent import UNKEPT, OpenedAgent, open_agent
 from nacre.clock import SystemClock
 from nacre.layers.l6_dream.dream import DreamOptions, DreamResult, dream
+from nacre.layers.l6_dream.layer import DreamTarget, dream_config, dream_model, sessions_since
 from nacre.layers.l6_dream.lock import FILE
-from nacre.layers.l6_dream.state import Board
+from nacre.layers.l6_dream.state import DreamStateFile
 from nacre.memory.checks.review import waiting
 from nacre.memory.files.location import Location
 from nacre.memory.files.transaction import pick_up
@@ -57,16 +59,17 @@ async def dreaming(
     location = filled(settings, files)
     async with open_agent(settings, provider=provider, session=UNKEPT) as ready:
         memory = await Memory.at(location, settings.cwd)
-        yield DreamTarget(settings=settings, memory=memory), ready
+        yield dream_target(settings, memory), ready
 
 
 async def dreamt(occasion: DreamTarget, ready: OpenedAgent, wish: DreamOptions | None = None) -> DreamResult:
-    return await dream(night_of(occasion, dreamer=dreamer_of(occasion, ready.forker, ready.hands)), wish)
+    model = dream_model(occasion, ready.forker, MODEL, ready.hands.workspace)
+    return await dream(dream_config(occasion, model=model), wish)
 
 
 def the_folder(occasion: DreamTarget) -> Path:
     """Where the copy of the first dream will lie."""
-    return Path(os.path.realpath(Board(occasion.location.cache).folder)) / "work" / "run1" / "memory"
+    return Path(os.path.realpath(DreamStateFile(occasion.location.cache).folder)) / "work" / "run1" / "memory"
 
 
 class CountedIds(SystemClock):
@@ -86,7 +89,7 @@ async def test_a_model_dreams_in_a_copy_and_what_it_did_becomes_one_commit(
     """D3, D4, D5, D6: tools are held to the copy; reasons are recorded; what it said is kept for display."""
     files = {**OTHERS, "deploys.md": FILES["deploys.md"]}
     async with dreaming(tmp_path, provider, files) as (plain, ready):
-        occasion = DreamTarget(settings=plain.settings, memory=plain.memory, clock=CountedIds())
+        occasion = replace(plain, clock=CountedIds())
         folder = the_folder(occasion)
         hobbies = topic("Hobbies", "The person likes pottery and fencing.", kind="user").decode()
         provider.script(
@@ -136,7 +139,7 @@ async def test_what_must_stay_is_refused_at_once_and_what_must_not_be_seen_is_no
         "logs/2026/11/2026-11-01.md": b"- 10:00 nothing of note\n",
     }
     async with dreaming(tmp_path, provider, files) as (plain, ready):
-        occasion = DreamTarget(settings=plain.settings, memory=plain.memory, clock=CountedIds())
+        occasion = replace(plain, clock=CountedIds())
         folder = the_folder(occasion)
         provider.script(
             together(
@@ -167,10 +170,10 @@ async def test_a_model_reads_transcripts_and_the_project_and_nothing_else_outsid
     secret = tmp_path / "diary.txt"
     secret.write_text("the heron sleeps at noon\n")
     async with dreaming(tmp_path, provider, dict(OTHERS)) as (plain, ready):
-        occasion = DreamTarget(settings=plain.settings, memory=plain.memory, clock=CountedIds())
-        folder, work = the_folder(occasion), plain.settings.cwd
+        occasion = replace(plain, clock=CountedIds())
+        folder, work = the_folder(occasion), plain.root
         (work / "code.py").write_text("tabs = 4\n")
-        log = plain.settings.home / "projects" / slug(canonical(str(work))) / "old.jsonl"
+        log = plain.home / "projects" / slug(canonical(str(work))) / "old.jsonl"
         log.write_text('{"type": "user", "text": "we moved to osprey"}\n')
         provider.script(
             together(
@@ -201,7 +204,7 @@ async def test_a_model_is_told_once_what_is_wrong_and_then_its_work_is_dropped(
 ) -> None:
     """D6, E9."""
     async with dreaming(tmp_path, provider, dict(OTHERS)) as (plain, ready):
-        occasion = DreamTarget(settings=plain.settings, memory=plain.memory, clock=CountedIds())
+        occasion = replace(plain, clock=CountedIds())
         path = str(the_folder(occasion) / "topic_1.md")
         invented = OTHERS["topic_1.md"].decode() + "\nBeat Magnus Carlsen in 41 moves.\n"
         write = call("Write", file_path=path, content=invented)
@@ -224,7 +227,7 @@ async def test_a_model_writes_no_text_of_its_own_into_the_index(
         f"- [Hobby]({file}) — at length\n" for file in sorted(OTHERS)
     )
     async with dreaming(tmp_path, provider, {**OTHERS, "MEMORY.md": index.encode()}) as (plain, ready):
-        occasion = DreamTarget(settings=plain.settings, memory=plain.memory, clock=CountedIds())
+        occasion = replace(plain, clock=CountedIds())
         path = str(the_folder(occasion) / "MEMORY.md")
         kept = "- [Person likes sailing](topic_0.md) — talks at length about sailing\n"
         lines = [
@@ -263,7 +266,7 @@ async def test_a_model_writes_no_text_of_its_own_into_the_index(
 async def test_a_model_cannot_empty_a_memory(tmp_path: Path, provider: ScriptedProvider, body: str) -> None:
     """A body that is gone is a removal, and that takes a reason."""
     async with dreaming(tmp_path, provider, dict(OTHERS)) as (plain, ready):
-        occasion = DreamTarget(settings=plain.settings, memory=plain.memory, clock=CountedIds())
+        occasion = replace(plain, clock=CountedIds())
         path = str(the_folder(occasion) / "topic_1.md")
         head = OTHERS["topic_1.md"].decode().partition("\n\n")[0]
         write = call("Write", file_path=path, content=f"{head}\n\n{body}\n")
@@ -287,7 +290,7 @@ async def test_what_a_merge_leaves_out_is_refused_unless_the_model_says_why(
     staging = topic("Staging", "The staging database is heron-4411. Tests need a real database.")
     files = {**OTHERS, "staging.md": staging}
     async with dreaming(tmp_path, provider, files) as (plain, ready):
-        occasion = DreamTarget(settings=plain.settings, memory=plain.memory, clock=CountedIds())
+        occasion = replace(plain, clock=CountedIds())
         path = str(the_folder(occasion) / "staging.md")
         less = staging.decode().replace("The staging database is heron-4411. ", "The staging database. ")
         less = less.replace("is heron-4411\n", "of the tests\n")
@@ -313,7 +316,7 @@ async def test_what_a_merge_puts_into_another_memory_is_not_lost(
     tests = topic("Tests", "Tests need a real database.")
     files = {**OTHERS, "staging.md": staging, "tests.md": tests}
     async with dreaming(tmp_path, provider, files) as (plain, ready):
-        occasion = DreamTarget(settings=plain.settings, memory=plain.memory, clock=CountedIds())
+        occasion = replace(plain, clock=CountedIds())
         folder = the_folder(occasion)
         more = tests.decode() + "\nThe staging database is heron-4411. Also known as: Staging\n"
         provider.script(
@@ -345,7 +348,7 @@ async def test_what_a_page_said_in_a_session_becomes_no_memory_by_a_dream(
     async with open_agent(settings, provider=provider) as ready:
         await turn(ready)
     async with dreaming(tmp_path, provider, dict(OTHERS)) as (plain, ready):
-        occasion = DreamTarget(settings=plain.settings, memory=plain.memory, clock=CountedIds())
+        occasion = replace(plain, clock=CountedIds())
         path = str(the_folder(occasion) / "topic_1.md")
         write = call("Write", file_path=path, content=f"{OTHERS['topic_1.md'].decode()}\n{line}\n")
         provider.script(call("Read", file_path=path), write, say("Done."), say("It is fine."))
@@ -359,7 +362,7 @@ async def test_what_the_person_wrote_is_proposed_by_a_model_too_and_nothing_is_m
 ) -> None:
     """D6: else what a removed memory said would stand nowhere until the person says yes."""
     async with dreaming(tmp_path, provider, dict(OTHERS)) as (plain, ready):
-        occasion = DreamTarget(settings=plain.settings, memory=plain.memory, clock=CountedIds())
+        occasion = replace(plain, clock=CountedIds())
         await pick_up(occasion.location)
         mine = occasion.location.directory / "topic_0.md"
         mine.write_bytes(mine.read_bytes().replace(b"at length", b"for hours"))
@@ -395,7 +398,7 @@ async def test_a_dream_over_its_budget_of_tokens_ends(tmp_path: Path, provider: 
     location = filled(settings, dict(OTHERS))
     async with open_agent(settings, provider=provider, session=UNKEPT) as ready:
         memory = await Memory.at(location, settings.cwd)
-        occasion = DreamTarget(settings=settings, memory=memory)
+        occasion = dream_target(settings, memory)
         provider.script(together("Looking.", usage=Usage(input=100, output=100)), say("Done."))
         done = await dreamt(occasion, ready)
     assert done.state.status == "failed" and "budget" in done.state.error
@@ -431,7 +434,7 @@ async def test_the_end_of_a_turn_asks_the_gates(
     assert ("deploys_again.md" in held(location)) is not is_done
     told = any("memory was consolidated" in line for line in heard)
     assert told or not is_done
-    counted = Board(location.cache).gates()
+    counted = DreamStateFile(location.cache).gates()
     assert counted == ({"open": 1, "too soon": 1} if is_done else {gate: 1, "scanned lately": 1})
 
 
@@ -477,6 +480,6 @@ async def test_sessions_of_every_directory_that_shares_the_memory_count(tmp_path
     (folder / "old.jsonl").write_text("{}\n", encoding="utf-8")
     os.utime(folder / "old.jsonl", (old, old))
     since = now - timedelta(days=1)
-    assert {one.path.stem for one in touched_since(location, settings.home, since)} == {"a", "b"}
-    assert {one.path.stem for one in touched_since(location, settings.home, since, but="a")} == {"b"}
-    assert {one.path.stem for one in touched_since(location, settings.home, None)} == {"a", "b", "old"}
+    assert {one.path.stem for one in sessions_since(location, settings.home, since)} == {"a", "b"}
+    assert {one.path.stem for one in sessions_since(location, settings.home, since, but="a")} == {"b"}
+    assert {one.path.stem for one in sessions_since(location, settings.home, None)} == {"a", "b", "old"}

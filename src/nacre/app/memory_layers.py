@@ -1,0 +1,111 @@
+"""Adds extraction and consolidation of memory, layers 5 and 6, to a session as the settings say (E1, D1)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from contextlib import AsyncExitStack
+
+from nacre.agents.toolset import Toolset
+from nacre.app.model_for_role import model_for_role
+from nacre.app.startup_context import StartupContext
+from nacre.clock import SYSTEM_CLOCK, Clock
+from nacre.errors import NacreError
+from nacre.layers.l5_extract.layer import Extract, Means
+from nacre.layers.l5_extract.policy import Circumstances, is_wanted
+from nacre.layers.l5_extract.saving import nothing_hidden
+from nacre.layers.l6_dream.dream import recover
+from nacre.layers.l6_dream.layer import Dream, DreamTarget, dream_model
+from nacre.layers.l6_dream.with_model import DreamModel
+from nacre.memory.memory import Memory
+from nacre.session.agent import Agent
+from nacre.session.forks import ForkRunner
+from nacre.settings import Settings
+
+
+def join_extracting(
+    agent: Agent, known: StartupContext, settings: Settings, forker: ForkRunner, *, leaves: bool
+) -> Extract | None:
+    """Draw memories from a session where that is wanted; `leaves`: what its model is told leaves here."""
+    memory = known.memory
+    given = settings.memory
+    here = Circumstances(
+        switch=settings.switches.extract is not False,
+        is_kept=bool(known.session),
+        is_bare=given.simple,
+        is_remote=given.remote,
+        is_interactive=settings.is_interactive,
+        is_daily=given.mode == "daily",
+    )
+    if memory is None or not is_wanted(here, settings.extract):
+        return None
+
+    async def hidden(one: Memory) -> frozenset[str]:
+        return await known.stays.files_of(one.location)
+
+    can_write = {"Edit", "Write"} <= agent.tools.keys()
+    means = Means(
+        memories=[one for one in (known.team, memory) if one is not None],
+        others=[known.users] if known.users else [],
+        fork=model_for_role(settings.roles.extract, forker, settings) if can_write else None,
+        origin_of=known.witness.origin_of,
+        hidden=hidden if leaves else nothing_hidden,
+        grounds=settings.switches.grounding,
+    )
+    extracting = Extract(agent.session, forker.background, means, settings.extract)
+    agent.session.layers.append(extracting)
+    return extracting
+
+
+async def join_dreaming(
+    agent: Agent,
+    known: StartupContext,
+    hands: Toolset,
+    settings: Settings,
+    forker: ForkRunner,
+    stack: AsyncExitStack,
+) -> Dream | None:
+    """Add consolidation to a session that has a memory and a log, unless it is switched off."""
+    session = agent.session
+    memory = known.memory
+    if memory is None or not known.session or settings.switches.dream is False:
+        return None
+    target = dream_target(settings, memory, session=known.session, clock=session.clock)
+    # Done once here, so that each turn costs one stat. A session starts even if this cannot be written.
+    with contextlib.suppress(NacreError, OSError):
+        await asyncio.to_thread(recover, memory.location, clock=session.clock)
+    # A single prompt does not wait for a model at its end; consolidation by rule takes a moment.
+    model = model_for_dream(target, settings, forker, hands) if settings.is_interactive else None
+    layer = Dream(target, forker.background, model, notify=session.notify)
+    session.layers.append(layer)
+    stack.callback(layer.keep_counts)
+    return layer
+
+
+def dream_target(
+    settings: Settings, memory: Memory, *, session: str = "", clock: Clock = SYSTEM_CLOCK
+) -> DreamTarget:
+    """Return a memory as the target of a dream, with what the settings say about it."""
+    return DreamTarget(
+        memory=memory,
+        home=settings.home,
+        root=settings.project_root,
+        settings=settings.dream,
+        checks_drift=settings.switches.drift_check,
+        has_index=settings.memory.index,
+        is_daily=settings.memory.mode == "daily",
+        is_remote=settings.memory.remote,
+        session=session,
+        clock=clock,
+    )
+
+
+def model_for_dream(
+    target: DreamTarget, settings: Settings, forker: ForkRunner, toolset: Toolset
+) -> DreamModel | None:
+    """Return the model for a dream; None if only rules are available (F7)."""
+    fork = model_for_role(settings.roles.dream, forker, settings)
+    base = forker.session.base
+    if fork is None or not any(tool["name"] == "Write" for tool in base.tools):
+        return None
+    return dream_model(target, fork, settings.roles.dream or base.model, toolset.workspace)
