@@ -7,20 +7,29 @@ PIP     = $(BIN)/python -m pip --disable-pip-version-check --quiet
 # The distribution was named `nacre` before; left in place, its uninstallation would remove the command of the new one.
 UNINSTALL_OLD = $(PIP) uninstall --yes nacre 2>/dev/null || true
 
-.PHONY: chat test check format lint types imports bench prompts-lock docs clean
+.PHONY: chat test test-all soak check format lint types imports bench prompts-lock docs clean
 
 chat: $(VENV)/.run
 	@$(BIN)/nacre chat $(ARGS)
 
+# Unit tests, contracts and stories, with a fifth of the examples: at most 4 minutes on 2 cores.
 test: $(VENV)/.dev
+	TEST_SCALE=0.2 $(BIN)/python -m pytest -n $(WORKERS) -m "not slow" $(ARGS)
+
+# Everything: also storms, crashes, other clients and smoke runs of the benchmarks.
+test-all: $(VENV)/.dev
 	$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
+
+# Storms and property tests at twenty times the counts, by hand; the result is committed.
+soak: $(VENV)/.dev
+	$(BIN)/python -m bench.soak $(ARGS)
 
 check: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
+	TEST_SCALE=0.2 $(BIN)/python -m pytest -n $(WORKERS) -m "not slow" $(ARGS)
 
 format: $(VENV)/.dev
 	$(BIN)/ruff format .

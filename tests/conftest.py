@@ -17,13 +17,18 @@ from hypothesis import settings as hypothesis_settings
 from nacre.messages.view import View
 from nacre.session.session import Session
 from nacre.testing import FrozenClock, ScriptedProvider, first_moved_block
+from tests.scale import scaled
 
-# How fast examples are made says something about the machine, and nothing about nacre. At home each run tries
-# others; in CI a change is judged by what it changed, not by what chance finds that day.
+# No deadline: how fast examples are made depends on the machine. In CI the examples are fixed, so that
+# a change is judged by what it changed; elsewhere each run tries other ones.
 hypothesis_settings.register_profile(
-    "steady", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize="CI" in os.environ
+    "nacre",
+    deadline=None,
+    max_examples=scaled(100),
+    suppress_health_check=[HealthCheck.too_slow],
+    derandomize="CI" in os.environ,
 )
-hypothesis_settings.load_profile("steady")
+hypothesis_settings.load_profile("nacre")
 
 LOOPBACK = ("127.", "localhost", "::1")
 FOREIGN_VARIABLES = ("NACRE_", "CLAUDE_", "ANTHROPIC_", "OPENAI_", "OTEL_")
@@ -32,8 +37,14 @@ FOLDER_NUMBERS = itertools.count()
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Slow tests first, so that no worker is left with one at the end while the others have nothing to do."""
+    """Put slow tests first, so that no worker runs one alone at the end."""
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark property tests for `make soak`."""
+    if hasattr(getattr(item, "function", None), "hypothesis"):
+        item.add_marker(pytest.mark.soak)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -20,6 +20,7 @@ from nacre import process as groups
 from nacre.agents.team_roster import CONFIG, FOREIGN_SECONDS, MAX_MEMBERS, Member, Roster, member_here, teams
 from nacre.errors import MailError
 from nacre.testing import FrozenClock
+from tests.scale import scaled
 
 JOINER = """
 import sys
@@ -396,7 +397,7 @@ JSON = st.recursive(
 
 
 @given(said=JSON | st.fixed_dictionaries({"members": st.lists(JSON, max_size=5), "lead": JSON}))
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=scaled(80), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_whatever_stands_in_the_file_a_member_can_join(tmp_path: Path, said: object) -> None:
     """A6: no name leaves the folder; a newer version's file is refused in words at most."""
     roster = Roster(tmp_path, "loom")

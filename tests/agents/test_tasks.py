@@ -20,6 +20,7 @@ from nacre.agents import team_tasks as task_list
 from nacre.agents.team_tasks import MAX_BLOCKERS, MAX_DETAIL_CHARS, MAX_TASKS, TASKS, TaskList, TeamTasks
 from nacre.errors import MailError
 from nacre.testing import FrozenClock
+from tests.scale import scaled
 
 ROOT = Path(__file__).parents[2]
 MEMBER = Path(__file__).with_name("claiming.py")
@@ -268,7 +269,6 @@ def test_a_full_disk_leaves_the_list_as_it_was(folder: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.slow
 def test_of_many_processes_one_gets_each_task_whoever_is_killed(folder: Path, told: list[str]) -> None:
     """A6: eight members, two hundred tasks, SIGKILL every now and then."""
     tasks = TeamTasks(folder, tell=told.append)
@@ -410,7 +410,7 @@ class Shared(RuleBasedStateMachine):
 def test_the_list_behaves_like_its_model_whatever_is_asked() -> None:
     """A6: no circles ever, claims exclusive, both sides of a link agree."""
     run_state_machine_as_test(
-        Shared, settings=settings(max_examples=60, stateful_step_count=25, deadline=None)
+        Shared, settings=settings(max_examples=scaled(60), stateful_step_count=25, deadline=None)
     )
 
 
@@ -434,7 +434,7 @@ JSON = st.recursive(
 
 
 @given(rows=st.lists(JSON, max_size=6), rest=JSON)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=scaled(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_whatever_stands_in_the_file_the_list_can_be_used(
     folder: Path, rows: list[object], rest: object
 ) -> None:

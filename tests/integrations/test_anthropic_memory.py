@@ -19,6 +19,7 @@ from nacre.memory.format.entry import Change, Draft
 from nacre.memory.memory import Memory
 from nacre.messages.untrusted_text import neutralise
 from tests.integrations.net import moved_at, results
+from tests.scale import scaled
 
 MODEL = "claude-sonnet-5-5"
 PERSON = Change(author="user", reason="by hand")
@@ -348,7 +349,7 @@ PATHS = st.builds(
 )
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=scaled(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(path=PATHS, other=PATHS)
 async def test_no_path_reaches_outside(
     path: str, other: str, tmp_path_factory: pytest.TempPathFactory
@@ -390,7 +391,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=25)
+@settings(max_examples=scaled(25))
 @given(steps=STEPS)
 async def test_it_behaves_like_a_shelf_of_texts(
     steps: list[tuple[str, str, str]], tmp_path_factory: pytest.TempPathFactory

@@ -29,6 +29,7 @@ from nacre.messages.usage import Usage
 from nacre.messages.wire import canonical, render_blocks
 from nacre.session.session import Base
 from nacre.testing import FrozenClock
+from tests.scale import scaled
 
 BASE = Base("claude-sonnet-5-5")
 
@@ -265,7 +266,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=20)
+@settings(max_examples=scaled(20))
 @given(steps=STEPS, says_usage=st.booleans())
 async def test_what_was_sent_moves_only_where_the_session_says_so(
     steps: list[tuple[str, int]], says_usage: bool, tmp_path_factory: pytest.TempPathFactory

@@ -28,6 +28,7 @@ from nacre.memory.format.entry import Change, Draft
 from nacre.memory.memory import Memory
 from nacre.store.session_log import SessionLog
 from tests.integrations.net import moved_at
+from tests.scale import scaled
 
 MODEL = "gpt-6-sol"
 
@@ -254,7 +255,7 @@ STEPS = st.lists(
 TOO_DEEP = {"type": "function_call", "call_id": "c", "name": "n", "arguments": "[" * 100_000}
 
 
-@settings(max_examples=30)
+@settings(max_examples=scaled(30))
 @given(steps=STEPS)
 @example(steps=[("add", [TOO_DEEP])])
 async def test_it_behaves_like_a_list(

@@ -26,6 +26,7 @@ from nacre.messages.records import (
 from nacre.messages.usage import Usage
 from nacre.messages.view import View
 from tests.messages.strategies import logs, moment
+from tests.scale import scaled
 
 
 def user(name: str, *blocks: Block | str) -> Said:
@@ -107,14 +108,14 @@ def assert_valid(view: View) -> None:
 
 
 @given(logs())
-@settings(max_examples=400)
+@settings(max_examples=scaled(400))
 def test_any_log_folds_to_a_valid_request(records: list[Record]) -> None:
     """T6: pairing, roles and order hold whatever the log says."""
     assert_valid(View.of(records))
 
 
 @given(logs())
-@settings(max_examples=300)
+@settings(max_examples=scaled(300))
 def test_folding_the_whole_log_equals_folding_it_live(records: list[Record]) -> None:
     """T3: resume is replay."""
     live = View()
@@ -128,7 +129,7 @@ def test_folding_the_whole_log_equals_folding_it_live(records: list[Record]) -> 
 
 
 @given(logs(rewrites=False))
-@settings(max_examples=300)
+@settings(max_examples=scaled(300))
 def test_what_was_sealed_never_changes_while_records_are_only_said(records: list[Record]) -> None:
     """T3: inside an epoch the sealed messages only grow."""
     view = View()
@@ -139,7 +140,7 @@ def test_what_was_sealed_never_changes_while_records_are_only_said(records: list
 
 
 @given(logs(), logs())
-@settings(max_examples=200)
+@settings(max_examples=scaled(200))
 def test_a_fork_does_not_disturb_the_view_it_came_from(trunk: list[Record], branch: list[Record]) -> None:
     """T3: views share one body; a diverging one copies first."""
     parent = View.of(trunk)
@@ -375,7 +376,7 @@ def test_messages_are_shared_but_the_list_is_the_callers(first: str, second: str
 
 
 @given(logs(), st.integers(0, 14))
-@settings(max_examples=300)
+@settings(max_examples=scaled(300))
 def test_what_is_found_in_a_view_is_what_reading_all_of_it_finds(records: list[Record], seen: int) -> None:
     """T3: looking something up costs no walk, also in a view that others have gone past."""
     view, fresh = View.of(records[:seen]), View.of(records[:seen])

@@ -16,6 +16,7 @@ from nacre.errors import OutsideStore, StoreError
 from nacre.store.history import Commit, History, Signature
 from nacre.store.history_purge import Purged, holding, purge, without_lines
 from nacre.store.history_trees import SPLIT_ABOVE
+from tests.scale import scaled
 
 NEEDS_GIT = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 AT = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
@@ -196,7 +197,7 @@ def test_files_and_folders_are_for_the_owner_only(history: History) -> None:
     assert {path.stat().st_mode & 0o777 for path in paths if path.is_file()} == {0o600}
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=scaled(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     changes=st.lists(
         st.dictionaries(

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from nacre.errors import ForeignTranscript, SessionBusy, SessionNotFound, TranscriptError
 from nacre.store.boundaries import ResumeFrom
 from nacre.store.session_log import SessionLog, branch, log_path
+from tests.scale import scaled
 
 
 @pytest.fixture
@@ -235,7 +236,7 @@ def test_a_log_torn_in_its_first_record_becomes_empty(log: SessionLog) -> None:
 
 
 @given(cut=st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=scaled(60), deadline=None)
 def test_a_log_cut_anywhere_opens_as_a_prefix_of_its_records(
     tmp_path_factory: pytest.TempPathFactory, cut: st.DataObject
 ) -> None:
@@ -444,7 +445,7 @@ def written(script: list[tuple[str, int | None]]) -> list[bytes]:
 
 
 @given(script=SCRIPT)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=scaled(60), deadline=None)
 def test_an_index_kept_while_appending_equals_one_made_from_scratch(
     tmp_path_factory: pytest.TempPathFactory, script: list[tuple[str, int | None]]
 ) -> None:

@@ -16,6 +16,7 @@ import pytest
 
 from nacre.errors import SessionBusy, TranscriptError
 from nacre.store.session_log import SessionLog, log_path
+from tests.scale import scaled
 
 APPENDER = """
     import json, sys
@@ -90,12 +91,13 @@ def numbers(path: Path) -> Iterator[int]:
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_killed_at_twenty_random_moments_a_log_keeps_a_prefix_of_its_records(tmp_path: Path) -> None:
     """T8: nothing torn stays in the log, nothing whole is lost, torn bytes are kept aside."""
     chance = Random(7)
     path = log_path(tmp_path, "/w", "s")
     count = 0
-    for turn in range(20):
+    for turn in range(scaled(20)):
         appender = started(APPENDER, tmp_path, count)
         while not turn and not path.stat().st_size:
             time.sleep(0.001)  # on a busy machine it may take longer to begin than it is let live

@@ -14,6 +14,7 @@ from nacre.messages.jsonl import Envelope, chained_id, decode, encode
 from nacre.messages.records import Compacted, Record, Said, Undone
 from nacre.messages.view import View
 from nacre.store.session_log import SessionLog
+from tests.scale import scaled
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 ENVELOPE = Envelope(session_id="s", cwd="/w")
@@ -66,7 +67,7 @@ def write(log: SessionLog, records: list[Record]) -> None:
 
 
 @given(steps=st.lists(STEP, max_size=30))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=scaled(200), deadline=None)
 def test_the_view_from_the_resume_offset_is_the_view_of_the_whole_log(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int, int]]
 ) -> None:

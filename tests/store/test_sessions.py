@@ -21,6 +21,7 @@ from nacre.store.search import Query, query
 from nacre.store.session_log import SessionLog, log_path
 from nacre.store.sessions import Sessions
 from nacre.store.summaries import SessionSummary
+from tests.scale import scaled
 
 DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "claude_code_sessions" / "raw"
 
@@ -363,7 +364,7 @@ PIECES = st.sampled_from(
 @given(
     pattern=st.lists(PIECES, min_size=1, max_size=6).map("".join), text=st.text("abcnedlxyz .1", max_size=20)
 )
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=scaled(400), deadline=None)
 def test_the_test_of_bytes_lets_every_match_of_a_pattern_through(pattern: str, text: str) -> None:
     """T7: the shortcut may only skip lines that cannot match."""
     try:

@@ -15,6 +15,7 @@ import pytest
 
 from nacre.messages.pairing import INTERRUPTED
 from tests.cli.program import begin, nacre, world
+from tests.scale import scaled
 from tests.stories.processes import (
     Sim,
     begun,
@@ -95,11 +96,12 @@ def test_killed_in_mid_tool_the_call_is_marked_interrupted(sim: Sim, tmp_path: P
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_killed_at_ten_random_moments_nothing_whole_is_lost(sim: Sim, tmp_path: Path) -> None:
     """T8: each time at most the record being written, however often it happens to one session."""
     chance = Random(11)
     told = 0
-    for number in range(10):
+    for number in range(scaled(10)):
         command = [sys.executable, "-c", WORKER, "latest" if number else ""]
         child = begin(command, tmp_path, world(tmp_path), has_nacre=True, stdout=subprocess.PIPE, text=True)
         assert child.stdout is not None

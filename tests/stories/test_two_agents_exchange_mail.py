@@ -28,6 +28,7 @@ from nacre.session.compaction import CompactionRequest
 from nacre.settings import load
 from nacre.testing import Cast, ScriptedProvider, call, first_moved_block, say, together
 from nacre.tools.base import tool
+from tests.scale import scaled
 from tests.stories.scenes import environment
 
 MODEL = "claude-sonnet-5-5"
@@ -67,7 +68,7 @@ def send(to: str, message: Json, summary: str = "") -> Scripted:
     return call(SEND, to=to, message=message, summary=summary)
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=scaled(12), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     moment=st.sampled_from(["before", "during", "at the end"]),
     count=st.integers(1, 3),

@@ -16,13 +16,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nacre.tools.shell import SimpleCommand, is_read_only, programs
+from tests.scale import scaled
 from tests.tools.test_shell_commands import ROWS
 
 BASH = shutil.which("bash")
 GIT = shutil.which("git")
 RUN_SECONDS = 5
 """A command that waits is ended; what it had changed until then would still be seen."""
-EXAMPLES = 150
+EXAMPLES = scaled(150)
 """Each starts several processes."""
 
 pytestmark = pytest.mark.skipif(BASH is None or GIT is None, reason="needs bash and git on PATH")

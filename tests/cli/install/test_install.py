@@ -18,6 +18,7 @@ from nacre.errors import ConfigError
 from nacre.integrations.claude_code.input import EVENTS
 from nacre.messages.blocks import Json
 from tests.cli.program import nacre
+from tests.scale import scaled
 
 USERS = """{
     "model": "opus",
@@ -250,7 +251,7 @@ documents = st.builds(
 )
 
 
-@settings(max_examples=40)
+@settings(max_examples=scaled(40))
 @given(
     document=documents,
     indent=st.sampled_from([None, 0, 2, 4, "\t"]),

@@ -18,6 +18,7 @@ from nacre.devtools.replay.costs import accounts
 from nacre.devtools.replay.schema import WireRequest
 from nacre.messages.blocks import JsonObject
 from nacre.providers.openai_translate import translate_messages
+from tests.scale import scaled
 
 START = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 ANTHROPIC = ("claude-opus-5-5", "claude-haiku-5-5", "claude-opus-4-1", "claude-sonnet-4-5")
@@ -98,7 +99,7 @@ def _cleared(message: JsonObject) -> JsonObject:
 
 
 @pytest.mark.parametrize("model", ANTHROPIC)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=scaled(25), deadline=None)
 @given(deeds=st.lists(st.sampled_from(DEEDS), min_size=1, max_size=25))
 def test_the_fast_books_say_what_the_simulated_provider_says(model: str, deeds: list[Deed]) -> None:
     """P6, P7: append, clear, compact, mixed lifetimes, pictures, idle gaps, requests beside it."""
@@ -117,7 +118,7 @@ def test_the_fast_books_say_what_the_simulated_provider_says(model: str, deeds: 
 
 
 @pytest.mark.parametrize("model", OPENAI)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=scaled(15), deadline=None)
 @given(deeds=st.lists(st.sampled_from(DEEDS), min_size=1, max_size=15))
 def test_the_books_of_an_openai_model_are_the_simulators(model: str, deeds: list[Deed]) -> None:
     rules, books, cache, talk = profile(model), accounts(profile(model)), Cache(), Talk()

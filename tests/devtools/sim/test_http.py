@@ -19,6 +19,7 @@ from nacre.devtools.sim import SimClock, SimSettings, Simulator, serve
 from nacre.devtools.sim.http import HttpLimits, HttpRequest, HttpResponse, LoopbackServer, loopback
 from nacre.errors import ConfigError
 from nacre.messages.blocks import JsonObject
+from tests.scale import scaled
 
 MODEL = "claude-opus-5-5"
 HELLO: list[JsonObject] = [{"role": "user", "content": "Hello."}]
@@ -221,7 +222,7 @@ async def test_what_is_not_http_is_answered_with_an_error_and_closed(
         assert (await client.get(f"{small.url}/sim/log")).status_code == 200
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=scaled(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     garbage=st.binary(max_size=300), head=st.sampled_from([b"", b"POST /v1/messages HTTP/1.1\r\nhost: x\r\n"])
 )

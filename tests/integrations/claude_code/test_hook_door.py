@@ -22,6 +22,7 @@ from nacre.messages.blocks import Json, ToolCall
 from nacre.messages.records import Said
 from nacre.messages.view import View
 from nacre.testing import FrozenClock
+from tests.scale import scaled
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=20),
@@ -31,7 +32,7 @@ values = st.recursive(
 FIELDS = ("transcript_path", "cwd", "prompt", "source", "stop_hook_active", "agent_id", "hook_event_name")
 
 
-@settings(max_examples=40)
+@settings(max_examples=scaled(40))
 @given(
     event=st.sampled_from(EVENTS),
     document=st.fixed_dictionaries(

@@ -23,6 +23,7 @@ from nacre.session.session import Base, Session
 from nacre.store.tool_results import ToolResultStore
 from nacre.testing import FrozenClock
 from tests.layers.l2_microcompact.scenes import START, noted, rounds, view_of, words
+from tests.scale import scaled
 
 TASK = Said(id="task", at=START, role="user", blocks=(Text(words(0, 160_000)),))
 ECONOMIC = replace(NACRE, economic=True, keep=5)
@@ -193,7 +194,7 @@ async def cleared(view: View, decision: Decision) -> View:
 
 # Without shrinking: an example takes a whole session, and says what was decided anyway.
 @settings(
-    max_examples=15,
+    max_examples=scaled(15),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
     phases=(Phase.explicit, Phase.reuse, Phase.generate),

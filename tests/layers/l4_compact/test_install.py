@@ -19,6 +19,7 @@ from nacre.messages.rounds import cuts
 from nacre.messages.view import View
 from nacre.testing import FrozenClock
 from tests.messages.strategies import logs
+from tests.scale import scaled
 
 CLOCK = FrozenClock()
 SMALL = CompactSettings(tail_tokens=300, words_tokens=200, past_tokens=400)
@@ -110,7 +111,7 @@ def is_valid(view: View) -> bool:
 
 
 @given(records=logs(), room=st.integers(0, 2_000), covers=st.integers(0, 30), kind=st.booleans())
-@settings(max_examples=300)
+@settings(max_examples=scaled(300))
 def test_any_log_and_any_room_give_a_valid_request(
     records: list[Record], room: int, covers: int, kind: bool
 ) -> None:
@@ -135,7 +136,7 @@ def test_any_log_and_any_room_give_a_valid_request(
 
 
 @given(records=logs(), first=st.integers(1, 20), room=st.integers(0, 2_000))
-@settings(max_examples=150)
+@settings(max_examples=scaled(150))
 def test_what_stands_before_the_span_stays_byte_for_byte(
     records: list[Record], first: int, room: int
 ) -> None:

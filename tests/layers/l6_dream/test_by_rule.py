@@ -23,6 +23,7 @@ from nacre.memory.format.index import Index
 from nacre.memory.recall.base import Drift, Reference
 from nacre.memory.recall.drift.check import check_each
 from tests.layers.l6_dream.made import DEPLOYS, FILES, NOW, OTHERS, topic
+from tests.scale import scaled
 
 DATA = Path(__file__).parents[4] / "shared" / "data" / "claude_memory"
 RULES = DreamRules(now=NOW, resolve=resolved)
@@ -335,7 +336,7 @@ WORDS = st.sampled_from("alpha beta gamma delta epsilon deploys on Tuesday never
 BODIES = st.lists(st.lists(WORDS, min_size=1, max_size=12).map(" ".join), min_size=1, max_size=4)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=scaled(60))
 @given(st.lists(st.tuples(BODIES, st.booleans(), st.booleans()), min_size=1, max_size=8))
 def test_whatever_is_there_no_sentence_is_lost_and_a_second_dream_has_nothing_to_do(
     made: list[tuple[list[str], bool, bool]],

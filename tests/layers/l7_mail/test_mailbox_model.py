@@ -14,6 +14,7 @@ from nacre.layers.l7_mail.inbox import Waiting
 from nacre.layers.l7_mail.mailbox import Mailbox
 from nacre.layers.l7_mail.policy import MailSettings
 from tests.layers.l7_mail.letters import letter
+from tests.scale import scaled
 
 SMALL = MailSettings(look_letters=3, look_chars=200, anew_bytes=1_500)
 JUNK = st.binary(min_size=1, max_size=40).filter(lambda data: b"\n" not in data)
@@ -100,4 +101,4 @@ class Boxes(RuleBasedStateMachine):
 
 
 TestBoxes = Boxes.TestCase
-TestBoxes.settings = settings(max_examples=200, stateful_step_count=50, deadline=None)
+TestBoxes.settings = settings(max_examples=scaled(200), stateful_step_count=50, deadline=None)

@@ -26,6 +26,7 @@ from nacre.session.restoration import carried
 from nacre.session.session import Base, Session
 from nacre.session.session_log import resume, start
 from nacre.testing import FrozenClock
+from tests.scale import scaled
 
 MODEL = "claude-opus-5-5"
 OLDER = "claude-sonnet-4-6"
@@ -249,7 +250,7 @@ async def test_who_reads_for_two_inboxes_gets_the_letters_of_both(clock: FrozenC
     assert own.waiting().place != Place()
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=scaled(30), deadline=None)
 @given(moves=st.lists(st.sampled_from(["put", "say", "results", "ask", "kill", "cancel"]), max_size=14))
 def test_whatever_happens_every_letter_is_shown_once_and_in_order(
     moves: list[str], tmp_path_factory: pytest.TempPathFactory

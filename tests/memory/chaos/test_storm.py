@@ -17,6 +17,7 @@ from nacre.memory.files.recovery import Journal
 from nacre.memory.files.transaction import pending_edits, recover
 from nacre.store.history import History
 from tests.memory.chaos.saving import location
+from tests.scale import scaled
 
 PROGRAM = Path(__file__).with_name("saving.py")
 ROOT = Path(__file__).parents[3]
@@ -112,9 +113,10 @@ def test_a_few_processes_lose_nothing_though_some_are_killed(tmp_path: Path) -> 
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_eight_processes_with_two_hundred_changes_each_lose_nothing(tmp_path: Path) -> None:
-    storm = Storm(tmp_path, processes=8, saves=200, seed=2)
-    storm.blow(kills=40)
+    storm = Storm(tmp_path, processes=8, saves=scaled(200), seed=2)
+    storm.blow(kills=scaled(40))
     count = check(tmp_path, storm.said())
     print(f"{count} commits, {storm.kills} kills")
-    assert storm.kills and count > 800
+    assert storm.kills and count > scaled(800)

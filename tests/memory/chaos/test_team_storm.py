@@ -14,6 +14,7 @@ from nacre.clock import SYSTEM_CLOCK
 from nacre.memory.checks.lint import lint
 from nacre.store.history import History
 from tests.memory.clones import BRANCH, Clone, bare_repository, git
+from tests.scale import scaled
 
 PROGRAM = Path(__file__).with_name("syncing.py")
 ROOT = Path(__file__).parents[3]
@@ -74,6 +75,8 @@ def body(data: bytes | None) -> set[str]:
     return set() if data is None else {data.decode().rpartition("---\n")[2].strip()}
 
 
+@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.parametrize("kind", ["git", "folder"])
 async def test_no_text_is_lost_in_a_storm_and_all_end_alike(tmp_path: Path, kind: str) -> None:
     """M18: pushes that come second are made anew; a kill -9 at any moment leaves nothing half-done."""
@@ -81,7 +84,7 @@ async def test_no_text_is_lost_in_a_storm_and_all_end_alike(tmp_path: Path, kind
     place = str(bare_repository(tmp_path / "shared.git"))
     if kind == "folder":
         place = f"folder:{tmp_path / 'shared'}"
-    blow(tmp_path, place, kills=5, seed=7)
+    blow(tmp_path, place, kills=scaled(5), seed=7)
     people = [await Clone.made(tmp_path, name, place, SYSTEM_CLOCK) for name in NAMES]
     for one in people * 3:
         await one.sync()

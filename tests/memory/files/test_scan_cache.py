@@ -17,6 +17,7 @@ from nacre.memory.files.scan_cache import FILE, WORTH_KEEPING, ScanCache
 from nacre.memory.format.entry import Change
 from nacre.memory.memory import Memory
 from nacre.memory.purge.memory import erase
+from tests.scale import scaled
 
 UNTIL_OLD = 0.12
 """A little more than the tick within which a stamp is not believed."""
@@ -81,7 +82,7 @@ EDITS = st.lists(
 )
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=scaled(12), deadline=None)
 @given(EDITS, EDITS)
 def test_whatever_is_edited_a_warm_scan_agrees_with_a_cold_one(
     tmp_path_factory: pytest.TempPathFactory, before: list[tuple[str, str]], after: list[tuple[str, str]]

@@ -18,6 +18,7 @@ from nacre.memory.format.entry import Change
 from nacre.store.history import History
 from nacre.store.history_purge import holding, without_lines
 from tests.memory.chaos.saving import forget, location, pointer, save
+from tests.scale import scaled
 
 UNDO = Change(author="user", reason="undo", session="s-2")
 
@@ -179,7 +180,7 @@ steps = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=scaled(60), deadline=None)
 @given(steps=steps)
 def test_any_sequence_of_changes_is_what_a_dict_says(
     steps: list[tuple[str, dict[str, bytes | None]]], tmp_path_factory: pytest.TempPathFactory

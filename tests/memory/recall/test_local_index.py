@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from nacre.memory.recall.base import Query
 from nacre.memory.recall.local_index import FILE, SAVE_FROM, SMALL_PART, LocalIndex
 from nacre.testing import FrozenClock
+from tests.scale import scaled
 
 NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
 
@@ -154,7 +155,7 @@ def test_any_query_gets_an_answer(place: tuple[Path, Path], text: str) -> None:
     assert isinstance(found(LocalIndex(directory, cache), text), list)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=scaled(40), deadline=None)
 @given(body=st.text(max_size=400), query=st.text(max_size=200))
 def test_no_text_makes_it_fail(tmp_path_factory: pytest.TempPathFactory, body: str, query: str) -> None:
     directory = tmp_path_factory.mktemp("any")

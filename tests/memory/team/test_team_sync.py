@@ -17,6 +17,7 @@ from nacre.memory.team.remote import Refused
 from nacre.memory.team.sync import SyncReport
 from nacre.testing import FrozenClock
 from tests.memory.clones import BRANCH, BY_HAND, Clone, bare_repository, git
+from tests.scale import scaled
 
 SECRET = "AKIA" + "QYLPMN5HFIQR7BBB"
 Pair = tuple[Clone, Clone]
@@ -280,7 +281,7 @@ acts = st.lists(
 )
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=scaled(15), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(acts=acts)
 async def test_whatever_three_people_do_nothing_is_lost_and_all_end_alike(
     acts: list[tuple[int, str, str]], tmp_path_factory: pytest.TempPathFactory
