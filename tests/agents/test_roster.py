@@ -16,9 +16,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nacre import process as groups
 from nacre.agents.team_roster import CONFIG, FOREIGN_SECONDS, MAX_MEMBERS, Member, Roster, member_here, teams
 from nacre.errors import MailError
+from nacre.process import start_time
 from nacre.testing import FrozenClock
 from tests.scale import scaled
 
@@ -81,7 +81,7 @@ def neighbour() -> Iterator[Member]:
         yield Member(
             name="ann",
             pid=process.pid,
-            start=groups.started(process.pid),
+            start=start_time(process.pid),
             host=socket.gethostname(),
             session="s-2",
         )
@@ -106,7 +106,7 @@ def test_a_team_is_a_flat_list_in_a_file_of_the_owner_alone(roster: Roster, neig
         "type": "",
         "session": "s-1",
         "pid": os.getpid(),
-        "start": groups.started(os.getpid()),
+        "start": start_time(os.getpid()),
         "host": socket.gethostname(),
         "cwd": "/home/ada/loom",
         "joined": "2026-01-01T00:00:00+00:00",
@@ -153,7 +153,7 @@ def test_the_place_of_a_dead_member_is_taken_over_without_its_tasks(roster: Rost
 
 def test_a_number_given_out_again_is_not_the_member(roster: Roster) -> None:
     """A6: the start of the process tells."""
-    if not groups.started(os.getpid()):
+    if not start_time(os.getpid()):
         pytest.skip("this system does not say when a process began")
     roster.join(replace(member_here("ann"), start="another:1"))
     roster.join(member_here("ann"))

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from nacre import process
 from nacre.errors import ToolError
 from nacre.messages.blocks import ToolResult
-from nacre.tools import child as child_module
+from nacre.process import ProcessOutput
 from nacre.tools.bash import BashSettings, bash_tool
-from nacre.tools.child import Output
 from nacre.tools.workspace import Workspace
 
 
@@ -144,7 +144,7 @@ async def test_bytes_that_are_no_text_are_replaced(workspace):
 
 async def test_a_timeout_ends_a_child_that_ignores_sigterm(workspace, monkeypatch):
     """Bad input: a tool that never ends."""
-    monkeypatch.setattr(child_module, "TERM_SECONDS", 0.2)
+    monkeypatch.setattr(process, "TERM_SECONDS", 0.2)
     result = await run(
         workspace,
         "export MARK=stubborn-4412; echo begun; trap '' TERM; (while true; do sleep 1; done) & wait",
@@ -164,7 +164,7 @@ async def test_a_process_gets_time_to_tidy_up_before_it_is_killed(workspace, tmp
 
 async def test_cancelling_ends_the_whole_group(workspace, tmp_path, monkeypatch):
     """Q2: no orphan after a cancel, not even a background child that ignores SIGTERM."""
-    monkeypatch.setattr(child_module, "TERM_SECONDS", 0.2)
+    monkeypatch.setattr(process, "TERM_SECONDS", 0.2)
     command = "export MARK=cancel-9905; (trap '' TERM; touch up; sleep 60; sleep 60) >/dev/null & sleep 60"
     caller = asyncio.create_task(run(workspace, command))
     await appears(tmp_path / "up")
@@ -175,7 +175,7 @@ async def test_cancelling_ends_the_whole_group(workspace, tmp_path, monkeypatch)
 
 
 async def test_a_second_cancel_kills_at_once(workspace, tmp_path, monkeypatch):
-    monkeypatch.setattr(child_module, "TERM_SECONDS", 60.0)
+    monkeypatch.setattr(process, "TERM_SECONDS", 60.0)
     caller = asyncio.create_task(
         run(workspace, "export MARK=hurry-1188; trap '' TERM; touch up; while true; do sleep 1; done")
     )
@@ -251,17 +251,16 @@ async def test_a_missing_bash_is_said(workspace, monkeypatch):
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 4096])
 def test_head_and_tail_are_the_same_however_the_bytes_arrive(size):
     text = "".join(f"línea {number} 珍珠\n" for number in range(50))
-    output = Output(head=37, tail=23)
+    output = ProcessOutput(head=37, tail=23)
     data = text.encode()
     for start in range(0, len(data), size):
         output.feed(data[start : start + size])
-    output.feed(b"", final=True)
-    assert (output.head, output.tail, output.characters, output.lines, output.bytes) == (
+    output.feed(b"")
+    assert (output.head, output.tail, output.characters, output.lines) == (
         text[:37],
         text[-23:],
         len(text),
         50,
-        len(data),
     )
 
 

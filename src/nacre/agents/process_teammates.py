@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -24,7 +23,7 @@ from nacre.layers.l7_mail.inbox import Inbox
 from nacre.layers.l7_mail.layer import NOT_DELIVERED, TOO_MANY, TOO_OFTEN
 from nacre.layers.l7_mail.letter import MAIN, Letter
 from nacre.layers.l7_mail.mailbox import Mailbox
-from nacre.process import is_alive, started
+from nacre.process import is_alive, start_detached, start_time
 from nacre.session.session import Session
 from nacre.settings import Settings
 from nacre.store import disk
@@ -140,7 +139,7 @@ class Elsewhere:
 
     async def _begin(self, state: AgentState) -> None:
         pid = await asyncio.to_thread(self._spawned, state)
-        self._roll.change(state.name, pid=pid, process_start=started(pid))
+        self._roll.change(state.name, pid=pid, process_start=start_time(pid))
         self._watch(self._roll.states[state.name])
 
     def _spawned(self, state: AgentState) -> int:
@@ -154,20 +153,10 @@ class Elsewhere:
         disk.make_folder(log.parent)
         output = disk.open_regular(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         try:
-            process = subprocess.Popen(
-                command,
-                cwd=self._settings.cwd,
-                env=environ,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-            )
+            # It is watched like one that an earlier process has started.
+            return start_detached(command, cwd=self._settings.cwd, environ=environ, output=output)
         finally:
             os.close(output)
-        # Nobody waits for it here: it is watched like one that an earlier process has started.
-        process.returncode = 0
-        return process.pid
 
     def _log(self, state: AgentState) -> Path:
         return self._teams.inbox_path(state.team, state.name).parent.parent / f"{state.name}.log"

@@ -16,7 +16,7 @@ from typing import Literal, TypeAlias, cast, get_args
 from nacre.errors import MailError, StoreError, ToolError
 from nacre.layers.l7_mail.letter import MAIN, check_name
 from nacre.messages.blocks import Json, JsonObject
-from nacre.process import is_alive, started
+from nacre.process import is_alive, start_time
 from nacre.session.session_log import FOLDER, PREFIX
 from nacre.store import disk
 
@@ -229,7 +229,7 @@ def seen_from_outside(state: AgentState) -> AgentState:
 
 def own_process() -> tuple[int, str]:
     """What tells this process from another one of its number."""
-    return os.getpid(), started(os.getpid())
+    return os.getpid(), start_time(os.getpid())
 
 
 def _files(folder: Path) -> Iterator[Path]:

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from nacre import process as groups
 from nacre.agents.team_file import FORMAT, Form, Found, TeamFile, beyond, moment, nobody, number, text
 from nacre.agents.team_tasks import TeamTasks
 from nacre.clock import SYSTEM_CLOCK, Clock
@@ -22,6 +21,7 @@ from nacre.errors import MailError
 from nacre.layers.l7_mail.letter import check_name
 from nacre.layers.l7_mail.mailbox import box_path
 from nacre.messages.blocks import Extra, Json, JsonObject
+from nacre.process import is_alive, start_time
 from nacre.store import disk
 from nacre.store.lease import LEASE_FOLDER
 
@@ -94,7 +94,7 @@ def member_here(
         type=agent_type,
         session=session,
         pid=os.getpid(),
-        start=groups.started(os.getpid()),
+        start=start_time(os.getpid()),
         host=socket.gethostname(),
         cwd=cwd,
         joined=clock.now(),
@@ -175,7 +175,7 @@ class Roster:
         """Whether the member's own process still runs."""
         if member.host != socket.gethostname():
             return abs((self._clock.now() - member.joined).total_seconds()) < FOREIGN_SECONDS
-        return groups.is_alive(member.pid, member.start)
+        return is_alive(member.pid, member.start)
 
     def heard_person(self) -> None:
         """Record that a person has said something to the lead; a disk that refuses stops nothing."""

@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias, cast, get_args
 
 from nacre.clock import Clock
 from nacre.messages.blocks import JsonObject
-from nacre.process import is_alive, started
+from nacre.process import is_alive, start_time
 from nacre.store import disk
 
 FOLDER = "worktrees"
@@ -68,7 +68,7 @@ def our_record(tree: Worktree, session: str, clock: Clock) -> Record:
     """The record of a worktree that this process makes."""
     pid = os.getpid()
     host = socket.gethostname()
-    return Record(tree=tree, session=session, pid=pid, start=started(pid), host=host, at=clock.now())
+    return Record(tree=tree, session=session, pid=pid, start=start_time(pid), host=host, at=clock.now())
 
 
 def record_path(path: Path) -> Path:

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import os
-import tempfile
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from nacre.hooks.table import EVENTS, Hook
 from nacre.messages.blocks import Json, JsonObject
-from nacre.tools.child import DRAIN_SECONDS, Child, Output, run_child
+from nacre.process import ProcessOutput, ProcessSpec, run
 
 SHELL = "/bin/sh"
 MAX_BYTES = 10_000_000
 """Of stdout: a command that says more than this prints without end."""
-MAX_ERROR_BYTES = 40_000
-"""Of stderr: 10,000 characters are passed on at most; what comes after is read and dropped."""
+MAX_ERROR_CHARS = 40_000
+"""Of stderr; 10,000 characters are passed on at most, and the rest is read and dropped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,23 +34,18 @@ class Ran:
 
 async def run_hook(hook: Hook, told: bytes, *, cwd: Path, environ: Mapping[str, str]) -> Ran:
     """Run it to its end; being cancelled ends it and everything it started."""
-    output = Output(head=MAX_BYTES)
+    output = ProcessOutput(head=MAX_BYTES)
+    errors = ProcessOutput(head=MAX_ERROR_CHARS)
+    spec = ProcessSpec(
+        argv=(SHELL, "-c", hook.command),
+        cwd=cwd,
+        environ=environ,
+        stdin=told,
+        seconds=hook.seconds,
+        max_bytes=MAX_BYTES,
+    )
     try:
-        # A file, not a pipe: a command that never reads must not hold up the one who writes.
-        with tempfile.TemporaryFile() as stdin:
-            stdin.write(told)
-            stdin.seek(0)
-            async with _listening() as (errors, heard):
-                child = Child(
-                    argv=(SHELL, "-c", hook.command),
-                    cwd=cwd,
-                    seconds=hook.seconds,
-                    max_bytes=MAX_BYTES,
-                    stdin=stdin,
-                    stderr=errors,
-                    environ=environ,
-                )
-                ended = await run_child(child, output)
+        ended = await run(spec, output.feed, feed_errors=errors.feed)
     except (OSError, ValueError) as error:
         return Ran(command=hook.command, failure=f"could not be started: {error}")
     if ended.why == "timeout":
@@ -62,42 +53,7 @@ async def run_hook(hook: Hook, told: bytes, *, cwd: Path, environ: Mapping[str, 
     if ended.why == "flood":
         failure = f"printed more than {MAX_BYTES:,} bytes and was ended"
         return Ran(command=hook.command, failure=failure)
-    return Ran(command=hook.command, exit_code=ended.exit_code, stdout=output.head, stderr=heard.text)
-
-
-@asynccontextmanager
-async def _listening() -> AsyncIterator[tuple[IO[bytes], _Beginning]]:
-    """A pipe for stderr: the end to write to, and what was heard of it."""
-    read_end, write_end = os.pipe()
-    heard = _Beginning()
-    with os.fdopen(write_end, "wb", 0) as writing, os.fdopen(read_end, "rb", 0) as reading:
-        transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: heard, reading)
-        try:
-            yield writing, heard
-            writing.close()
-            # Who still holds the other end is in the background, and is not waited for.
-            await asyncio.wait({heard.closed}, timeout=DRAIN_SECONDS)
-        finally:
-            transport.close()
-
-
-class _Beginning(asyncio.Protocol):
-    """Keeps how a stream begins and reads the rest away."""
-
-    def __init__(self) -> None:
-        self._kept = bytearray()
-        self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-    @property
-    def text(self) -> str:
-        return bytes(self._kept).decode(errors="replace")
-
-    def data_received(self, data: bytes) -> None:
-        self._kept += data[: MAX_ERROR_BYTES - len(self._kept)]
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        if not self.closed.done():
-            self.closed.set_result(None)
+    return Ran(command=hook.command, exit_code=ended.exit_code, stdout=output.head, stderr=errors.head)
 
 
 Permission: TypeAlias = Literal["", "allow", "ask"]

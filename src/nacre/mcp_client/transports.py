@@ -17,8 +17,8 @@ import anyio.abc
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
-from nacre import process as groups
 from nacre.mcp_client.base import McpLimits, StdioServer, one_line
+from nacre.process import end_group, kill_group, spawn
 
 if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams
@@ -79,7 +79,7 @@ class Child:
         """End the whole group at once."""
         # Once it is over its number may already belong to somebody else.
         if self._process is not None and not self._is_over:
-            groups.kill(self._process.pid)
+            kill_group(self._process.pid)
 
     @contextlib.asynccontextmanager
     async def open(self) -> AsyncGenerator[TransportStreams, None]:
@@ -111,15 +111,8 @@ class Child:
     async def _spawn(self, pipes: Pipes) -> asyncio.subprocess.Process:
         server = self._server
         try:
-            return await asyncio.create_subprocess_exec(
-                server.command,
-                *server.args,
-                env=dict(server.env),
-                cwd=server.cwd,
-                stdin=pipes.theirs[0],
-                stdout=pipes.theirs[1],
-                stderr=pipes.theirs[2],
-                start_new_session=True,
+            return await spawn(
+                (server.command, *server.args), cwd=server.cwd, environ=dict(server.env), files=pipes.theirs
             )
         finally:
             for end in pipes.theirs:
@@ -133,7 +126,7 @@ class Child:
             pipes.input.close()
             with anyio.move_on_after(self._limits.exit_seconds):
                 await process.wait()
-            await groups.end(process.pid, term_seconds=self._limits.term_seconds)
+            await end_group(process.pid, term_seconds=self._limits.term_seconds)
             with anyio.move_on_after(DRAIN_SECONDS):
                 await process.wait()
                 await self._errors_read.wait()

@@ -13,8 +13,8 @@ from typing import IO, Annotated
 from nacre import prompts
 from nacre.errors import ToolError
 from nacre.messages.blocks import Text, ToolResult
+from nacre.process import ProcessExit, ProcessOutput, ProcessSpec, run
 from nacre.tools.base import Tool, tool
-from nacre.tools.child import Child, Ended, Output, run_child
 from nacre.tools.git_config import EVERY_LINE, READ_ONLY, environment
 from nacre.tools.shell import explain
 from nacre.tools.workspace import Workspace
@@ -81,9 +81,9 @@ def _surroundings(environ: Mapping[str, str], command: str) -> dict[str, str]:
 
 async def _run(command: str, workspace: Workspace, limits: BashSettings, *, seconds: float) -> ToolResult:
     note = _return_to_root_if_lost(workspace)
-    output = Output(head=limits.success_chars, tail=limits.failure_chars // 2)
+    output = ProcessOutput(head=limits.success_chars, tail=limits.failure_chars // 2)
     with tempfile.TemporaryFile() as whereabouts:
-        child = Child(
+        spec = ProcessSpec(
             argv=(_shell(), "-c", _SHELL.format(fd=whereabouts.fileno()), "bash", command),
             cwd=workspace.cwd,
             seconds=seconds,
@@ -92,7 +92,7 @@ async def _run(command: str, workspace: Workspace, limits: BashSettings, *, seco
             environ=_surroundings(os.environ, command),
         )
         try:
-            ended = await run_child(child, output)
+            ended = await run(spec, output.feed)
         except (OSError, ValueError) as error:
             raise ToolError(
                 f"The command could not be started ({error}); put a long one into a file."
@@ -129,7 +129,7 @@ def _follow(workspace: Workspace, whereabouts: IO[bytes]) -> None:
         workspace.cwd = Path(place)
 
 
-def _verdict(ended: Ended, seconds: float, limits: BashSettings) -> str:
+def _verdict(ended: ProcessExit, seconds: float, limits: BashSettings) -> str:
     match ended.why:
         case "timeout":
             return f"Stopped after {seconds:g} s with all its processes; set timeout for longer commands."
@@ -139,7 +139,7 @@ def _verdict(ended: Ended, seconds: float, limits: BashSettings) -> str:
             return f"Exit code {ended.exit_code}" if ended.exit_code else ""
 
 
-def _beginning(output: Output) -> str:
+def _beginning(output: ProcessOutput) -> str:
     left_out = output.characters - len(output.head)
     if not left_out:
         return output.head.removesuffix("\n") or "(no output)"
@@ -148,7 +148,7 @@ def _beginning(output: Output) -> str:
     )
 
 
-def _excerpt(output: Output, limits: BashSettings) -> str:
+def _excerpt(output: ProcessOutput, limits: BashSettings) -> str:
     """What there is of a failed command's output: its beginning and its end."""
     if output.characters <= limits.failure_chars:
         return output.head.removesuffix("\n")
@@ -159,7 +159,7 @@ def _excerpt(output: Output, limits: BashSettings) -> str:
     )
 
 
-def _background(ended: Ended) -> str:
+def _background(ended: ProcessExit) -> str:
     if ended.cut_off:
         return (
             "[Processes it left in the background still held its output and were ended; "

@@ -9,10 +9,12 @@ from __future__ import annotations
 import fnmatch
 import os
 import re
-import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from subprocess import CompletedProcess
+
+from nacre.process import run_sync
 
 SECONDS = 10.0
 """For one command that only lists settings or names; a repository that takes longer is asked about."""
@@ -247,17 +249,9 @@ def _output(place: Path, *arguments: str) -> list[str]:
     return os.fsdecode(done.stdout).split("\0")
 
 
-def _git(place: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+def _git(place: Path, *arguments: str) -> CompletedProcess[bytes]:
     environ = {**environment(os.environ, READ_ONLY), **OFFLINE, "LC_ALL": "C"}
     try:
-        return subprocess.run(
-            ["git", *arguments],
-            cwd=place,
-            env=environ,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=SECONDS,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
+        return run_sync(["git", *arguments], cwd=place, environ=environ, seconds=SECONDS)
+    except (OSError, TimeoutError) as error:
         raise _UnreadableError(str(error)) from error

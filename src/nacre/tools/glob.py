@@ -11,9 +11,9 @@ from typing import Annotated
 
 from nacre import prompts
 from nacre.errors import ToolError
+from nacre.process import ProcessOutput, ProcessSpec, run
 from nacre.tools import patterns
 from nacre.tools.base import Tool, tool
-from nacre.tools.child import Child, Output, run_child
 from nacre.tools.files import hold_directory, printable
 from nacre.tools.workspace import Workspace
 
@@ -63,15 +63,15 @@ class _Found:
 
 async def _find(place: Path, pattern: str, limits: GlobSettings) -> _Found:
     order = {"target": ".", "names": patterns.translate(pattern), "limit": limits.files}
-    output = Output(head=limits.max_bytes)
-    child = Child(
+    output = ProcessOutput(head=limits.max_bytes)
+    spec = ProcessSpec(
         argv=(sys.executable, "-I", "-S", "-W", "ignore", os.fspath(SEARCH), "glob", json.dumps(order)),
         cwd=place,
         seconds=limits.seconds,
         max_bytes=limits.max_bytes,
     )
     try:
-        ended = await run_child(child, output)
+        ended = await run(spec, output.feed)
     except (OSError, ValueError) as error:
         raise ToolError(f"The search could not be started: {error}.") from None
     if ended.why == "timeout":

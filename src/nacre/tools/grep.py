@@ -14,9 +14,9 @@ from typing import Annotated, Literal
 
 from nacre import prompts
 from nacre.errors import ToolError
+from nacre.process import ProcessExit, ProcessOutput, ProcessSpec, run
 from nacre.tools import patterns
 from nacre.tools.base import Tool, tool
-from nacre.tools.child import Child, Ended, Output, run_child
 from nacre.tools.files import hold_directory
 from nacre.tools.workspace import Workspace
 
@@ -110,13 +110,15 @@ def _prefix(workspace: Workspace, folder: Path) -> str:
     return "" if shown == "." else f"{shown.rstrip('/')}/"
 
 
-async def _search(query: Query, cwd: Path, limits: GrepSettings) -> tuple[Output, Ended]:
-    output = Output(head=limits.chars)
+async def _search(query: Query, cwd: Path, limits: GrepSettings) -> tuple[ProcessOutput, ProcessExit]:
+    output = ProcessOutput(head=limits.chars)
     argv = _ripgrep(query, limits) if shutil.which("rg") else _plain(query, limits)
     with tempfile.TemporaryFile() as errors:
-        child = Child(argv=argv, cwd=cwd, seconds=limits.seconds, max_bytes=limits.max_bytes, stderr=errors)
+        spec = ProcessSpec(
+            argv=argv, cwd=cwd, seconds=limits.seconds, max_bytes=limits.max_bytes, stderr=errors
+        )
         try:
-            ended = await run_child(child, output)
+            ended = await run(spec, output.feed)
         except (OSError, ValueError) as error:
             raise ToolError(f"The search could not be started: {error}.") from None
         errors.seek(0)
@@ -175,7 +177,7 @@ def _complaint(said: str) -> str:
     return " ".join((named or lines or ["the search failed"])[-1:]).rstrip(".")
 
 
-def _shown(output: Output, ended: Ended, wanted: int, *, folder: str) -> str:
+def _shown(output: ProcessOutput, ended: ProcessExit, wanted: int, *, folder: str) -> str:
     """The first lines, and whether there are more; a line cut by the size limit is left out."""
     if not output.characters:
         return "No matches."

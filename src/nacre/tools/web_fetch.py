@@ -15,8 +15,8 @@ from urllib.parse import urljoin, urlsplit
 
 from nacre import prompts
 from nacre.errors import ToolError
+from nacre.process import ProcessOutput, ProcessSpec, run
 from nacre.tools.base import Tool, tool
-from nacre.tools.child import Child, Output, run_child
 from nacre.version import VERSION
 
 DESCRIPTION = prompts.load("nacre.tools", "web_fetch")
@@ -121,18 +121,18 @@ async def _shown(response: object, url: str, limits: WebSettings) -> str:
 
 async def _read(html: str, url: str, limits: WebSettings) -> str:
     """The page's words, worked out by a process that can be ended: some pages are made to be unreadable."""
-    output = Output(head=limits.max_bytes)
+    output = ProcessOutput(head=limits.max_bytes)
     with tempfile.TemporaryFile() as source:
         source.write(html.encode("utf-8", "surrogatepass"))
         source.seek(0)
-        child = Child(
+        spec = ProcessSpec(
             argv=(sys.executable, "-I", "-S", os.fspath(PAGE), str(source.fileno())),
             cwd=Path("/"),
             seconds=limits.read_seconds,
             max_bytes=limits.max_bytes * 4,
             pass_fds=(source.fileno(),),
         )
-        ended = await run_child(child, output)
+        ended = await run(spec, output.feed)
     if ended.why != "exited" or ended.exit_code != 0:
         raise ToolError(f"{url} cannot be read: it is not written like a page.")
     return output.head

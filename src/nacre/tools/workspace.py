@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import TypeAlias, TypeVar
 
 from nacre.errors import ToolError
-from nacre.process import has_members
-from nacre.tools.child import end_group
+from nacre.process import end_group, group_is_alive
 from nacre.tools.files import make_directory, replace_file, resolve
 
 T = TypeVar("T")
@@ -136,13 +135,13 @@ class Workspace:
 
     def keep_running(self, group: int) -> None:
         """Take on a process group that a command left in the background on purpose."""
-        self._groups = {known for known in self._groups if has_members(known)} | {group}
+        self._groups = {known for known in self._groups if group_is_alive(known)} | {group}
 
     async def close(self) -> None:
         """End what commands left running in the background."""
         groups = self._groups
         self._groups = set()
-        await asyncio.gather(*(end_group(group) for group in groups if has_members(group)))
+        await asyncio.gather(*(end_group(group) for group in groups if group_is_alive(group)))
 
 
 async def put(workspace: Workspace, path: Path, content: bytes, *, before: os.stat_result | None) -> Version:

@@ -13,7 +13,6 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from nacre import process as groups
 from nacre.agents.registry import AgentState, own_process, write_state
 from nacre.agents.team_roster import Member, Roster, member_here
 from nacre.clock import SYSTEM_CLOCK
@@ -23,6 +22,7 @@ from nacre.layers.l7_mail.peek import peek
 from nacre.layers.l7_mail.uds import send, serve
 from nacre.messages.blocks import Text
 from nacre.messages.records import Said
+from nacre.process import is_alive, start_time
 from nacre.session.session_log import start
 from tests.cli.program import nacre, world
 
@@ -72,7 +72,7 @@ def child(roster: Roster, name: str) -> Iterator[subprocess.Popen[bytes]]:
     """A member that is a process of its own."""
     process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
     try:
-        roster.join(replace(member_here(name), pid=process.pid, start=groups.started(process.pid)))
+        roster.join(replace(member_here(name), pid=process.pid, start=start_time(process.pid)))
         yield process
     finally:
         process.kill()
@@ -301,7 +301,7 @@ def test_the_process_of_a_teammate_is_ended_at_once_and_no_other(tmp_path: Path)
             assert refused.returncode == 1
             assert "shares its process" in refused.stderr
         assert process.poll() is None
-    assert groups.is_alive(os.getpid())
+    assert is_alive(os.getpid())
 
 
 def test_types_are_listed_with_where_they_come_from(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from nacre.layers.l6_dream.lock import DONE, FILE, HELD, DreamLock, LockHolder
-from nacre.process import is_alive, started
+from nacre.process import is_alive, start_time
 from nacre.testing import FrozenClock
 from tests.layers.l6_dream.made import NOW
 
@@ -79,7 +79,7 @@ def test_the_first_lines_name_the_process_the_host_and_the_time_before(lock: Dre
     """D2: the first line is the process alone, as other programs write it."""
     lock.acquire()
     lines = lock.path.read_text().splitlines()
-    assert lines == [str(os.getpid()), socket.gethostname(), started(os.getpid()), "-", HELD]
+    assert lines == [str(os.getpid()), socket.gethostname(), start_time(os.getpid()), "-", HELD]
 
 
 def test_who_is_alive_and_recent_holds_it(lock: DreamLock, clock: FrozenClock) -> None:
@@ -117,7 +117,7 @@ def test_a_dead_process_is_not_waited_for(lock: DreamLock, clock: FrozenClock, g
 def test_a_number_that_was_given_out_again_is_another_process(lock: DreamLock, clock: FrozenClock) -> None:
     """D2: the start of the process tells."""
     put(lock, body(os.getpid(), start="another:1"), seconds_ago=10, clock=clock)
-    if not started(os.getpid()):
+    if not start_time(os.getpid()):
         pytest.skip("this system does not say when a process began")
     assert not is_alive(os.getpid(), "another:1")
     assert lock.acquire() is not None

@@ -104,7 +104,7 @@ async def _killed(target: Target) -> str:
 
 def _own_process(target: Target) -> int:
     """A hold on the teammate's process; refused for everybody who shares one with others."""
-    from nacre.process import started
+    from nacre.process import start_time
 
     member = target.member
     roster = target.roster
@@ -125,7 +125,7 @@ def _own_process(target: Target) -> int:
     except OSError as error:
         raise MailError(f"{target.name} cannot be ended: {error.strerror}") from error
     # Held first and looked at then: the number cannot be given to another one in between.
-    if started(member.pid) != member.start:
+    if start_time(member.pid) != member.start:
         os.close(process)
         raise MailError(f"process {member.pid} is not {target.name} any more; nothing was ended")
     return process

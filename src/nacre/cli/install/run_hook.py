@@ -82,19 +82,11 @@ def _told() -> bytes:
 
 def _leave(event: str, raw: bytes) -> None:
     """Start the rest in a process of its own, which the client neither waits for nor ends."""
-    import subprocess
+    from nacre.process import start_detached
 
     # -P: what lies in the client's working directory is not a part of nacre.
     command = [sys.executable, "-P", "-m", "nacre", "hook", event, "--now"]
-    null = subprocess.DEVNULL
-    started = subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=null, stderr=null, start_new_session=True
-    )
-    assert started.stdin is not None
-    with started.stdin as pipe:
-        pipe.write(raw)
-    # Not waited for, on purpose; whoever adopts it will.
-    started.returncode = 0
+    start_detached(command, stdin=raw)
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from filelock import FileLock, Timeout
 
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import StoreError
-from nacre.process import is_alive, started
+from nacre.process import is_alive, start_time
 from nacre.store import disk
 
 FILE = ".consolidate-lock"
@@ -151,7 +151,7 @@ class DreamLock:
             previous: int | None = self.path.stat().st_mtime_ns
         except OSError:
             before = previous = None
-        holder = LockHolder(os.getpid(), socket.gethostname(), started(os.getpid()), previous, HELD)
+        holder = LockHolder(os.getpid(), socket.gethostname(), start_time(os.getpid()), previous, HELD)
         self.write(holder.data)
         time.sleep(SETTLE_SECONDS)
         lease = DreamLease(self, holder, before)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from nacre.messages.blocks import Json, JsonObject
-from nacre.process import is_alive, started
+from nacre.process import is_alive, start_time
 from nacre.store import disk
 
 FOLDER = "dream"
@@ -159,7 +159,7 @@ def begun(
         run=run,
         pid=os.getpid(),
         host=socket.gethostname(),
-        start=started(os.getpid()),
+        start=start_time(os.getpid()),
         by=by,
         status="running",
         begun=at.isoformat(),
