@@ -21,7 +21,7 @@ from bench.machine import bar
 from nacre.layers.l6_dream.by_rule import DreamRules
 from nacre.layers.l6_dream.dream import DreamConfig, DreamOptions, DreamResult, dream
 from nacre.memory.checks.audit import audit
-from nacre.memory.dates.relative import resolved
+from nacre.memory.dates.relative import resolve_dates
 from nacre.memory.files.location import Location
 from nacre.messages.blocks import Json, JsonObject
 
@@ -89,7 +89,7 @@ def real_folders() -> JsonObject:
             then = audit(location.directory)
             done = asyncio.run(
                 dream(
-                    DreamConfig(location=location, rules=DreamRules(now=NOW, resolve=resolved)),
+                    DreamConfig(location=location, rules=DreamRules(now=NOW, resolve=resolve_dates)),
                     DreamOptions(),
                 )
             )
@@ -130,7 +130,7 @@ def _row(count: int) -> JsonObject:
         location = _place(Path(folder))
         for file, data in made.files.items():
             (location.directory / file).write_bytes(data)
-        night = DreamConfig(location=location, rules=DreamRules(now=NOW, resolve=resolved))
+        night = DreamConfig(location=location, rules=DreamRules(now=NOW, resolve=resolve_dates))
         wall, processor = time.perf_counter(), time.process_time()
         done = asyncio.run(dream(night, DreamOptions(is_unlimited=True)))
         wall, processor = time.perf_counter() - wall, time.process_time() - processor

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nacre.layers.l5_extract.by_rule import Found, found
-from nacre.memory.dates.relative import relative
+from nacre.memory.dates.relative import relative_phrases
 from nacre.memory.format.entry import one_line
 from nacre.messages.facts import UserQuote
 
@@ -176,5 +176,5 @@ def test_any_text_is_taken_and_every_fact_stands_in_it(text: str) -> None:
         assert one.sources == ("r0",)
         assert one.name
         assert "\n" not in one.text
-        if not relative(text):
+        if not relative_phrases(text):
             assert one.text in one_line(text)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from nacre.layers.l6_dream.by_rule import DreamRules
 from nacre.layers.l6_dream.dream import DreamConfig
-from nacre.memory.dates.relative import resolved
+from nacre.memory.dates.relative import resolve_dates
 from nacre.memory.files.location import Location
 
 NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
@@ -70,7 +70,7 @@ def laid(base: Path, files: Mapping[str, bytes] = FILES) -> Location:
 
 def night(location: Location, **more: object) -> DreamConfig:
     """A dream by rule of this directory."""
-    return DreamConfig(location=location, rules=DreamRules(now=NOW, resolve=resolved), **more)  # type: ignore[arg-type]
+    return DreamConfig(location=location, rules=DreamRules(now=NOW, resolve=resolve_dates), **more)  # type: ignore[arg-type]
 
 
 def held(location: Location) -> dict[str, bytes]:

@@ -17,7 +17,7 @@ from nacre.layers.l6_dream.by_rule import DreamRules, by_rule
 from nacre.layers.l6_dream.by_rule_merge import contradicts, sentences
 from nacre.layers.l6_dream.check import CheckContext, problems
 from nacre.layers.l6_dream.copy import DirectoryCopy
-from nacre.memory.dates.relative import resolved
+from nacre.memory.dates.relative import resolve_dates
 from nacre.memory.files.folder import is_ours
 from nacre.memory.format.index import Index
 from nacre.memory.recall.base import Drift, Reference
@@ -26,7 +26,7 @@ from tests.layers.l6_dream.made import DEPLOYS, FILES, NOW, OTHERS, topic
 from tests.scale import scaled
 
 DATA = Path(__file__).parents[4] / "shared" / "data" / "claude_memory"
-RULES = DreamRules(now=NOW, resolve=resolved)
+RULES = DreamRules(now=NOW, resolve=resolve_dates)
 
 
 def dreamt(files: Mapping[str, bytes], rules: DreamRules = RULES, **given: object) -> DirectoryCopy:

@@ -15,7 +15,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from nacre.memory.dates import relative as when
+from nacre.memory.dates.absolute import full_dates
+from nacre.memory.dates.relative import resolve_dates
 from nacre.memory.format.entry import MAX_DESCRIPTION_CHARS, Kind, clipped, one_line
 from nacre.messages.facts import UserQuote
 
@@ -158,9 +159,9 @@ def _lead_end(text: str, phrases: Phrases) -> int:
 
 
 def _made(text: str, kind: Kind, message: UserQuote, zone: tzinfo) -> Found:
-    resolved = one_line(when.resolved(text, message.at, zone))
+    resolved = one_line(resolve_dates(text, message.at, zone))
     negated = (chinese() if _is_chinese(text) else english()).negated.search(text)
-    days = when.days(resolved)
+    days = full_dates(resolved)
     return Found(
         text=resolved,
         kind=kind,

@@ -13,8 +13,8 @@ from nacre.layers.l6_dream.by_rule_index import index_all
 from nacre.layers.l6_dream.by_rule_merge import merge
 from nacre.layers.l6_dream.copy import DirectoryCopy, TopicSearch, is_log, is_text, is_topic
 from nacre.layers.l6_dream.policy import DREAM, DreamSettings, may_remove
-from nacre.memory.checks.grounding import dates_of
 from nacre.memory.daily_log import UNTRUSTED, day_of, read_log
+from nacre.memory.dates.absolute import find_dates
 from nacre.memory.format.frontmatter import Document
 from nacre.memory.recall.base import Drift
 from nacre.memory.recall.drift.check import MAX_TOLD
@@ -71,7 +71,7 @@ def _dated(text: str, moments: Sequence[datetime], resolve: Resolve, zone: tzinf
     parts: list[str] = []
     is_below_date = False
     for old, new in zip(before, after, strict=True):
-        has_date = any(dates_of(old))
+        has_date = any(find_dates(old))
         is_below_date |= has_date and old.lstrip().startswith("#")
         parts.append(old if is_below_date or has_date or _TODAY.search(old) else new)
     return "".join(parts)

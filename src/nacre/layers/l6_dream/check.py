@@ -24,7 +24,7 @@ from nacre.layers.l6_dream.policy import DREAM, DreamSettings, may_remove
 from nacre.memory.checks.grounding import is_blank, ungrounded
 from nacre.memory.checks.grounding import lost as lost_claims
 from nacre.memory.checks.origins import origin_of
-from nacre.memory.dates.relative import days
+from nacre.memory.dates.absolute import full_dates
 from nacre.memory.files.containment import topic_inside
 from nacre.memory.files.folder import MAX_BYTES
 from nacre.memory.format.entry import one_line
@@ -143,13 +143,13 @@ def _objection(copy: DirectoryCopy, file: str, step: DreamStep | None, context: 
 def _is_expired(topic: Topic, today: date) -> bool:
     """Whether a memory may be removed as expired: it is about an end, and all its dates have passed."""
     expires = topic.document.fields.get("expires", "")
-    if isinstance(expires, str) and (named := days(expires)):
+    if isinstance(expires, str) and (named := full_dates(expires)):
         return named[-1] < today
     if topic.entry.kind != "project":
         return False
     text = f"{topic.entry.description}\n{topic.entry.body}"
-    is_about_end = any(days(line) for line in text.splitlines() if _ENDING.search(line))
-    return is_about_end and all(day < today for day in days(text))
+    is_about_end = any(full_dates(line) for line in text.splitlines() if _ENDING.search(line))
+    return is_about_end and all(day < today for day in full_dates(text))
 
 
 def _removal_limit(copy: DirectoryCopy, context: CheckContext) -> list[str]:

@@ -26,7 +26,7 @@ from nacre.layers.l6_dream.policy import DREAM, DreamConditions, DreamSettings, 
 from nacre.layers.l6_dream.state import DreamState, DreamStateFile
 from nacre.layers.l6_dream.with_model import DreamModel, Write
 from nacre.loop.fork import SOURCE, Fork
-from nacre.memory.dates.relative import resolved
+from nacre.memory.dates.relative import resolve_dates
 from nacre.memory.files.identity import read_identity
 from nacre.memory.files.location import Location
 from nacre.memory.memory import Memory
@@ -134,7 +134,7 @@ def dream_config(
         now=now,
         zone=now.astimezone().tzinfo or now.tzinfo or UTC,
         settings=target.settings,
-        resolve=resolved,
+        resolve=resolve_dates,
         check=check if target.checks_drift else None,
         useful=useful,
         has_index=target.has_index,

@@ -13,9 +13,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from itertools import pairwise
-from typing import TypeAlias
 
-from nacre.memory.dates.relative import resolved
+from nacre.memory.dates.absolute import PartialDate, find_dates, without_dates
+from nacre.memory.dates.calendar import WEEKDAYS
+from nacre.memory.dates.relative import resolve_dates
 from nacre.memory.recall.ranking.terms import CJK_RUN, content, stem
 from nacre.memory.recall.ranking.word_frequency import SHARES
 from nacre.memory.recall.ranking.wordlists import NUMBERS, STOP
@@ -149,7 +150,7 @@ class _Known:
     @staticmethod
     def of(texts: Sequence[str], *, at: datetime | None, zone: tzinfo) -> _Known:
         whole = unicodedata.normalize("NFKC", "\n".join(texts))
-        days = frozenset(dates_of(whole)) | (following(texts, at, zone) if at else frozenset())
+        days = frozenset(find_dates(whole)) | (following(texts, at, zone) if at else frozenset())
         return _Known(
             _normal(whole), frozenset(_stems(whole)), frozenset(_numbers(whole)), frozenset(days), at
         )
@@ -157,7 +158,7 @@ class _Known:
     def has(self, claim: _Claim) -> bool:
         match claim.kind:
             case "date":
-                return any(self._has_date(one) for one in dates_of(claim.text))
+                return any(self._has_date(one) for one in find_dates(claim.text))
             case "number":
                 return _plain_number(claim.text) in self.numbers
             case "name":
@@ -269,67 +270,17 @@ def _first_words(text: str) -> str:
     return " ".join(text.split()[:6])
 
 
-Day: TypeAlias = tuple[int, ...]
-"""Year and month, or year, month and day; the year is 0 where none is named."""
-
 NEAR_DAYS = 14
 """A weekday in somebody's mouth means one of so many days around."""
-_MONTHS = {
-    name: number
-    for number, names in enumerate(
-        "january jan|february feb|march mar|april apr|may|june jun|july jul|august aug|september sep sept|"
-        "october oct|november nov|december dec".split("|"),
-        1,
-    )
-    for name in names.split()
-}
-_NAMES = "|".join(sorted(_MONTHS, key=len, reverse=True))
-_WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _HAN_WEEKDAYS = "一二三四五六日"
-_FORMS = (
-    re.compile(r"(?<![\d.-])(?P<y>\d{4})[-/.](?P<m>\d{1,2})(?:[-/.](?P<d>\d{1,2}))?(?![\d-])"),
-    re.compile(r"(?P<y>\d{4})\s*年\s*(?P<m>\d{1,2})\s*月(?:\s*(?P<d>\d{1,2})\s*[日号])?"),
-    re.compile(r"(?<!\d)(?P<m>\d{1,2})\s*月\s*(?P<d>\d{1,2})\s*[日号]"),
-    re.compile(
-        rf"\b(?P<d>\d{{1,2}})(?:st|nd|rd|th)?(?: of)? (?P<n>{_NAMES})\b\.?(?:,? (?P<y>\d{{4}}))?",
-        re.IGNORECASE,
-    ),
-    re.compile(
-        rf"\b(?P<n>{_NAMES})\b\.? (?P<d>\d{{1,2}})(?:st|nd|rd|th)?\b(?:,? (?P<y>\d{{4}}))?", re.IGNORECASE
-    ),
-    re.compile(rf"\b(?P<n>{_NAMES})\b\.?,? (?P<y>\d{{4}})\b", re.IGNORECASE),
-)
 
 
-def dates_of(text: str) -> Iterator[Day]:
-    """Every date that is named; a number of a thirteenth month is none."""
-    for form in _FORMS:
-        for match in form.finditer(text):
-            if (found := _day(match)) is not None:
-                yield found
-
-
-def without_dates(text: str) -> tuple[list[str], str]:
-    """The dates as they are written, and the text without them."""
-    found: list[str] = []
-
-    def taken(match: re.Match[str]) -> str:
-        if _day(match) is None:
-            return match[0]
-        found.append(match[0])
-        return " " * len(match[0])
-
-    for form in _FORMS:
-        text = form.sub(taken, text)
-    return found, text
-
-
-def following(texts: Sequence[str], at: datetime, zone: tzinfo) -> frozenset[Day]:
+def following(texts: Sequence[str], at: datetime, zone: tzinfo) -> frozenset[PartialDate]:
     """The dates that relative ones in these texts mean when they are said then."""
-    return frozenset(day for text in texts for day in dates_of(resolved(text, at, zone)))
+    return frozenset(day for text in texts for day in find_dates(resolve_dates(text, at, zone)))
 
 
-def is_near(day: Day, at: datetime, said: str) -> bool:
+def is_near(day: PartialDate, at: datetime, said: str) -> bool:
     """Whether it is the day itself on which something was said, or the near weekday that was named."""
     if len(day) < 3:
         return day == (at.year, at.month)
@@ -340,16 +291,6 @@ def is_near(day: Day, at: datetime, said: str) -> bool:
         if distance <= timedelta(days=1):
             return True
         signs = (f"周{_HAN_WEEKDAYS[one.weekday()]}", f"星期{_HAN_WEEKDAYS[one.weekday()]}")
-        is_named = any(sign in said for sign in (_WEEKDAYS[one.weekday()], *signs))
+        is_named = any(sign in said for sign in (WEEKDAYS[one.weekday()], *signs))
         return is_named and distance <= timedelta(days=NEAR_DAYS)
     return False
-
-
-def _day(match: re.Match[str]) -> Day | None:
-    parts = match.groupdict()
-    month = _MONTHS[parts["n"].lower()] if parts.get("n") else int(parts["m"])
-    year = int(parts.get("y") or 0)
-    day = int(parts.get("d") or 0)
-    if not (1 <= month <= 12 and day <= 31):
-        return None
-    return (year, month, day) if day else (year, month)

@@ -1,1 +1,1 @@
-"""Relative dates in English and Chinese."""
+"""Dates in text: absolute dates, relative dates made absolute, date ranges that a question names."""

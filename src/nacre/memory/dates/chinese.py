@@ -1,4 +1,4 @@
-"""Relative dates of Chinese: the phrases, and what they come to; a week begins on Monday there."""
+"""Rules for relative dates in Chinese, where a week begins on Monday."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable
 from datetime import date, timedelta
 
-from nacre.memory.dates import days as when_days
-from nacre.memory.dates.days import Rule, Said
+from nacre.memory.dates import calendar
+from nacre.memory.dates.calendar import DAYS_PER_WEEK, FRIDAY, DateRule, ReferenceDate, Renderer
 
 DAYS = {
     "大前天": -3, "前天": -2, "昨天": -1, "昨日": -1, "今天": 0, "今日": 0, "明天": 1, "明日": 1,
@@ -26,16 +26,15 @@ WEEKS = {"上上": -2, "上": -1, "这": 0, "本": 0, "下": 1, "下下": 2}
 WEEKDAYS = {"一": 0, "二": 1, "三": 2, "四": 3, "五": 4, "六": 5, "日": 6, "天": 6}
 DIGITS = {"一": 1, "二": 2, "两": 2, "三": 3, "四": 4, "五": 5, "六": 6, "七": 7, "八": 8, "九": 9}
 TEN = 10
-FRIDAY = 4
 MAX_COUNT = 1_000
-"""More than that of any unit is not said of one's own life."""
+"""Larger counts of days, weeks, months or years are not resolved."""
 
 _NUMBER = r"(?P<count>\d{1,4}|[一二两三四五六七八九]?十[一二三四五六七八九]?|[一二两三四五六七八九])"
 _WEEK = r"(?P<week>上上|下下|上|下|这|本)个?(?:周|星期|礼拜)"
 _INNATE = r"(?!性|努力|形成|养成|获得|因素|环境|教育|培养|习得)"
 
 _JOINED_BEFORE = frozenset("目过说声证表阐申")
-"""Characters that take the next one into their own word."""
+"""Characters that form a word with the one after them."""
 _JOINED = {
     "之": "前后",
     "以": "前后上下",
@@ -52,14 +51,14 @@ _NO_WEEK = frozenset("围期年岁边到身转游密长")
 
 def _rule(
     pattern: str,
-    render: Callable[[re.Match[str], str, Said], str | None],
+    render: Renderer,
     fits: Callable[[re.Match[str], str], bool] = lambda match, text: True,
-) -> Rule:
-    return Rule(re.compile(pattern), render, fits)
+) -> DateRule:
+    return DateRule(re.compile(pattern), render, fits)
 
 
 def _is_a_date(match: re.Match[str], text: str) -> bool:
-    """Not cut out of other words (`说明天气`, `目前年龄`, `马上周末`), nor a figure (`美好的明天`)."""
+    """Whether a match is a date: no part of a word (`说明天气`, `马上周末`), no metaphor (`美好的明天`)."""
     before = text[max(0, match.start() - 1) : match.start()]
     behind = text[match.end() : match.end() + 1]
     if before in _JOINED_BEFORE or (match[0][0] in _JOINED.get(before, "")):
@@ -76,63 +75,63 @@ def _is_a_week(match: re.Match[str], text: str) -> bool:
     return text[match.end() : match.end() + 1] not in _NO_WEEK and _is_a_date(match, text)
 
 
-def _day(match: re.Match[str], text: str, said: Said) -> str | None:
-    return _shown(when_days.day_off(said, DAYS[match[0]]))
+def _day(match: re.Match[str], text: str, reference: ReferenceDate) -> str | None:
+    return _shown(calendar.add_days(reference, DAYS[match[0]]))
 
 
-def _part(match: re.Match[str], text: str, said: Said) -> str | None:
+def _part(match: re.Match[str], text: str, reference: ReferenceDate) -> str | None:
     days, part = PARTS[match[0]]
-    shown = _shown(when_days.day_off(said, days))
+    shown = _shown(calendar.add_days(reference, days))
     return f"{shown}{part}" if shown else None
 
 
-def _weekday(match: re.Match[str], text: str, said: Said) -> str | None:
-    monday = when_days.week_off(said, WEEKS[match["week"]])
+def _weekday(match: re.Match[str], text: str, reference: ReferenceDate) -> str | None:
+    monday = calendar.monday_of_week(reference, WEEKS[match["week"]])
     return _shown(monday + timedelta(days=WEEKDAYS[match["weekday"]])) if monday else None
 
 
-def _week(match: re.Match[str], text: str, said: Said) -> str | None:
-    monday = when_days.week_off(said, WEEKS[match["week"]])
+def _week(match: re.Match[str], text: str, reference: ReferenceDate) -> str | None:
+    monday = calendar.monday_of_week(reference, WEEKS[match["week"]])
     return f"{_shown(monday)}那一周" if monday else None
 
 
-def _weekend(match: re.Match[str], text: str, said: Said) -> str | None:
-    """On a weekend the last one may be the one that is ending."""
-    monday = when_days.week_off(said, WEEKS[match["week"]])
-    if monday is None or said.day.weekday() > FRIDAY:
+def _weekend(match: re.Match[str], text: str, reference: ReferenceDate) -> str | None:
+    """Unresolved on a weekend, when the last one may be the current one."""
+    monday = calendar.monday_of_week(reference, WEEKS[match["week"]])
+    if monday is None or reference.day.weekday() > FRIDAY:
         return None
     return f"{_shown(monday + timedelta(days=FRIDAY + 1))}那个周末"
 
 
-def _month(match: re.Match[str], text: str, said: Said) -> str | None:
-    found = when_days.month_off(said, WEEKS[match["week"]])
+def _month(match: re.Match[str], text: str, reference: ReferenceDate) -> str | None:
+    found = calendar.add_months(reference, WEEKS[match["week"]])
     return f"{found[0]}年{found[1]}月" if found else None
 
 
-def _year(match: re.Match[str], text: str, said: Said) -> str | None:
-    year = when_days.year_off(said, YEARS[match[0]])
+def _year(match: re.Match[str], text: str, reference: ReferenceDate) -> str | None:
+    year = calendar.add_years(reference, YEARS[match[0]])
     return f"{year}年" if year else None
 
 
-def _ago(match: re.Match[str], text: str, said: Said) -> str | None:
+def _ago(match: re.Match[str], text: str, reference: ReferenceDate) -> str | None:
     count = -_number(match["count"])
     if not 0 < -count <= MAX_COUNT:
         return None
     match match["unit"]:
         case "天":
-            return _shown(when_days.day_off(said, count))
+            return _shown(calendar.add_days(reference, count))
         case "年":
-            year = when_days.year_off(said, count)
+            year = calendar.add_years(reference, count)
             return f"{year}年左右" if year else None
         case "个月":
-            found = when_days.month_off(said, count)
+            found = calendar.add_months(reference, count)
             return f"{found[0]}年{found[1]}月左右" if found else None
         case _:
-            shown = _shown(when_days.day_off(said, count * when_days.DAYS))
+            shown = _shown(calendar.add_days(reference, count * DAYS_PER_WEEK))
             return f"{shown}左右" if shown else None
 
 
-def _never(match: re.Match[str], text: str, said: Said) -> str | None:
+def _unresolved(match: re.Match[str], text: str, reference: ReferenceDate) -> str | None:
     return None
 
 
@@ -152,7 +151,7 @@ def _number(word: str) -> int:
 _AGO = r"(?:之前|以前|前)"
 _LATER = r"(?:之后|以后|后)"
 
-RULES: tuple[Rule, ...] = (
+RULES: tuple[DateRule, ...] = (
     _rule(rf"大前天|大后天|前天|昨[天日]|今[天日]|明[天日]|后天{_INNATE}", _day, _is_a_date),
     _rule("|".join(PARTS), _part, _is_a_date),
     _rule(rf"{_WEEK}(?P<weekday>[一二三四五六日天])(?![天个周年月])", _weekday, _is_a_date),
@@ -165,7 +164,7 @@ RULES: tuple[Rule, ...] = (
         rf"(?<![第数多几\d一二两三四五六七八九十百千到至约近]){_NUMBER}(?P<unit>天|个月|年|周|个?星期|个?礼拜){_AGO}",
         _ago,
     ),
-    _rule(rf"(?:{_NUMBER}|几)(?:天|周|个?星期|个?礼拜|个月|年)(?:{_AGO}|{_LATER})", _never),
-    _rule(r"最近|近来|不久前|刚才|前几天|前段时间|过几天|半年前", _never),
-    _rule(r"(?<![上下这本个])(?:周|星期|礼拜)[一二三四五六日天](?![天个周年月])", _never),
+    _rule(rf"(?:{_NUMBER}|几)(?:天|周|个?星期|个?礼拜|个月|年)(?:{_AGO}|{_LATER})", _unresolved),
+    _rule(r"最近|近来|不久前|刚才|前几天|前段时间|过几天|半年前", _unresolved),
+    _rule(r"(?<![上下这本个])(?:周|星期|礼拜)[一二三四五六日天](?![天个周年月])", _unresolved),
 )

@@ -1,4 +1,4 @@
-"""Relative dates of English: the phrases, and what they come to."""
+"""Rules for relative dates in English: a pattern each, and the absolute date that replaces a match."""
 
 from __future__ import annotations
 
@@ -6,27 +6,27 @@ import re
 from collections.abc import Callable
 from datetime import date
 
-from nacre.memory.dates import days as when_days
-from nacre.memory.dates.days import Rule, Said
+from nacre.memory.dates import calendar
+from nacre.memory.dates.calendar import (
+    DAYS_PER_WEEK,
+    FRIDAY,
+    MONTHS,
+    MONTHS_PER_YEAR,
+    NUMBER_WORDS,
+    THURSDAY,
+    WEEKDAYS,
+    DateRule,
+    ReferenceDate,
+    Renderer,
+)
 
-WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-MONTHS = (
-    "January", "February", "March", "April", "May", "June",
-    "July", "August", "September", "October", "November", "December",
-)  # fmt: skip
-NUMBERS = {
-    "a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6,
-    "seven": 7, "eight": 8, "nine": 9, "ten": 10, "eleven": 11, "twelve": 12,
-}  # fmt: skip
 MAX_COUNT = 1_000
-"""More than that of any unit is not said of one's own life."""
+"""Larger counts of days, weeks, months or years are not resolved."""
 LOOK_BACK = 40
-"""Characters in which the word before a phrase is looked for."""
-FRIDAY = 4
-THURSDAY = 3
+"""Characters before a phrase that are searched for the preceding word."""
 
 _WEEKDAY = rf"(?P<weekday>{'|'.join(WEEKDAYS)})"
-_COUNT = rf"(?P<count>\d{{1,4}}|{'|'.join(NUMBERS)})"
+_COUNT = rf"(?P<count>\d{{1,4}}|{'|'.join(NUMBER_WORDS)})"
 _OFFSETS = {"last": -1, "this": 0, "next": 1}
 _PART = r"(?:\s+(?P<part>morning|afternoon|evening|night))?"
 _LOOSE_TODAY = r"(?!'s\s+(?:world|society|market|age|economy|youth|standards|culture|technology|era|day))"
@@ -37,12 +37,11 @@ _PREPOSITIONS = frozenset(
     """.split()
 )
 
-_NAMED_DAY = re.compile(
-    rf"\b(?:{'|'.join(MONTHS)})\s+\d|\d(?:st|nd|rd|th)?\s+(?:of\s+)?(?:{'|'.join(MONTHS)})\b"
-)
-_SPANS = frozenset("the my our his her each every any first very".split())
-"""Before `last week` they make it a stretch of seven days, or some other week."""
-_GUESSES = frozenset(
+_MONTH = "|".join(MONTHS).title()
+_NAMED_DAY = re.compile(rf"\b(?:{_MONTH})\s+\d|\d(?:st|nd|rd|th)?\s+(?:of\s+)?(?:{_MONTH})\b")
+_SPAN_WORDS = frozenset("the my our his her each every any first very".split())
+"""Before `last week` these words make it any seven days, or another week."""
+_ESTIMATES = frozenset(
     """
     half quarter than over nearly almost about around roughly least most approximately and or to some
     twenty thirty forty fifty sixty seventy eighty ninety hundred
@@ -51,7 +50,7 @@ _GUESSES = frozenset(
 
 
 def _is_prose(match: re.Match[str], text: str) -> bool:
-    """Not a part of a name: capitals begin sentences only, and no sign joins it to another word."""
+    """Whether a match is prose: capitals only begin sentences, and no character joins it to another word."""
     phrase = match[0]
     before = text[max(0, match.start() - LOOK_BACK) : match.start()].rstrip(" *_(")
     if phrase[0].isupper() and before and before[-1] not in ".!?:;\n-–—…\"'“":
@@ -62,16 +61,16 @@ def _is_prose(match: re.Match[str], text: str) -> bool:
     return not is_joined and (len(phrase) < 2 or not phrase.isupper())
 
 
-def _is_not_a_span(match: re.Match[str], text: str) -> bool:
-    """`the last week` is seven days, not the week before this one."""
+def _is_calendar_unit(match: re.Match[str], text: str) -> bool:
+    """Whether a match is a calendar week, month or year: `the last week` is any seven days."""
     if text[match.end() : match.end() + 3] == " of":
         return False
-    return _is_prose(match, text) and _word_before(match, text) not in _SPANS
+    return _is_prose(match, text) and _word_before(match, text) not in _SPAN_WORDS
 
 
 def _is_exact(match: re.Match[str], text: str) -> bool:
-    """Not the end of a longer number, and not one that was only guessed."""
-    return _is_prose(match, text) and _word_before(match, text) not in _GUESSES
+    """Whether a count is exact: neither the end of a longer number nor an estimate."""
+    return _is_prose(match, text) and _word_before(match, text) not in _ESTIMATES
 
 
 def _word_before(match: re.Match[str], text: str) -> str:
@@ -81,23 +80,23 @@ def _word_before(match: re.Match[str], text: str) -> str:
 
 def _rule(
     pattern: str,
-    render: Callable[[re.Match[str], str, Said], str | None],
+    render: Renderer,
     fits: Callable[[re.Match[str], str], bool] = _is_prose,
-) -> Rule:
-    return Rule(re.compile(rf"(?<!\w)(?:{pattern})(?!\w)", re.IGNORECASE), render, fits)
+) -> DateRule:
+    return DateRule(re.compile(rf"(?<!\w)(?:{pattern})(?!\w)", re.IGNORECASE), render, fits)
 
 
-def _placed(preposition: str, name: str, match: re.Match[str], text: str) -> str:
-    """With its preposition, unless one stands before it or it stands before a noun."""
-    is_led = _word_before(match, text) in _PREPOSITIONS
-    is_owner = text[match.end() : match.end() + 2] in {"'s", "’s"}
-    return name if is_led or is_owner else f"{preposition} {name}"
+def _with_preposition(preposition: str, name: str, match: re.Match[str], text: str) -> str:
+    """Return the name with its preposition, unless one precedes it or a possessive follows."""
+    has_preposition = _word_before(match, text) in _PREPOSITIONS
+    is_possessive = text[match.end() : match.end() + 2] in {"'s", "’s"}
+    return name if has_preposition or is_possessive else f"{preposition} {name}"
 
 
-def _day(days: int, part: str = "") -> Callable[[re.Match[str], str, Said], str | None]:
-    def render(match: re.Match[str], text: str, said: Said) -> str | None:
+def _day(days: int, part: str = "") -> Renderer:
+    def render(match: re.Match[str], text: str, reference: ReferenceDate) -> str | None:
         shown = part or match.groupdict().get("part") or ""
-        return _shown_day(when_days.day_off(said, days), match, text, part=shown.lower())
+        return _shown_day(calendar.add_days(reference, days), match, text, part=shown.lower())
 
     return render
 
@@ -106,111 +105,113 @@ def _shown_day(day: date | None, match: re.Match[str], text: str, *, part: str =
     if day is None:
         return None
     if part:
-        return _placed("on", f"the {part} of {day.isoformat()}", match, text)
-    return _placed("on", day.isoformat(), match, text)
+        return _with_preposition("on", f"the {part} of {day.isoformat()}", match, text)
+    return _with_preposition("on", day.isoformat(), match, text)
 
 
-def _ago(match: re.Match[str], text: str, said: Said) -> str | None:
+def _ago(match: re.Match[str], text: str, reference: ReferenceDate) -> str | None:
     count = _number(match["count"])
     if not 0 < count <= MAX_COUNT:
         return None
     match match["unit"].lower():
         case "day":
-            return _shown_day(when_days.day_off(said, -count), match, text)
+            return _shown_day(calendar.add_days(reference, -count), match, text)
         case "week":
-            day = when_days.day_off(said, -count * when_days.DAYS)
+            day = calendar.add_days(reference, -count * DAYS_PER_WEEK)
             return f"around {day.isoformat()}" if day else None
         case "month":
-            return _month("around", when_days.month_off(said, -count))
+            return _month("around", calendar.add_months(reference, -count))
         case _ if count == 1:
-            return _month("around", when_days.month_off(said, -when_days.MONTHS))
+            return _month("around", calendar.add_months(reference, -MONTHS_PER_YEAR))
         case _:
-            year = when_days.year_off(said, -count)
+            year = calendar.add_years(reference, -count)
             return f"around {year}" if year else None
 
 
-def _from_now(match: re.Match[str], text: str, said: Said) -> str | None:
+def _from_now(match: re.Match[str], text: str, reference: ReferenceDate) -> str | None:
     count = _number(match["count"])
     if match["unit"].lower() == "day":
-        return _shown_day(when_days.day_off(said, count), match, text)
-    day = when_days.day_off(said, count * when_days.DAYS)
+        return _shown_day(calendar.add_days(reference, count), match, text)
+    day = calendar.add_days(reference, count * DAYS_PER_WEEK)
     return f"around {day.isoformat()}" if day else None
 
 
-def _unit(match: re.Match[str], text: str, said: Said) -> str | None:
-    """`last week`, `this month`, `next year`; a date that follows says it better, and may say otherwise."""
+def _unit(match: re.Match[str], text: str, reference: ReferenceDate) -> str | None:
+    """`last week`, `this month`, `next year`; unresolved where an explicit date follows."""
     if _NAMED_DAY.search(text[match.end() : match.end() + LOOK_BACK]):
         return None
     offset = _OFFSETS[match["which"].lower()]
     match match["unit"].lower():
         case "week":
-            monday = when_days.week_off(said, offset)
-            return _placed("in", f"the week of {monday.isoformat()}", match, text) if monday else None
+            monday = calendar.monday_of_week(reference, offset)
+            return (
+                _with_preposition("in", f"the week of {monday.isoformat()}", match, text) if monday else None
+            )
         case "month":
-            name = _month("", when_days.month_off(said, offset))
+            name = _month("", calendar.add_months(reference, offset))
         case "year":
-            year = when_days.year_off(said, offset)
+            year = calendar.add_years(reference, offset)
             name = str(year) if year else None
         case _:
-            return _weekend(match, text, said)
-    return _placed("in", name, match, text) if name else None
+            return _weekend(match, text, reference)
+    return _with_preposition("in", name, match, text) if name else None
 
 
-def _weekend(match: re.Match[str], text: str, said: Said) -> str | None:
-    """Said on a working day, or about the weekend that is near or has begun."""
-    monday = when_days.week_off(said, 0)
-    today = said.day.weekday()
+def _weekend(match: re.Match[str], text: str, reference: ReferenceDate) -> str | None:
+    """`last weekend` is clear on a working day, `this weekend` from Thursday on."""
+    monday = calendar.monday_of_week(reference, 0)
+    today = reference.day.weekday()
     is_clear = {"last": today <= FRIDAY, "this": today >= THURSDAY, "next": False}[match["which"].lower()]
-    if monday is None or not is_clear or not said.is_day_certain:
+    if monday is None or not is_clear or not reference.is_day_certain:
         return None
     weeks = -1 if match["which"].lower() == "last" else 0
     saturday = monday.toordinal() + 7 * weeks + FRIDAY + 1
-    return _placed("on", f"the weekend of {date.fromordinal(saturday).isoformat()}", match, text)
+    return _with_preposition("on", f"the weekend of {date.fromordinal(saturday).isoformat()}", match, text)
 
 
-def _weekday(match: re.Match[str], text: str, said: Said) -> str | None:
+def _weekday(match: re.Match[str], text: str, reference: ReferenceDate) -> str | None:
     weekday = WEEKDAYS.index(match["weekday"].lower())
     which = " ".join(match["which"].lower().split())
     if which == "this past":
-        day = when_days.past_weekday(said, weekday)
+        day = calendar.past_weekday(reference, weekday)
     elif which == "this coming":
-        day = when_days.coming_weekday(said, weekday) if weekday != said.day.weekday() else None
+        day = calendar.coming_weekday(reference, weekday) if weekday != reference.day.weekday() else None
     elif which == "last":
-        day = when_days.last_weekday(said, weekday)
+        day = calendar.last_weekday(reference, weekday)
     elif which == "next":
-        day = when_days.next_weekday(said, weekday)
+        day = calendar.next_weekday(reference, weekday)
     else:
-        day = when_days.this_weekday(said, weekday)
+        day = calendar.this_weekday(reference, weekday)
     part = (match["part"] or "").lower()
-    return _shown_day(day if said.is_day_certain else None, match, text, part=part)
+    return _shown_day(day if reference.is_day_certain else None, match, text, part=part)
 
 
-def _due(match: re.Match[str], text: str, said: Said) -> str | None:
-    """`by Friday`: the next one, unless it is Friday, or something that is over is told."""
+def _due(match: re.Match[str], text: str, reference: ReferenceDate) -> str | None:
+    """`by Friday`: the next one, unless today is Friday or the sentence is in the past tense."""
     weekday = WEEKDAYS.index(match["weekday"].lower())
-    is_told = re.search(
+    is_past = re.search(
         r"\b(?:was|were|had|did|got|went|(?!need|speed|feed)\w+ed)\b", text[: match.start()], re.IGNORECASE
     )
-    if weekday == said.day.weekday() or not said.is_day_certain or is_told:
+    if weekday == reference.day.weekday() or not reference.is_day_certain or is_past:
         return None
-    return f"{match['lead']} {when_days.coming_weekday(said, weekday).isoformat()}"
+    return f"{match['lead']} {calendar.coming_weekday(reference, weekday).isoformat()}"
 
 
-def _was(match: re.Match[str], text: str, said: Said) -> str | None:
+def _decided_on(match: re.Match[str], text: str, reference: ReferenceDate) -> str | None:
     """`we decided on Tuesday`: the latest one."""
-    day = when_days.past_weekday(said, WEEKDAYS.index(match["weekday"].lower()))
+    day = calendar.past_weekday(reference, WEEKDAYS.index(match["weekday"].lower()))
     return f"{match['verb']} on {day.isoformat()}" if day else None
 
 
 def _month(preposition: str, found: tuple[int, int] | None) -> str | None:
-    return f"{preposition} {MONTHS[found[1] - 1]} {found[0]}".strip() if found else None
+    return f"{preposition} {MONTHS[found[1] - 1].title()} {found[0]}".strip() if found else None
 
 
 def _number(word: str) -> int:
-    return int(word) if word.isdigit() else NUMBERS[word.lower()]
+    return int(word) if word.isdigit() else NUMBER_WORDS[word.lower()]
 
 
-def _never(match: re.Match[str], text: str, said: Said) -> str | None:
+def _unresolved(match: re.Match[str], text: str, reference: ReferenceDate) -> str | None:
     return None
 
 
@@ -218,7 +219,7 @@ _VAGUE = (
     r"(?:a\s+few|a\s+couple(?:\s+of)?|several|some|many)\s+(?:days|weeks|months|years|nights)\s+(?:ago|back)",
     r"recently|lately|soon|the\s+other\s+(?:day|night|week)|these\s+days|nowadays|just\s+now",
     r"(?:last|this|next|this\s+past|this\s+coming)\s+(?:spring|summer|autumn|fall|winter|semester|quarter)",
-    rf"(?:last|this|next)\s+(?:{'|'.join(MONTHS)})",
+    rf"(?:last|this|next)\s+(?:{_MONTH})",
     r"(?:the|over\s+the|this|in\s+the)?\s*past\s+(?:few\s+)?(?:days?|weeks?|months?|years?|weekend)",
     rf"(?:on\s+)?{_WEEKDAY}",
     rf"{_COUNT}\s+(?:day|week|month|year)s?\s+ago\s+(?:today|yesterday|tomorrow)",
@@ -227,7 +228,7 @@ _VAGUE = (
     rf"in\s+{_COUNT}\s+(?:days?|weeks?|months?|years?)",
 )
 
-RULES: tuple[Rule, ...] = (
+RULES: tuple[DateRule, ...] = (
     _rule(rf"(?:earlier\s+|later\s+)?today{_LOOSE_TODAY}", _day(0)),
     _rule(r"tonight", _day(0, "evening")),
     _rule(r"this\s+(?P<part>morning|afternoon|evening)", _day(0)),
@@ -238,9 +239,9 @@ RULES: tuple[Rule, ...] = (
     _rule(r"(?:the\s+)?day\s+after\s+tomorrow", _day(2)),
     _rule(rf"{_COUNT}\s+(?P<unit>day|week|month|year)s?\s+ago", _ago, _is_exact),
     _rule(rf"{_COUNT}\s+(?P<unit>day|week)s?\s+from\s+(?:now|today)", _from_now, _is_exact),
-    _rule(r"(?P<which>last|this|next)\s+(?P<unit>week|weekend|month|year)", _unit, _is_not_a_span),
+    _rule(r"(?P<which>last|this|next)\s+(?P<unit>week|weekend|month|year)", _unit, _is_calendar_unit),
     _rule(rf"(?:on\s+)?(?P<which>this\s+past|this\s+coming|last|this|next)\s+{_WEEKDAY}{_PART}", _weekday),
     _rule(rf"(?P<lead>by|until|due|due\s+on|due\s+by)\s+{_WEEKDAY}", _due),
-    _rule(rf"(?P<verb>decided|agreed)\s+on\s+{_WEEKDAY}", _was),
-    *(_rule(pattern, _never) for pattern in _VAGUE),
+    _rule(rf"(?P<verb>decided|agreed)\s+on\s+{_WEEKDAY}", _decided_on),
+    *(_rule(pattern, _unresolved) for pattern in _VAGUE),
 )

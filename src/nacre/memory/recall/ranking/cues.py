@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from nacre.memory.recall.ranking.dates import MONTHS, WEEKDAYS
+from nacre.memory.dates.calendar import MONTHS, WEEKDAYS
 
 _COUNT_WORDS = "two|three|four|five|six|seven|eight|nine|ten|eleven|twelve"
 _CALENDAR = "|".join(m for m in (*MONTHS, *WEEKDAYS) if m != "may")

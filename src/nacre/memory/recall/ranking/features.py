@@ -83,7 +83,7 @@ class Evidence:
             *seen, math.log1p(self.index.lengths[passage]), math.log1p(entry.length),
             *offered, by_assistant if self.question.about_answers else 0.0,
             rule, liked, rule * covered, liked * covered,
-            *(self._dates(entry) if self.question.spans else (0.0, 0.0)),
+            *(self._dates(entry) if self.question.date_ranges else (0.0, 0.0)),
         ]  # fmt: skip
 
     def _entry(self, number: int) -> Entry:
@@ -193,7 +193,7 @@ class Evidence:
         if entry.when is None:
             return 0.0, 0.0
         when = entry.when
-        days = min(span.distance(when) for span in self.question.spans)
+        days = min(span.distance(when) for span in self.question.date_ranges)
         return float(days == 0), math.exp(-days / DATE_DECAY_DAYS)
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import date
 
+from nacre.memory.dates.ranges import DateRange, date_ranges
 from nacre.memory.recall.ranking.analysis import ROLES, USER_ROLES
 from nacre.memory.recall.ranking.cues import ABOUT_ME, ABOUT_PAST, ABOUT_YOU, asked_for
-from nacre.memory.recall.ranking.dates import Span, spans
 from nacre.memory.recall.ranking.index import Index
 from nacre.memory.recall.ranking.terms import STOP_TERMS, stem, terms
 from nacre.memory.recall.ranking.wordlists import QUESTION_STOP
@@ -43,7 +43,7 @@ class Question:
     wants: int
     about_answers: bool
     about_past: bool
-    spans: tuple[Span, ...]
+    date_ranges: tuple[DateRange, ...]
 
 
 def read(text: str, index: Index, asked: date | None = None) -> Question:
@@ -64,7 +64,7 @@ def read(text: str, index: Index, asked: date | None = None) -> Question:
         wants=asked_for(text),
         about_answers=bool(ABOUT_YOU.search(text)),
         about_past=bool(ABOUT_PAST.search(text)),
-        spans=tuple(spans(text, asked)),
+        date_ranges=tuple(date_ranges(text, asked)),
     )
 
 

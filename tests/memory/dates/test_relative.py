@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nacre.memory.dates.english import WEEKDAYS
-from nacre.memory.dates.relative import days, relative, resolved
+from nacre.memory.dates.absolute import full_dates
+from nacre.memory.dates.calendar import WEEKDAYS
+from nacre.memory.dates.relative import relative_phrases, resolve_dates
 
 THURSDAY = datetime(2024, 5, 2, 9, tzinfo=UTC)
 moments = st.integers(min_value=0, max_value=3_600_000_000).map(lambda at: datetime.fromtimestamp(at, UTC))
@@ -60,7 +61,7 @@ zones = st.sampled_from(
     ],
 )
 def test_what_is_certain_becomes_a_date(said: str, means: str) -> None:
-    assert resolved(said, THURSDAY, UTC) == means
+    assert resolve_dates(said, THURSDAY, UTC) == means
 
 
 @pytest.mark.parametrize(
@@ -73,8 +74,8 @@ def test_what_is_certain_becomes_a_date(said: str, means: str) -> None:
     ],
 )  # fmt: skip
 def test_what_can_be_read_in_two_ways_stays_and_is_named(said: str) -> None:
-    assert resolved(said, THURSDAY, UTC) == said
-    assert relative(said)
+    assert resolve_dates(said, THURSDAY, UTC) == said
+    assert relative_phrases(said)
 
 
 @pytest.mark.parametrize(
@@ -86,27 +87,28 @@ def test_what_can_be_read_in_two_ways_stays_and_is_named(said: str) -> None:
     ],
 )  # fmt: skip
 def test_names_and_other_words_are_no_dates(said: str) -> None:
-    assert resolved(said, THURSDAY, UTC) == said
+    assert resolve_dates(said, THURSDAY, UTC) == said
 
 
 def test_the_day_is_that_of_the_person_not_of_the_server() -> None:
     """Half past eight in the evening in New York is another day in London and in Shanghai."""
     at = datetime(2024, 1, 1, 1, 30, tzinfo=UTC)
-    assert resolved("today", at, ZoneInfo("America/New_York")) == "on 2023-12-31"
-    assert resolved("last year", at, ZoneInfo("America/New_York")) == "in 2022"
-    assert resolved("today", at, ZoneInfo("Asia/Shanghai")) == "on 2024-01-01"
+    assert resolve_dates("today", at, ZoneInfo("America/New_York")) == "on 2023-12-31"
+    assert resolve_dates("last year", at, ZoneInfo("America/New_York")) == "in 2022"
+    assert resolve_dates("today", at, ZoneInfo("Asia/Shanghai")) == "on 2024-01-01"
 
 
 def test_in_the_small_hours_nobody_knows_which_day_is_meant() -> None:
-    assert resolved("yesterday, 昨天", datetime(2024, 5, 2, 1, tzinfo=UTC), UTC) == "yesterday, 昨天"
+    assert resolve_dates("yesterday, 昨天", datetime(2024, 5, 2, 1, tzinfo=UTC), UTC) == "yesterday, 昨天"
 
 
 def test_clocks_that_change_move_no_day() -> None:
     """The nights of 2024-03-10 and 2024-11-03 are 23 and 25 hours long in New York."""
     zone = ZoneInfo("America/New_York")
-    assert resolved("yesterday", datetime(2024, 3, 10, 23, tzinfo=zone), zone) == "on 2024-03-09"
+    assert resolve_dates("yesterday", datetime(2024, 3, 10, 23, tzinfo=zone), zone) == "on 2024-03-09"
     assert (
-        resolved("3 days ago", datetime(2024, 11, 4, 0, tzinfo=zone).replace(hour=6), zone) == "on 2024-11-01"
+        resolve_dates("3 days ago", datetime(2024, 11, 4, 0, tzinfo=zone).replace(hour=6), zone)
+        == "on 2024-11-01"
     )
 
 
@@ -114,15 +116,15 @@ def test_clocks_that_change_move_no_day() -> None:
 def test_days_are_counted_on_the_calendar_of_the_person(at: datetime, zone: str) -> None:
     here = at.replace(tzinfo=ZoneInfo(zone))
     yesterday = here.date() - timedelta(days=1)
-    assert days(resolved("it was yesterday", at=here, zone=here.tzinfo or UTC)) == [yesterday]
-    assert days(resolved("昨天", at=here, zone=here.tzinfo or UTC)) == [yesterday]
+    assert full_dates(resolve_dates("it was yesterday", at=here, zone=here.tzinfo or UTC)) == [yesterday]
+    assert full_dates(resolve_dates("昨天", at=here, zone=here.tzinfo or UTC)) == [yesterday]
 
 
 @given(
     moments, st.sampled_from(["last", "next", "this", "this past", "this coming"]), st.sampled_from(WEEKDAYS)
 )
 def test_a_weekday_becomes_only_a_day_of_that_name_near_by(at: datetime, which: str, weekday: str) -> None:
-    found = days(resolved(f"on {which} {weekday.capitalize()}", at, UTC))
+    found = full_dates(resolve_dates(f"on {which} {weekday.capitalize()}", at, UTC))
     for day in found:
         assert day.strftime("%A").lower() == weekday
         assert 0 <= abs((day - at.date()).days) <= 7
@@ -140,21 +142,21 @@ def test_a_weekday_becomes_only_a_day_of_that_name_near_by(at: datetime, which: 
     zones,
 )
 def test_resolving_twice_changes_nothing_more(words: list[str], at: datetime, zone: str) -> None:
-    once = resolved(" ".join(words), at, ZoneInfo(zone))
-    assert resolved(once, at + timedelta(days=400), ZoneInfo(zone)) == once or relative(once)
+    once = resolve_dates(" ".join(words), at, ZoneInfo(zone))
+    assert resolve_dates(once, at + timedelta(days=400), ZoneInfo(zone)) == once or relative_phrases(once)
 
 
 @given(st.text(), moments)
 def test_any_text_is_taken_and_what_names_no_day_stays(text: str, at: datetime) -> None:
-    new = resolved(text, at, UTC)
-    if not relative(text):
+    new = resolve_dates(text, at, UTC)
+    if not relative_phrases(text):
         assert new == text
 
 
 def test_the_ends_of_the_calendar_are_left_alone() -> None:
-    assert resolved("yesterday", datetime(1, 1, 1, 9, tzinfo=UTC), UTC) == "yesterday"
-    assert resolved("300 years ago", datetime(100, 1, 1, 9, tzinfo=UTC), UTC) == "300 years ago"
+    assert resolve_dates("yesterday", datetime(1, 1, 1, 9, tzinfo=UTC), UTC) == "yesterday"
+    assert resolve_dates("300 years ago", datetime(100, 1, 1, 9, tzinfo=UTC), UTC) == "300 years ago"
 
 
 def test_days_are_read_off_in_both_forms() -> None:
-    assert days("on 2024-05-01, 2024年5月3日, 2024-13-40") == [date(2024, 5, 1), date(2024, 5, 3)]
+    assert full_dates("on 2024-05-01, 2024年5月3日, 2024-13-40") == [date(2024, 5, 1), date(2024, 5, 3)]
