@@ -9,9 +9,9 @@ import time
 from dataclasses import dataclass
 
 from bench.machine import bar
-from nacre.cache.breakpoints import place
+from nacre.cache.breakpoints import place_markers
 from nacre.cache.models import profile
-from nacre.cache.prefix_monitor import Ledger, message_blocks, sent
+from nacre.cache.prefix_monitor import Ledger, message_blocks, sent_request
 from nacre.devtools.cache_models.anthropic_rules import Cache, Call, simulate
 from nacre.messages.blocks import JsonObject
 
@@ -62,7 +62,7 @@ def _run(sizes: Sizes) -> JsonObject:
     tools: list[JsonObject] = [{"name": f"tool{i}", "input_schema": {"type": "object"}} for i in range(10)]
     messages: list[JsonObject] = [{"role": "user", "content": [{"type": "text", "text": "begin"}]}]
     cache, ledger = Cache(), Ledger()
-    account = sent(MODEL, system, tools, messages)
+    account = sent_request(MODEL, system, tools, messages)
     spent = {"breakpoints": 0.0, "ledger": 0.0, "simulator": 0.0}
     read = written = divergences = 0
     cost = 0.0
@@ -70,7 +70,7 @@ def _run(sizes: Sizes) -> JsonObject:
     outcome = None
     for number in range(sizes.requests):
         started = time.perf_counter()
-        head, defined, marked = place(system, tools, messages, profile=model)
+        head, defined, marked = place_markers(system, tools, messages, profile=model)
         placed = time.perf_counter()
         divergences += ledger.check(account) is not None
         ledger = ledger.after_request(account)

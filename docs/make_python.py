@@ -79,9 +79,9 @@ GROUPS = (
         "No loop of ours, no model call of ours; [how](../how-to/use-your-own-loop.md).",
         (
             ("nacre", "Base Session Request"),
-            ("nacre.session.session", "SessionSettings RecordWriter"),
+            ("nacre.session.settings", "SessionSettings"),
             ("nacre.session.meter", "Meter"),
-            ("nacre.session.session_log", "start resume"),
+            ("nacre.session.session_log", "RecordWriter start resume"),
             ("nacre.tools.run", "run_all"),
             ("nacre.messages.wire", "parse_content"),
             ("nacre.providers.anthropic", "parse_usage"),
@@ -176,9 +176,8 @@ GROUPS = (
         "What it costs, and when it pays to keep it warm; [how](../how-to/keep-the-cache-warm.md).",
         (
             ("nacre.cache.models", "profile cost"),
-            ("nacre.session.cache_ttl", "choose_lifetime"),
-            ("nacre.cache.keep_warm", "Pauses"),
-            ("nacre.cache.keep_warm", "is_worth Pause Prefix Spent"),
+            ("nacre.session.cache_ttl", "cheapest_lifetime"),
+            ("nacre.cache.keep_warm", "Pauses decide_refresh Pause Prefix SessionCost"),
         ),
     ),
     Group(

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 from nacre.settings import values
-from nacre.settings.schema import KEYS, Key, Reach
+from nacre.settings.schema import KEYS, SettingKey, SettingScope
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "reference" / "settings.md"
@@ -61,12 +61,12 @@ COLUMNS = (
     "| setting | value | default | variables | meaning | from a project's files |\n|---|---|---|---|---|---|"
 )
 _FROM_PROJECT = {
-    Reach.ANYWHERE: "yes",
-    Reach.TRUSTED: "once trusted",
-    Reach.NOT_PROJECT: "only the local one",
-    Reach.OFF_ONLY: "only `false`",
-    Reach.NOT_REPOSITORY: "no",
-    Reach.START: "no (nor the user's file)",
+    SettingScope.ANYWHERE: "yes",
+    SettingScope.TRUSTED: "once trusted",
+    SettingScope.NOT_PROJECT: "only the local one",
+    SettingScope.OFF_ONLY: "only `false`",
+    SettingScope.NOT_REPOSITORY: "no",
+    SettingScope.START: "no (nor the user's file)",
 }
 
 
@@ -75,7 +75,7 @@ def text() -> str:
     return "\n".join([HEAD, COLUMNS, *(_row(key) for key in KEYS.values()), ""])
 
 
-def _row(key: Key) -> str:
+def _row(key: SettingKey) -> str:
     variables = ", ".join(f"`{name}`" for name in (key.variable, *key.aliases))
     meaning = " ".join(
         part for part in ("" if is_read(key) else "*not yet*", _meaning(key.path)) if part
@@ -91,7 +91,7 @@ def _row(key: Key) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def is_read(key: Key) -> bool:
+def is_read(key: SettingKey) -> bool:
     """Whether anything but the settings themselves and `doctor` looks at this setting."""
     if key.path[0] in {"anthropic", "openai"}:
         return True  # through the environment, in which they stand as they are in force

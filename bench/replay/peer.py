@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from nacre.cache.breakpoints import place
+from nacre.cache.breakpoints import place_markers
 from nacre.cache.models import profile
 from nacre.devtools.cache_models.anthropic_render import estimate
 from nacre.devtools.replay.other_policies import filler
@@ -154,7 +154,7 @@ class PeerPolicy:
         self._given = len(messages)
 
     def _sent(self, step: ReplayStep, messages: Sequence[JsonObject]) -> WireRequest:
-        system, tools, marked = place([*self._setting.base], [], [*messages], profile=self._profile)
+        system, tools, marked = place_markers([*self._setting.base], [], [*messages], profile=self._profile)
         return WireRequest(at=step.at, system=system, tools=tools, messages=marked)
 
     def _side(self, step: ReplayStep, words: str) -> SideRequest:

@@ -25,7 +25,7 @@ from nacre.messages.pairing import Item
 from nacre.messages.records import Compacted, Noted, ReplyFacts, Said
 from nacre.messages.tokens import estimate_text
 from nacre.messages.view import View
-from nacre.session.attachments import INSTRUCTIONS, told_in
+from nacre.session.attachments import INSTRUCTIONS, digests_in
 from nacre.session.layer import Layer
 from nacre.session.meter import METER, Meter
 from nacre.session.restoration import CUT, SOURCE_TOKENS, Restorer
@@ -469,11 +469,11 @@ async def test_an_opening_that_stays_in_view_is_not_restored(
     (project / "CLAUDE.md").write_text("First.\n")
     async with at_a_desk(project, home, clock) as desk:
         await desk.session.add_user("hello")
-        told = told_in(desk.session.view.noted(INSTRUCTIONS))
+        told = digests_in(desk.session.view.noted(INSTRUCTIONS))
         found = await desk.restores(desk.session.view.items)
         assert "opening" not in found
         await desk.compacts(desk.session.view.items)
-        assert told_in(desk.session.view.noted(INSTRUCTIONS)) == told
+        assert digests_in(desk.session.view.noted(INSTRUCTIONS)) == told
 
 
 async def test_the_window_shows_what_came_back_by_its_kind(

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nacre.cache.breakpoints import place
+from nacre.cache.breakpoints import place_markers
 from nacre.cache.models import profile
 from nacre.devtools.cache_models.anthropic_rules import Cache, Call, simulate
 from nacre.messages.blocks import Json, JsonObject
@@ -70,7 +70,7 @@ def test_system_instructions_the_previous_end_and_the_tail_are_marked():
         assistant(text("hi")),
         user(text("next")),
     ]
-    system, tools, placed = place(SYSTEM, TOOLS, messages, profile=OPUS)
+    system, tools, placed = place_markers(SYSTEM, TOOLS, messages, profile=OPUS)
     assert marked(system) == ["[0] 5m"]
     assert marked(tools) == []
     assert marked(placed) == ["[0].content[0] 5m", "[0].content[1] 5m", "[2].content[0] 5m"]
@@ -86,13 +86,13 @@ def test_a_fork_marks_where_it_left_its_parent_before_it_marks_instructions():
         assistant(text("done")),
         user(text("summarise")),
     ]
-    _, _, placed = place(SYSTEM, TOOLS, messages, profile=OPUS, branch_at=4)
+    _, _, placed = place_markers(SYSTEM, TOOLS, messages, profile=OPUS, branch_at=4)
     assert marked(placed) == ["[2].content[0] 5m", "[3].content[0] 5m", "[4].content[0] 5m"]
 
 
 def test_without_a_system_prompt_the_last_loaded_tool_is_marked():
     tools = [*TOOLS, {"name": "late", "defer_loading": True}]
-    system, placed, _ = place([], tools, [user(text("hello"))], profile=OPUS)
+    system, placed, _ = place_markers([], tools, [user(text("hello"))], profile=OPUS)
     assert system == []
     assert marked(placed) == ["[1] 5m"]
 
@@ -100,7 +100,7 @@ def test_without_a_system_prompt_the_last_loaded_tool_is_marked():
 def test_mixed_lifetimes_hold_the_head_longer_than_the_tail():
     """C31c: what is for an hour stands before what is for five minutes."""
     messages = [user(text("<instructions>"), text("hello")), assistant(text("hi")), user(text("next"))]
-    system, _, placed = place(SYSTEM, TOOLS, messages, profile=OPUS, ttl="mixed")
+    system, _, placed = place_markers(SYSTEM, TOOLS, messages, profile=OPUS, ttl="mixed")
     assert marked(system) == ["[0] 1h"]
     assert marked(placed) == ["[0].content[0] 1h", "[0].content[1] 5m", "[2].content[0] 5m"]
 
@@ -125,7 +125,7 @@ def test_a_marker_before_the_oldest_kept_result_keeps_what_was_cleared_readable(
         for at, cleared in enumerate((0, 10, 34)):
             messages = worked(["[cleared]"] * cleared + full[cleared:])
             branch = [2 * cleared + 1, 21] if marks and cleared else None
-            placed = place(SYSTEM, TOOLS, messages, profile=OPUS, ttl=ttl, branch_at=branch)
+            placed = place_markers(SYSTEM, TOOLS, messages, profile=OPUS, ttl=ttl, branch_at=branch)
             body: JsonObject = dict(zip(("system", "tools", "messages"), placed, strict=True))
             outcome = simulate(cache, Call(body={"max_tokens": 9, **body}, start=60.0 * at), profile=OPUS)
             assert outcome.refusal is None
@@ -141,20 +141,20 @@ def test_thinking_and_empty_text_are_never_marked():
         assistant({"type": "thinking", "thinking": "x"}, text("")),
         user(text("")),
     ]
-    _, _, placed = place([text("")], [], messages, profile=OPUS)
+    _, _, placed = place_markers([text("")], [], messages, profile=OPUS)
     assert marked(placed) == ["[0].content[0] 5m"]
 
 
 def test_a_reminder_that_expires_takes_no_marker():
     note: JsonObject = {"role": "system", "content": "hurry", "clear_at": "next_user_message"}
-    _, _, placed = place(SYSTEM, [], [user(text("hello")), note], profile=OPUS)
+    _, _, placed = place_markers(SYSTEM, [], [user(text("hello")), note], profile=OPUS)
     assert marked(placed) == ["[0].content[0] 5m"]
 
 
 def test_models_without_markers_get_the_same_lists_back():
     messages = [user(text("hello"))]
     for model in ("gpt-6-sol", "embedded", "llama"):
-        system, tools, placed = place(SYSTEM, TOOLS, messages, profile=profile(model))
+        system, tools, placed = place_markers(SYSTEM, TOOLS, messages, profile=profile(model))
         assert (system is SYSTEM, tools is TOOLS, placed is messages) == (True, True, True)
 
 
@@ -185,7 +185,7 @@ conversations = st.lists(
 def test_markers_are_few_and_change_nothing_else(system, tools, messages, ttl, branch_at):
     """C31: at most four, the input untouched, the same blocks once markers are taken off."""
     before = copy.deepcopy((system, tools, messages))
-    placed = place(system, tools, messages, profile=OPUS, ttl=ttl, branch_at=branch_at)
+    placed = place_markers(system, tools, messages, profile=OPUS, ttl=ttl, branch_at=branch_at)
     assert (system, tools, messages) == before
     paths = [path for part in placed for path in marked(part)]
     assert len(paths) <= 4
@@ -193,7 +193,7 @@ def test_markers_are_few_and_change_nothing_else(system, tools, messages, ttl, b
     assert lifetimes == sorted(lifetimes, key=["1h", "5m"].index)
     assert stripped(list(placed[:2])) == [system, tools]
     assert as_blocks(stripped(placed[2])) == as_blocks(messages)
-    assert place(system, tools, messages, profile=OPUS, ttl=ttl, branch_at=branch_at) == placed
+    assert place_markers(system, tools, messages, profile=OPUS, ttl=ttl, branch_at=branch_at) == placed
 
 
 rounds = st.lists(
@@ -211,7 +211,7 @@ def test_every_request_reads_all_that_the_one_before_wrote(steps, collapses):
     messages: list[JsonObject] = [user(text("<instructions>" * 200), text("begin"))]
     cache, cached = Cache(), 0
     for number, (calls, extras, thinks) in enumerate(steps):
-        system, tools, placed = place(SYSTEM, TOOLS, messages, profile=model)
+        system, tools, placed = place_markers(SYSTEM, TOOLS, messages, profile=model)
         request: JsonObject = {"max_tokens": 9, "system": system, "tools": tools, "messages": placed}
         outcome = simulate(cache, Call(body=request, start=float(number)), profile=model)
         assert outcome.refusal is None

@@ -6,13 +6,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nacre.cache.keep_warm import USUAL, Pause, Pauses, Prefix, Spent, is_worth, refresh_in
+from nacre.cache.keep_warm import (
+    USUAL_PAUSES,
+    Pause,
+    Pauses,
+    Prefix,
+    SessionCost,
+    decide_refresh,
+    seconds_to_refresh,
+)
 from nacre.cache.models import PriceTier, profile
-from nacre.cache.warmth import WarmingSettings
+from nacre.cache.warmth import KeepWarmSettings
 
 SONNET = profile("claude-sonnet-5-5")
 OPUS_5 = profile("claude-opus-5")
-RICH = Spent(conversation_usd=100.0)
+RICH = SessionCost(conversation_usd=100.0)
 STEP = 270.0
 
 
@@ -27,17 +35,19 @@ def cached(tokens: int = 60_000, model=SONNET, **more) -> Prefix:
 
 def test_a_refresh_is_due_a_margin_before_the_entry_expires_counted_from_the_start_of_the_request():
     """C8b: the lifetime runs from the start of the request that wrote or read the entry."""
-    assert refresh_in(Pause(seconds=100, untouched_seconds=100)) == 170
-    assert refresh_in(Pause(seconds=1_000, untouched_seconds=100, refreshes=3)) == 170
-    assert refresh_in(Pause(seconds=299, untouched_seconds=299)) == 0
-    assert refresh_in(at(), WarmingSettings(margin_seconds=10)) == 20
+    assert seconds_to_refresh(Pause(seconds=100, untouched_seconds=100)) == 170
+    assert seconds_to_refresh(Pause(seconds=1_000, untouched_seconds=100, refreshes=3)) == 170
+    assert seconds_to_refresh(Pause(seconds=299, untouched_seconds=299)) == 0
+    assert seconds_to_refresh(at(), KeepWarmSettings(margin_seconds=10)) == 20
 
 
 def test_where_reads_cost_a_twentieth_four_refreshes_pay_and_where_a_tenth_two_do():
     """C8b: the cheaper the read, the longer a person may be waited for."""
 
     def sent(model):
-        return [is_worth(at(n), Pauses(), prefix=cached(model=model), spent=RICH).is_worth for n in range(5)]
+        return [
+            decide_refresh(at(n), Pauses(), prefix=cached(model=model), spent=RICH).is_worth for n in range(5)
+        ]
 
     assert sent(SONNET) == [True, True, True, True, False]
     assert sent(OPUS_5) == [True, True, False, False, False]
@@ -45,8 +55,8 @@ def test_where_reads_cost_a_twentieth_four_refreshes_pay_and_where_a_tenth_two_d
 
 def test_the_verdict_says_its_arithmetic():
     """C8b: P(back in time) * prefix * (w - r) against prefix * r."""
-    settings = WarmingSettings(max_refreshes=1)
-    verdict = is_worth(at(), Pauses(), prefix=cached(), spent=RICH, settings=settings)
+    settings = KeepWarmSettings(max_refreshes=1)
+    verdict = decide_refresh(at(), Pauses(), prefix=cached(), spent=RICH, settings=settings)
     usual = Pauses()
     back = (usual.away(300) - usual.away(570)) / usual.away(270)
     assert verdict.returns == pytest.approx(back)
@@ -58,16 +68,16 @@ def test_the_verdict_says_its_arithmetic():
 def test_a_person_who_is_always_back_in_twelve_minutes_is_waited_for_although_nobody_comes_before():
     """C8b: a plan of several refreshes may pay where the first alone never would."""
     habit = Pauses((720.0,) * 40)
-    alone = is_worth(
-        at(), habit, prefix=cached(model=OPUS_5), spent=RICH, settings=WarmingSettings(max_refreshes=1)
+    alone = decide_refresh(
+        at(), habit, prefix=cached(model=OPUS_5), spent=RICH, settings=KeepWarmSettings(max_refreshes=1)
     )
-    plan = is_worth(at(), habit, prefix=cached(model=OPUS_5), spent=RICH)
+    plan = decide_refresh(at(), habit, prefix=cached(model=OPUS_5), spent=RICH)
     assert (alone.is_worth, plan.is_worth, plan.refreshes) == (False, True, 2)
 
 
 def test_a_person_who_is_always_away_for_long_is_not_waited_for():
     """C8b: the session's own pauses outweigh the usual ones."""
-    verdict = is_worth(at(), Pauses((7_200.0,) * 40), prefix=cached(), spent=RICH)
+    verdict = decide_refresh(at(), Pauses((7_200.0,) * 40), prefix=cached(), spent=RICH)
     assert not verdict.is_worth
     assert "too unlikely" in verdict.reason
     assert verdict.gain_usd < 0
@@ -91,7 +101,7 @@ def test_a_person_who_is_always_away_for_long_is_not_waited_for():
 )
 def test_no_refresh_where_it_cannot_help_or_is_not_known_to(pause, prefix, reason):
     """C8b: off until the provider is known to refresh, never for an hour's lifetime, never once cold."""
-    verdict = is_worth(pause, Pauses((700.0,) * 9), prefix=prefix, spent=RICH)
+    verdict = decide_refresh(pause, Pauses((700.0,) * 9), prefix=prefix, spent=RICH)
     assert not verdict.is_worth
     assert reason in verdict.reason
 
@@ -99,7 +109,7 @@ def test_no_refresh_where_it_cannot_help_or_is_not_known_to(pause, prefix, reaso
 def test_every_price_of_a_tenth_counts_as_cheap_whatever_its_decimals():
     """C8b: reads at most 0.1 of input."""
     cheap = [replace(SONNET, prices=(PriceTier(input=i, read=r, write_5m=i * 1.25),)) for i, r in PRICES]
-    assert all(is_worth(at(), Pauses(), prefix=cached(model=m), spent=RICH).is_worth for m in cheap)
+    assert all(decide_refresh(at(), Pauses(), prefix=cached(model=m), spent=RICH).is_worth for m in cheap)
 
 
 PRICES = [(0.1, 0.01), (0.3, 0.03), (0.7, 0.07), (3, 0.3), (15, 1.5)]
@@ -107,8 +117,8 @@ PRICES = [(0.1, 0.01), (0.3, 0.03), (0.7, 0.07), (3, 0.3), (15, 1.5)]
 
 def test_a_mixed_lifetime_weighs_only_the_tail_that_would_be_lost():
     """C31c: the head outlives the pause by itself; a refresh still reads all of it."""
-    whole = is_worth(at(), Pauses(), prefix=cached(lifetime="mixed"), spent=RICH)
-    tail = is_worth(at(), Pauses(), prefix=cached(lifetime="mixed", head_tokens=50_000), spent=RICH)
+    whole = decide_refresh(at(), Pauses(), prefix=cached(lifetime="mixed"), spent=RICH)
+    tail = decide_refresh(at(), Pauses(), prefix=cached(lifetime="mixed", head_tokens=50_000), spent=RICH)
     assert whole.is_worth
     assert not tail.is_worth
     assert tail.gain_usd < 0
@@ -120,8 +130,8 @@ def test_spending_stays_under_both_ceilings():
     price = 60_000 * 0.1 / 1e6
 
     def allowed(conversation, warming):
-        spent = Spent(conversation_usd=conversation, warming_usd=warming)
-        return is_worth(at(), Pauses(), prefix=cached(), spent=spent)
+        spent = SessionCost(conversation_usd=conversation, warming_usd=warming)
+        return decide_refresh(at(), Pauses(), prefix=cached(), spent=spent)
 
     assert allowed(10.0, 0.0).is_worth
     assert allowed(1_000.0, 1.0 - price * 1.01).is_worth
@@ -134,7 +144,9 @@ def test_spending_stays_under_both_ceilings():
 
 
 def test_the_usual_pauses_are_met_where_they_are_named():
-    assert [Pauses().away(seconds) for seconds, _ in USUAL] == pytest.approx([share for _, share in USUAL])
+    assert [Pauses().away(seconds) for seconds, _ in USUAL_PAUSES] == pytest.approx(
+        [share for _, share in USUAL_PAUSES]
+    )
     assert Pauses().away(0) == 1.0
 
 
@@ -155,8 +167,8 @@ def test_whatever_happened_a_refresh_that_is_worth_it_gains_and_stays_within_the
     own, tokens, refreshes, untouched, warming
 ):
     pause = Pause(seconds=untouched + 270 * refreshes, untouched_seconds=untouched, refreshes=refreshes)
-    spent = Spent(conversation_usd=8.0, warming_usd=warming)
-    verdict = is_worth(pause, Pauses(own), prefix=cached(tokens), spent=spent)
+    spent = SessionCost(conversation_usd=8.0, warming_usd=warming)
+    verdict = decide_refresh(pause, Pauses(own), prefix=cached(tokens), spent=spent)
     if verdict.is_worth:
         assert verdict.gain_usd > 0
         assert untouched < 300

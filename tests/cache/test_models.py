@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nacre.cache.models import SHIPPED, cost, profile, with_overrides
+from nacre.cache.models import SHIPPED_TABLE, cost, profile, with_overrides
 from nacre.errors import ConfigError
 from nacre.messages.usage import Usage
 
@@ -46,8 +46,8 @@ def test_the_long_window_suffix_widens_the_window_only():
 
 
 def test_every_row_of_the_shipped_table_can_be_read():
-    assert SHIPPED.date
-    rows = [profile(name) for name in SHIPPED.models]
+    assert SHIPPED_TABLE.date
+    rows = [profile(name) for name in SHIPPED_TABLE.models]
     assert all(row.known for row in rows)
     assert {row.provider for row in rows} == {"anthropic", "openai", "embedded"}
     assert [row.model for row in rows if not row.prices and not row.note] == []

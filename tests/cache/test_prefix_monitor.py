@@ -7,17 +7,17 @@ import copy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nacre.cache.breakpoints import place
+from nacre.cache.breakpoints import place_markers
 from nacre.cache.models import profile
 from nacre.cache.prefix_monitor import (
+    BlockPath,
+    CacheReadDrop,
     Divergence,
     Ledger,
-    Place,
-    ReadDrop,
-    chain,
+    chain_digests,
     check_usage,
     message_blocks,
-    sent,
+    sent_request,
 )
 from nacre.messages.blocks import JsonObject
 from nacre.messages.usage import Usage
@@ -34,7 +34,7 @@ def said(*words: str) -> list[JsonObject]:
 
 
 def request(*words: str, system=SYSTEM, tools=TOOLS, model: str = "m"):
-    return sent(model, system, tools, said(*words))
+    return sent_request(model, system, tools, said(*words))
 
 
 def test_a_request_that_only_grows_is_in_order():
@@ -50,23 +50,23 @@ def test_the_first_changed_block_is_named_with_its_level():
     ledger = Ledger().after_request(request("a", "b", "c"))
     found = ledger.check(request("a", "x", "c", "d"), announced="microcompact")
     assert found == Divergence(
-        4, Place("messages", "messages[1].content[0]", "text"), "changed", "microcompact"
+        4, BlockPath("messages", "messages[1].content[0]", "text"), "changed", "microcompact"
     )
     assert ledger.check(request("a", "b", "c", tools=TOOLS[:1])) == Divergence(
-        1, Place("tools", "tools[1]", "write"), "changed", None
+        1, BlockPath("tools", "tools[1]", "write"), "changed", None
     )
     added = [*TOOLS, {"name": "zip"}]
     assert ledger.check(request("a", "b", "c", tools=added)) == Divergence(
-        2, Place("tools", "tools[2]", "zip"), "changed", None
+        2, BlockPath("tools", "tools[2]", "zip"), "changed", None
     )
     assert ledger.check(request("a", "b", "c", system=[])) == Divergence(
-        2, Place("system", "system[0]", "text"), "changed", None
+        2, BlockPath("system", "system[0]", "text"), "changed", None
     )
     assert ledger.check(request("a", "b")) == Divergence(
-        5, Place("messages", "messages[2].content[0]", "text"), "missing", None
+        5, BlockPath("messages", "messages[2].content[0]", "text"), "missing", None
     )
     assert ledger.check(request("a", "b", "c", model="n")) == Divergence(
-        0, Place("model", "model", "n"), "model", None
+        0, BlockPath("model", "model", "n"), "model", None
     )
 
 
@@ -81,10 +81,10 @@ def test_a_string_is_the_same_as_one_text_block_and_markers_do_not_count():
     """C32: the ledger hashes canonical blocks."""
     messages = said("a", "b", "c")
     bare = [{**m, "content": m["content"][0]["text"]} for m in messages]
-    marked = place(SYSTEM, TOOLS, messages, profile=profile("claude-opus-5"))
-    plain = sent("m", SYSTEM, TOOLS, messages)
-    assert sent("m", SYSTEM, TOOLS, bare).last == plain.last
-    assert sent("m", marked[0], marked[1], marked[2]).last == plain.last
+    marked = place_markers(SYSTEM, TOOLS, messages, profile=profile("claude-opus-5"))
+    plain = sent_request("m", SYSTEM, TOOLS, messages)
+    assert sent_request("m", SYSTEM, TOOLS, bare).last == plain.last
+    assert sent_request("m", marked[0], marked[1], marked[2]).last == plain.last
 
 
 @given(
@@ -105,9 +105,9 @@ def test_any_one_change_is_found_at_its_place(words, more, data):
 
 @given(st.lists(st.binary(max_size=4), max_size=20), st.integers(0, 20))
 def test_a_chain_can_be_continued_from_any_link(blocks, cut):
-    whole = chain(blocks)
-    head = chain(blocks[:cut])
-    assert head + chain(blocks[cut:], head[-1] if head else b"") == whole
+    whole = chain_digests(blocks)
+    head = chain_digests(blocks[:cut])
+    assert head + chain_digests(blocks[cut:], head[-1] if head else b"") == whole
     assert len(set(whole)) == len(whole)
 
 
@@ -125,24 +125,24 @@ def test_a_request_grows_without_touching_the_one_it_grew_from():
 
 def test_reads_that_fall_far_without_a_reason_are_reported():
     """C32: by more than 5 % and more than 2,000 tokens."""
-    assert check_usage(100_000, Usage(cache_read=94_000)) == ReadDrop(100_000, 94_000)
+    assert check_usage(100_000, Usage(cache_read=94_000)) == CacheReadDrop(100_000, 94_000)
     assert check_usage(100_000, Usage(cache_read=95_000)) is None
     assert check_usage(10_000, Usage(cache_read=8_000)) is None
-    assert check_usage(10_000, Usage(cache_read=7_999)) == ReadDrop(10_000, 7_999)
+    assert check_usage(10_000, Usage(cache_read=7_999)) == CacheReadDrop(10_000, 7_999)
     assert check_usage(100_000, Usage(cache_read=0), "compaction") is None
     assert check_usage(None, Usage(cache_read=0)) is None
-    assert "100000 to 94000" in str(ReadDrop(100_000, 94_000))
+    assert "100000 to 94000" in str(CacheReadDrop(100_000, 94_000))
 
 
 def test_a_compaction_forgets_the_baseline_and_a_clear_skips_one_check():
     """C32; a dry run keeps the ledger it had, so it changes neither."""
     low = Usage(cache_read=1_000)
     ledger = Ledger().after_usage(Usage(cache_read=50_000))
-    assert ledger.check_usage(low) == ReadDrop(50_000, 1_000)
+    assert ledger.check_usage(low) == CacheReadDrop(50_000, 1_000)
     assert ledger.check_usage(low, announced="model change") is None
     assert ledger.after_compaction().check_usage(low) is None
     cleared = ledger.after_clear()
     assert cleared.check_usage(low) is None
     assert cleared.check_usage(low) is None
     again = cleared.after_usage(Usage(cache_read=40_000))
-    assert again.check_usage(low) == ReadDrop(40_000, 1_000)
+    assert again.check_usage(low) == CacheReadDrop(40_000, 1_000)

@@ -16,18 +16,18 @@ from nacre.context.skill_list import (
     LIST_CHARS,
     SKILL,
     SKILLS,
-    SkillDesk,
+    SkillRegistry,
     Skills,
-    invoked,
     listed,
+    loaded_skills,
     skill_tool,
 )
 from nacre.context.skills import (
     LOADED_CHARS,
     MAX_SKILLS,
-    Found,
+    FoundSkills,
     Skill,
-    SkillPlace,
+    SkillFolder,
     _skill,
     find_skills,
     skill_text,
@@ -64,7 +64,7 @@ def skills_of(project: Path) -> Path:
     return project / ".claude" / "skills"
 
 
-def found(project: Path, home: Path, cwd: Path | None = None) -> Found:
+def found(project: Path, home: Path, cwd: Path | None = None) -> FoundSkills:
     settings = load(cwd or project, {"NACRE_HOME": str(home)}, policy_path=home / "none")
     return find_skills(skill_places(settings))
 
@@ -97,7 +97,7 @@ def test_what_is_no_skill_is_passed_over(project: Path, home: Path) -> None:
     (folder / "README.md").write_text("# Ours")
     write(folder, ".hidden")
     write(folder, "by-hand", "---\ndescription: x\ndisable-model-invocation: true\n---\nx")
-    assert found(project, home) == Found({})
+    assert found(project, home) == FoundSkills({})
 
 
 @pytest.mark.parametrize(
@@ -242,7 +242,7 @@ class Talk:
 
     def __init__(self, folder: Path, clock: FrozenClock) -> None:
         self.session = Session(Base("m", "s", []), clock=clock)
-        self.desk = SkillDesk([SkillPlace(folder)])
+        self.desk = SkillRegistry([SkillFolder(folder)])
         self.opened: list[Path] = []
         self.desk.belong_to(self.session.transcript, clock, self.opened.append)
         self.riding = Skills(self.session, self.desk)
@@ -269,7 +269,7 @@ async def test_the_tool_loads_a_skill_with_what_it_is_called_with(tmp_path: Path
     assert talk.opened == [tmp_path / "deploy", tmp_path / "plain"]
     assert [note.fact("name") for note in talk.session.view.noted(SKILL)] == ["deploy", "plain"]
     await one.call({"skill": "deploy"})
-    assert list(invoked(talk.session.view)) == ["plain", "deploy"]
+    assert list(loaded_skills(talk.session.view)) == ["plain", "deploy"]
 
 
 async def test_a_name_that_is_no_skill_is_refused_with_the_nearest(
@@ -339,7 +339,7 @@ async def test_without_the_tool_all_skills_are_said_to_be_gone(tmp_path: Path, c
 def test_what_is_amiss_is_told_once(tmp_path: Path) -> None:
     write(tmp_path, "odd", b"\0")
     told: list[str] = []
-    desk = SkillDesk([SkillPlace(tmp_path)], on_notice=told.append)
+    desk = SkillRegistry([SkillFolder(tmp_path)], on_notice=told.append)
     assert desk.look() == {}
     assert len(told) == 1
     desk.look()
@@ -352,5 +352,5 @@ def test_what_is_amiss_is_told_once(tmp_path: Path) -> None:
 )
 def test_a_person_can_forbid_a_skill_by_name(tmp_path: Path, rules: Sequence[str], effect: str) -> None:
     policy = Policy(root=tmp_path, rules=tuple(parse_rule(text, "deny") for text in rules))
-    one = skill_tool(SkillDesk([]))
+    one = skill_tool(SkillRegistry([]))
     assert policy.decide(one, {"skill": "deploy"}, Workspace(tmp_path)).effect == effect

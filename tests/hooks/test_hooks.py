@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nacre.errors import ConfigError
-from nacre.hooks.command import MAX_BYTES, NO_REASON, Ran, answer, run_hook
-from nacre.hooks.points import MAX_CHARS, HookPlace, Hooks
+from nacre.hooks.command import MAX_BYTES, NO_REASON, HookRun, answer, run_hook
+from nacre.hooks.points import MAX_CHARS, HookContext, Hooks
 from nacre.hooks.table import EVENTS, Hook, parse_hooks
 from nacre.messages.blocks import Json, JsonObject
 from nacre.messages.events import NoticeLevel
@@ -60,7 +60,7 @@ class Told(list[str]):
 
 def hooks_in(folder: Path, setting: JsonObject, *, keeps: bool = True) -> tuple[Hooks, Told]:
     told = Told()
-    place = HookPlace(
+    place = HookContext(
         session_id="s-1",
         cwd=folder,
         transcript=folder / "log.jsonl",
@@ -201,7 +201,7 @@ FIELDS = (
 
 @given(st.sampled_from(sorted(EVENTS)), st.dictionaries(st.sampled_from(FIELDS), json_values))
 def test_no_answer_is_so_odd_that_it_breaks_anything(event: str, written: JsonObject) -> None:
-    said = answer(event, Ran(command="c", exit_code=0, stdout=json.dumps(written)))
+    said = answer(event, HookRun(command="c", exit_code=0, stdout=json.dumps(written)))
     assert (said.blocks is not None) == (written.get("decision") == "block" and EVENTS[event].can_block)
     assert (said.stops is not None) == (written.get("continue") is False)
     assert all("\n" not in line for line in said.warnings)
@@ -209,7 +209,7 @@ def test_no_answer_is_so_odd_that_it_breaks_anything(event: str, written: JsonOb
 
 @given(st.sampled_from(sorted(EVENTS)), st.text(), st.text(), st.integers(-15, 255))
 def test_any_output_with_any_exit_code_is_understood(event: str, out: str, err: str, code: int) -> None:
-    said = answer(event, Ran(command="c", exit_code=code, stdout=out, stderr=err))
+    said = answer(event, HookRun(command="c", exit_code=code, stdout=out, stderr=err))
     assert (said.blocks is not None) == (code == 2 and EVENTS[event].can_block) or out.strip()[:1] == "{"
 
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nacre.hooks.command import PERMISSIONS, Ran, answer
-from nacre.hooks.points import HookPlace, Hooks
+from nacre.hooks.command import PERMISSIONS, HookRun, answer
+from nacre.hooks.points import HookContext, Hooks
 from nacre.hooks.table import LEAVE_SECONDS, MAX_LEAVE_SECONDS, Hook, parse_hooks
 from nacre.hooks.tool_layer import response_of, text_of
 from nacre.messages.blocks import Json, JsonObject, Text, ToolCall, ToolResult
@@ -38,7 +38,7 @@ def hooks_in(folder: Path, event: str, *answers: JsonObject, warnings: list[str]
     for number, each in enumerate(answers):
         (folder / f"{number}.json").write_text(json.dumps(each))
         entries.append({"type": "command", "command": f"cat {folder}/{number}.json"})
-    place = HookPlace(session_id="s-1", cwd=folder, environ={"PATH": "/usr/bin:/bin"})
+    place = HookContext(session_id="s-1", cwd=folder, environ={"PATH": "/usr/bin:/bin"})
     table = parse_hooks({event: [{"matcher": "Bash", "hooks": entries}]})
 
     def notify(text: str, level: NoticeLevel = "info") -> None:
@@ -100,7 +100,7 @@ async def test_a_decision_nobody_knows_is_a_warning_and_decides_nothing(tmp_path
 
 @given(st.dictionaries(st.sampled_from(OWN), json_values | st.sampled_from(PERMISSIONS)))
 def test_no_answer_about_a_tool_is_so_odd_that_it_breaks_anything(fields: JsonObject) -> None:
-    ran = Ran(command="c", exit_code=0, stdout=json.dumps({"hookSpecificOutput": fields}))
+    ran = HookRun(command="c", exit_code=0, stdout=json.dumps({"hookSpecificOutput": fields}))
     before, after = answer("PreToolUse", ran), answer("PostToolUse", ran)
     assert (before.blocks is not None) == (fields.get("permissionDecision") == "deny")
     assert before.output is None

@@ -12,7 +12,7 @@ from hypothesis import given
 
 from nacre.errors import PromptTooLong, ToolError
 from nacre.loop.fork import FORK, NO_TOOLS, PENDING, SOURCE, ForkResult, ForkTask, branch, run_fork
-from nacre.loop.round import Ask
+from nacre.loop.round import SendRequest
 from nacre.messages.blocks import JsonObject, Text, ToolCall, ToolResult
 from nacre.messages.events import ProviderEvent
 from nacre.messages.records import Record, Said
@@ -39,7 +39,7 @@ def calling(*ids: str) -> Said:
     return Said(id="a1", at=moment(1), role="assistant", blocks=blocks)
 
 
-def answering(provider: ScriptedProvider) -> Ask:
+def answering(provider: ScriptedProvider) -> SendRequest:
     async def ask(view: View, max_output: int) -> AsyncGenerator[ProviderEvent, None]:
         request = Request(model="scripted", messages=view.messages, max_tokens=max_output)
         async for event in provider.stream(request):

@@ -11,7 +11,7 @@ import pytest
 
 from nacre.errors import PromptTooLong
 from nacre.loop.limits import Limits
-from nacre.loop.loop import GO_ON, Slots, run
+from nacre.loop.loop import CONTINUE, LoopCallbacks, run
 from nacre.loop.round import CUT_SHORT
 from nacre.messages.blocks import JsonObject, Text, ToolResult
 from nacre.messages.events import Event, Notice, ProviderEvent, Reply, StartedOver, TextDelta, ToolResultEvent
@@ -56,7 +56,7 @@ class Scene:
         async for event in self.provider.stream(Request(model="scripted", messages=view.messages)):
             yield event
 
-    async def play(self, slots: Slots = Slots(), limits: Limits = Limits()) -> list[Event]:  # noqa: B008
+    async def play(self, slots: LoopCallbacks = LoopCallbacks(), limits: Limits = Limits()) -> list[Event]:  # noqa: B008
         events = run(self.transcript, self.ask, self.tools, slots=slots, limits=limits, clock=self.clock)
         return [event async for event in events]
 
@@ -133,7 +133,7 @@ async def test_every_slot_is_called_where_it_belongs(scene: Scene) -> None:
         ]
         return (replace(results, blocks=tuple(kept)),)
 
-    slots = Slots(fit=fit, keep=keep, heard=lambda reply: calls.append("heard"))
+    slots = LoopCallbacks(fit=fit, keep=keep, heard=lambda reply: calls.append("heard"))
     scene.provider.script(call("read"), say("done"))
     await scene.play(slots)
     assert calls == ["fit", "heard", "keep", "fit", "heard"]
@@ -165,9 +165,9 @@ async def test_a_reply_cut_off_even_so_is_asked_to_go_on_at_most_three_times(sce
     assert scene.provider.calls == 5
     assert scene.words == [
         "user: go",
-        "assistant: part 1", f"user: {GO_ON}",
-        "assistant: part 2", f"user: {GO_ON}",
-        "assistant: part 3", f"user: {GO_ON}",
+        "assistant: part 1", f"user: {CONTINUE}",
+        "assistant: part 2", f"user: {CONTINUE}",
+        "assistant: part 3", f"user: {CONTINUE}",
         "assistant: part 4",
     ]  # fmt: skip
 
@@ -185,13 +185,13 @@ async def test_a_prompt_that_is_too_long_is_shrunk_once_and_sent_again(scene: Sc
         return [Compacted(id="b", at=scene.clock.now(), summary=(Text("so far"),), summary_id="s")]
 
     scene.provider.script(refusal, say("fits"))
-    await scene.play(Slots(fit=fit))
+    await scene.play(LoopCallbacks(fit=fit))
     assert told == [None, refusal]
     assert scene.transcript.view.last_reply is not None
 
     scene.provider.script(refusal, refusal)
     with pytest.raises(PromptTooLong):
-        await scene.play(Slots(fit=fit))
+        await scene.play(LoopCallbacks(fit=fit))
     assert told == [None, refusal, None, refusal]
 
 
@@ -249,7 +249,7 @@ async def test_cancel_while_results_are_kept_loses_none_and_keeps_none_twice(
         raise AssertionError
 
     scene.provider.script(call("read"))
-    task = asyncio.create_task(scene.play(Slots(keep=keep)))
+    task = asyncio.create_task(scene.play(LoopCallbacks(keep=keep)))
     await waits.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -16,7 +16,7 @@ from nacre.messages.blocks import Text, ToolCall, ToolResult
 from nacre.messages.jsonl import Envelope, decode
 from nacre.messages.records import Noted, Record, ReplyFacts, Said
 from nacre.messages.view import View
-from nacre.session.session_log import AGENT, SideLog, side_log_path
+from nacre.session.session_log import AGENT, AgentLog, agent_log_path
 from nacre.store.lines import read_lines
 
 AT = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -38,7 +38,7 @@ def conversation(count: int) -> list[Record]:
 
 
 async def written(path: Path, records: list[Record]) -> None:
-    with SideLog(path, ENVELOPE, agent="a1") as log:
+    with AgentLog(path, ENVELOPE, agent="a1") as log:
         await log.write(records)
 
 
@@ -46,7 +46,7 @@ async def test_a_log_reads_back_as_it_was_said_and_each_message_is_marked_as_the
     tmp_path: Path,
 ) -> None:
     """T2, F2: for whoever knows such logs, ours or not."""
-    path, records = side_log_path(tmp_path / "s1", "a1"), conversation(3)
+    path, records = agent_log_path(tmp_path / "s1", "a1"), conversation(3)
     await written(path, records)
     assert path == tmp_path / "s1" / "subagents" / "agent-a1.jsonl"
     loaded = decode(read_lines(path), subagent=True)
@@ -66,7 +66,7 @@ async def test_a_log_that_was_torn_goes_on_after_its_last_whole_line(
     cut: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """T8: wherever the crash was; what comes after hangs on what is there."""
-    path = side_log_path(tmp_path_factory.mktemp("s"), "a1")
+    path = agent_log_path(tmp_path_factory.mktemp("s"), "a1")
     records = conversation(3)
     await written(path, records[:-2])
     os.truncate(path, max(0, path.stat().st_size - cut))
@@ -80,18 +80,18 @@ async def test_a_log_that_was_torn_goes_on_after_its_last_whole_line(
 
 async def test_a_place_that_is_no_file_is_said_in_one_line(tmp_path: Path) -> None:
     """T1: the agent is not sent, rather than sent without a log."""
-    path = side_log_path(tmp_path, "a1")
+    path = agent_log_path(tmp_path, "a1")
     path.mkdir(parents=True)
     with pytest.raises(TranscriptError, match="is not a regular file"):
-        SideLog(path, ENVELOPE, agent="a1")
+        AgentLog(path, ENVELOPE, agent="a1")
 
 
 async def test_on_a_full_disk_nothing_is_written_by_halves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """T1: what could not be kept did not happen."""
-    path = side_log_path(tmp_path, "a1")
-    with SideLog(path, ENVELOPE, agent="a1") as log:
+    path = agent_log_path(tmp_path, "a1")
+    with AgentLog(path, ENVELOPE, agent="a1") as log:
         await log.write(conversation(1))
         before = path.read_bytes()
 

@@ -15,7 +15,7 @@ from nacre.messages.events import Reply
 from nacre.messages.records import Noted
 from nacre.session import background as supervising
 from nacre.session.agent import Agent
-from nacre.session.background import IN_BACKGROUND, Background, Outcome
+from nacre.session.background import IN_BACKGROUND, Background, BackgroundResult
 from nacre.session.layer import Layer
 from nacre.session.session import Base, Session
 from nacre.settings import load
@@ -65,8 +65,8 @@ async def test_work_is_known_by_name_while_it_runs_and_by_its_outcome_afterwards
     assert await background.wait("notes")
     assert not background.is_running("notes")
     assert list(background.outcomes) == [
-        Outcome(name="dream", ending="done"),
-        Outcome(name="notes", ending="done"),
+        BackgroundResult(name="dream", ending="done"),
+        BackgroundResult(name="notes", ending="done"),
     ]
 
 

@@ -6,14 +6,14 @@ from hypothesis import strategies as st
 
 from nacre.cache.keep_warm import Pauses, Prefix
 from nacre.cache.models import profile
-from nacre.session.cache_ttl import Ahead, choose_lifetime, lifetime_seconds
+from nacre.session.cache_ttl import ExpectedUse, cheapest_lifetime, lifetime_seconds
 
 SONNET = profile("claude-sonnet-5-5")
-COLD = Ahead(warming=None)
+COLD = ExpectedUse(warming=None)
 
 
 def chosen(own=(), *, ahead=COLD, model=SONNET, head=15_000):
-    return choose_lifetime(
+    return cheapest_lifetime(
         Pauses(own), Prefix(tokens=50_000, profile=model, head_tokens=head), ahead=ahead
     ).lifetime
 
@@ -36,34 +36,34 @@ def test_pauses_longer_than_an_hour_are_not_paid_for_in_advance():
 def test_keeping_warm_takes_the_place_of_the_hour_for_pauses_it_can_bridge():
     """C31c: keep-warm is a third way, for pauses up to some twenty minutes."""
     assert chosen((700.0,) * 8) == "1h"
-    assert chosen((700.0,) * 8, ahead=Ahead()) == "5m"
-    assert chosen((1_800.0,) * 8, ahead=Ahead()) == "1h"
+    assert chosen((700.0,) * 8, ahead=ExpectedUse()) == "5m"
+    assert chosen((1_800.0,) * 8, ahead=ExpectedUse()) == "1h"
 
 
 def test_a_large_head_with_a_small_tail_is_kept_apart():
     """C31c: what stays is written for an hour once, what moves for five minutes each time."""
     own = (1_800.0,) * 3 + (60.0,) * 12
-    ahead = Ahead(warming=None, turn_tokens=20_000, turns=4)
+    ahead = ExpectedUse(warming=None, turn_tokens=20_000, turns=4)
     assert chosen(own, ahead=ahead, head=45_000) == "mixed"
 
 
 def test_a_session_of_one_turn_is_never_written_for_longer():
     """C31c: without a second look the cheaper write wins."""
-    assert chosen((1_800.0,) * 8, ahead=Ahead(turns=0)) == "5m"
+    assert chosen((1_800.0,) * 8, ahead=ExpectedUse(turns=0)) == "5m"
 
 
 @pytest.mark.parametrize("model", ["gpt-6-sol", "embedded", "claude-opus-4-1", "somebody's own"])
 def test_without_markers_or_prices_nothing_is_chosen(model):
     """C31c, P5."""
-    choice = choose_lifetime(Pauses((1_800.0,) * 8), Prefix(tokens=50_000, profile=profile(model)))
+    choice = cheapest_lifetime(Pauses((1_800.0,) * 8), Prefix(tokens=50_000, profile=profile(model)))
     assert (choice.lifetime, choice.costs_usd) == ("5m", {})
 
 
 def test_the_costs_of_one_pause_are_what_a_hand_adds_up():
     """C31c: first write, one pause that ends in time or not, one turn's growth."""
-    pauses, ahead = Pauses(), Ahead(turns=1, turn_tokens=1_000, warming=None)
+    pauses, ahead = Pauses(), ExpectedUse(turns=1, turn_tokens=1_000, warming=None)
     prefix = Prefix(tokens=10_000, profile=SONNET, head_tokens=4_000)
-    costs = choose_lifetime(pauses, prefix, ahead=ahead).costs_usd
+    costs = cheapest_lifetime(pauses, prefix, ahead=ahead).costs_usd
     in_five, in_hour, ever = (1 - pauses.away(s) for s in (300, 3_600, 1e9))
     back = 1 - pauses.never
     assert ever == pytest.approx(back)
@@ -85,7 +85,7 @@ def test_a_prefix_stays_warm_as_long_as_its_shortest_entry():
 @given(st.lists(st.floats(1, 1e5), max_size=30).map(tuple), st.integers(1_000, 300_000))
 def test_the_chosen_one_is_the_cheapest_and_warming_never_makes_five_minutes_dearer(own, tokens):
     prefix = Prefix(tokens=tokens, profile=SONNET, head_tokens=tokens // 3)
-    cold = choose_lifetime(Pauses(own), prefix, ahead=COLD)
-    warmed = choose_lifetime(Pauses(own), prefix, ahead=Ahead())
+    cold = cheapest_lifetime(Pauses(own), prefix, ahead=COLD)
+    warmed = cheapest_lifetime(Pauses(own), prefix, ahead=ExpectedUse())
     assert cold.costs_usd[cold.lifetime] == min(cold.costs_usd.values())
     assert warmed.costs_usd["5m"] <= cold.costs_usd["5m"] * (1 + 1e-9)

@@ -17,7 +17,7 @@ from nacre.app.layers import kept_warm
 from nacre.app.open_agent import UNKEPT, open_agent
 from nacre.cache.keep_warm import Prefix
 from nacre.cache.models import cost, profile
-from nacre.cache.warmth import WarmingSettings
+from nacre.cache.warmth import KeepWarmSettings
 from nacre.cli.chat.loop_thread import LoopThread
 from nacre.devtools.sim import Exchange, SimClock, Simulator
 from nacre.errors import Overloaded
@@ -32,11 +32,11 @@ from nacre.session.agent import Agent
 from nacre.session.cache_ttl import (
     LIFETIME,
     TURN_TOKENS,
-    Ahead,
-    choose_lifetime,
+    ExpectedUse,
+    cheapest_lifetime,
     chosen,
     last_touched,
-    pauses_of,
+    pauses_in,
 )
 from nacre.session.cache_warming import KeepWarm, can_refresh
 from nacre.session.meter import KEEP_WARM, SIDE_QUERY, Meter
@@ -308,7 +308,7 @@ def alone(
         clock.advance(seconds)
         await asyncio.sleep(0)
 
-    warmer = KeepWarm(session, provider, settings=WarmingSettings(max_share=1.0), sleep=sleep)
+    warmer = KeepWarm(session, provider, settings=KeepWarmSettings(max_share=1.0), sleep=sleep)
     session.layers.append(warmer)
     return Alone(agent, warmer, provider, clock)
 
@@ -545,7 +545,7 @@ async def test_pauses_run_from_the_last_request_of_a_turn_to_the_next_words(cloc
     session = Session(Base(MODEL, "s", [], opening="today"), clock=clock)
     await talk(session, clock, 100.0, 700.0)
     records: list[Record] = list(session.transcript.records)
-    assert pauses_of(records).own == (100.0, 700.0)
+    assert pauses_in(records).own == (100.0, 700.0)
     assert cost(profile(MODEL), CACHED) is not None
 
 
@@ -557,7 +557,7 @@ def _said(second: float, role: str, words: str) -> Said:
 def test_words_that_follow_other_words_end_no_second_pause() -> None:
     """C8b: a turn that was cancelled before its reply, or words that come in two messages."""
     records = [_said(0, "user", "a"), _said(2, "assistant", "b"), _said(100, "user", "c")]
-    assert pauses_of([*records, _said(900, "user", "d")]).own == (100.0,)
+    assert pauses_in([*records, _said(900, "user", "d")]).own == (100.0,)
 
 
 def test_a_lifetime_is_chosen_for_turns_as_large_as_they_were_so_far() -> None:
@@ -566,7 +566,9 @@ def test_a_lifetime_is_chosen_for_turns_as_large_as_they_were_so_far() -> None:
     prefix = Prefix(tokens=90_000, profile=rules, head_tokens=10_000)
     turns = [_said(n, ("user", "assistant")[n % 2], "x") for n in range(8)]
     for records, growth in ((turns[:1], TURN_TOKENS), (turns, 80_000 // 4)):
-        expected = choose_lifetime(pauses_of(records), prefix, ahead=Ahead(turn_tokens=growth, warming=None))
+        expected = cheapest_lifetime(
+            pauses_in(records), prefix, ahead=ExpectedUse(turn_tokens=growth, warming=None)
+        )
         assert chosen(View.of(records), prefix, None) == expected
 
 

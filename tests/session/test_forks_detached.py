@@ -20,7 +20,7 @@ from nacre.messages.jsonl import Loaded, decode
 from nacre.messages.pairing import INTERRUPTED
 from nacre.messages.view import View
 from nacre.session.meter import SIDE_QUERY
-from nacre.session.session_log import SessionLogWriter, SideLog, side_log_path
+from nacre.session.session_log import AgentLog, SessionLogWriter, agent_log_path
 from nacre.settings import load
 from nacre.store.lines import read_lines
 from nacre.testing import FrozenClock, ScriptedProvider, call, say, together
@@ -83,17 +83,17 @@ def results_of(message: JsonObject) -> list[JsonObject]:
     return [block for block in content if isinstance(block, dict)]
 
 
-def log_for(ready: OpenedAgent) -> SideLog:
+def log_for(ready: OpenedAgent) -> AgentLog:
     keeper = ready.agent.session.keeper
     assert isinstance(keeper, SessionLogWriter)
-    return SideLog(side_log_path(keeper.folder, "a1"), keeper.envelope, agent="a1")
+    return AgentLog(agent_log_path(keeper.folder, "a1"), keeper.envelope, agent="a1")
 
 
 def loaded(ready: OpenedAgent) -> Loaded:
     """The fork's log as it is on disk: nothing in it is odd, and no call is without an answer."""
     keeper = ready.agent.session.keeper
     assert isinstance(keeper, SessionLogWriter)
-    found = decode(read_lines(side_log_path(keeper.folder, "a1")), subagent=True)
+    found = decode(read_lines(agent_log_path(keeper.folder, "a1")), subagent=True)
     view = View.of(found.records)
     assert not [*found.problems, *view.problems, *view.open_calls]
     return found

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
-from nacre.session.forks import Line
+from nacre.session.forks import PrefixQueue
 
 
 class Crowd:
     """Goes through a line and writes down who came in, in order."""
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: PrefixQueue) -> None:
         self.line = line
         self.inside: list[str] = []
         self.begin: dict[str, asyncio.Event] = {}
@@ -49,7 +49,7 @@ async def settled() -> None:
 
 async def test_the_others_come_in_once_the_first_is_being_answered() -> None:
     """A1: what the first wrote they read; nobody waits for its end."""
-    crowd = Crowd(Line())
+    crowd = Crowd(PrefixQueue())
     for name in "abc":
         await crowd.comes(name)
     assert crowd.inside == ["a"]
@@ -63,7 +63,7 @@ async def test_the_others_come_in_once_the_first_is_being_answered() -> None:
 
 async def test_another_beginning_waits_for_nobody() -> None:
     """A1: what is not shared is no reason to wait."""
-    crowd = Crowd(Line())
+    crowd = Crowd(PrefixQueue())
     await crowd.comes("a")
     await crowd.comes("x", b"other")
     assert crowd.inside == ["a", "x"]
@@ -72,7 +72,7 @@ async def test_another_beginning_waits_for_nobody() -> None:
 
 async def test_where_the_first_comes_to_nothing_one_of_the_others_goes_ahead() -> None:
     """A1, Q2: cancelled or failed, it wrote nothing that could be read."""
-    crowd = Crowd(Line())
+    crowd = Crowd(PrefixQueue())
     for name in "abc":
         await crowd.comes(name)
     crowd.tasks["a"].cancel()
@@ -86,7 +86,7 @@ async def test_where_the_first_comes_to_nothing_one_of_the_others_goes_ahead() -
 
 async def test_nobody_waits_longer_than_the_line_says() -> None:
     """A1: a provider that does not answer holds up one, not all."""
-    crowd = Crowd(Line(seconds=0.01))
+    crowd = Crowd(PrefixQueue(seconds=0.01))
     for name in "abc":
         await crowd.comes(name)
     async with asyncio.timeout(30):
@@ -97,7 +97,7 @@ async def test_nobody_waits_longer_than_the_line_says() -> None:
 
 async def test_one_that_is_cancelled_in_the_line_leaves_it_as_it_was() -> None:
     """Q2: whoever waits holds nothing."""
-    crowd = Crowd(Line())
+    crowd = Crowd(PrefixQueue())
     for name in "abc":
         await crowd.comes(name)
     crowd.tasks["b"].cancel()

@@ -11,7 +11,7 @@ import pytest
 
 from nacre.app.open_agent import OpenedAgent
 from nacre.context.environment import CurrentDate
-from nacre.context.skill_list import SKILL, invoked
+from nacre.context.skill_list import SKILL, loaded_skills
 from nacre.inspect.savings import booked
 from nacre.layers.experimental.provider_clearing import DECLARED, EDIT, Edit, declared, edits
 from nacre.layers.experimental.snip import NUMBERED, next_number
@@ -28,11 +28,11 @@ from nacre.messages.pins import pin, pinned
 from nacre.messages.records import Change, Compacted, Noted, Replaced, ReplyFacts, ResultOf, Said, Undone
 from nacre.messages.usage import Usage
 from nacre.messages.view import View
-from nacre.session.attachments import DAY, INSTRUCTIONS, told_in
+from nacre.session.attachments import DAY, INSTRUCTIONS, digests_in
 from nacre.session.cache_ttl import LIFETIME, noted_lifetime
 from nacre.session.compaction import CompactionRequest
 from nacre.session.meter import METER, SIDE_QUERY, Meter
-from nacre.session.read_session import look_back, spent
+from nacre.session.read_session import read_log, spent
 from nacre.session.restoration import carried, carry_rules
 from nacre.session.session import OPENING, Base, Session
 from nacre.session.session_log import resume, start
@@ -145,7 +145,7 @@ async def test_who_resumes_behind_a_boundary_knows_what_a_live_session_knows(
         opening = view.last_noted(OPENING)
         assert opening is not None
         assert view.has_record(str(opening.fact("record")))
-        assert told_in(view.noted(INSTRUCTIONS)) == {"/p/CLAUDE.md": "new"}
+        assert digests_in(view.noted(INSTRUCTIONS)) == {"/p/CLAUDE.md": "new"}
         assert [note.facts for note in view.noted(FACTS)] == [{"words": ["one"]}]
         assert view.noted(NOTES)[-1].facts == {"covers": "x"}
         assert await CurrentDate(life.clock).attach(heard("user", (Text("x"),), life.clock), view) == []
@@ -171,7 +171,7 @@ async def test_what_a_session_cost_is_the_same_however_much_of_its_log_is_read(
     await life.turn("four")
     path = life.session.keeper.path  # type: ignore[attr-defined]
     after = await resumed(life, home)
-    back = look_back(path)
+    back = read_log(path)
     assert back is not None
     plain = Meter.of(one for one in back.records if not isinstance(one, Compacted))
     assert plain.requests == 8
@@ -311,7 +311,7 @@ async def test_every_kind_of_note_that_an_agent_writes_is_declared() -> None:
             await ready.compacting.compact(CompactionRequest())
             await scene.said(ready, "go on")
         paths = [*scene.home.glob("projects/*/*.jsonl"), *scene.home.glob("projects/*/*/subagents/*.jsonl")]
-        logs = [back for path in paths if (back := look_back(path)) is not None]
+        logs = [back for path in paths if (back := read_log(path)) is not None]
         records = [one for log in logs for one in log.records]
     carried = (note for one in records if isinstance(one, Compacted) for note in one.carries)
     kinds = {note.kind for note in (*records, *carried) if isinstance(note, Noted)}
@@ -360,7 +360,7 @@ KEPT = {
     "skills": Kept(
         "NACRE_SKILLS",
         (loaded("deploy"), loaded("review"), loaded("deploy")),
-        lambda ready: list(invoked(ready.agent.session.view)),
+        lambda ready: list(loaded_skills(ready.agent.session.view)),
         ["review", "deploy"],
     ),
     "mail": Kept(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nacre.app.open_agent import open_agent
-from nacre.cache.models import SHIPPED, profile, put_in_force
+from nacre.cache.models import SHIPPED_TABLE, profile, use_model_table
 from nacre.errors import ContextOverflow, InvalidRequest, PromptTooLong
 from nacre.messages.blocks import Message, Text
 from nacre.messages.events import Notice, Reply
@@ -166,7 +166,7 @@ async def test_a_persons_own_rows_decide_about_prices_and_windows(tmp_path: Path
             assert ready.agent.session.thresholds.window == 70_000
             assert ready.agent.session.profile.prices
     finally:
-        put_in_force(SHIPPED)
+        use_model_table(SHIPPED_TABLE)
     assert profile("claude-opus-5-5").window == 1_000_000
 
 

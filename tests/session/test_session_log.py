@@ -14,7 +14,7 @@ from nacre.messages.jsonl import Envelope, encode
 from nacre.messages.pairing import INTERRUPTED
 from nacre.messages.records import Compacted, Record, ReplyFacts, Said
 from nacre.messages.view import View
-from nacre.session.session_log import MAX_RESUME_BYTES, Opened, mend, resume, start
+from nacre.session.session_log import MAX_RESUME_BYTES, OpenedLog, close_open_calls, resume, start
 from nacre.store.session_log import SessionLog, log_path
 from nacre.testing import FrozenClock
 
@@ -71,10 +71,10 @@ async def test_a_session_in_which_nothing_was_said_leaves_no_file(home: Path, cl
 async def test_calls_in_flight_are_answered_in_the_log_once(home: Path, clock: FrozenClock) -> None:
     """T8: marked interrupted on disk, so that any reader sees a whole log."""
     path = await kept(home, clock, user("go", clock), calling(clock, "a", "b"))
-    opened = await mend(resume(path, home=home, clock=clock), clock)
+    opened = await close_open_calls(resume(path, home=home, clock=clock), clock)
     assert opened.notices == ["2 tool calls did not finish last time."]
     await opened.keeper.close()
-    again = await mend(resume(path, home=home, clock=clock), clock)
+    again = await close_open_calls(resume(path, home=home, clock=clock), clock)
     assert again.notices == []
     assert path.read_text().count(INTERRUPTED) == 2
     assert View.of(again.records).open_calls == []
@@ -120,6 +120,6 @@ async def test_too_much_behind_the_last_boundary_is_refused_in_one_line(
             id=clock.new_id(), at=clock.now(), summary=(Text("in short"),), summary_id=clock.new_id()
         )
         log_again.append(encode(boundary, envelope=envelope, parent=None))
-    opened: Opened = resume(path, home=home, clock=clock)
+    opened: OpenedLog = resume(path, home=home, clock=clock)
     assert "in short" in str(View.of(opened.records).messages)
     await opened.keeper.close()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from nacre.errors import ConfigError
-from nacre.settings import Problem, Settings, load
+from nacre.settings import Settings, SettingsProblem, load
 
 
 def read(tmp_path: Path, **environ: str) -> Settings:
@@ -110,13 +110,13 @@ def test_a_bad_variable_is_one_clear_line_and_is_left_out(tmp_path: Path) -> Non
     )
     place = "environment NACRE_"
     assert sorted(settings.problems, key=lambda p: p.place) == [
-        Problem(f"{place}AUTOCOMPACT_PCT", "must be a number from 1 to 100, not 'nan'", True),
-        Problem(f"{place}CACHE_TTL", """must be "5m" or "1h" or "mixed" or "auto", not '2h'""", True),
-        Problem(f"{place}CLEAR_IDLE", "must be true or false, not 'maybe'", True),
-        Problem(f"{place}DREAM", """must be true, false or "auto", not 'sometimes'""", True),
-        Problem(f"{place}MAX_TURNS", "must be a whole number from 1 to 100,000, not 'many'", True),
-        Problem(f"{place}MODLE", "no such setting; did you mean 'NACRE_MODEL'?"),
-        Problem(
+        SettingsProblem(f"{place}AUTOCOMPACT_PCT", "must be a number from 1 to 100, not 'nan'", True),
+        SettingsProblem(f"{place}CACHE_TTL", """must be "5m" or "1h" or "mixed" or "auto", not '2h'""", True),
+        SettingsProblem(f"{place}CLEAR_IDLE", "must be true or false, not 'maybe'", True),
+        SettingsProblem(f"{place}DREAM", """must be true, false or "auto", not 'sometimes'""", True),
+        SettingsProblem(f"{place}MAX_TURNS", "must be a whole number from 1 to 100,000, not 'many'", True),
+        SettingsProblem(f"{place}MODLE", "no such setting; did you mean 'NACRE_MODEL'?"),
+        SettingsProblem(
             f"{place}OPENAI_BASE_URL",
             "must be an address that starts with http:// or https://, not 'localhost:11434'",
             True,

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nacre.errors import ConfigError
-from nacre.settings import Problem, Settings, load
+from nacre.settings import Settings, SettingsProblem, load
 
 
 def read(tmp_path: Path, text: str | bytes) -> Settings:
@@ -75,16 +75,16 @@ def test_unknown_keys_warn_and_wrong_types_are_errors(tmp_path: Path) -> None:
     )
     file = str(tmp_path / "home/settings.json")
     assert settings.problems == (
-        Problem(file, "no setting 'modle'; did you mean 'model'?"),
-        Problem(file, "no setting 'statusLine'"),
-        Problem(file, "no setting 'roles.main'; did you mean 'model'?"),
-        Problem(file, "'roles.select' must be text on one line, not 3", True),
-        Problem(file, "'switches' must be a JSON object", True),
-        Problem(file, "'maxTurns' must be a whole number from 1 to 100,000, not 2.5", True),
-        Problem(file, """'cacheTtl' must be "5m" or "1h" or "mixed" or "auto", not '1d'""", True),
-        Problem(file, "'retry.tries' must be a whole number from 1 to 100, not true", True),
-        Problem(file, "'env' must be a JSON object whose values are text", True),
-        Problem(
+        SettingsProblem(file, "no setting 'modle'; did you mean 'model'?"),
+        SettingsProblem(file, "no setting 'statusLine'"),
+        SettingsProblem(file, "no setting 'roles.main'; did you mean 'model'?"),
+        SettingsProblem(file, "'roles.select' must be text on one line, not 3", True),
+        SettingsProblem(file, "'switches' must be a JSON object", True),
+        SettingsProblem(file, "'maxTurns' must be a whole number from 1 to 100,000, not 2.5", True),
+        SettingsProblem(file, """'cacheTtl' must be "5m" or "1h" or "mixed" or "auto", not '1d'""", True),
+        SettingsProblem(file, "'retry.tries' must be a whole number from 1 to 100, not true", True),
+        SettingsProblem(file, "'env' must be a JSON object whose values are text", True),
+        SettingsProblem(
             file,
             "'apiKey' is never read from settings: keys are read from the environment, "
             'or from "env" in the user\'s own settings',

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nacre.settings import Settings, load, trust
-from nacre.settings.values import Listed
+from nacre.settings.values import ListEntry
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def settings_of(project: Path, home: Path, *, repository: object, user: object) 
     return load(project, {"NACRE_HOME": str(home)}, policy_path=home / "no-policy.json")
 
 
-def texts(listed: tuple[Listed, ...]) -> list[str]:
+def texts(listed: tuple[ListEntry, ...]) -> list[str]:
     return [each.text for each in listed]
 
 

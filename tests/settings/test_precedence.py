@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nacre.settings import Settings, load, trust
-from nacre.settings.schema import KEYS, Layer
+from nacre.settings.schema import KEYS, SettingsLevel
 
 SAMPLES = {
     "model": ["m1", "m2", "m3", "m4", "m5", "m6"],
@@ -27,21 +27,21 @@ SAMPLES = {
 
 @given(
     name=st.sampled_from(sorted(SAMPLES)),
-    speaking=st.sets(st.sampled_from(list(Layer))),
+    speaking=st.sets(st.sampled_from(list(SettingsLevel))),
     nested=st.booleans(),
 )
 def test_the_strongest_source_that_speaks_wins_and_is_named(
-    name: str, speaking: set[Layer], nested: bool
+    name: str, speaking: set[SettingsLevel], nested: bool
 ) -> None:
     """policy > command line > environment > local > project > user > default."""
-    said = {layer: SAMPLES[name][n] for n, layer in enumerate(Layer) if layer in speaking}
+    said = {layer: SAMPLES[name][n] for n, layer in enumerate(SettingsLevel) if layer in speaking}
     with tempfile.TemporaryDirectory() as folder:
         world = Path(folder).resolve()
         files = {
-            Layer.POLICY: world / "policy.json",
-            Layer.LOCAL: world / "work/.nacre/settings.local.json",
-            Layer.PROJECT: world / "work/.nacre/settings.json",
-            Layer.USER: world / "home/settings.json",
+            SettingsLevel.POLICY: world / "policy.json",
+            SettingsLevel.LOCAL: world / "work/.nacre/settings.local.json",
+            SettingsLevel.PROJECT: world / "work/.nacre/settings.json",
+            SettingsLevel.USER: world / "home/settings.json",
         }
         for layer, path in files.items():
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -49,19 +49,19 @@ def test_the_strongest_source_that_speaks_wins_and_is_named(
                 path.write_text(json.dumps(document(name, said[layer], nested=nested)))
         trust(world / "home", world / "work")
         environ = {"NACRE_HOME": str(world / "home")}
-        if Layer.ENVIRONMENT in said:
-            environ[KEYS[name].variable] = str(said[Layer.ENVIRONMENT])
-        cli = {name: said[Layer.CLI]} if Layer.CLI in said else {}
+        if SettingsLevel.ENVIRONMENT in said:
+            environ[KEYS[name].variable] = str(said[SettingsLevel.ENVIRONMENT])
+        cli = {name: said[SettingsLevel.CLI]} if SettingsLevel.CLI in said else {}
 
-        settings = load(world / "work", environ, cli=cli, policy_path=files[Layer.POLICY])
+        settings = load(world / "work", environ, cli=cli, policy_path=files[SettingsLevel.POLICY])
 
         assert settings.problems == ()
-        winner = next((layer for layer in Layer if layer in said), None)
+        winner = next((layer for layer in SettingsLevel if layer in said), None)
         if winner is None:
             blank = Settings(home=settings.home, cwd=settings.cwd, project_root=settings.project_root)
             assert (value(settings, name), settings.origin(name)) == (value(blank, name), "default")
         else:
-            where = {Layer.CLI: "", Layer.ENVIRONMENT: f" {KEYS[name].variable}"}
+            where = {SettingsLevel.CLI: "", SettingsLevel.ENVIRONMENT: f" {KEYS[name].variable}"}
             origin = winner.value + where.get(winner, f" {files.get(winner)}")
             assert (value(settings, name), settings.origin(name)) == (said[winner], origin)
 

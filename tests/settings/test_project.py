@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nacre.settings import Problem, Settings, is_trusted, load, trust
+from nacre.settings import Settings, SettingsProblem, is_trusted, load, trust
 
 HOSTILE = {
     "env": {
@@ -83,7 +83,9 @@ def test_a_stranger_does_not_have_more_agents_started_than_the_person_allows(wor
 def test_a_refusal_says_how_to_trust(work: Path) -> None:
     write(work, {"hooks": {}})
     how = f"this directory is not trusted; to trust it, add {str(work)!r} to {work.parent}/home/trust.json"
-    assert read(work).problems == (Problem(f"{work}/.nacre/settings.json", f"'hooks' is ignored: {how}"),)
+    assert read(work).problems == (
+        SettingsProblem(f"{work}/.nacre/settings.json", f"'hooks' is ignored: {how}"),
+    )
 
 
 def test_a_trusted_repository_sets_the_rest_but_never_where_memory_is(work: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from nacre.errors import NacreError
 from nacre.messages.records import Noted
-from nacre.session.read_session import look_back
+from nacre.session.read_session import read_log
 from nacre.session.restoration import FOREIGN_KINDS, carry_rules
 from tests.stories.processes import Sim, end, pids, running_sim
 
@@ -38,7 +38,7 @@ def only_declared_notes(tmp_path: Path) -> Iterator[None]:
     kinds: set[str] = set()
     for log in logs:
         with suppress(NacreError):  # some stories spoil a log on purpose
-            back = look_back(log)
+            back = read_log(log)
             kinds |= {one.kind for one in (back.records if back else ()) if isinstance(one, Noted)}
     ours = {kind for kind in kinds if not kind.startswith(FOREIGN_KINDS)}
     assert ours <= carry_rules().keys(), (

@@ -19,7 +19,7 @@ from nacre.messages.usage import Usage
 from nacre.messages.view import View
 from nacre.messages.wire import canonical
 from nacre.session.meter import SIDE_QUERY, Meter
-from nacre.session.session_log import SessionLogWriter, SideLog, side_log_path
+from nacre.session.session_log import AgentLog, SessionLogWriter, agent_log_path
 from nacre.store.lines import read_lines
 from nacre.tools.base import Tool, tool
 from tests.stories.scenes import (
@@ -89,7 +89,7 @@ async def test_each_fork_of_a_reply_leaves_a_log_that_reads_as_a_conversation(tm
         keeper = ready.agent.session.keeper
         assert isinstance(keeper, SessionLogWriter)
     for number, part in enumerate(PARTS):
-        loaded = decode(read_lines(side_log_path(keeper.folder, str(number))), subagent=True)
+        loaded = decode(read_lines(agent_log_path(keeper.folder, str(number))), subagent=True)
         view = View.of(loaded.records)
         assert not [*loaded.problems, *view.problems]
         said = [message for message in view.messages if message["role"] == "assistant"]
@@ -110,7 +110,7 @@ async def sending(sim: Simulator, model: str, cwd: Path) -> AsyncIterator[Opened
         ready, number = held[0], str(PARTS.index(prompt))
         keeper = ready.agent.session.keeper
         assert isinstance(keeper, SessionLogWriter)
-        log = SideLog(side_log_path(keeper.folder, number), keeper.envelope, agent=number)
+        log = AgentLog(agent_log_path(keeper.folder, number), keeper.envelope, agent=number)
 
         async def work(running: object) -> None:
             with log:

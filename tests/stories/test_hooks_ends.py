@@ -11,7 +11,7 @@ import pytest
 
 from nacre.app.open_agent import open_agent
 from nacre.errors import HookRefused
-from nacre.hooks.layer import HOOK, attend_child
+from nacre.hooks.layer import HOOK, add_child_hooks
 from nacre.messages.blocks import JsonObject
 from nacre.messages.events import TurnDone
 from nacre.messages.records import Noted, Said
@@ -113,7 +113,7 @@ async def test_an_agent_that_ends_is_asked_about_and_its_tools_are_watched(
         parent = ready.agent.session
         assert isinstance(parent.keeper, SessionLogWriter)
         child = child_of(parent, keeper, tools)
-        attend_child(child, ready.hooks, "a1", "explore")
+        add_child_hooks(child, ready.hooks, "a1", "explore")
         seen: list[object] = [each async for each in Agent(child, provider, tools).stream("find it")]
         log = parent.keeper.path
     done = seen[-1]
@@ -158,7 +158,7 @@ async def test_an_agent_of_another_type_is_not_asked_about(tmp_path: Path, keepe
     async with open_agent(settings_of(tmp_path), provider=provider) as ready:
         assert ready.hooks is not None
         child = child_of(ready.agent.session, keeper)
-        attend_child(child, ready.hooks, "a1", "general")
+        add_child_hooks(child, ready.hooks, "a1", "general")
         _ = [each async for each in Agent(child, provider).stream("do it")]
         assert child.layers == []
     assert told(tmp_path) == []

@@ -20,7 +20,7 @@ from nacre.providers.base import Capabilities, Provider, Request
 from nacre.providers.retry import RetrySettings, with_retry
 from nacre.session.compaction import CompactionRequest
 from nacre.session.meter import Meter
-from nacre.session.read_session import look
+from nacre.session.read_session import read_view
 from nacre.session.settings import SpendSettings
 from nacre.session.spending import Spending
 from tests.stories.scenes import CLAUDE, GPT, call, calls, quiet, say, talking_to
@@ -112,7 +112,7 @@ async def test_a_reply_that_is_interrupted_while_it_streams_is_counted(model: st
         await say(ready.agent, "and now")
         assert_counted(ready, sim, rel=0.04)
         path = next((tmp_path / "work" / "home").rglob(f"{ready.agent.session.id}.jsonl"))
-        read = look(path)
+        read = read_view(path)
         assert read is not None
         kept = Meter.of(read.view.records)
         assert kept.usage == ready.agent.session.meter.usage

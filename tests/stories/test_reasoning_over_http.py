@@ -11,7 +11,7 @@ from nacre.devtools.sim import Simulator
 from nacre.messages.blocks import JsonObject
 from nacre.messages.records import Compacted
 from nacre.providers.openai import OpenAICompatibleProvider
-from nacre.session.read_session import look
+from nacre.session.read_session import read_view
 from nacre.session.session_log import SessionLogWriter
 from nacre.settings import load
 from tests.stories.scenes import GPT, environment, quiet, say
@@ -36,7 +36,7 @@ async def test_a_small_conversation_goes_on_after_a_reply_of_nearly_all_reasonin
             assert session.meter.cost_usd == pytest.approx(bill)
             keeper = session.keeper
             assert isinstance(keeper, SessionLogWriter)
-            read = look(keeper.path)
+            read = read_view(keeper.path)
             assert read is not None
             assert read.view.count() == session.view.count(), "the log says so, too"
         await provider.close()

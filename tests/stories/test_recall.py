@@ -14,7 +14,7 @@ from nacre.app import layers as joining
 from nacre.app.open_agent import OpenedAgent, open_agent
 from nacre.app.recall_once import recall_once
 from nacre.cli.chat.slash_memory import correct, forget
-from nacre.context.recall import SELECTOR_SECONDS, Aid, Counting, Recall, Selector
+from nacre.context.recall import SELECTOR_SECONDS, Recall, RecallOptions, RecallStats, Selector
 from nacre.context.recalled import RECALLED
 from nacre.loop.round import heard
 from nacre.memory.format.entry import Change, Draft
@@ -177,7 +177,7 @@ async def test_a_selector_adds_what_words_do_not_show_beside_the_reply(settings:
         session.layers = [one for one in session.layers if not isinstance(one, Recall)]
         index = LocalIndex(memory.location.directory, memory.location.cache)
         selector = Selector(provider=small, model="small", pay=lambda usage, model: asked.set())
-        recaller = Recall([index], ready.hands.workspace, session.clock, aid=Aid(selector=selector))
+        recaller = Recall([index], ready.hands.workspace, session.clock, aid=RecallOptions(selector=selector))
         session.layers.append(recaller)
         async for _ in ready.agent.stream("what would be nice to serve our guest?"):
             if not asked.is_set() and len(provider.requests) == 1:
@@ -243,7 +243,7 @@ async def test_a_cancelled_turn_ends_the_question_to_the_small_model(settings: S
     async with open_agent(settings, provider=ScriptedProvider([say("never read to its end")])) as ready:
         session = ready.agent.session
         selector = Selector(provider=Hanging([]), model="small")
-        recaller = Recall([index], ready.hands.workspace, session.clock, aid=Aid(selector=selector))
+        recaller = Recall([index], ready.hands.workspace, session.clock, aid=RecallOptions(selector=selector))
         session.layers = [recaller]
         turn = ready.agent.stream("which tea is it, and the orca backups?")
         await anext(turn)
@@ -301,8 +301,8 @@ async def test_late_picks_are_counted_told_and_looked_at_further_like_any_others
     provider = ScriptedProvider([call("Glob", pattern="*"), call("Glob", pattern="*"), say("done")])
     async with open_agent(settings, provider=provider) as ready:
         session = ready.agent.session
-        counting = Counting([memory], session.id, session.clock)
-        aid = Aid(counting=counting, selector=Selector(provider=small, model="small"))
+        counting = RecallStats([memory], session.id, session.clock)
+        aid = RecallOptions(counting=counting, selector=Selector(provider=small, model="small"))
         recaller = Recall([slow], ready.hands.workspace, session.clock, aid=aid)
         session.layers = [recaller]
         async for _ in ready.agent.stream("when do releases go out?"):
@@ -327,7 +327,7 @@ async def test_a_reply_that_was_given_before_a_late_pick_rode_does_not_cite_it(s
     provider = ScriptedProvider([say(RELEASES), say("hm")])
     async with open_agent(settings, provider=provider) as ready:
         session = ready.agent.session
-        aid = Aid(counting=Counting([memory], session.id, session.clock))
+        aid = RecallOptions(counting=RecallStats([memory], session.id, session.clock))
         recaller = Recall([slow], ready.hands.workspace, session.clock, aid=aid)
         session.layers = [recaller]
         await talk(ready, "when do releases go out?")

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from nacre import prompts
 from nacre.agents.activity import doing, shown
 from nacre.errors import NacreError
-from nacre.loop.fork import Source
+from nacre.loop.fork import RequestSource
 from nacre.messages.events import REFUSAL, Reply, StartedOver
 from nacre.messages.text import as_text
 from nacre.messages.untrusted_text import neutralise
@@ -24,7 +24,7 @@ from nacre.messages.view import View
 from nacre.providers.base import Provider, Request
 from nacre.session.meter import metered
 
-PURPOSE: Source = "agent_summary"
+PURPOSE: RequestSource = "agent_summary"
 """Under which name the questions are booked."""
 
 

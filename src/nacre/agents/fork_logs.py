@@ -14,7 +14,7 @@ from nacre.messages.jsonl import decode
 from nacre.messages.records import Noted, Record
 from nacre.messages.usage import Usage
 from nacre.messages.view import View
-from nacre.session.session_log import SessionLogWriter, SideLog, side_log_path
+from nacre.session.session_log import AgentLog, SessionLogWriter, agent_log_path
 from nacre.store.lines import read_lines
 
 LOST = "{name} was a fork of this conversation, which has been shortened since; start another agent instead."
@@ -27,7 +27,7 @@ async def send_fork(
     keeper = parent.session.keeper
     if parent.folder is None or not isinstance(keeper, SessionLogWriter):
         return await parent.forker.detached(text, view=start, heard=heard)
-    with SideLog(side_log_path(parent.folder, agent), keeper.envelope, agent=agent) as log:
+    with AgentLog(agent_log_path(parent.folder, agent), keeper.envelope, agent=agent) as log:
         return await parent.forker.detached(text, view=start, write=log.write, heard=heard)
 
 
@@ -35,7 +35,7 @@ async def left_off(parent: Parent, agent: str, name: str) -> ForkResult:
     """Where a fork of an earlier process ended, put together from both logs; `ToolError` where it cannot."""
     if parent.folder is None:
         raise ToolError(LOST.format(name=name))
-    said = await asyncio.to_thread(_records, side_log_path(parent.folder, agent))
+    said = await asyncio.to_thread(_records, agent_log_path(parent.folder, agent))
     view = _joined(parent.session.transcript.records, said)
     if view is None:
         raise ToolError(LOST.format(name=name))

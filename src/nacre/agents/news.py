@@ -12,7 +12,7 @@ from nacre.messages.blocks import JsonObject
 from nacre.messages.draft import Fragment
 from nacre.messages.untrusted_text import neutralise
 from nacre.messages.view import View
-from nacre.session.attachments import Attachment, standing
+from nacre.session.attachments import Attachment, notes_in_view
 
 AGENT = "agent"
 """The kind of note that says of which agent, and which run of it, the outcome was told: id, run, status."""
@@ -68,7 +68,7 @@ class Kinds:
 
     def extras(self, view: View) -> Sequence[Attachment]:
         """The list, where the model does not see one."""
-        if not self.text or standing(view, AGENT_TYPES):
+        if not self.text or notes_in_view(view, AGENT_TYPES):
             return ()
         return [Attachment(kind=AGENT_TYPES, text=self.text, facts={"names": [*self._names]})]
 

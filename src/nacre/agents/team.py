@@ -23,7 +23,7 @@ from nacre.agents.tools import AGENT as TOOL
 from nacre.agents.tools import Order
 from nacre.agents.types import FORK, AgentType, AgentTypes
 from nacre.errors import ToolError
-from nacre.hooks.layer import attend_child
+from nacre.hooks.layer import add_child_hooks
 from nacre.hooks.points import Hooks
 from nacre.layers.l7_mail.letter import MAIN, brief
 from nacre.loop.fork import refuse_nested
@@ -324,7 +324,7 @@ class Team(Layer):
         parent = self._parent
         child.session.on_usage = partial(self._pay, child, state.name)
         if house.hooks is not None:
-            attend_child(
+            add_child_hooks(
                 child.session, house.hooks, state.id, state.type, where=lambda: child.hands.workspace.cwd
             )
         for line in child.notices:

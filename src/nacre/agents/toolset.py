@@ -9,7 +9,7 @@ from pathlib import Path
 
 from nacre.agents.team_task_tool import TaskDesk
 from nacre.agents.tools import Desk
-from nacre.context.skill_list import SkillDesk
+from nacre.context.skill_list import SkillRegistry
 from nacre.layers.experimental.snip import Scissors
 from nacre.layers.l2_microcompact.pin_tool import Pinboard
 from nacre.layers.l7_mail.send_message import PostDesk
@@ -30,7 +30,7 @@ class Desks:
 
     pins: Pinboard = field(default_factory=Pinboard)
     scissors: Scissors = field(default_factory=Scissors)
-    skills: SkillDesk | None = None
+    skills: SkillRegistry | None = None
     crew: Desk = field(default_factory=Desk)
     post: PostDesk = field(default_factory=PostDesk)
     team_tasks: TaskDesk = field(default_factory=TaskDesk)
@@ -48,7 +48,7 @@ class Toolset:
     """Problems with tools: collected until a session takes them."""
     pins: Pinboard = field(default_factory=Pinboard)
     scissors: Scissors = field(default_factory=Scissors)
-    skills: SkillDesk | None = None
+    skills: SkillRegistry | None = None
     """None where they are switched off."""
     crew: Desk = field(default_factory=Desk)
     """Where orders for other agents go."""

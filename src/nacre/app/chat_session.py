@@ -16,7 +16,7 @@ from nacre.formatting import printable
 from nacre.hooks.points import EndReason
 from nacre.providers.base import Provider
 from nacre.session.session import Session
-from nacre.session.session_log import InMemory
+from nacre.session.session_log import NullRecordWriter
 from nacre.settings import Settings
 from nacre.store.sessions import Sessions
 from nacre.store.summaries import SessionSummary
@@ -86,7 +86,7 @@ def others(session: Session, settings: Settings) -> list[SessionSummary]:
 
 def reachable(session: Session, settings: Settings) -> Sessions:
     """Where other sessions lie; raises for one that leaves no trace, and a listing keeps what it has read."""
-    if isinstance(session.keeper, InMemory):
+    if isinstance(session.keeper, NullRecordWriter):
         raise TranscriptError(
             "this chat leaves nothing on disk and opens nothing there; start another for that"
         )

@@ -26,7 +26,7 @@ from nacre.app.startup_context import StartupContext, instructions_context
 from nacre.app.toolset import own_tools, skill_places, with_memory
 from nacre.clock import Clock
 from nacre.context.environment import environment
-from nacre.context.skill_list import SkillDesk
+from nacre.context.skill_list import SkillRegistry
 from nacre.errors import ConfigError, SessionNotFound, ToolError, TranscriptError
 from nacre.layers.l7_mail.send_message import NAME as SEND
 from nacre.memory.agent_memory import AgentKind, AgentMemory, agent_memory
@@ -38,7 +38,14 @@ from nacre.session.agent import Agent
 from nacre.session.background import Background
 from nacre.session.forks import ForkRunner
 from nacre.session.session import Base, Session
-from nacre.session.session_log import MAX_RESUME_BYTES, Opened, SessionLogWriter, marked, mend, side_log_path
+from nacre.session.session_log import (
+    MAX_RESUME_BYTES,
+    OpenedLog,
+    SessionLogWriter,
+    agent_log_path,
+    close_open_calls,
+    marked,
+)
 from nacre.settings import Settings
 from nacre.store.session_log import SessionLog
 from nacre.tools.base import Tool
@@ -81,7 +88,7 @@ class _ChildSetup:
     birth: ChildSpec
     hired: ChosenModel
     settings: Settings
-    opened: Opened | None
+    opened: OpenedLog | None
     known: StartupContext
     memory: AgentMemory | None
     hands: Toolset
@@ -212,12 +219,12 @@ def _settings_at(tree: Worktree | None, settings: Settings) -> Settings:
 
 async def _opened(
     birth: ChildSpec, parent: Parent, settings: Settings, stack: AsyncExitStack
-) -> Opened | None:
+) -> OpenedLog | None:
     keeper = parent.session.keeper
     if parent.folder is None or not isinstance(keeper, SessionLogWriter):
         return None
     envelope = replace(keeper.envelope, cwd=str(settings.cwd))
-    path = side_log_path(parent.folder, birth.id)
+    path = agent_log_path(parent.folder, birth.id)
     clock = parent.session.clock
     opened = await open_side(path, envelope, agent=birth.id, home=settings.home, clock=clock)
     stack.push_async_callback(opened.keeper.close)
@@ -254,7 +261,7 @@ def _hands(birth: ChildSpec, parent: Parent, settings: Settings, stack: AsyncExi
     policy = _policy(parent.hands.guard.policy, birth.tree)
     guard = parent.hands.guard.apart(workspace, who=birth.name, policy=policy)
     guard.waiting = birth.pulse.held
-    skills = SkillDesk(skill_places(settings)) if settings.switches.skills else None
+    skills = SkillRegistry(skill_places(settings)) if settings.switches.skills else None
     board = TaskBoard()
     desks = Desks(skills=skills)
     built = own_tools(settings, workspace, board, desks)
@@ -334,23 +341,23 @@ class SideKeeper(SessionLogWriter):
         return marked(record, self._agent)
 
 
-async def open_side(path: Path, envelope: Envelope, *, agent: str, home: Path, clock: Clock) -> Opened:
+async def open_side(path: Path, envelope: Envelope, *, agent: str, home: Path, clock: Clock) -> OpenedLog:
     """Begin the log of a child, or go on with it; calls that were cut off are answered then (T8)."""
     try:
         log = SessionLog.open(path, home=home)
     except SessionNotFound:
         log = SessionLog.create_at(path, home=home)
     try:
-        return await mend(_load(log, envelope, agent), clock)
+        return await close_open_calls(_load(log, envelope, agent), clock)
     except BaseException:
         log.close()
         raise
 
 
-def _load(log: SessionLog, envelope: Envelope, agent: str) -> Opened:
+def _load(log: SessionLog, envelope: Envelope, agent: str) -> OpenedLog:
     where = log.resume_offset()
     if where.bytes_to_read > MAX_RESUME_BYTES:
         raise TranscriptError(f"the log of agent {agent} is too long to go on with; start another agent")
     loaded = decode(log.read(where.offset), session_id=envelope.session_id, subagent=True)
     keeper = SideKeeper(log, envelope, agent=agent, parent=loaded.leaf)
-    return Opened(keeper, loaded.records, loaded.problems, [])
+    return OpenedLog(keeper, loaded.records, loaded.problems, [])

@@ -17,13 +17,13 @@ from nacre.cache.models import profile
 from nacre.context.environment import CurrentDate
 from nacre.context.instruction_updates import InstructionUpdates
 from nacre.context.plan import Plan
-from nacre.context.recall import PURPOSE, Aid, Counting, Recall, Selector
+from nacre.context.recall import PURPOSE, Recall, RecallOptions, RecallStats, Selector
 from nacre.context.skill_list import NAME, SKILLS, Skills
 from nacre.errors import StoreError
 from nacre.hooks.layer import EVENTS, HookLayer
-from nacre.hooks.points import HookPlace, Hooks
+from nacre.hooks.points import HookContext, Hooks
 from nacre.hooks.table import LEAVE_SECONDS, NO_HOOKS, parse_hooks
-from nacre.hooks.tool_layer import watch_tools
+from nacre.hooks.tool_layer import add_tool_hooks
 from nacre.layers.experimental.provider_clearing import DeclaredClearing, ServerEdits
 from nacre.layers.experimental.snip import Snip
 from nacre.layers.l1_offload.in_view import READER
@@ -39,7 +39,7 @@ from nacre.session.background import Background
 from nacre.session.cache_warming import KeepWarm, Sleep
 from nacre.session.forks import ForkRunner
 from nacre.session.session import Session
-from nacre.session.session_log import InMemory, SessionLogWriter
+from nacre.session.session_log import NullRecordWriter, SessionLogWriter
 from nacre.session.spending import Spending
 from nacre.settings import Settings
 from nacre.store.result_pointer import CLEARED
@@ -101,11 +101,11 @@ async def join_recall(
         stack.callback(ranker.close)
     words = WordCache(known.memories[0].location.cache, settings.project_root)
     checked = drift_of(settings, words, budget_seconds=RECALL_DRIFT_SECONDS)
-    aid = Aid(
+    aid = RecallOptions(
         drift=checked if settings.switches.drift_check else None,
         words=words if keeps else None,
         selector=_selector(session, settings, stack),
-        counting=Counting(known.memories, known.session, session.clock) if keeps else None,
+        counting=RecallStats(known.memories, known.session, session.clock) if keeps else None,
     )
     recaller = Recall(rankers, hands.workspace, session.clock, aid=aid, hides_local=leaves)
     session.layers.append(recaller)
@@ -213,7 +213,7 @@ def join_hooks(session: Session, settings: Settings, hands: Toolset, stack: Asyn
     table = NO_HOOKS if settings.memory.simple else parse_hooks(settings.hooks)
     keeper = session.keeper if isinstance(session.keeper, SessionLogWriter) else None
     root = str(settings.project_root)
-    place = HookPlace(
+    place = HookContext(
         session_id=session.id,
         cwd=settings.cwd,
         transcript=keeper.path if keeper else None,
@@ -228,7 +228,7 @@ def join_hooks(session: Session, settings: Settings, hands: Toolset, stack: Asyn
     if table.groups or table.notices:
         hands.open_to({place.shelf.folder} if place.shelf.folder else ())
         _attend(session, hooks, stack)
-        watch_tools(session, hooks, lambda: hands.workspace.cwd)
+        add_tool_hooks(session, hooks, lambda: hands.workspace.cwd)
     return hooks
 
 
@@ -249,7 +249,7 @@ def _attend(session: Session, hooks: Hooks, stack: AsyncExitStack) -> None:
 async def supervised(agent: Agent, settings: Settings, stack: AsyncExitStack) -> Background:
     """A supervisor for an agent's session: it records at its boundaries and is drained with the stack."""
     session = agent.session
-    is_kept = not isinstance(session.keeper, InMemory)
+    is_kept = not isinstance(session.keeper, NullRecordWriter)
     spending = Spending(session, settings.spend, home=settings.home if is_kept else None)
     await spending.settle()
     background = Background(session, spending)

@@ -28,13 +28,13 @@ from nacre.app.memory_layers import join_dreaming, join_extracting
 from nacre.app.restored_context import join_restoring
 from nacre.app.startup_context import StartupContext, for_tools, load_startup_context
 from nacre.app.toolset import build_toolset, with_memory
-from nacre.cache.models import put_in_force, with_overrides
+from nacre.cache.models import use_model_table, with_overrides
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.context.environment import environment, git_branch
 from nacre.context.plan import Plan
 from nacre.context.recall import Recall
 from nacre.errors import SessionNotFound
-from nacre.hooks.layer import join_instructions
+from nacre.hooks.layer import watch_instructions
 from nacre.hooks.points import Hooks
 from nacre.layers.l4_compact.layer import Compact
 from nacre.layers.l5_extract.layer import Extract
@@ -51,7 +51,7 @@ from nacre.session.background import Background
 from nacre.session.forks import ForkRunner
 from nacre.session.rewind import Rewind
 from nacre.session.session import Base, Session
-from nacre.session.session_log import Opened, mend, start
+from nacre.session.session_log import OpenedLog, close_open_calls, start
 from nacre.session.session_log import resume as resume_log
 from nacre.session.settings import SessionSettings
 from nacre.settings import Settings, load
@@ -149,7 +149,7 @@ class _Beginning:
     settings: Settings
     choice: Choice | None
     provider: Provider
-    opened: Opened | None
+    opened: OpenedLog | None
     tools: Sequence[Tool] | Chooser | None
     ask: Ask | None
     clock: Clock
@@ -180,7 +180,7 @@ async def _ready(begun: _Beginning, stack: AsyncExitStack) -> OpenedAgent:
     rewind = hands.belong_to(talk, folder)
     agent = Agent(talk, begun.provider, tools, limits=_limits(settings))
     forker = await join_forks(agent, hands, settings, stack, shared=known.tools)
-    join_instructions(talk, hooks, forker.background)
+    watch_instructions(talk, hooks, forker.background)
     stack.push_async_callback(agent.cancel)
     restorer = join_restoring(talk, known, hands, settings, leaves=leaves)
     join_skills(talk, hands, tools=tools)
@@ -210,14 +210,14 @@ def _hired(choice: Choice | None, settings: Settings, stack: AsyncExitStack) -> 
     return provider
 
 
-async def _fit_to_go(opened: Opened | None, known: StartupContext, leaves: bool) -> Opened | None:
+async def _fit_to_go(opened: OpenedLog | None, known: StartupContext, leaves: bool) -> OpenedLog | None:
     """A log as it may be sent: one that was written with a model on this machine may hold what must stay."""
     if opened is None or not leaves:
         return opened
     return replace(opened, records=await known.stays.over(opened.records))
 
 
-def _told(opened: Opened | None, hands: Toolset, known: StartupContext) -> tuple[str, ...]:
+def _told(opened: OpenedLog | None, hands: Toolset, known: StartupContext) -> tuple[str, ...]:
     """What there is to say before the first turn."""
     return (*(opened.notices if opened else ()), *hands.notices.take(), *known.notices)
 
@@ -234,7 +234,7 @@ def _leaves(choice: Choice | None, settings: Settings) -> bool:
 def _in_force(settings: Settings) -> Settings:
     """The settings, once what they say about models counts for this process."""
     if settings.models:
-        put_in_force(with_overrides({"models": settings.models}))
+        use_model_table(with_overrides({"models": settings.models}))
     return settings
 
 
@@ -247,7 +247,7 @@ def base_of(
     return Base(model, system, tools, opening="\n".join(part for part in (known.context, where) if part))
 
 
-def _session(base: Base, opened: Opened | None, settings: Settings, clock: Clock) -> Session:
+def _session(base: Base, opened: OpenedLog | None, settings: Settings, clock: Clock) -> Session:
     return Session(
         base,
         opened.records if opened else (),
@@ -290,13 +290,15 @@ def _retry(settings: Settings) -> RetrySettings:
     return replace(usual, tries=given.tries or usual.tries, max_wait=given.max_wait_seconds or usual.max_wait)
 
 
-async def _opened(settings: Settings, wanted: str, clock: Clock, stack: AsyncExitStack) -> Opened:
+async def _opened(settings: Settings, wanted: str, clock: Clock, stack: AsyncExitStack) -> OpenedLog:
     branch = git_branch(settings.cwd)
     if wanted == NEW:
         opened = start(settings.home, settings.cwd, branch_name=branch, clock=clock)
     else:
         path = find_log(settings, wanted)
-        opened = await mend(resume_log(path, home=settings.home, branch_name=branch, clock=clock), clock)
+        opened = await close_open_calls(
+            resume_log(path, home=settings.home, branch_name=branch, clock=clock), clock
+        )
     stack.push_async_callback(opened.keeper.close)
     return opened
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from nacre.errors import ConfigError, StoreError
 from nacre.messages.blocks import Json
 from nacre.settings import Settings
-from nacre.settings.values import Listed
+from nacre.settings.values import ListEntry
 from nacre.store import disk
 from nacre.store.locks import one_writer
 from nacre.tools.policy import Policy
@@ -90,9 +90,9 @@ def policy_of(settings: Settings, learned: Learned) -> Policy:
     )
 
 
-def _rules(effect: Effect, listed: tuple[Listed, ...]) -> list[Rule]:
+def _rules(effect: Effect, listed: tuple[ListEntry, ...]) -> list[Rule]:
     return [parse_rule(each.text, effect, each.origin) for each in listed]
 
 
-def _directory(listed: Listed, root: Path) -> Path:
+def _directory(listed: ListEntry, root: Path) -> Path:
     return Path(os.path.realpath(root / Path(listed.text).expanduser()))

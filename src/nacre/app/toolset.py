@@ -13,8 +13,8 @@ from nacre.agents.toolset import Desks, NoticeQueue, Toolset, toolset_of
 from nacre.app.mcp_tools import mcp_tools
 from nacre.app.permissions import Learned, policy_of
 from nacre.app.startup_context import StartupContext
-from nacre.context.skill_list import SkillDesk, skill_tool
-from nacre.context.skills import SkillPlace
+from nacre.context.skill_list import SkillRegistry, skill_tool
+from nacre.context.skills import SkillFolder
 from nacre.errors import ConfigError
 from nacre.layers.experimental.snip import snip_tool
 from nacre.layers.l2_microcompact.pin_tool import pin_tool
@@ -42,7 +42,7 @@ async def build_toolset(
     learn = _learn_or_report(learned.add, notices.add) if keeps else None
     guard = Guard(policy_of(settings, learned), workspace, ask=ask, learn=learn)
     places = skill_places(settings)
-    skills = SkillDesk(places, on_notice=notices.add) if settings.switches.skills else None
+    skills = SkillRegistry(places, on_notice=notices.add) if settings.switches.skills else None
     board = TaskBoard()
     desks = Desks(skills=skills)
     tools = own_tools(settings, workspace, board, desks)
@@ -65,7 +65,7 @@ def own_tools(
     if settings.switches.snip:
         tools.append(snip_tool(desks.scissors))
     if settings.switches.skills:
-        skills = desks.skills or SkillDesk(skill_places(settings))
+        skills = desks.skills or SkillRegistry(skill_places(settings))
         tools += [skill_tool(skills)] if skills.look() else []
     if settings.switches.agents:
         tools += [
@@ -97,14 +97,14 @@ def _bash(settings: Settings) -> BashSettings:
     )
 
 
-def skill_places(settings: Settings) -> tuple[SkillPlace, ...]:
+def skill_places(settings: Settings) -> tuple[SkillFolder, ...]:
     """Where skills are looked for, the nearest first: from the working directory up to the root, the home."""
     root = settings.project_root
     cwd = settings.cwd
     tree = Path(os.path.realpath(root))
     inner = [one for one in (cwd, *cwd.parents) if one != root and one.is_relative_to(root)]
-    project = (SkillPlace(folder / ".claude" / "skills", tree) for folder in (*inner, root))
-    return (*project, SkillPlace(settings.home / "skills"))
+    project = (SkillFolder(folder / ".claude" / "skills", tree) for folder in (*inner, root))
+    return (*project, SkillFolder(settings.home / "skills"))
 
 
 def with_memory(toolset: Toolset, known: StartupContext) -> list[Tool]:

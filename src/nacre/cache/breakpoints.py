@@ -20,7 +20,7 @@ _Place = tuple[int, int]
 """Message and block."""
 
 
-def place(
+def place_markers(
     system: list[JsonObject],
     tools: list[JsonObject],
     messages: list[JsonObject],

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from nacre.cache.models import PER_MILLION, ModelProfile, PriceTier
-from nacre.cache.warmth import FIVE_MINUTES, Lifetime, WarmingSettings
+from nacre.cache.warmth import FIVE_MINUTES, KeepWarmSettings, Lifetime
 
 ROUNDING = 1e-9
 """Prices are decimal, floats are not: so much is no difference."""
@@ -47,7 +47,7 @@ class Pause:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spent:
+class SessionCost:
     """What a session has cost so far."""
 
     conversation_usd: float = 0.0
@@ -56,7 +56,7 @@ class Spent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class RefreshDecision:
     """Whether a refresh now is worth its price, and the arithmetic."""
 
     is_worth: bool
@@ -71,22 +71,22 @@ class Verdict:
     """What the plan saves on average, its own price taken off."""
 
 
-DEFAULT_WARMING = WarmingSettings()
+DEFAULT_KEEP_WARM = KeepWarmSettings()
 
 
-def is_worth(
+def decide_refresh(
     pause: Pause,
     pauses: Pauses,
     *,
     prefix: Prefix,
-    spent: Spent,
-    settings: WarmingSettings = DEFAULT_WARMING,
-) -> Verdict:
+    spent: SessionCost,
+    settings: KeepWarmSettings = DEFAULT_KEEP_WARM,
+) -> RefreshDecision:
     """Whether to refresh now, shortly before the entry expires."""
     tier = prefix.profile.tier(prefix.tokens)
     refusal = _refusal(pause, prefix, settings)
     if refusal or tier is None:
-        return Verdict(is_worth=False, reason=refusal or "the model's prices are not known")
+        return RefreshDecision(is_worth=False, reason=refusal or "the model's prices are not known")
     price = prefix.tokens * tier.read / PER_MILLION
     best = max(
         (_plan(count, pause, pauses, prefix=prefix, settings=settings) for count in _counts(pause, settings)),
@@ -100,12 +100,12 @@ def is_worth(
     return best
 
 
-def refresh_in(pause: Pause, settings: WarmingSettings = DEFAULT_WARMING) -> float:
+def seconds_to_refresh(pause: Pause, settings: KeepWarmSettings = DEFAULT_KEEP_WARM) -> float:
     """Seconds until the next refresh would be due."""
     return max(0.0, FIVE_MINUTES - settings.margin_seconds - pause.untouched_seconds)
 
 
-def _refusal(pause: Pause, prefix: Prefix, settings: WarmingSettings) -> str | None:
+def _refusal(pause: Pause, prefix: Prefix, settings: KeepWarmSettings) -> str | None:
     """What forbids a refresh whatever the odds are."""
     profile = prefix.profile
     tier = profile.tier(prefix.tokens)
@@ -121,16 +121,18 @@ def _refusal(pause: Pause, prefix: Prefix, settings: WarmingSettings) -> str | N
     return next((reason for is_so, reason in forbidden if is_so), None)
 
 
-def _reads_cheaply(tier: PriceTier, settings: WarmingSettings) -> bool:
+def _reads_cheaply(tier: PriceTier, settings: KeepWarmSettings) -> bool:
     return tier.read <= settings.max_read_share * tier.input + ROUNDING
 
 
-def _counts(pause: Pause, settings: WarmingSettings) -> range:
+def _counts(pause: Pause, settings: KeepWarmSettings) -> range:
     """How many more refreshes a plan could send."""
     return range(1, settings.max_refreshes - pause.refreshes + 1)
 
 
-def _plan(count: int, pause: Pause, pauses: Pauses, *, prefix: Prefix, settings: WarmingSettings) -> Verdict:
+def _plan(
+    count: int, pause: Pause, pauses: Pauses, *, prefix: Prefix, settings: KeepWarmSettings
+) -> RefreshDecision:
     """The gain of refreshing now and again until it was `count` times, as long as the person stays away."""
     tier = prefix.profile.tier(prefix.tokens)
     assert tier is not None
@@ -144,13 +146,13 @@ def _plan(count: int, pause: Pause, pauses: Pauses, *, prefix: Prefix, settings:
     saving = prefix.at_risk * (tier.write_5m - tier.read) / PER_MILLION
     gain = returns * saving - sent * price
     reason = f"{returns:.0%} come back in time: saves ${returns * saving:.4f} for ${sent * price:.4f}"
-    return Verdict(
+    return RefreshDecision(
         is_worth=True, reason=reason, returns=returns, refreshes=count, price_usd=price, gain_usd=gain
     )
 
 
-def _refused(reason: str, plan: Verdict) -> Verdict:
-    return Verdict(
+def _refused(reason: str, plan: RefreshDecision) -> RefreshDecision:
+    return RefreshDecision(
         is_worth=False,
         reason=reason,
         returns=plan.returns,
@@ -160,7 +162,7 @@ def _refused(reason: str, plan: Verdict) -> Verdict:
     )
 
 
-USUAL: tuple[tuple[float, float], ...] = (
+USUAL_PAUSES: tuple[tuple[float, float], ...] = (
     (30, 0.90),
     (60, 0.80),
     (120, 0.64),
@@ -208,17 +210,17 @@ class Pauses:
     @property
     def never(self) -> float:
         """The share of pauses that end the session."""
-        return PRIOR_WEIGHT * USUAL[-1][1] / (PRIOR_WEIGHT + len(self.own[-MAX_OWN:]))
+        return PRIOR_WEIGHT * USUAL_PAUSES[-1][1] / (PRIOR_WEIGHT + len(self.own[-MAX_OWN:]))
 
 
 def _usual(seconds: float) -> float:
     """Straight lines between the named shares, over the logarithm of time: pauses spread over magnitudes."""
     before = 1.0
     share = 1.0
-    for until, longer in USUAL:
+    for until, longer in USUAL_PAUSES:
         if seconds <= until:
             part = math.log(max(seconds, before) / before) / math.log(until / before)
             return share + (longer - share) * part
         before = until
         share = longer
-    return USUAL[-1][1]
+    return USUAL_PAUSES[-1][1]

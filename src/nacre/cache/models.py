@@ -101,7 +101,7 @@ def profile(model: str) -> ModelProfile:
     return found
 
 
-def put_in_force(rules: Rules) -> None:
+def use_model_table(rules: ModelTable) -> None:
     """Let another table decide for this process: the shipped one with a person's own rows over it."""
     _in_force[0] = rules
     _profiles.clear()
@@ -122,7 +122,7 @@ def cost(profile: ModelProfile, usage: Usage) -> float | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class ModelTable:
     """A table of models: rows by name, other names for them, and what to assume about the rest."""
 
     date: str
@@ -177,12 +177,12 @@ class Rules:
         return {**self.defaults.get(str(row.get("provider")), {}), **row}
 
 
-def with_overrides(table: Json, rules: Rules | None = None) -> Rules:
+def with_overrides(table: Json, rules: ModelTable | None = None) -> ModelTable:
     """The table with a user's rows over it: `{"models": {name: {field: value}}, "aliases": {…}}`.
 
     A row of a known model changes only the fields it names; every row is checked at once.
     """
-    base = SHIPPED if rules is None else rules
+    base = SHIPPED_TABLE if rules is None else rules
     if not isinstance(table, dict) or set(table) - {"models", "aliases", "date", "source"}:
         raise ConfigError('model table: expected {"models": {...}, "aliases": {...}}; fix the override file')
     models = _objects(table, "models")
@@ -278,10 +278,10 @@ def _strings(table: JsonObject, key: str) -> dict[str, str]:
     return {name: str(item) for name, item in value.items()}
 
 
-def _shipped() -> Rules:
+def _shipped() -> ModelTable:
     text = resources.files("nacre.cache").joinpath("data/models.json").read_text(encoding="utf-8")
     table: JsonObject = json.loads(text)
-    return Rules(
+    return ModelTable(
         date=str(table["date"]),
         source=str(table["source"]),
         defaults=_objects(table, "defaults"),
@@ -291,7 +291,7 @@ def _shipped() -> Rules:
     )
 
 
-SHIPPED = _shipped()
-_in_force = [SHIPPED]
+SHIPPED_TABLE = _shipped()
+_in_force = [SHIPPED_TABLE]
 _profiles: dict[str, ModelProfile] = {}
 """The table that comes with nacre."""

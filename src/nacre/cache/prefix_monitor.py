@@ -29,7 +29,7 @@ DROP_TOKENS = 2_000
 _ORDER = ("model", "tools", "system", "messages")
 
 
-class Place(NamedTuple):
+class BlockPath(NamedTuple):
     """Where a block stands in a request."""
 
     level: Literal["model", "tools", "system", "messages"]
@@ -37,7 +37,7 @@ class Place(NamedTuple):
     kind: str
 
 
-def chain(blocks: Iterable[bytes], seed: bytes = b"") -> list[bytes]:
+def chain_digests(blocks: Iterable[bytes], seed: bytes = b"") -> list[bytes]:
     """The digest of everything up to and including each block; continue one by seeding with its last link."""
     links: list[bytes] = []
     link = seed
@@ -50,11 +50,11 @@ def chain(blocks: Iterable[bytes], seed: bytes = b"") -> list[bytes]:
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class SentRequest:
     """One request: its model and the first `length` blocks of lists that are only ever appended to."""
 
     model: str
-    places: Sequence[Place]
+    places: Sequence[BlockPath]
     links: Sequence[bytes]
     length: int
 
@@ -63,7 +63,7 @@ class Sent:
         """Stands for the whole request."""
         return self.links[self.length - 1] if self.length else b""
 
-    def grown(self, blocks: Iterable[tuple[Place, bytes]]) -> Sent:
+    def grown(self, blocks: Iterable[tuple[BlockPath, bytes]]) -> SentRequest:
         """This request and more blocks; both share the lists, so that growing costs only what is new."""
         whole = (
             isinstance(self.places, list) and isinstance(self.links, list) and len(self.links) == self.length
@@ -71,32 +71,34 @@ class Sent:
         places = self.places if whole and isinstance(self.places, list) else list(self.places[: self.length])
         links = self.links if whole and isinstance(self.links, list) else list(self.links[: self.length])
         new = list(blocks)
-        links.extend(chain((data for _, data in new), self.last))
+        links.extend(chain_digests((data for _, data in new), self.last))
         places.extend(spot for spot, _ in new)
-        return Sent(self.model, places, links, len(links))
+        return SentRequest(self.model, places, links, len(links))
 
 
-def sent(model: str, system: list[JsonObject], tools: list[JsonObject], messages: list[JsonObject]) -> Sent:
+def sent_request(
+    model: str, system: list[JsonObject], tools: list[JsonObject], messages: list[JsonObject]
+) -> SentRequest:
     """A whole request as the provider reads it: tools, system, messages; markers are no part of it."""
-    return Sent(model, [], [], 0).grown(
+    return SentRequest(model, [], [], 0).grown(
         [*_listed("tools", tools), *_listed("system", system), *message_blocks(messages)]
     )
 
 
-def message_blocks(messages: Iterable[JsonObject], start: int = 0) -> Iterator[tuple[Place, bytes]]:
+def message_blocks(messages: Iterable[JsonObject], start: int = 0) -> Iterator[tuple[BlockPath, bytes]]:
     """Messages block by block, the first of them at `start`; a bare string is one text block."""
     for index, message in enumerate(messages, start):
         role = str(message.get("role")).encode() + b"\0"
         content = message.get("content")
         blocks: list[Json] = content if isinstance(content, list) else [{"type": "text", "text": content}]
         for inner, block in enumerate(blocks):
-            place = Place("messages", f"messages[{index}].content[{inner}]", _kind(block))
+            place = BlockPath("messages", f"messages[{index}].content[{inner}]", _kind(block))
             yield place, role + canonical(_bare(block))
 
 
-def _listed(level: Literal["tools", "system"], blocks: list[JsonObject]) -> Iterator[tuple[Place, bytes]]:
+def _listed(level: Literal["tools", "system"], blocks: list[JsonObject]) -> Iterator[tuple[BlockPath, bytes]]:
     for index, block in enumerate(blocks):
-        yield Place(level, f"{level}[{index}]", _kind(block)), canonical(_bare(block))
+        yield BlockPath(level, f"{level}[{index}]", _kind(block)), canonical(_bare(block))
 
 
 def _kind(block: Json) -> str:
@@ -114,7 +116,7 @@ class Divergence:
     """The first block at which a request differs from the one before."""
 
     index: int
-    place: Place
+    place: BlockPath
     change: Literal["changed", "missing", "model"]
     announced: str | None
 
@@ -125,7 +127,7 @@ class Divergence:
 
 
 @dataclass(frozen=True, slots=True)
-class ReadDrop:
+class CacheReadDrop:
     """The provider read less from its cache than the last time, and nobody said why."""
 
     before: int
@@ -135,13 +137,15 @@ class ReadDrop:
         return f"cache reads fell from {self.before} to {self.now} tokens without an announced reason"
 
 
-def check_usage(previous_read: int | None, usage: Usage, announced: str | None = None) -> ReadDrop | None:
+def check_usage(
+    previous_read: int | None, usage: Usage, announced: str | None = None
+) -> CacheReadDrop | None:
     """Whether the provider's own figures say that the prefix was lost."""
     if previous_read is None or announced:
         return None
     fall = previous_read - usage.cache_read
     if fall > DROP_TOKENS and fall > previous_read * DROP_SHARE:
-        return ReadDrop(previous_read, usage.cache_read)
+        return CacheReadDrop(previous_read, usage.cache_read)
     return None
 
 
@@ -149,18 +153,18 @@ def check_usage(previous_read: int | None, usage: Usage, announced: str | None =
 class Ledger:
     """What the next request is compared with; a dry run only checks and keeps the old ledger."""
 
-    previous: Sent | None = None
+    previous: SentRequest | None = None
     read: int | None = None
     """Cache reads of the last request, or None when there is nothing to compare with."""
     skips_next: bool = False
 
-    def check(self, now: Sent, *, announced: str | None = None) -> Divergence | None:
+    def check(self, now: SentRequest, *, announced: str | None = None) -> Divergence | None:
         """The first block already sent that is not sent again as it was."""
         before = self.previous
         if before is None:
             return None
         if before.model != now.model:
-            return Divergence(0, Place("model", "model", now.model), "model", announced)
+            return Divergence(0, BlockPath("model", "model", now.model), "model", announced)
         shared = min(before.length, now.length)
         if not shared or before.links[shared - 1] == now.links[shared - 1]:
             if before.length <= now.length:
@@ -171,11 +175,11 @@ class Ledger:
         spot = min(before.places[index], now.places[index], key=lambda place: _ORDER.index(place.level))
         return Divergence(index, spot, "changed", announced)
 
-    def check_usage(self, usage: Usage, *, announced: str | None = None) -> ReadDrop | None:
+    def check_usage(self, usage: Usage, *, announced: str | None = None) -> CacheReadDrop | None:
         """Whether reads fell for no reason; not asked right after a clear."""
         return None if self.skips_next else check_usage(self.read, usage, announced)
 
-    def after_request(self, now: Sent) -> Ledger:
+    def after_request(self, now: SentRequest) -> Ledger:
         return replace(self, previous=now)
 
     def after_usage(self, usage: Usage) -> Ledger:
@@ -205,7 +209,7 @@ class PrefixMonitor:
         """Compare what is about to be sent with what was sent before; a cold cache explains few reads."""
         self._announced = self._reason(view, is_cold)
         links = view.links
-        now = Sent(model, _Places(view, len(links)), links, len(links))
+        now = SentRequest(model, _Places(view, len(links)), links, len(links))
         moved = self._ledger.check(now, announced=self._announced)
         if moved is not None and moved.announced is None:
             if self._strict:
@@ -247,7 +251,7 @@ class PrefixMonitor:
         return "the cache expired" if is_cold else None
 
 
-class _Places(Sequence[Place]):
+class _Places(Sequence[BlockPath]):
     """Where each block of a view stands; worked out only when asked for, which is when something moved."""
 
     def __init__(self, view: View, length: int) -> None:
@@ -258,12 +262,12 @@ class _Places(Sequence[Place]):
         return self._length
 
     @overload
-    def __getitem__(self, index: int) -> Place: ...
+    def __getitem__(self, index: int) -> BlockPath: ...
 
     @overload
-    def __getitem__(self, index: slice) -> Sequence[Place]: ...
+    def __getitem__(self, index: slice) -> Sequence[BlockPath]: ...
 
-    def __getitem__(self, index: int | slice) -> Place | Sequence[Place]:
+    def __getitem__(self, index: int | slice) -> BlockPath | Sequence[BlockPath]:
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(self._length))]
-        return Place("messages", self._view.path(index), "block")
+        return BlockPath("messages", self._view.path(index), "block")

@@ -39,7 +39,7 @@ class Warmth:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WarmingSettings:
+class KeepWarmSettings:
     """How much may be spent on keeping the cache warm."""
 
     margin_seconds: float = 30.0

@@ -21,7 +21,7 @@ from nacre.memory.startup_text import render_changes, render_later
 from nacre.messages.blocks import JsonObject, ToolResult
 from nacre.messages.records import Said
 from nacre.messages.view import View
-from nacre.session.attachments import INSTRUCTIONS, Attachment, told_in
+from nacre.session.attachments import INSTRUCTIONS, Attachment, digests_in
 from nacre.session.layer import Layer
 from nacre.session.session import OPENING
 from nacre.tools.workspace import Workspace
@@ -34,7 +34,7 @@ class InstructionUpdates(Layer):
         self._opening = self._now = instructions
         self._workspace = workspace
         self._looked_at: set[Path] = set()
-        self._told = told_in(view.noted(INSTRUCTIONS))
+        self._told = digests_in(view.noted(INSTRUCTIONS))
         """Digests by path."""
         self._is_begun = False
         self.on_loaded: Callable[[Sequence[InstructionFile], bool], None] = _nobody
@@ -42,7 +42,7 @@ class InstructionUpdates(Layer):
 
     async def attach(self, said: Said, view: View) -> Sequence[Attachment]:
         """What touched files bring along goes with results; what changed on disk with a person's words."""
-        self._told = told_in(view.noted(INSTRUCTIONS))
+        self._told = digests_in(view.noted(INSTRUCTIONS))
         if any(isinstance(block, ToolResult) for block in said.blocks):
             return await self._arrived()
         if not self._is_begun:
@@ -55,7 +55,7 @@ class InstructionUpdates(Layer):
 
     async def again(self, view: View) -> Instructions:
         """All that counts by now, read again from disk, also what an earlier process told (C21)."""
-        told = [Path(path) for path, digest in told_in(view.noted(INSTRUCTIONS)).items() if digest]
+        told = [Path(path) for path, digest in digests_in(view.noted(INSTRUCTIONS)).items() if digest]
         self._now = await asyncio.to_thread(lambda: reload(taken_up(self._now, told)))
         return self._now
 

@@ -20,7 +20,7 @@ from nacre.messages.pairing import Item
 from nacre.messages.records import Noted, Said
 from nacre.messages.untrusted_text import neutralise, one_line
 from nacre.messages.view import View
-from nacre.session.attachments import RECORD, Attachment, digest, standing
+from nacre.session.attachments import RECORD, Attachment, digest, notes_in_view
 from nacre.session.layer import Layer
 from nacre.session.restoration import CUT
 from nacre.session.session import Session
@@ -142,7 +142,7 @@ class Plan(Layer):
 
 def _known(view: View) -> str:
     """The version that the model knows; empty when it knows of none."""
-    notes = standing(view, PLAN)
+    notes = notes_in_view(view, PLAN)
     return str(notes[-1].fact("digest")) if notes else ""
 
 

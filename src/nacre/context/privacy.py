@@ -83,8 +83,8 @@ class OriginTracker:
         said = [one for one in records if isinstance(one, Said) and one.aside is None]
         by_person = _by_user(said) if self.above is None else ()
         by_user = (*by_person, *trusted)
-        ours = put_inside(records)
-        outside = (*by_tools(said, ours, home=home), *by_agents(records))
+        ours = digests_inside_results(records)
+        outside = (*by_tools(said, ours, home=home), *agent_texts(records))
         origin = origin_of(text, by_user=by_user, by_tools=outside)
         if origin == "untrusted" or self.above is None:
             return origin
@@ -137,13 +137,13 @@ def _by_user(records: list[Said]) -> Iterator[str]:
             yield from (block.text for block in said.blocks if isinstance(block, Text))
 
 
-def put_inside(records: Sequence[Record]) -> set[str]:
+def digests_inside_results(records: Sequence[Record]) -> set[str]:
     """Digests of what nacre itself put inside results; what other agents say is not its own."""
     notes = (one for one in records if isinstance(one, Noted) and one.kind not in BY_AGENTS)
     return {str(one.fact(INSIDE)) for one in notes if one.fact(INSIDE)}
 
 
-def by_agents(records: Sequence[Record]) -> Iterator[str]:
+def agent_texts(records: Sequence[Record]) -> Iterator[str]:
     """Letters and reports that stand beside a message: words of somebody who may repeat what it has read."""
     notes = (one for one in records if isinstance(one, Noted) and one.kind in BY_AGENTS)
     theirs = {str(one.fact(RECORD)) for one in notes if not one.fact(INSIDE)}

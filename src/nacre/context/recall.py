@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any, Literal, TypeAlias
 
 from nacre.clock import Clock
-from nacre.context.recalled import RECALLED, bytes_in_view, in_view, noted
+from nacre.context.recalled import RECALLED, bytes_in_view, noted, recalled_in_view
 from nacre.memory.memory import Memory
 from nacre.memory.recall.attach import attachment
 from nacre.memory.recall.base import MAX_PICKS, LeftOut, Pick, Query, Ranked, Ranker, Recalled
@@ -67,18 +67,18 @@ class Selector:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Aid:
+class RecallOptions:
     """Who helps with recall, where there is somebody."""
 
     drift: CheckDrift | None = None
     words: WordCache | None = None
     """What a large tree holds, learnt whenever a check has run out of time: a checkout changes much of it."""
     selector: Selector | None = None
-    counting: Counting | None = None
+    counting: RecallStats | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Late:
+class _LateRecall:
     """What was found for a message after it had gone."""
 
     found: Recalled
@@ -98,7 +98,7 @@ class Recall(Layer):
         workspace: Workspace,
         clock: Clock,
         *,
-        aid: Aid | None = None,
+        aid: RecallOptions | None = None,
         hides_local: bool = True,
     ) -> None:
         self.last: Recalled | None = None
@@ -113,7 +113,7 @@ class Recall(Layer):
         self._selector = aid.selector if aid else None
         self._counting = aid.counting if aid else None
         self._words = aid.words if aid else None
-        self._late: list[asyncio.Task[_Late]] = []
+        self._late: list[asyncio.Task[_LateRecall]] = []
         self._refreshing: asyncio.Task[None] | None = None
         self._is_warm = False
         self._is_fresh = False
@@ -228,7 +228,7 @@ class Recall(Layer):
         # The first time everything may have to be read; that says nothing about the next.
         self._is_quick = is_first or self._clock.seconds() - begun < LOCAL_CAP_SECONDS / 2
 
-    async def _selected(self, query: Query, found: Recalled, already: Already) -> _Late:
+    async def _selected(self, query: Query, found: Recalled, already: Already) -> _LateRecall:
         assert self._selector is not None, "asked only where there is one"
         picked = {str(one.ranked.path) for one in found.picks}
         places = MAX_PICKS - len(picked)
@@ -236,7 +236,7 @@ class Recall(Layer):
         already = replace(already, hides_local=already.hides_local or self._selector.leaves)
         new = [one for one in there if _may_ride(one, already) and str(one.path) not in picked]
         if not new or places <= 0:
-            return _Late(found=Recalled(query=query.text), query=query, is_chosen=True)
+            return _LateRecall(found=Recalled(query=query.text), query=query, is_chosen=True)
         answer = await select(
             query, new, self._selector.provider, self._selector.model, timeout=SELECTOR_SECONDS
         )
@@ -246,7 +246,7 @@ class Recall(Layer):
         if answer.problem and self.last is not None:
             self.last = replace(self.last, problem=answer.problem)
         picks = await asyncio.to_thread(attached, answer.chosen[:places], query, self._drift)
-        return _Late(found=Recalled(query=query.text, picks=tuple(picks)), query=query, is_chosen=True)
+        return _LateRecall(found=Recalled(query=query.text, picks=tuple(picks)), query=query, is_chosen=True)
 
     def _arrived(self, view: View) -> list[Pick]:
         """What was found after its message had gone, unless the model has come across it meanwhile."""
@@ -273,7 +273,7 @@ class Recall(Layer):
         return came
 
     def _already(self, view: View) -> Already:
-        paths = (*in_view(view), *self._workspace.recently_seen())
+        paths = (*recalled_in_view(view), *self._workspace.recently_seen())
         return Already(
             paths=frozenset(str(path) for path in paths),
             attached_bytes=bytes_in_view(view),
@@ -310,8 +310,8 @@ def _failed(error: BaseException) -> str:
     return f"recall failed: {error}"
 
 
-async def _later(work: asyncio.Task[Recalled], query: Query) -> _Late:
-    return _Late(found=await work, query=query)
+async def _later(work: asyncio.Task[Recalled], query: Query) -> _LateRecall:
+    return _LateRecall(found=await work, query=query)
 
 
 def _may_ride(one: Ranked, already: Already) -> bool:
@@ -353,7 +353,7 @@ class _Attached:
     asked: str
 
 
-class Counting:
+class RecallStats:
     """Owned by one session, like every task it starts; what cannot be written down is not missed."""
 
     def __init__(self, memories: Sequence[Memory], session: str, clock: Clock) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from nacre.messages.blocks import JsonObject, Text, ToolCall, ToolResult
 from nacre.messages.records import Noted, Record, Said
 from nacre.messages.view import View
-from nacre.session.attachments import standing
+from nacre.session.attachments import notes_in_view
 
 RECALLED = "recalled"
 """The kind of note that says which memories ride with which record."""
@@ -19,15 +19,15 @@ def noted(paths: Iterable[Path], *, size: int) -> JsonObject:
     return {"files": [str(path) for path in paths], "bytes": size}
 
 
-def in_view(view: View) -> list[Path]:
+def recalled_in_view(view: View) -> list[Path]:
     """The memories that the model was given and still sees, in that order (Q6)."""
-    files = (file for note in standing(view, RECALLED) for file in _files(note))
+    files = (file for note in notes_in_view(view, RECALLED) for file in _files(note))
     return [Path(file) for file in dict.fromkeys(files)]
 
 
 def bytes_in_view(view: View) -> int:
     """How much of the view they take."""
-    sizes = (note.fact("bytes") for note in standing(view, RECALLED))
+    sizes = (note.fact("bytes") for note in notes_in_view(view, RECALLED))
     return sum(size for size in sizes if isinstance(size, int))
 
 

@@ -12,7 +12,7 @@ from typing import Annotated
 
 from nacre import prompts
 from nacre.clock import Clock
-from nacre.context.skills import Found, Skill, SkillPlace, find_skills, skill_text
+from nacre.context.skills import FoundSkills, Skill, SkillFolder, find_skills, skill_text
 from nacre.errors import OutsideStore, ToolError
 from nacre.messages.blocks import JsonObject, ToolResult
 from nacre.messages.draft import Fragment
@@ -22,7 +22,7 @@ from nacre.messages.results import answered
 from nacre.messages.transcript import Transcript
 from nacre.messages.untrusted_text import neutralise, one_line
 from nacre.messages.view import View
-from nacre.session.attachments import RECORD, WHOLE, Attachment, digest, standing, told_in
+from nacre.session.attachments import RECORD, WHOLE, Attachment, digest, digests_in, notes_in_view
 from nacre.session.layer import Layer
 from nacre.session.restoration import CUT
 from nacre.session.session import Session
@@ -44,11 +44,11 @@ def _to_nobody(folder: Path) -> None:
     return None
 
 
-class SkillDesk:
+class SkillRegistry:
     """The skills of one session: looked for on disk whenever somebody asks; mutable."""
 
     def __init__(
-        self, places: Iterable[SkillPlace], *, on_notice: Callable[[str], None] | None = None
+        self, places: Iterable[SkillFolder], *, on_notice: Callable[[str], None] | None = None
     ) -> None:
         """`on_notice` is told once of each problem with a skill."""
         self._places = tuple(places)
@@ -59,7 +59,7 @@ class SkillDesk:
 
     def look(self) -> dict[str, Skill]:
         """Every skill there is now, by name."""
-        found: Found = find_skills(self._places)
+        found: FoundSkills = find_skills(self._places)
         for line in found.notices:
             if line not in self._reported:
                 self._reported.add(line)
@@ -71,7 +71,7 @@ class SkillDesk:
         """Have loading noted there; the folders of what was loaded before are opened to tools again."""
         self._log = (transcript, clock)
         self._open_to_tools = open_to_tools
-        before = invoked(transcript.view)
+        before = loaded_skills(transcript.view)
         for skill in self.look().values() if before else ():
             if skill.name in before:
                 open_to_tools(skill.folder)
@@ -93,7 +93,7 @@ class SkillDesk:
         return text
 
 
-def skill_tool(desk: SkillDesk) -> Tool:
+def skill_tool(desk: SkillRegistry) -> Tool:
     """Loads a skill by its name."""
 
     @tool(name=NAME, description=DESCRIPTION)
@@ -122,7 +122,7 @@ def shown(skill: Skill, arguments: str = "") -> str:
     return prompts.render(LOADED, name=skill.name, folder=folder, text=text)
 
 
-def invoked(view: View) -> dict[str, JsonObject]:
+def loaded_skills(view: View) -> dict[str, JsonObject]:
     """What the log says of every skill that was loaded, by name, the one loaded last at the end."""
     found: dict[str, JsonObject] = {}
     for note in view.noted(SKILL):
@@ -174,7 +174,7 @@ class Skills(Layer):
 
     log_kinds = {SKILL: "all", SKILLS: "own"}  # what was loaded comes back with every later compaction
 
-    def __init__(self, session: Session, desk: SkillDesk, *, is_offered: bool = True) -> None:
+    def __init__(self, session: Session, desk: SkillRegistry, *, is_offered: bool = True) -> None:
         """`is_offered`: the model has the tool for them; without it all there were are gone."""
         self._session = session
         self._desk = desk
@@ -183,14 +183,14 @@ class Skills(Layer):
 
     async def attach(self, said: Said, view: View) -> Sequence[Attachment]:
         """The list with the first words, changes with later ones; with results only what was lost."""
-        notes = standing(view, SKILLS)
+        notes = notes_in_view(view, SKILLS)
         is_listed = any(note.fact(WHOLE) is True for note in notes)
         if is_listed and any(isinstance(block, ToolResult) for block in said.blocks):
             return []
         now = await self._now()
         if not is_listed:
             return [Attachment(kind=SKILLS, text=listed(now.values()), facts=_facts(now))] if now else []
-        told = told_in(notes, SKILLS)
+        told = digests_in(notes, SKILLS)
         new = [one for name, one in now.items() if told.get(name) != _version(one)]
         gone = [name for name, version in told.items() if version and name not in now]
         if not (new or gone):
@@ -205,7 +205,7 @@ class Skills(Layer):
         view = self._session.view
         now = await self._now()
         there = _loaded_in(kept, view)
-        names = [one for one in reversed(invoked(view).items()) if one[0] not in there]
+        names = [one for one in reversed(loaded_skills(view).items()) if one[0] not in there]
         found = [await asyncio.to_thread(_again, now.get(name), facts) for name, facts in names]
         self._brought = {}
         if now and not self._stands_in(kept):

@@ -67,7 +67,7 @@ class Skill:
 
 
 @dataclass(frozen=True, slots=True)
-class SkillPlace:
+class SkillFolder:
     """A folder of skills, and on whose account they are read."""
 
     folder: Path
@@ -76,7 +76,7 @@ class SkillPlace:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundSkills:
     """The skills there are now, and what is amiss with others."""
 
     skills: dict[str, Skill]
@@ -84,7 +84,7 @@ class Found:
     notices: tuple[str, ...] = ()
 
 
-def find_skills(places: Iterable[SkillPlace]) -> Found:
+def find_skills(places: Iterable[SkillFolder]) -> FoundSkills:
     """Every skill there is; of two with one name the nearer one counts. Nothing in a file raises."""
     found: dict[str, Skill] = {}
     notices: list[str] = []
@@ -105,7 +105,7 @@ def find_skills(places: Iterable[SkillPlace]) -> Found:
                 found.setdefault(skill.name, skill)
     if left:
         notices.append(f"there are {left} skills more than the {MAX_SKILLS} that are listed; remove some")
-    return Found(dict(sorted(found.items())), tuple(notices))
+    return FoundSkills(dict(sorted(found.items())), tuple(notices))
 
 
 def skill_text(skill: Skill) -> str:
@@ -122,7 +122,7 @@ def skill_text(skill: Skill) -> str:
     return f"{head}\n{CUT.format(path=skill.path)}"
 
 
-def _in_place(place: SkillPlace, notices: list[str]) -> Iterator[Skill]:
+def _in_place(place: SkillFolder, notices: list[str]) -> Iterator[Skill]:
     top = Path(os.path.realpath(place.folder))
     try:
         names = sorted(os.listdir(top))  # noqa: PTH208  # names alone are enough, and sort as text

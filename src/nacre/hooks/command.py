@@ -20,7 +20,7 @@ MAX_ERROR_CHARS = 40_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ran:
+class HookRun:
     """How a command ended, and what it said."""
 
     command: str
@@ -32,7 +32,7 @@ class Ran:
     """Why there is no exit code."""
 
 
-async def run_hook(hook: Hook, told: bytes, *, cwd: Path, environ: Mapping[str, str]) -> Ran:
+async def run_hook(hook: Hook, told: bytes, *, cwd: Path, environ: Mapping[str, str]) -> HookRun:
     """Run it to its end; being cancelled ends it and everything it started."""
     output = ProcessOutput(head=MAX_BYTES)
     errors = ProcessOutput(head=MAX_ERROR_CHARS)
@@ -47,13 +47,13 @@ async def run_hook(hook: Hook, told: bytes, *, cwd: Path, environ: Mapping[str, 
     try:
         ended = await run(spec, output.feed, feed_errors=errors.feed)
     except (OSError, ValueError) as error:
-        return Ran(command=hook.command, failure=f"could not be started: {error}")
+        return HookRun(command=hook.command, failure=f"could not be started: {error}")
     if ended.why == "timeout":
-        return Ran(command=hook.command, failure=f"did not end within {hook.seconds:g} s and was ended")
+        return HookRun(command=hook.command, failure=f"did not end within {hook.seconds:g} s and was ended")
     if ended.why == "flood":
         failure = f"printed more than {MAX_BYTES:,} bytes and was ended"
-        return Ran(command=hook.command, failure=failure)
-    return Ran(command=hook.command, exit_code=ended.exit_code, stdout=output.head, stderr=errors.head)
+        return HookRun(command=hook.command, failure=failure)
+    return HookRun(command=hook.command, exit_code=ended.exit_code, stdout=output.head, stderr=errors.head)
 
 
 Permission: TypeAlias = Literal["", "allow", "ask"]
@@ -73,7 +73,7 @@ OUTPUTS = ("updatedToolOutput", "updatedMCPToolOutput")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class HookAnswer:
     """What a command has to say."""
 
     blocks: str | None = None
@@ -98,32 +98,32 @@ class Answer:
     """What stands in for a tool's result."""
 
 
-def answer(event: str, ran: Ran) -> Answer:
+def answer(event: str, ran: HookRun) -> HookAnswer:
     """Read the end of a command."""
     if ran.exit_code is None:
-        return Answer(warnings=(warning(event, ran, ran.failure),))
+        return HookAnswer(warnings=(warning(event, ran, ran.failure),))
     said = _first_line(ran.stderr)
     if ran.exit_code == BLOCKS and EVENTS[event].can_block:
-        return Answer(blocks=ran.stderr.strip() or NO_REASON)
+        return HookAnswer(blocks=ran.stderr.strip() or NO_REASON)
     if ran.exit_code != 0:
-        return Answer(warnings=(warning(event, ran, f"ended with exit code {ran.exit_code}{said}"),))
+        return HookAnswer(warnings=(warning(event, ran, f"ended with exit code {ran.exit_code}{said}"),))
     text = ran.stdout.strip()
     if not text.startswith("{"):
-        return Answer(context=text if EVENTS[event].hears_text else "")
+        return HookAnswer(context=text if EVENTS[event].hears_text else "")
     try:
         written = json.loads(text)
     except (ValueError, RecursionError):
         odd = warning(event, ran, "printed something that begins like JSON and is none; it is taken as text")
-        return Answer(context=text if EVENTS[event].hears_text else "", warnings=(odd,))
+        return HookAnswer(context=text if EVENTS[event].hears_text else "", warnings=(odd,))
     return _structured(event, ran, written)
 
 
-def warning(event: str, ran: Ran, what: str) -> str:
+def warning(event: str, ran: HookRun, what: str) -> str:
     """One line for the person about a command."""
     return f"the {event} hook `{short(ran.command, COMMAND_CHARS)}` {short(what, LINE_CHARS)}"
 
 
-class _Fields:
+class _AnswerFields:
     """The fields of an answer, taken as what they should be; others are remembered as odd."""
 
     def __init__(self, written: JsonObject) -> None:
@@ -151,14 +151,14 @@ class _Fields:
     def any(self, *names: str) -> Json:
         return next((self._written[name] for name in names if self._written.get(name) is not None), None)
 
-    def part(self, name: str) -> _Fields:
-        part = _Fields(self.object(name) or {})
+    def part(self, name: str) -> _AnswerFields:
+        part = _AnswerFields(self.object(name) or {})
         part.odd = self.odd
         return part
 
 
-def _structured(event: str, ran: Ran, written: JsonObject) -> Answer:
-    fields = _Fields(written)
+def _structured(event: str, ran: HookRun, written: JsonObject) -> HookAnswer:
+    fields = _AnswerFields(written)
     decision = fields.text("decision")
     reason = fields.text("reason")
     stop_reason = fields.text("stopReason")
@@ -167,7 +167,7 @@ def _structured(event: str, ran: Ran, written: JsonObject) -> Answer:
     is_quiet = fields.says("suppressOutput", True)
     own = fields.part("hookSpecificOutput")
     context = own.text("additionalContext")
-    before = _judged(own, decision, reason) if event == "PreToolUse" else Answer()
+    before = _judged(own, decision, reason) if event == "PreToolUse" else HookAnswer()
     is_block = decision == "block"
     odd = [f"answered with a {name} of the wrong kind; it is left out" for name in fields.odd]
     if is_block and not EVENTS[event].can_block:
@@ -185,13 +185,13 @@ def _structured(event: str, ran: Ran, written: JsonObject) -> Answer:
     )
 
 
-def _judged(own: _Fields, decision: str, reason: str) -> Answer:
+def _judged(own: _AnswerFields, decision: str, reason: str) -> HookAnswer:
     """What a command says of a tool call that is about to be made; `approve` is the older word for allow."""
     permission = own.text("permissionDecision") or {"approve": "allow"}.get(decision, "")
     why = (own.text("permissionDecisionReason") or reason).strip()
     if permission and permission not in PERMISSIONS:
         own.odd.append("permissionDecision")
-    return Answer(
+    return HookAnswer(
         blocks=(why or NO_REASON) if permission == "deny" else None,
         permission="allow" if permission == "allow" else "ask" if permission == "ask" else "",
         reason=why,

@@ -13,7 +13,7 @@ from nacre.context.instruction_updates import InstructionUpdates
 from nacre.errors import HookRefused
 from nacre.hooks.command import REASON_CHARS, short
 from nacre.hooks.points import Hooks
-from nacre.hooks.tool_layer import CONTEXT, HOOK, watch_tools
+from nacre.hooks.tool_layer import CONTEXT, HOOK, add_tool_hooks
 from nacre.memory.instructions.load import InstructionFile
 from nacre.messages.blocks import JsonObject, Text, ToolResult
 from nacre.messages.records import Said
@@ -124,7 +124,7 @@ class SubagentHookLayer(Layer):
         return _continued("SubagentStop", reason)
 
 
-def attend_child(
+def add_child_hooks(
     session: Session,
     hooks: Hooks,
     agent_id: str,
@@ -143,7 +143,7 @@ def attend_child(
         transcript=session.keeper.path if isinstance(session.keeper, SessionLogWriter) else None,
         cwd=where() if where else None,
     )
-    watch_tools(session, inside, where or (lambda: inside.place.cwd))
+    add_tool_hooks(session, inside, where or (lambda: inside.place.cwd))
     if hooks.waits_at("SubagentStop", agent_type):
         session.layers.append(SubagentHookLayer(inside, agent_id, agent_type))
 
@@ -172,7 +172,7 @@ AGAIN = "compact"
 """The same for a file that a compaction has had read again."""
 
 
-def join_instructions(session: Session, hooks: Hooks, background: Background) -> None:
+def watch_instructions(session: Session, hooks: Hooks, background: Background) -> None:
     """Have commands told of every file, in the background, once for each time it comes in."""
     announcer = session.layer(InstructionUpdates)
     if announcer is None or not hooks.waits_at(EVENT):

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Literal, Protocol, TypeAlias
 
 from nacre.errors import StoreError
-from nacre.hooks.command import REASON_CHARS, Answer, answer, run_hook, short
+from nacre.hooks.command import REASON_CHARS, HookAnswer, answer, run_hook, short
 from nacre.hooks.table import HookTable
 from nacre.messages.blocks import Json, JsonObject, ToolCall
 from nacre.messages.events import NoticeLevel
@@ -28,7 +28,7 @@ MAX_CHARS = 10_000
 PREVIEW_BYTES = 2_000
 """Of such a beginning: what an offloaded tool result shows, too."""
 
-Source: TypeAlias = Literal["startup", "resume", "clear", "compact"]
+StartSource: TypeAlias = Literal["startup", "resume", "clear", "compact"]
 Trigger: TypeAlias = Literal["auto", "manual"]
 EndReason: TypeAlias = Literal["clear", "resume", "prompt_input_exit", "other"]
 
@@ -85,7 +85,7 @@ class PostToolUse:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HookPlace:
+class HookContext:
     """Where commands run, and what each is told of the session."""
 
     session_id: str
@@ -103,13 +103,13 @@ class HookPlace:
 class Hooks:
     """The commands of one session."""
 
-    def __init__(self, table: HookTable, place: HookPlace, *, notify: Notify) -> None:
+    def __init__(self, table: HookTable, place: HookContext, *, notify: Notify) -> None:
         """`notify` gets lines for the person, with the level `info` or `warning`."""
         self._table = table
         self.place = place
         self.notify = notify
         self._kept = 0
-        self.source: Source = "startup"
+        self.source: StartSource = "startup"
         """How the session came to be, as commands are told with the first words."""
         self.ending: EndReason = "other"
         """Why the session is left, as commands are told then."""
@@ -128,7 +128,7 @@ class Hooks:
         """Whether there are commands for an event; for one that has a matcher, with this subject."""
         return self._table.waits_at(event, subject)
 
-    async def session_start(self, source: Source) -> str:
+    async def session_start(self, source: StartSource) -> str:
         """A session begins, goes on, or was compacted: what the model should know."""
         heard = await self._run("SessionStart", {"source": source})
         return _joined(one.context for one in heard)
@@ -198,7 +198,7 @@ class Hooks:
         """A file of instructions has come in."""
         await self._run("InstructionsLoaded", told)
 
-    def _to_do(self, event: str, heard: list[Answer]) -> str:
+    def _to_do(self, event: str, heard: list[HookAnswer]) -> str:
         for one in heard:
             if one.stops is not None:
                 whose = "the agent's turn" if event == "SubagentStop" else "the turn"
@@ -206,7 +206,7 @@ class Hooks:
                 return ""
         return _joined(part for one in heard for part in (one.blocks or "", one.context))
 
-    async def _run(self, event: str, more: JsonObject, *, at_most: float | None = None) -> list[Answer]:
+    async def _run(self, event: str, more: JsonObject, *, at_most: float | None = None) -> list[HookAnswer]:
         """Every command for this point, side by side; what they say, in the order they are written."""
         due = self._table.due(event, more)
         if not due:
@@ -232,7 +232,7 @@ class Hooks:
             ]
         return [await self._heeded(event, answer(event, task.result())) for task in running]
 
-    async def _heeded(self, event: str, said: Answer) -> Answer:
+    async def _heeded(self, event: str, said: HookAnswer) -> HookAnswer:
         """Tell the person; what goes on to the model is made safe and short enough."""
         for line in said.warnings:
             self.notify(line, "warning")
@@ -262,7 +262,7 @@ def _told(call: ToolCall) -> JsonObject:
     return {"tool_name": call.name, "tool_input": call.input, "tool_use_id": call.id}
 
 
-def _wish(heard: list[Answer]) -> Wish | None:
+def _wish(heard: list[HookAnswer]) -> Wish | None:
     """A question weighs more than a yes."""
     for effect in ("ask", "allow"):
         wanted = [one for one in heard if one.permission == effect]

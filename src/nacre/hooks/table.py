@@ -64,7 +64,7 @@ class Hook:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class HookGroup:
     """Commands that run together, and when."""
 
     matcher: re.Pattern[str] | None
@@ -79,7 +79,7 @@ class Group:
 class HookTable:
     """All commands by event, and what of the setting goes unheeded."""
 
-    groups: Mapping[str, tuple[Group, ...]] = field(default_factory=dict)
+    groups: Mapping[str, tuple[HookGroup, ...]] = field(default_factory=dict)
     notices: tuple[str, ...] = ()
 
     def waits_at(self, event: str, subject: str | None = None) -> bool:
@@ -104,7 +104,7 @@ NO_HOOKS = HookTable()
 
 def parse_hooks(setting: JsonObject) -> HookTable:
     """The commands a setting names; what cannot be read is a `ConfigError` that says where."""
-    groups: dict[str, tuple[Group, ...]] = {}
+    groups: dict[str, tuple[HookGroup, ...]] = {}
     notices: list[str] = []
     for name, entry in setting.items():
         place = f"hooks.{name}"
@@ -118,14 +118,14 @@ def parse_hooks(setting: JsonObject) -> HookTable:
     return HookTable({name: found for name, found in groups.items() if found}, tuple(notices))
 
 
-def _group(place: str, entry: Json, event: HookEvent, notices: list[str]) -> Group:
+def _group(place: str, entry: Json, event: HookEvent, notices: list[str]) -> HookGroup:
     if not isinstance(entry, dict):
         raise _wrong(place, "expected an object with a list `hooks`")
     commands = entry.get("hooks")
     if not isinstance(commands, list):
         raise _wrong(f"{place}.hooks", "expected a list of commands")
     parsed = [_hook(f"{place}.hooks[{n}]", each, event, notices) for n, each in enumerate(commands)]
-    return Group(_matcher(place, entry.get("matcher")), tuple(hook for hook in parsed if hook))
+    return HookGroup(_matcher(place, entry.get("matcher")), tuple(hook for hook in parsed if hook))
 
 
 def _matcher(place: str, written: Json) -> re.Pattern[str] | None:

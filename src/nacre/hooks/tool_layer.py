@@ -35,7 +35,7 @@ PATHS = ("file_path", "path")
 """Arguments that name a file: commands are told the whole path, as they know it from Claude Code."""
 
 
-def watch_tools(session: Session, hooks: Hooks, where: Callable[[], Path]) -> None:
+def add_tool_hooks(session: Session, hooks: Hooks, where: Callable[[], Path]) -> None:
     """Let commands stand around the tools of a session and of its forks; `where` tools work."""
     if not (hooks.waits_at("PreToolUse") or hooks.waits_at("PostToolUse")):
         return

@@ -32,7 +32,7 @@ from nacre.messages.view import View
 from nacre.providers.choose import choose
 from nacre.session.attachments import DAY, INSIDE, INSTRUCTIONS, RECORD, digest
 from nacre.session.meter import Meter
-from nacre.session.read_session import look
+from nacre.session.read_session import read_view
 from nacre.session.session import OPENING, Session
 from nacre.session.session_log import SessionLogWriter
 from nacre.session.telemetry import kept_out
@@ -68,7 +68,7 @@ class Contents:
 
 async def contents(settings: Settings, path: Path | None, *, clock: Clock = SYSTEM_CLOCK) -> Contents:
     """What fills the window of this session, or of a new one; nothing is opened, asked or changed."""
-    looked = look(path) if path is not None else None
+    looked = read_view(path) if path is not None else None
     if path is not None and looked is None:
         raise TranscriptError(
             f"session {path.stem} is too large to be resumed, so it fills no window; "

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from nacre.app.memory_locations import memory_paths, memory_places
-from nacre.cache.models import put_in_force, with_overrides
+from nacre.cache.models import use_model_table, with_overrides
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import StoreError, TranscriptError
 from nacre.memory.files.containment import INDEX_FILE
@@ -113,7 +113,7 @@ def gather(
 ) -> Stats:
     """Sum up the last days, today among them, of this directory's sessions and memories, or of all."""
     if settings.models:
-        put_in_force(with_overrides({"models": settings.models}))
+        use_model_table(with_overrides({"models": settings.models}))
     since = clock.now().astimezone().date() - timedelta(days=days - 1)
     spent = _Spent(since)
     logs = Sessions(settings.home).list(None if everywhere else settings.cwd)

@@ -17,7 +17,7 @@ from pathlib import Path
 from threading import Lock
 
 from nacre.clock import SYSTEM_CLOCK, Clock
-from nacre.context.recalled import RECALLED, bytes_in_view, in_view, noted
+from nacre.context.recalled import RECALLED, bytes_in_view, noted, recalled_in_view
 from nacre.errors import ToolError
 from nacre.layers.l1_offload.layer import Offload
 from nacre.layers.l1_offload.policy import OffloadSettings
@@ -42,7 +42,7 @@ from nacre.messages.wire import canonical, render_blocks
 from nacre.session.attachments import Attachment
 from nacre.session.layer import Layer
 from nacre.session.session import Base, Session
-from nacre.session.session_log import InMemory, RecordWriter
+from nacre.session.session_log import NullRecordWriter, RecordWriter
 from nacre.session.settings import SessionSettings
 from nacre.store.result_pointer import LONG_LINE_CHARS, Advice
 from nacre.store.tool_results import ToolResultStore
@@ -272,7 +272,7 @@ def opened(
     session = Session(
         base,
         records,
-        keeper=keeper or InMemory(layers.clock.new_id()),
+        keeper=keeper or NullRecordWriter(layers.clock.new_id()),
         settings=SessionSettings(window_ceiling=layers.window),
         clock=layers.clock,
     )
@@ -304,7 +304,7 @@ class Recollection(Layer):
         size = bytes_in_view(view)
         if why_skip(text, is_on=True, attached_bytes=size, has_files=True):
             return ()
-        seen = frozenset(str(path) for path in in_view(view))
+        seen = frozenset(str(path) for path in recalled_in_view(view))
         already = Already(paths=seen, attached_bytes=size, hides_local=True)
         query = Query(text=text, now=self._clock.now())
         picks = (await asyncio.to_thread(self._looked_up, query, already)).picks

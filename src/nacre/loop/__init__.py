@@ -4,6 +4,6 @@ Does not know that layers exist: whoever runs it fills its slots. May import pro
 """
 
 from nacre.loop.limits import Limits
-from nacre.loop.loop import Slots, run
+from nacre.loop.loop import LoopCallbacks, run
 
-__all__ = ["Limits", "Slots", "run"]
+__all__ = ["Limits", "LoopCallbacks", "run"]

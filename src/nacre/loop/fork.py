@@ -16,8 +16,8 @@ from typing import Literal, Protocol, TypeAlias
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import ToolError
 from nacre.loop.limits import Limits
-from nacre.loop.loop import NO_SLOTS, Slots, run
-from nacre.loop.round import Ask, heard
+from nacre.loop.loop import NO_CALLBACKS, LoopCallbacks, run
+from nacre.loop.round import SendRequest, heard
 from nacre.messages.blocks import Block, JsonObject, Message, Text, ToolResult
 from nacre.messages.events import Event, Reply
 from nacre.messages.records import Noted, Said
@@ -28,13 +28,13 @@ from nacre.tools.base import Tool
 from nacre.tools.policy import Narrowing
 from nacre.tools.workspace import Copies
 
-Source: TypeAlias = Literal[
+RequestSource: TypeAlias = Literal[
     "main", "session_memory", "compact", "extract_memories", "auto_dream", "agent_summary",
     "memdir_relevance", "side", "agent",
 ]  # fmt: skip
 """Who asks a model: under this name it is booked, and only `main` may fork (F6)."""
 
-SOURCE: ContextVar[Source] = ContextVar("source", default="main")
+SOURCE: ContextVar[RequestSource] = ContextVar("source", default="main")
 """Who is asking in this task and in those it starts."""
 FORK = "fork"
 """The kind of note that marks a fork's own history: nobody forks from there either (F6)."""
@@ -44,21 +44,21 @@ NO_TOOLS = "Not allowed: no tool can be called here. Say it in words instead."
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
+class FullAccess:
     """All that the parent may do: by the same rules, and the same person is asked."""
 
 
-WHOLE = Whole()
+FULL_ACCESS = FullAccess()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForkTask:
     """What a fork is sent out for, and how far it may go."""
 
-    source: Source
+    source: RequestSource
     directive: str
     """The one message at the end of the parent's."""
-    may: Narrowing | Whole | None = None
+    may: Narrowing | FullAccess | None = None
     """Which tools, and where; none: every call is refused."""
     max_rounds: int = 1
     """After so many it stops, with `tool_use` as the reason, whether or not it has come to an end."""
@@ -83,7 +83,7 @@ class ForkTask:
 class ForkResult:
     """What came of it."""
 
-    source: Source
+    source: RequestSource
     replies: Sequence[Message]
     """All it said, in order."""
     usage: Usage
@@ -147,11 +147,11 @@ async def branch(
 
 async def run_fork(
     transcript: Transcript,
-    ask: Ask,
+    ask: SendRequest,
     tools: Mapping[str, Tool],
     errand: ForkTask,
     *,
-    slots: Slots = NO_SLOTS,
+    slots: LoopCallbacks = NO_CALLBACKS,
     clock: Clock = SYSTEM_CLOCK,
 ) -> ForkResult:
     """Run the loop on a fork's own history; what is too long is raised, never compacted (F6)."""
@@ -185,7 +185,7 @@ async def run_fork(
 
 
 def _limits(errand: ForkTask) -> Limits:
-    if isinstance(errand.may, Whole):
+    if isinstance(errand.may, FullAccess):
         return Limits(max_rounds=errand.max_rounds, max_output=errand.max_output)
     # A reply that was cut off is the errand's to judge: room was given on purpose.
     return Limits(

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import PromptTooLong
 from nacre.loop.limits import Limits
-from nacre.loop.round import Ask, Fit, Remedies, Round, heard, whole_reply
+from nacre.loop.round import FitView, Recovery, Round, SendRequest, heard, request_reply
 from nacre.messages.blocks import Text
 from nacre.messages.events import Event, Notice, Reply
 from nacre.messages.records import Record, Said
@@ -22,7 +22,7 @@ from nacre.messages.transcript import Transcript
 from nacre.messages.view import View
 from nacre.tools.base import Tool
 
-GO_ON = "[The reply was cut off at the output limit. Go on exactly where it stopped.]"
+CONTINUE = "[The reply was cut off at the output limit. Go on exactly where it stopped.]"
 
 
 async def fits_as_it_is(view: View, overflow: PromptTooLong | None) -> Sequence[Record]:
@@ -38,10 +38,10 @@ def heard_by_nobody(reply: Reply) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Slots:
+class LoopCallbacks:
     """Where others take part in the loop."""
 
-    fit: Fit = fits_as_it_is
+    fit: FitView = fits_as_it_is
     keep: Callable[[Said], Awaitable[Sequence[Record]]] = kept_as_it_is
     """Takes the results as they would be recorded, gives what is recorded: smaller ones, with more behind."""
     heard: Callable[[Reply], None] = heard_by_nobody
@@ -49,27 +49,27 @@ class Slots:
     """As `keep`, for a round that is cut short: what must not be recorded is taken out, nothing is added."""
 
 
-NO_SLOTS = Slots()
+NO_CALLBACKS = LoopCallbacks()
 DEFAULT_LIMITS = Limits()
 
 
 async def run(
     transcript: Transcript,
-    ask: Ask,
+    ask: SendRequest,
     tools: Mapping[str, Tool],
     *,
-    slots: Slots = NO_SLOTS,
+    slots: LoopCallbacks = NO_CALLBACKS,
     limits: Limits = DEFAULT_LIMITS,
     clock: Clock = SYSTEM_CLOCK,
 ) -> AsyncGenerator[Event, None]:
     """Run rounds until a reply calls no tool; yields what happens on the way."""
-    remedies = Remedies(limits)
+    remedies = Recovery(limits)
     for _ in range(limits.max_rounds):
         await transcript.append(*await slots.fit(transcript.view, None))
         one = Round(transcript, tools, clock)
         try:
             async with aclosing(
-                one.play(whole_reply(transcript, ask, slots.fit, remedies, clock), slots.heard)
+                one.play(request_reply(transcript, ask, slots.fit, remedies, clock), slots.heard)
             ) as events:
                 async for event in events:
                     yield event
@@ -85,5 +85,5 @@ async def run(
             continue
         if not remedies.may_continue(one.reply):
             return
-        await transcript.append(heard("user", (Text(GO_ON),), clock, meta=True))
+        await transcript.append(heard("user", (Text(CONTINUE),), clock, meta=True))
     yield Notice(f"Stopped after {limits.max_rounds} rounds in one turn; say something to go on.", "warning")

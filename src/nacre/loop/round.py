@@ -120,14 +120,14 @@ def heard(role: str, blocks: Sequence[Block], clock: Clock, *, meta: bool = Fals
 CUT_OFF = "max_tokens"
 """The stop reason of a reply that reached the output limit."""
 
-Ask = Callable[[View, int], AsyncGenerator[ProviderEvent, None]]
+SendRequest = Callable[[View, int], AsyncGenerator[ProviderEvent, None]]
 """Sends the view, allowing so many tokens of output; the last event is the whole reply."""
-Fit = Callable[[View, PromptTooLong | None], Awaitable[Sequence[Record]]]
+FitView = Callable[[View, PromptTooLong | None], Awaitable[Sequence[Record]]]
 """Shrinks the view until it fits; told of the provider's refusal when there was one."""
 
 
 @dataclass(slots=True)
-class Remedies:
+class Recovery:
     """What this turn has not used up yet."""
 
     limits: Limits
@@ -155,8 +155,8 @@ class Remedies:
         return self.continues <= self.limits.max_continues
 
 
-async def whole_reply(
-    transcript: Transcript, ask: Ask, fit: Fit, remedies: Remedies, clock: Clock
+async def request_reply(
+    transcript: Transcript, ask: SendRequest, fit: FitView, remedies: Recovery, clock: Clock
 ) -> AsyncGenerator[ProviderEvent, None]:
     """Stream a reply; a prompt that is too long is shrunk once, a reply that is cut off gets room once.
 

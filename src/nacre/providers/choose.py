@@ -12,7 +12,7 @@ from ipaddress import ip_address
 from typing import Literal, get_args
 from urllib.parse import urlsplit
 
-from nacre.cache.models import SHIPPED, profile
+from nacre.cache.models import SHIPPED_TABLE, profile
 from nacre.errors import ConfigError
 from nacre.formatting import how_to_install
 from nacre.providers.base import Provider
@@ -189,7 +189,7 @@ def _provider_of(model: str, environ: Mapping[str, str]) -> tuple[ProviderName, 
     for name in _NAMES:
         if prefix == name and rest:
             return name, rest
-    bare = SHIPPED.aliases.get(model, model)
+    bare = SHIPPED_TABLE.aliases.get(model, model)
     row = profile(bare)
     for name in _NAMES:
         if row.known and row.provider == name:

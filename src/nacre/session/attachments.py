@@ -71,7 +71,7 @@ def digest(text: str) -> str:
     return hashlib.blake2b(text.encode(errors="replace"), digest_size=8).hexdigest()
 
 
-def standing(view: View, kind: str) -> list[Noted]:
+def notes_in_view(view: View, kind: str) -> list[Noted]:
     """The notes of a kind whose words the model still sees: a compaction frees the others by itself (R7)."""
     return [note for note in view.noted(kind) if view.has_record(str(note.fact(RECORD)))]
 
@@ -82,7 +82,7 @@ def _inside(said: Said, text: str) -> Said:
     return replace(said, blocks=(*before, replace(last, content=(*last.content, Text(text)))))
 
 
-def told_in(notes: Iterable[Noted], fact: str = "files") -> dict[str, str]:
+def digests_in(notes: Iterable[Noted], fact: str = "files") -> dict[str, str]:
     """Digests, by path or name, of what such notes say was told."""
     told: dict[str, str] = {}
     for note in notes:

@@ -55,7 +55,7 @@ LEAVE_SECONDS = 0.5
 """The same for somebody who asked twice to leave."""
 
 
-KEPT_OUTCOMES = 100
+MAX_RESULTS = 100
 """So many are remembered: a long session has thousands, and nobody asks about the oldest."""
 
 
@@ -63,7 +63,7 @@ _LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class BackgroundResult:
     """How a piece of background work ended."""
 
     name: str
@@ -74,7 +74,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Work:
+class _RunningTask:
     task: asyncio.Task[object]
     grace: float
     told: str
@@ -93,13 +93,13 @@ class Background(Layer):
         """`above` is the supervisor of the parent session, whose spending limits apply instead."""
         self.tell: Callable[[str], None] = _silent
         """Where the countdown at the end goes, line by line; an empty one says that it is over."""
-        self.outcomes: deque[Outcome] = deque(maxlen=KEPT_OUTCOMES)
+        self.outcomes: deque[BackgroundResult] = deque(maxlen=MAX_RESULTS)
         self.held = AsyncExitStack()
         """What its work needs, such as another provider; let go once nothing is under way any more."""
         self._session = session
         self._spending = spending
         self._above = above
-        self._working: dict[str, _Work] = {}
+        self._working: dict[str, _RunningTask] = {}
         self._failures: Counter[str] = Counter()
         self._records: list[Record] = []
         self._refused: set[str] = set()
@@ -145,7 +145,7 @@ class Background(Layer):
             task: asyncio.Task[object] = asyncio.create_task(work, name=f"background {name}")
         finally:
             IN_BACKGROUND.reset(token)
-        self._working[name] = _Work(task=task, grace=grace, told=told)
+        self._working[name] = _RunningTask(task=task, grace=grace, told=told)
         clock = self._session.clock
         begun = clock.seconds()
         task.add_done_callback(lambda done: self._ended(name, clock.seconds() - begun, done))
@@ -250,7 +250,7 @@ class Background(Layer):
         if ending != "cancelled":
             self._failures[name] = self._failures[name] + 1 if ending == "failed" else 0
         why = f"{type(error).__name__}: {error}" if ending == "failed" else str(error or "")
-        self.outcomes.append(Outcome(name=name, ending=ending, error=why, seconds=seconds))
+        self.outcomes.append(BackgroundResult(name=name, ending=ending, error=why, seconds=seconds))
 
     def _tell_once(self, why: str) -> None:
         if why not in self._refused:
@@ -258,11 +258,11 @@ class Background(Layer):
             self._session.notify(why)
 
 
-def _left(work: _Work, deadline: float | None) -> float:
+def _left(work: _RunningTask, deadline: float | None) -> float:
     return work.grace if deadline is None else min(work.grace, deadline)
 
 
-async def _stopped(works: Sequence[_Work], seconds: float) -> None:
+async def _stopped(works: Sequence[_RunningTask], seconds: float) -> None:
     """Cancel and wait until they have ended, but not for ever."""
     tasks = [work.task for work in works]
     for task in tasks:

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import get_args
 
-from nacre.cache.keep_warm import DEFAULT_WARMING, Pause, Pauses, Prefix, Spent, is_worth
+from nacre.cache.keep_warm import DEFAULT_KEEP_WARM, Pause, Pauses, Prefix, SessionCost, decide_refresh
 from nacre.cache.models import PER_MILLION, PriceTier
-from nacre.cache.warmth import FIVE_MINUTES, HOUR, Lifetime, WarmingSettings
+from nacre.cache.warmth import FIVE_MINUTES, HOUR, KeepWarmSettings, Lifetime
 from nacre.clock import Clock
 from nacre.messages.blocks import JsonObject, Text, ToolResult
 from nacre.messages.records import Noted, Record, Said
@@ -27,30 +27,30 @@ TURNS_AHEAD = 5
 """How many turns a choice is made for: recorded sessions have about so many, and it can be changed later."""
 TURN_TOKENS = 10_000
 """What a turn adds to the prefix where a session has not shown it yet: a few files read and edited."""
-NO_CEILING = Spent(conversation_usd=float("inf"))
+NO_CEILING = SessionCost(conversation_usd=float("inf"))
 """What a session will have cost is not known ahead; the ceiling on refreshes is looked at when one is due."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ahead:
+class ExpectedUse:
     """What a session is expected to do until its cache is cold again."""
 
     turns: int = TURNS_AHEAD
     turn_tokens: int = TURN_TOKENS
     """New tokens of a turn."""
-    warming: WarmingSettings | None = DEFAULT_WARMING
+    warming: KeepWarmSettings | None = DEFAULT_KEEP_WARM
     """How the cache is kept warm in pauses; None where it is not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class TtlChoice:
     """A lifetime, and what each would cost on average, in USD."""
 
     lifetime: Lifetime
     costs_usd: Mapping[Lifetime, float]
 
 
-DEFAULT_AHEAD = Ahead()
+DEFAULT_USE = ExpectedUse()
 
 
 def lifetime_seconds(lifetime: Lifetime) -> float:
@@ -58,21 +58,21 @@ def lifetime_seconds(lifetime: Lifetime) -> float:
     return HOUR if lifetime == "1h" else FIVE_MINUTES
 
 
-def choose_lifetime(pauses: Pauses, prefix: Prefix, *, ahead: Ahead = DEFAULT_AHEAD) -> Choice:
+def cheapest_lifetime(pauses: Pauses, prefix: Prefix, *, ahead: ExpectedUse = DEFAULT_USE) -> TtlChoice:
     """The cheapest lifetime for what is ahead; `prefix` is what the next request will write."""
     tier = prefix.profile.tier(prefix.tokens)
     if tier is None or not prefix.profile.cache_markers:
-        return Choice(lifetime="5m", costs_usd={})
+        return TtlChoice(lifetime="5m", costs_usd={})
     costs: dict[Lifetime, float] = {
         "5m": _stretch("5m", pauses, prefix, ahead),
         "mixed": _stretch("mixed", pauses, prefix, ahead),
         "1h": _stretch("1h", pauses, prefix, ahead),
     }
     # On a draw the shortest wins: it is the first, and what is not written for longer need not be paid back.
-    return Choice(lifetime=min(costs, key=lambda one: costs[one]), costs_usd=costs)
+    return TtlChoice(lifetime=min(costs, key=lambda one: costs[one]), costs_usd=costs)
 
 
-def _stretch(lifetime: Lifetime, pauses: Pauses, prefix: Prefix, ahead: Ahead) -> float:
+def _stretch(lifetime: Lifetime, pauses: Pauses, prefix: Prefix, ahead: ExpectedUse) -> float:
     """The first write, then pause and turn so many times; a person who does not come back costs no more."""
     tier = prefix.profile.tier(prefix.tokens)
     assert tier is not None
@@ -92,7 +92,7 @@ def _stretch(lifetime: Lifetime, pauses: Pauses, prefix: Prefix, ahead: Ahead) -
     return total / PER_MILLION
 
 
-def _pause(pauses: Pauses, prefix: Prefix, warming: WarmingSettings | None, tier: PriceTier) -> float:
+def _pause(pauses: Pauses, prefix: Prefix, warming: KeepWarmSettings | None, tier: PriceTier) -> float:
     """What a pause and the first look at the prefix after it cost on average, per million."""
     warm_until = lifetime_seconds(prefix.lifetime)
     upkeep = 0.0
@@ -115,7 +115,7 @@ def _pause(pauses: Pauses, prefix: Prefix, warming: WarmingSettings | None, tier
 
 
 def _kept_warm(
-    pauses: Pauses, prefix: Prefix, warming: WarmingSettings, tier: PriceTier
+    pauses: Pauses, prefix: Prefix, warming: KeepWarmSettings, tier: PriceTier
 ) -> tuple[float, float]:
     """How long the refreshes that would be sent keep it warm, and what they cost on average, per million."""
     step = FIVE_MINUTES - warming.margin_seconds
@@ -124,7 +124,7 @@ def _kept_warm(
     for number in range(warming.max_refreshes):
         idle = (number + 1) * step
         pause = Pause(seconds=idle, untouched_seconds=step, refreshes=number)
-        if not is_worth(pause, pauses, prefix=prefix, spent=NO_CEILING, settings=warming).is_worth:
+        if not decide_refresh(pause, pauses, prefix=prefix, spent=NO_CEILING, settings=warming).is_worth:
             break
         warm_until = idle + FIVE_MINUTES
         upkeep += pauses.away(idle) * prefix.tokens * tier.read
@@ -155,7 +155,7 @@ def last_touched(records: Sequence[Record]) -> datetime | None:
     return max([*asked[-1:], *(note.at for note in records if _is_refresh(note))], default=None)
 
 
-def pauses_of(records: Iterable[Record]) -> Pauses:
+def pauses_in(records: Iterable[Record]) -> Pauses:
     """From the start of each turn's last request to the person's next words."""
     moments: list[tuple[datetime, datetime]] = []
     before: datetime | None = None
@@ -179,17 +179,17 @@ def noted_lifetime(view: View) -> Lifetime | None:
     return _LIFETIMES.get(str(note.fact("lifetime"))) if note else None
 
 
-def chosen(view: View, prefix: Prefix, warming: WarmingSettings | None) -> Choice:
+def chosen(view: View, prefix: Prefix, warming: KeepWarmSettings | None) -> TtlChoice:
     """The lifetime that costs least from here on; `prefix` is what the next request will write."""
-    pauses = pauses_of(view.records)
+    pauses = pauses_in(view.records)
     turns = len(pauses.own) + 1
     said = max(0, prefix.tokens - prefix.head_tokens)
     # One turn says little about the next: the first often reads half a project.
     growth = said // turns if turns > 1 else TURN_TOKENS
-    return choose_lifetime(pauses, prefix, ahead=Ahead(turn_tokens=growth, warming=warming))
+    return cheapest_lifetime(pauses, prefix, ahead=ExpectedUse(turn_tokens=growth, warming=warming))
 
 
-def lifetime_note(choice: Choice, clock: Clock) -> Noted:
+def lifetime_note(choice: TtlChoice, clock: Clock) -> Noted:
     """A choice for the log, with its arithmetic."""
     costs: JsonObject = {name: round(usd, CENTS) for name, usd in choice.costs_usd.items()}
     facts: JsonObject = {"lifetime": choice.lifetime, "costs_usd": costs}

@@ -10,18 +10,25 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
-from nacre.cache.keep_warm import Pause, Pauses, Spent, Verdict, is_worth, refresh_in
-from nacre.cache.warmth import WarmingSettings
+from nacre.cache.keep_warm import (
+    Pause,
+    Pauses,
+    RefreshDecision,
+    SessionCost,
+    decide_refresh,
+    seconds_to_refresh,
+)
+from nacre.cache.warmth import KeepWarmSettings
 from nacre.messages.blocks import JsonObject
 from nacre.messages.events import Reply
 from nacre.messages.records import Noted
 from nacre.messages.usage import Usage
 from nacre.messages.view import View
 from nacre.providers.base import Provider, Request, complete
-from nacre.session.cache_ttl import pauses_of
+from nacre.session.cache_ttl import pauses_in
 from nacre.session.layer import Layer
 from nacre.session.meter import KEEP_WARM, SIDE_QUERY
-from nacre.session.session import Answered, Session
+from nacre.session.session import AnsweredRequest, Session
 
 Sleep = Callable[[float], Awaitable[None]]
 
@@ -37,7 +44,12 @@ class KeepWarm(Layer):
     """Owns one task at most: the refreshes of the pause that goes on."""
 
     def __init__(
-        self, session: Session, provider: Provider, *, settings: WarmingSettings, sleep: Sleep = asyncio.sleep
+        self,
+        session: Session,
+        provider: Provider,
+        *,
+        settings: KeepWarmSettings,
+        sleep: Sleep = asyncio.sleep,
     ) -> None:
         self.settings = settings
         self._session = session
@@ -49,7 +61,7 @@ class KeepWarm(Layer):
         self._spent_usd = 0.0
         self._is_vain = False
         """The provider did not read its cache when it was asked to: it is not asked again."""
-        self.last: Verdict | None = None
+        self.last: RefreshDecision | None = None
         """What was decided last."""
 
     def on_reply(self, reply: Reply) -> None:
@@ -86,18 +98,18 @@ class KeepWarm(Layer):
             self._notes = []
             self._spent_usd = 0.0
 
-    async def _keep(self, answered: Answered, view: View) -> None:
+    async def _keep(self, answered: AnsweredRequest, view: View) -> None:
         try:
             await self._refresh_while_worth(answered, view)
         except Exception:  # noqa: BLE001  a background task: nothing it meets may reach the chat
             _LOG.debug("the cache is not kept warm in this pause", exc_info=True)
 
-    async def _refresh_while_worth(self, answered: Answered, view: View) -> None:
+    async def _refresh_while_worth(self, answered: AnsweredRequest, view: View) -> None:
         refreshes = 0
         while not self._is_vain:
-            await self._sleep(refresh_in(self._pause(answered, refreshes), self.settings))
+            await self._sleep(seconds_to_refresh(self._pause(answered, refreshes), self.settings))
             # The whole log is read only once a pause is long: between the rounds of a turn it never is.
-            self.last = self._verdict(answered, pauses_of(view.records), refreshes)
+            self.last = self._verdict(answered, pauses_in(view.records), refreshes)
             # What was rewritten meanwhile will never be read again.
             if not self.last.is_worth or self._session.view.epochs != view.epochs:
                 _LOG.debug("no refresh: %s", self.last.reason)
@@ -105,18 +117,20 @@ class KeepWarm(Layer):
             await self._refresh(answered.request)
             refreshes += 1
 
-    def _pause(self, answered: Answered, refreshes: int) -> Pause:
+    def _pause(self, answered: AnsweredRequest, refreshes: int) -> Pause:
         warmth = self._session.warmth
         away = (warmth.now - answered.asked_at).total_seconds()
         return Pause(seconds=max(0.0, away), untouched_seconds=warmth.idle_seconds, refreshes=refreshes)
 
-    def _verdict(self, answered: Answered, pauses: Pauses, refreshes: int) -> Verdict:
+    def _verdict(self, answered: AnsweredRequest, pauses: Pauses, refreshes: int) -> RefreshDecision:
         meter = self._session.meter
         usage = answered.usage
-        spent = Spent(conversation_usd=meter.cost_usd - meter.refresh_usd, warming_usd=meter.refresh_usd)
+        spent = SessionCost(
+            conversation_usd=meter.cost_usd - meter.refresh_usd, warming_usd=meter.refresh_usd
+        )
         prefix = self._session.prefix(usage.cache_read + usage.cache_write)
         pause = self._pause(answered, refreshes)
-        return is_worth(pause, pauses, prefix=prefix, spent=spent, settings=self.settings)
+        return decide_refresh(pause, pauses, prefix=prefix, spent=spent, settings=self.settings)
 
     async def _refresh(self, request: Request) -> None:
         """The same bytes once more, with no reply asked for."""

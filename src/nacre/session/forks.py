@@ -16,11 +16,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from nacre.cache.breakpoints import place
+from nacre.cache.breakpoints import place_markers
 from nacre.cache.models import profile
 from nacre.errors import SpendCapReached, ToolError
-from nacre.loop.fork import WHOLE, ForkResult, ForkTask, Whole, branch, refuse_nested, run_fork
-from nacre.loop.loop import Slots
+from nacre.loop.fork import FULL_ACCESS, ForkResult, ForkTask, FullAccess, branch, refuse_nested, run_fork
+from nacre.loop.loop import LoopCallbacks
 from nacre.messages.blocks import JsonObject
 from nacre.messages.events import Event, ProviderEvent, Reply, StartedOver, Waiting
 from nacre.messages.records import Noted, Record, Said
@@ -41,7 +41,7 @@ from nacre.tools.guard import Guard
 from nacre.tools.policy import Narrowing
 from nacre.tools.workspace import Version, Workspace, version_of
 
-Make = Callable[[Workspace], Sequence[Tool]]
+ToolFactory = Callable[[Workspace], Sequence[Tool]]
 """Builds tools that work in a workspace."""
 
 
@@ -49,7 +49,7 @@ MAX_ROUNDS = 200
 """Of a fork that was sent for on purpose: more than any real task took, and an end to going in circles."""
 
 
-FROM_SERVERS = "mcp__"
+MCP_PREFIX = "mcp__"
 """How the names of tools begin that servers offer: they belong to no workspace."""
 
 
@@ -68,7 +68,7 @@ class ForkRunner(Layer):
         *,
         guard: Guard,
         background: Background,
-        make: Make = no_tools,
+        make: ToolFactory = no_tools,
     ) -> None:
         """`tools` are the parent's, of which forks may call those that `make` builds just alike."""
         self.session = session
@@ -77,7 +77,7 @@ class ForkRunner(Layer):
         self._guard_of_parent = guard
         self.background = background
         self._make = make
-        self._line = Line()
+        self._line = PrefixQueue()
         self._foreground: set[asyncio.Task[ForkResult]] = set()
 
     @property
@@ -127,7 +127,7 @@ class ForkRunner(Layer):
         errand = ForkTask(
             source="agent",
             directive=directive,
-            may=WHOLE,
+            may=FULL_ACCESS,
             max_rounds=max_rounds,
             max_output=self.session.settings.max_output,
             view=start,
@@ -169,7 +169,7 @@ class ForkRunner(Layer):
         words = f"<conversation>\n{told}\n</conversation>\n\n{errand.directive}"
         transcript = await branch(View(), replace(errand, directive=words), clock=session.clock)
         may = errand.may.tools if isinstance(errand.may, Narrowing) else frozenset()
-        asking = AskingAside(
+        asking = SideModelRequests(
             session,
             provider,
             self.background,
@@ -184,9 +184,11 @@ class ForkRunner(Layer):
         session = self.session
         inside = session.profile.strips_old_thinking
         transcript = await branch(view, errand, clock=session.clock, inside_results=inside)
-        return await self._run(transcript, Asking(session, self.provider, self.background, errand, began))
+        return await self._run(
+            transcript, ForkRequests(session, self.provider, self.background, errand, began)
+        )
 
-    async def _run(self, transcript: Transcript, asking: Asking) -> ForkResult:
+    async def _run(self, transcript: Transcript, asking: ForkRequests) -> ForkResult:
         session = self.session
         errand = asking.errand
         async with self._apart(errand) as (tools, guard):
@@ -213,21 +215,21 @@ class ForkRunner(Layer):
         built = {one.name: one for one in self._make(workspace)} if may is not None else {}
         guarded = guard.stand_before(_same(one, built.get(one.name)) for one in self._tools.values())
         tools = kept_out(guarded, workspace, guard.policy)
-        lent = {one.name: one for one in self._tools.values() if may == WHOLE and _is_lent(one)}
+        lent = {one.name: one for one in self._tools.values() if may == FULL_ACCESS and _is_lent(one)}
         try:
             yield {one.name: one for one in tools} | lent, guard
         finally:
             await workspace.close()
 
-    def _guard(self, may: Narrowing | Whole | None, workspace: Workspace) -> Guard:
+    def _guard(self, may: Narrowing | FullAccess | None, workspace: Workspace) -> Guard:
         """Asks nobody where the fork may do less than its parent; else whom the parent's asks."""
-        if isinstance(may, Whole):
+        if isinstance(may, FullAccess):
             return self._guard_of_parent.apart(workspace, who="A fork of this conversation")
         policy = self._guard_of_parent.policy
         return Guard(policy.narrowed(may or Narrowing(tools=frozenset())), workspace)
 
 
-def _slots(session: Session, transcript: Transcript) -> Slots:
+def _slots(session: Session, transcript: Transcript) -> LoopCallbacks:
     """A fork's results pass through what the parent's pass through; nobody adds to them."""
     layers = [one for layer in session.layers if (one := layer.for_fork()) is not None]
 
@@ -242,7 +244,7 @@ def _slots(session: Session, transcript: Transcript) -> Slots:
             said, extras, session.clock, inside_results=session.profile.strips_old_thinking
         )
 
-    return Slots(keep=keep, sift=keep)
+    return LoopCallbacks(keep=keep, sift=keep)
 
 
 def _version(path: Path) -> Version:
@@ -251,7 +253,7 @@ def _version(path: Path) -> Version:
 
 def _is_lent(tool: Tool) -> bool:
     """Tools of servers stand behind the parent's guard already; a caller's own stand behind none."""
-    return tool.name.startswith(FROM_SERVERS) or not tool.guarded
+    return tool.name.startswith(MCP_PREFIX) or not tool.guarded
 
 
 def _same(tool: Tool, built: Tool | None) -> Tool:
@@ -281,7 +283,7 @@ SHARE_DECIMALS = 4
 
 
 @dataclass(slots=True)
-class Asking:
+class ForkRequests:
     """The requests of one fork: the parent's bytes before its own, booked beside the conversation."""
 
     session: Session
@@ -365,7 +367,7 @@ class Asking:
 
 
 @dataclass(slots=True, kw_only=True)
-class AskingAside(Asking):
+class SideModelRequests(ForkRequests):
     """The same of another model, which shares nothing: of the tools it is told those it may call."""
 
     model: str
@@ -374,7 +376,7 @@ class AskingAside(Asking):
     def request(self, view: View, max_output: int) -> Request:
         definitions = [one.definition for one in sorted(self.tools, key=lambda one: one.name)]
         rules = profile(self.model)
-        system, tools, messages = place([], definitions, view.messages, profile=rules)
+        system, tools, messages = place_markers([], definitions, view.messages, profile=rules)
         most = min(max_output, rules.max_output)
         return Request(model=self.model, system=system, tools=tools, messages=messages, max_tokens=most)
 
@@ -393,7 +395,7 @@ WAIT_SECONDS = 10.0
 """How long the others wait for the first: a reply has begun by then, or the provider is not well."""
 
 
-class Line:
+class PrefixQueue:
     """Where requests that begin alike wait until the first of them is being answered."""
 
     def __init__(self, *, seconds: float = WAIT_SECONDS) -> None:

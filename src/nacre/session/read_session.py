@@ -20,7 +20,7 @@ from nacre.store.lines import read_lines
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class ReadSession:
     """What a session would be resumed with."""
 
     path: Path
@@ -32,17 +32,17 @@ class Look:
         return self.path.stem
 
 
-def look(path: Path, *, most: int = MAX_RESUME_BYTES) -> Look | None:
+def read_view(path: Path, *, most: int = MAX_RESUME_BYTES) -> ReadSession | None:
     """The present view, read from the last compaction on; None when more than `most` bytes lie behind it."""
     index = boundaries.up_to_date(path, boundaries.load(path.with_suffix("") / "boundaries.json"))
     where = index.resume(path.stat().st_size)
     if where.bytes_to_read > most:
         return None
     loaded = decode(_lines(path, where.offset), session_id=path.stem)
-    return Look(path, loaded, View.of(loaded.records))
+    return ReadSession(path, loaded, View.of(loaded.records))
 
 
-def look_back(path: Path, *, most: int = MAX_RESUME_BYTES) -> Loaded | None:
+def read_log(path: Path, *, most: int = MAX_RESUME_BYTES) -> Loaded | None:
     """Everything that was ever recorded; None when it is more than `most` bytes."""
     if path.stat().st_size > most:
         return None
@@ -100,12 +100,13 @@ class SlimReader(Reader):
 
 def _slim(value: Json, depth: int = 0) -> Json:
     match value:
-        case str() if len(value) > KEPT_CHARS:
+        case str() if len(value) > MAX_TEXT_CHARS:
             if value.isspace():
-                return value[:KEPT_CHARS]
+                return value[:MAX_TEXT_CHARS]
             # The digest keeps texts apart that only begin alike.
             return (
-                value[:KEPT_CHARS] + blake2b(value.encode(errors="surrogatepass"), digest_size=8).hexdigest()
+                value[:MAX_TEXT_CHARS]
+                + blake2b(value.encode(errors="surrogatepass"), digest_size=8).hexdigest()
             )
         case list() if depth < MAX_DEPTH:
             return [_slim(item, depth + 1) for item in value]
@@ -115,7 +116,7 @@ def _slim(value: Json, depth: int = 0) -> Json:
             return value
 
 
-KEPT_CHARS = 200
+MAX_TEXT_CHARS = 200
 """Of a longer text only the beginning is kept: no finding depends on more."""
 
 

@@ -21,7 +21,7 @@ from nacre.messages.pins import PIN, pinned
 from nacre.messages.records import Noted, Said
 from nacre.messages.tokens import estimate_text
 from nacre.messages.view import View
-from nacre.session.attachments import DAY, INSIDE, INSTRUCTIONS, RECORD, WHOLE, told_in
+from nacre.session.attachments import DAY, INSIDE, INSTRUCTIONS, RECORD, WHOLE, digests_in
 from nacre.session.cache_ttl import LIFETIME
 from nacre.session.layer import Carry, Layer
 from nacre.session.meter import METER, SIDE_QUERY, Meter
@@ -245,8 +245,8 @@ def _told(
 ) -> list[Noted]:
     """Instructions and date as the model knows them: what stands further down is what it goes by."""
     below = _worded_in(view, kept)
-    told = told_in(note for note in more if note.kind == INSTRUCTIONS)
-    told |= told_in(note for note in below if note.kind == INSTRUCTIONS)
+    told = digests_in(note for note in more if note.kind == INSTRUCTIONS)
+    told |= digests_in(note for note in below if note.kind == INSTRUCTIONS)
     days = [note.fact("date") for notes in (more, below) for note in notes if note.kind == DAY]
     days = days or [note.fact("date") for note in view.noted(DAY)[-1:]]
     facts: dict[str, JsonObject] = {}

@@ -28,7 +28,7 @@ MAX_BYTES = 10 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class FileCheckpoint:
     """One file as it was."""
 
     path: Path
@@ -40,13 +40,13 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class RewindPoint:
     """A message of the person, and what was changed because of it."""
 
     message_id: str
     at: datetime
     words: str
-    kept: tuple[Kept, ...]
+    kept: tuple[FileCheckpoint, ...]
 
     @property
     def files(self) -> list[Path]:
@@ -70,15 +70,15 @@ class Rewind:
             Noted(id=self._clock.new_id(), at=self._clock.now(), kind=KIND, facts=_facts(kept))
         )
 
-    def points(self) -> list[Point]:
+    def points(self) -> list[RewindPoint]:
         """The person's messages that can be rewound to, oldest first."""
         return points(self._transcript.records)
 
-    async def restore(self, point: Point) -> list[Path]:
+    async def restore(self, point: RewindPoint) -> list[Path]:
         """Put every file back as it was when this was said; what stands there now is kept first."""
         listed = self.points()
         place = next(i for i, each in enumerate(listed) if each.message_id == point.message_id)
-        first: dict[Path, Kept] = {}
+        first: dict[Path, FileCheckpoint] = {}
         for one in (one for later in listed[place:] for one in later.kept):
             first.setdefault(one.path, one)
         failures: list[str] = []
@@ -94,7 +94,7 @@ class Rewind:
             raise StoreError(f"not everything could be put back: {failures[0]}{more}")
         return sorted(first)
 
-    async def forget(self, point: Point) -> int:
+    async def forget(self, point: RewindPoint) -> int:
         """Take the conversation back to before this was said; the log keeps all of it."""
         records = self._transcript.records
         dead = {record.target for record in records if isinstance(record, Undone)}
@@ -117,17 +117,17 @@ class Rewind:
         )
         return len(undone)
 
-    def _keep(self, path: Path) -> Kept:
+    def _keep(self, path: Path) -> FileCheckpoint:
         try:
             found = path.lstat()
         except FileNotFoundError:
-            return Kept(path, None, made=tuple(_missing(path.parent)))
+            return FileCheckpoint(path, None, made=tuple(_missing(path.parent)))
         except OSError as error:
             raise StoreError(f"cannot look at {path} before it is changed: {error.strerror}") from error
         if not stat.S_ISREG(found.st_mode) or found.st_size > MAX_BYTES:
             raise StoreError(f"{path} is no plain file of at most {MAX_BYTES:,} bytes and is not changed")
         content = path.read_bytes()
-        return Kept(path, self._store(content), stat.S_IMODE(found.st_mode))
+        return FileCheckpoint(path, self._store(content), stat.S_IMODE(found.st_mode))
 
     def _store(self, content: bytes) -> str:
         digest = hashlib.sha256(content).hexdigest()
@@ -152,7 +152,7 @@ class Rewind:
             raise StoreError("is not what this session kept")
         return content
 
-    def _put_all_back(self, kept: Sequence[Kept]) -> list[str]:
+    def _put_all_back(self, kept: Sequence[FileCheckpoint]) -> list[str]:
         """What went wrong: a file that cannot be put back keeps none of the others from it."""
         failures: list[str] = []
         for one in kept:
@@ -164,7 +164,7 @@ class Rewind:
                 failures.append(f"{one.path}: {error.strerror}")
         return failures
 
-    def _put_back(self, one: Kept) -> None:
+    def _put_back(self, one: FileCheckpoint) -> None:
         # A log may come from anywhere and say anything; what was kept here lies in the session's own folder.
         self._load(hashlib.sha256(_proof(one)).hexdigest())
         if one.blob is None:
@@ -179,25 +179,25 @@ class Rewind:
         disk.replace_file(one.path, content, temp_name=aside, mode=0o644 if one.mode is None else one.mode)
 
 
-def points(records: Sequence[Record]) -> list[Point]:
+def points(records: Sequence[Record]) -> list[RewindPoint]:
     """The person's messages, each with what was changed until the next one."""
     dead = {record.target for record in records if isinstance(record, Undone)}
-    found: list[Point] = []
+    found: list[RewindPoint] = []
     for record in records:
         match record:
             case Said(role="user", meta=False, aside=None) if (
                 record.id not in dead and record.message.text.strip()
             ):
-                found.append(Point(record.id, record.at, record.message.text.strip(), ()))
+                found.append(RewindPoint(record.id, record.at, record.message.text.strip(), ()))
             case Noted(kind="checkpoint") if found:
                 last = found[-1]
-                found[-1] = Point(last.message_id, last.at, last.words, (*last.kept, _parse(record)))
+                found[-1] = RewindPoint(last.message_id, last.at, last.words, (*last.kept, _parse(record)))
             case _:
                 pass
     return found
 
 
-def _facts(kept: Kept) -> JsonObject:
+def _facts(kept: FileCheckpoint) -> JsonObject:
     return {
         "path": str(kept.path),
         "blob": kept.blob,
@@ -206,11 +206,11 @@ def _facts(kept: Kept) -> JsonObject:
     }
 
 
-def _parse(noted: Noted) -> Kept:
+def _parse(noted: Noted) -> FileCheckpoint:
     made = noted.fact("made")
     mode = noted.fact("mode")
     blob = noted.fact("blob")
-    return Kept(
+    return FileCheckpoint(
         Path(str(noted.fact("path"))),
         blob if isinstance(blob, str) else None,
         mode if isinstance(mode, int) else None,
@@ -218,7 +218,7 @@ def _parse(noted: Noted) -> Kept:
     )
 
 
-def _proof(kept: Kept) -> bytes:
+def _proof(kept: FileCheckpoint) -> bytes:
     """What lies beside the kept content to show that this very file was kept so."""
     return canonical(_facts(kept))
 

@@ -12,11 +12,11 @@ from datetime import datetime
 from functools import cached_property
 from typing import Protocol, TypeVar
 
-from nacre.cache.breakpoints import place
+from nacre.cache.breakpoints import place_markers
 from nacre.cache.keep_warm import Prefix
 from nacre.cache.models import ModelProfile, profile
 from nacre.cache.prefix_monitor import PrefixMonitor
-from nacre.cache.warmth import FIVE_MINUTES, Lifetime, WarmingSettings, Warmth
+from nacre.cache.warmth import FIVE_MINUTES, KeepWarmSettings, Lifetime, Warmth
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import ContextOverflow, InvalidRequest, PromptTooLong
 from nacre.loop.limits import Thresholds, thresholds, window
@@ -36,7 +36,7 @@ from nacre.session.cache_ttl import chosen, last_touched, lifetime_note, lifetim
 from nacre.session.ladder import Pressure, fit
 from nacre.session.layer import Layer
 from nacre.session.meter import SIDE_QUERY, UNFINISHED, Meter
-from nacre.session.session_log import InMemory, RecordWriter
+from nacre.session.session_log import NullRecordWriter, RecordWriter
 from nacre.session.settings import DEFAULT_SETTINGS, SessionSettings
 from nacre.session.telemetry import Telemetry
 from nacre.tools.base import Tool
@@ -103,7 +103,7 @@ OPENING = "opening"
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class AnsweredRequest:
     """The last request, once it was answered: what the provider keeps now."""
 
     request: Request
@@ -117,9 +117,9 @@ LayerType = TypeVar("LayerType", bound=Layer)
 class Session:
     """One conversation."""
 
-    warming: WarmingSettings | None = None
+    warming: KeepWarmSettings | None = None
     """How the cache is kept warm between requests; none while nobody does."""
-    answered: Answered | None = None
+    answered: AnsweredRequest | None = None
     """What the provider keeps; none while a request is under way."""
     _sent: Request | None = None
 
@@ -134,7 +134,7 @@ class Session:
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self.base = base
-        self.keeper: RecordWriter = keeper or InMemory(clock.new_id())
+        self.keeper: RecordWriter = keeper or NullRecordWriter(clock.new_id())
         self.telemetry = Telemetry(self.keeper.session_id, clock)
         self.transcript = Transcript(records, write=self._write)
         self.settings = settings
@@ -362,7 +362,7 @@ class Session:
             raise InvalidRequest("there is nothing to send yet: add a user's message first")
         marked_ends = (end for layer in self.layers for end in layer.cache_points(view, messages))
         ends = list(marked_ends) if branch_at is None else [branch_at]
-        system, tools, marked = place(
+        system, tools, marked = place_markers(
             list(self.base.system),
             list(self.base.tools),
             messages,
@@ -392,7 +392,7 @@ class Session:
         may_clear = self._sent is not None and "context_management" in self._sent.options
         self._books.heard(reply.usage, reply.model, may_clear=may_clear)
         if self._sent is not None and self._touched_at is not None:
-            self.answered = Answered(self._sent, reply.usage, self._touched_at)
+            self.answered = AnsweredRequest(self._sent, reply.usage, self._touched_at)
         for layer in self.layers:
             layer.on_reply(reply)
 

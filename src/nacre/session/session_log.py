@@ -42,7 +42,7 @@ class RecordWriter(Protocol):
     async def close(self) -> None: ...
 
 
-class InMemory:
+class NullRecordWriter:
     """Keeps nothing: for people with a store of their own, and for sessions that must leave no trace."""
 
     def __init__(self, session_id: str) -> None:
@@ -117,7 +117,7 @@ class SessionLogWriter:
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class OpenedLog:
     """A session's records and the keeper that goes on writing them."""
 
     keeper: SessionLogWriter
@@ -126,14 +126,14 @@ class Opened:
     notices: list[str]
 
 
-def start(home: Path, cwd: Path, *, branch_name: str = "", clock: Clock = SYSTEM_CLOCK) -> Opened:
+def start(home: Path, cwd: Path, *, branch_name: str = "", clock: Clock = SYSTEM_CLOCK) -> OpenedLog:
     """A new, empty session for a working directory."""
     session_id = clock.new_id()
     log = SessionLog.create(home, cwd, session=session_id)
-    return Opened(SessionLogWriter(log, _envelope(session_id, cwd, branch_name)), [], [], [])
+    return OpenedLog(SessionLogWriter(log, _envelope(session_id, cwd, branch_name)), [], [], [])
 
 
-def resume(path: Path, *, home: Path, branch_name: str = "", clock: Clock = SYSTEM_CLOCK) -> Opened:
+def resume(path: Path, *, home: Path, branch_name: str = "", clock: Clock = SYSTEM_CLOCK) -> OpenedLog:
     """Go on with a session; one that is open elsewhere goes on as a branch with its own id."""
     notices: list[str] = []
     try:
@@ -148,7 +148,7 @@ def resume(path: Path, *, home: Path, branch_name: str = "", clock: Clock = SYST
         raise
 
 
-def _load(log: SessionLog, notices: list[str], branch_name: str, clock: Clock) -> Opened:
+def _load(log: SessionLog, notices: list[str], branch_name: str, clock: Clock) -> OpenedLog:
     where = log.resume_offset()
     if where.bytes_to_read > MAX_RESUME_BYTES:
         raise TranscriptError(
@@ -165,7 +165,7 @@ def _load(log: SessionLog, notices: list[str], branch_name: str, clock: Clock) -
         notices.append(_torn(log.repaired))
     envelope = _envelope(log.session, Path(loaded.cwd or Path.cwd()), branch_name)
     keeper = SessionLogWriter(log, envelope, parent=loaded.leaf)
-    return Opened(keeper, loaded.records, loaded.problems, notices)
+    return OpenedLog(keeper, loaded.records, loaded.problems, notices)
 
 
 def _is_foreign(records: Sequence[Record]) -> bool:
@@ -173,7 +173,7 @@ def _is_foreign(records: Sequence[Record]) -> bool:
     return bool(records) and all(isinstance(each, Noted) and each.kind == UNTYPED for each in records)
 
 
-async def mend(opened: Opened, clock: Clock = SYSTEM_CLOCK) -> Opened:
+async def close_open_calls(opened: OpenedLog, clock: Clock = SYSTEM_CLOCK) -> OpenedLog:
     """Answer the calls that were in flight when the process ended, so that the log itself is whole (T8)."""
     open_calls = View.of(opened.records).open_calls
     if not open_calls:
@@ -182,7 +182,7 @@ async def mend(opened: Opened, clock: Clock = SYSTEM_CLOCK) -> Opened:
     ending = heard("user", results, clock)
     await opened.keeper.write([ending])
     notice = f"{len(open_calls)} tool call{'s' * (len(open_calls) > 1)} did not finish last time."
-    return Opened(opened.keeper, [*opened.records, ending], opened.problems, [*opened.notices, notice])
+    return OpenedLog(opened.keeper, [*opened.records, ending], opened.problems, [*opened.notices, notice])
 
 
 def _torn(repair: Repair) -> str:
@@ -201,12 +201,12 @@ AGENT = "agentId"
 """What a line says about whose it is."""
 
 
-def side_log_path(folder: Path, agent: str) -> Path:
+def agent_log_path(folder: Path, agent: str) -> Path:
     """Where the log of an agent lies, in the folder of its session."""
     return folder / FOLDER / f"{PREFIX}{agent}.jsonl"
 
 
-class SideLog:
+class AgentLog:
     """Appends records to one file; its `write` is what a transcript takes."""
 
     def __init__(self, path: Path, envelope: Envelope, *, agent: str) -> None:

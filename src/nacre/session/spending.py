@@ -34,21 +34,21 @@ WAIT_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Sum:
+class SpendTotal:
     """Money and tokens; cached tokens count like any other."""
 
     usd: float = 0.0
     tokens: int = 0
 
     @staticmethod
-    def of(meter: Meter) -> Sum:
-        return Sum(meter.cost_usd, meter.usage.total)
+    def of(meter: Meter) -> SpendTotal:
+        return SpendTotal(meter.cost_usd, meter.usage.total)
 
-    def __add__(self, other: Sum) -> Sum:
-        return Sum(self.usd + other.usd, self.tokens + other.tokens)
+    def __add__(self, other: SpendTotal) -> SpendTotal:
+        return SpendTotal(self.usd + other.usd, self.tokens + other.tokens)
 
-    def __sub__(self, other: Sum) -> Sum:
-        return Sum(self.usd - other.usd, self.tokens - other.tokens)
+    def __sub__(self, other: SpendTotal) -> SpendTotal:
+        return SpendTotal(self.usd - other.usd, self.tokens - other.tokens)
 
 
 class Spending:
@@ -63,7 +63,7 @@ class Spending:
         )
         self._turn_from = self._settled = self._paid
         self._has_told = False
-        self._today = Sum()
+        self._today = SpendTotal()
         """What was paid today as the file last said, this session's settled share included."""
 
     def begin_turn(self) -> None:
@@ -92,8 +92,8 @@ class Spending:
             self._session.notify(line)
 
     @property
-    def _paid(self) -> Sum:
-        return Sum.of(self._session.meter)
+    def _paid(self) -> SpendTotal:
+        return SpendTotal.of(self._session.meter)
 
     def _reached(self) -> Iterator[str]:
         caps = self._caps
@@ -110,7 +110,7 @@ class Spending:
             if tokens is not None and spent.tokens >= tokens:
                 yield f"spend.{name}Tokens ({tokens:,})"
 
-    def _add(self, new: Sum) -> Sum:
+    def _add(self, new: SpendTotal) -> SpendTotal:
         assert self._file is not None, "asked only where there is a file"
         today = self._session.clock.now().astimezone().date()
         with one_writer(self._file, wait=WAIT_SECONDS):
@@ -121,19 +121,19 @@ class Spending:
         return total
 
 
-def _read(path: Path, today: date) -> Sum:
+def _read(path: Path, today: date) -> SpendTotal:
     """What the file says of today; another day's sum is over, and garbage counts as none."""
     try:
         said = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):
-        return Sum()
+        return SpendTotal()
     if not isinstance(said, dict) or said.get("day") != today.isoformat():
-        return Sum()
+        return SpendTotal()
     usd = said.get("usd")
     tokens = said.get("tokens")
     if not isinstance(usd, int | float) or not isinstance(tokens, int):
-        return Sum()
-    return Sum(float(usd), tokens) if 0 <= usd < inf and tokens >= 0 else Sum()
+        return SpendTotal()
+    return SpendTotal(float(usd), tokens) if 0 <= usd < inf and tokens >= 0 else SpendTotal()
 
 
 def _told(cap: str) -> str:

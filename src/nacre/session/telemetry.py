@@ -50,7 +50,7 @@ _ONE_WORD = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
+class LayerDecision:
     """What a layer did, as a record of it says."""
 
     layer: str
@@ -66,19 +66,19 @@ class Telemetry:
         """The model is on this machine and may be told what must not leave it; then no words are told."""
         self._session = session
         self._clock = clock
-        self._turn: Span | None = None
+        self._turn: TelemetrySpan | None = None
 
     def turn(
         self, events: AsyncGenerator[Event, None], provider: str, model: str
     ) -> AsyncGenerator[Event, None]:
         """The events of a turn as they are, within a span."""
-        return self._told_turn(events, provider, model) if is_listened_to() else events
+        return self._told_turn(events, provider, model) if is_enabled() else events
 
     def ask(
         self, provider: Provider, request: Request, *, purpose: str = ""
     ) -> AsyncGenerator[ProviderEvent, None]:
         """A provider's stream as it is, within a span; `purpose` names a question beside the conversation."""
-        if not is_listened_to():
+        if not is_enabled():
             return provider.stream(request)
         return self._told_stream(provider, request, purpose)
 
@@ -88,29 +88,29 @@ class Telemetry:
 
     def tools(self, tools: Mapping[str, Tool]) -> Mapping[str, Tool]:
         """The tools as they are, each call within a span."""
-        if not is_listened_to():
+        if not is_enabled():
             return tools
         return {name: self._told_tool(one) for name, one in tools.items()}
 
     def decided(self, records: Sequence[Record]) -> None:
         """Tell what layers did, as the records just written say."""
-        if not is_listened_to():
+        if not is_enabled():
             return
         for decision in decisions(records):
             kinds = {LAYER: decision.layer, "nacre.layer.reason": decision.reason}
-            facts: dict[str, Fact] = {**kinds, "nacre.layer.tokens": decision.tokens}
+            facts: dict[str, AttributeValue] = {**kinds, "nacre.layer.tokens": decision.tokens}
             count("nacre.layer.decisions", 1, kinds)
             count("nacre.layer.tokens", decision.tokens, kinds)
             if self._turn is not None:
                 self._turn.happened("nacre.layer.decision", facts)
             else:  # between turns, as when the cache is kept warm
-                Span(f"nacre.layer {decision.layer}", {**facts, SESSION: self._session}).end()
+                TelemetrySpan(f"nacre.layer {decision.layer}", {**facts, SESSION: self._session}).end()
 
     async def _told_turn(
         self, events: AsyncGenerator[Event, None], provider: str, model: str
     ) -> AsyncGenerator[Event, None]:
         facts = self._facts("invoke_agent", provider, model)
-        self._turn = span = Span(f"invoke_agent {AGENT}", {**facts, "gen_ai.agent.name": AGENT})
+        self._turn = span = TelemetrySpan(f"invoke_agent {AGENT}", {**facts, "gen_ai.agent.name": AGENT})
         done = False
         try:
             async with aclosing(events):
@@ -132,8 +132,8 @@ class Telemetry:
     async def _told_stream(
         self, provider: Provider, request: Request, purpose: str
     ) -> AsyncGenerator[ProviderEvent, None]:
-        call = _Call(self._facts("chat", provider.name, request.model), self._clock, purpose)
-        tells_words = is_asked_for() and not self.hides_words
+        call = _ModelCall(self._facts("chat", provider.name, request.model), self._clock, purpose)
+        tells_words = captures_content() and not self.hides_words
         call.begin(self._turn, request, message_facts(request) if tells_words else {})
         stream = provider.stream(request)
         try:
@@ -155,14 +155,14 @@ class Telemetry:
     def _told_tool(self, one: Tool) -> Tool:
         async def told(arguments: JsonObject) -> ToolResult | str:
             call = RUNNING.get()
-            facts: dict[str, Fact] = {
+            facts: dict[str, AttributeValue] = {
                 OPERATION: "execute_tool",
                 "gen_ai.tool.name": one.name,
                 "gen_ai.tool.type": "function",
                 SESSION: self._session,
             }
-            tells_words = is_asked_for() and not self.hides_words
-            span = Span(f"execute_tool {one.name}", facts, parent=self._turn)
+            tells_words = captures_content() and not self.hides_words
+            span = TelemetrySpan(f"execute_tool {one.name}", facts, parent=self._turn)
             span.add({"gen_ai.tool.call.id": call.id} if call else {})
             try:
                 with span.current():
@@ -179,29 +179,29 @@ class Telemetry:
 
         return replace(one, call=told)
 
-    def _facts(self, operation: str, provider: str, model: str) -> dict[str, Fact]:
+    def _facts(self, operation: str, provider: str, model: str) -> dict[str, AttributeValue]:
         return {OPERATION: operation, PROVIDER: provider, MODEL: model, SESSION: self._session}
 
 
-class _Call:
+class _ModelCall:
     """One model call while it is told of."""
 
-    def __init__(self, facts: dict[str, Fact], clock: Clock, purpose: str) -> None:
+    def __init__(self, facts: dict[str, AttributeValue], clock: Clock, purpose: str) -> None:
         self._facts = facts | ({PURPOSE: purpose} if purpose else {})
         self._clock = clock
         self._begun = clock.seconds()
         self._first = False
         self._retries = 0
         self._reply: Reply | None = None
-        self._error: dict[str, Fact] = {}
+        self._error: dict[str, AttributeValue] = {}
 
-    def begin(self, turn: Span | None, request: Request, words: Facts) -> None:
-        asked: dict[str, Fact] = {
+    def begin(self, turn: TelemetrySpan | None, request: Request, words: Attributes) -> None:
+        asked: dict[str, AttributeValue] = {
             "gen_ai.request.max_tokens": request.max_tokens,
             "gen_ai.request.stream": True,
         }
         name = f"chat {request.model}"
-        self.span = Span(name, {**self._facts, **asked, **words}, parent=turn, is_client=True)
+        self.span = TelemetrySpan(name, {**self._facts, **asked, **words}, parent=turn, is_client=True)
 
     def hear(self, event: ProviderEvent, *, tells_words: bool) -> None:
         if not self._first and not isinstance(event, ReplyStarted):
@@ -223,7 +223,7 @@ class _Call:
     def end(self) -> None:
         self.span.end()
         kept = {name: fact for name, fact in self._facts.items() if name != SESSION}
-        model: dict[str, Fact] = {}
+        model: dict[str, AttributeValue] = {}
         if self._reply is not None:
             usage = self._reply.usage
             model = {"gen_ai.response.model": self._reply.model} if self._reply.model else {}
@@ -261,35 +261,35 @@ class _Aside:
         await self.asked.close()
 
 
-def decisions(records: Sequence[Record]) -> list[Decision]:
+def decisions(records: Sequence[Record]) -> list[LayerDecision]:
     """What layers did, as far as records tell."""
     found = (_decision(record) for record in records)
     return [one for one in found if one is not None]
 
 
-def _decision(record: Record) -> Decision | None:
+def _decision(record: Record) -> LayerDecision | None:
     match record:
         case Noted(kind="offload"):
             reason = _word(record.fact("reason") or "size")
-            return Decision(layer="offload", reason=reason, tokens=kept_out(record))
+            return LayerDecision(layer="offload", reason=reason, tokens=kept_out(record))
         case Noted(kind="duplicate" | "reread"):
-            return Decision(layer="offload", reason=record.kind, tokens=kept_out(record))
+            return LayerDecision(layer="offload", reason=record.kind, tokens=kept_out(record))
         case Noted(kind="clear"):
-            return Decision(layer="clear", reason=_word(record.fact("reason")), tokens=kept_out(record))
+            return LayerDecision(layer="clear", reason=_word(record.fact("reason")), tokens=kept_out(record))
         case Noted(kind="side_query") if record.fact("purpose") == "keep_warm":
             prefix = Usage.of_json(record.fact("usage")).prompt
-            return Decision(layer="keep_warm", reason="refresh", tokens=prefix)
+            return LayerDecision(layer="keep_warm", reason="refresh", tokens=prefix)
         case Noted(kind="notes"):
             covered = record.fact("tokens")
             tokens = covered if type(covered) is int else 0
-            return Decision(layer="notes", reason=_word(record.fact("by")), tokens=tokens)
+            return LayerDecision(layer="notes", reason=_word(record.fact("by")), tokens=tokens)
         case Noted(kind="recalled"):
             size = record.fact("bytes")
             tokens = size // BYTES_PER_TOKEN if isinstance(size, int) else 0
-            return Decision(layer="recall", reason="attached", tokens=tokens)
+            return LayerDecision(layer="recall", reason="attached", tokens=tokens)
         case Compacted():
             freed = (record.pre_tokens or 0) - (record.post_tokens or 0)
-            return Decision(layer="compact", reason=_word(record.trigger), tokens=max(0, freed))
+            return LayerDecision(layer="compact", reason=_word(record.trigger), tokens=max(0, freed))
         case _:
             return None
 
@@ -302,8 +302,8 @@ def _kind(error: BaseException) -> str:
     return CANCELLED if isinstance(error, CancelledError | GeneratorExit) else type(error).__qualname__
 
 
-def _reply_facts(reply: Reply) -> dict[str, Fact]:
-    facts: dict[str, Fact] = {**_usage_facts(reply.usage)}
+def _reply_facts(reply: Reply) -> dict[str, AttributeValue]:
+    facts: dict[str, AttributeValue] = {**_usage_facts(reply.usage)}
     if reply.stop_reason:
         facts["gen_ai.response.finish_reasons"] = [reply.stop_reason]
     if reply.id:
@@ -313,7 +313,7 @@ def _reply_facts(reply: Reply) -> dict[str, Fact]:
     return facts
 
 
-def _usage_facts(usage: Usage) -> dict[str, Fact]:
+def _usage_facts(usage: Usage) -> dict[str, AttributeValue]:
     """The conventions count what was cached among the input."""
     return {
         "gen_ai.usage.input_tokens": usage.prompt,
@@ -328,12 +328,12 @@ VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 YES = frozenset({"true", "1", "span_only", "span_and_event"})
 
 
-def is_asked_for() -> bool:
+def captures_content() -> bool:
     """Whether the person wants the words of prompts, replies and tools in their spans."""
     return os.environ.get(VARIABLE, "").strip().lower() in YES
 
 
-def message_facts(request: Request) -> dict[str, Fact]:
+def message_facts(request: Request) -> dict[str, AttributeValue]:
     """What was asked."""
     messages: list[Json] = [
         {"role": message["role"], "parts": _parts(message["content"])} for message in request.messages
@@ -344,7 +344,7 @@ def message_facts(request: Request) -> dict[str, Fact]:
     }
 
 
-def reply_facts(reply: Reply) -> dict[str, Fact]:
+def reply_facts(reply: Reply) -> dict[str, AttributeValue]:
     """What was answered."""
     blocks: list[Json] = [render_block(block) for block in reply.message.blocks]
     said: JsonObject = {
@@ -355,7 +355,7 @@ def reply_facts(reply: Reply) -> dict[str, Fact]:
     return {"gen_ai.output.messages": _written([said])}
 
 
-def tool_facts(arguments: JsonObject, answer: ToolResult | str) -> dict[str, Fact]:
+def tool_facts(arguments: JsonObject, answer: ToolResult | str) -> dict[str, AttributeValue]:
     """What a tool was called with and what it said."""
     text = answer if isinstance(answer, str) else _text(answer)
     return {"gen_ai.tool.call.arguments": _written(arguments), "gen_ai.tool.call.result": text}
@@ -396,8 +396,8 @@ def kept_out(note: Noted) -> int:
     return tokens if type(tokens) is int and tokens > 0 else 0
 
 
-Fact: TypeAlias = "str | int | float | bool | list[str]"
-Facts: TypeAlias = "Mapping[str, Fact]"
+AttributeValue: TypeAlias = "str | int | float | bool | list[str]"
+Attributes: TypeAlias = "Mapping[str, AttributeValue]"
 
 API = "opentelemetry"
 """The package that whoever sets up an SDK has imported."""
@@ -410,16 +410,16 @@ SECOND_BUCKETS = [0.01 * 2**power for power in range(14)]
 """As the conventions ask, from 10 ms to 82 s."""
 
 
-def is_listened_to() -> bool:
+def is_enabled() -> bool:
     """Whether anybody in this process may have set up an SDK; until then nothing is imported."""
     return API in sys.modules or any(name in os.environ for name in SDK_VARIABLES)
 
 
-class Span:
+class TelemetrySpan:
     """One span; after its end nothing more is told."""
 
     def __init__(
-        self, name: str, facts: Facts, *, parent: Span | None = None, is_client: bool = False
+        self, name: str, facts: Attributes, *, parent: TelemetrySpan | None = None, is_client: bool = False
     ) -> None:
         self._span: ApiSpan | None = None
         with suppress(Exception):
@@ -430,12 +430,12 @@ class Span:
             kind = SpanKind.CLIENT if is_client else SpanKind.INTERNAL
             self._span = _tracer().start_span(name, around, kind, dict(facts))
 
-    def add(self, facts: Facts) -> None:
+    def add(self, facts: Attributes) -> None:
         with suppress(Exception):
             if self._span is not None:
                 self._span.set_attributes(dict(facts))
 
-    def happened(self, name: str, facts: Facts) -> None:
+    def happened(self, name: str, facts: Attributes) -> None:
         """Something within it, at one moment."""
         with suppress(Exception):
             if self._span is not None:
@@ -475,13 +475,13 @@ class Span:
                     context.detach(token)
 
 
-def measure(name: str, value: float, facts: Facts) -> None:
+def measure(name: str, value: float, facts: Attributes) -> None:
     """One more value of a distribution: tokens or seconds."""
     with suppress(Exception):
         _histogram(name).record(value, dict(facts))
 
 
-def count(name: str, value: float, facts: Facts) -> None:
+def count(name: str, value: float, facts: Attributes) -> None:
     """So much more of something that only grows."""
     with suppress(Exception):
         if value > 0:

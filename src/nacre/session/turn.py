@@ -7,7 +7,7 @@ from contextlib import aclosing
 from dataclasses import replace
 
 from nacre.loop.limits import Limits
-from nacre.loop.loop import Slots, run
+from nacre.loop.loop import LoopCallbacks, run
 from nacre.loop.round import heard
 from nacre.messages.blocks import JsonObject, Text
 from nacre.messages.events import (
@@ -122,7 +122,7 @@ def _rounds(
         stream = session.telemetry.ask(provider, session.send(view, max_output))
         return metered(stream, expected, session.pay_unfinished)
 
-    slots = Slots(fit=session.fit, keep=session.keep, heard=session.heard, sift=session.sift)
+    slots = LoopCallbacks(fit=session.fit, keep=session.keep, heard=session.heard, sift=session.sift)
     hands = session.telemetry.tools(session.wrapped(tools))
     return run(session.transcript, ask, hands, slots=slots, limits=limits, clock=session.clock)
 

@@ -6,6 +6,6 @@ loads it.
 
 from nacre.settings.load import load
 from nacre.settings.trust import decline, is_trusted, trust
-from nacre.settings.values import Problem, Settings, Switches
+from nacre.settings.values import Settings, SettingsProblem, Switches
 
-__all__ = ["Problem", "Settings", "Switches", "decline", "is_trusted", "load", "trust"]
+__all__ = ["Settings", "SettingsProblem", "Switches", "decline", "is_trusted", "load", "trust"]

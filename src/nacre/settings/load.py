@@ -13,17 +13,17 @@ from typing import assert_never
 
 from nacre.errors import ConfigError
 from nacre.messages.blocks import Json
-from nacre.settings.schema import Layer, Reach
+from nacre.settings.schema import SettingScope, SettingsLevel
 from nacre.settings.sources import (
-    Given,
-    Source,
+    SettingsSource,
+    SettingValue,
     from_command_line,
     from_environment,
     from_file,
-    read_or_told,
+    from_file_lenient,
 )
 from nacre.settings.trust import FILE, Trusted, canonical, is_declined, read_trusted
-from nacre.settings.values import Listed, Problem, Settings
+from nacre.settings.values import ListEntry, Settings, SettingsProblem
 
 POLICY_PATH = Path("/etc/nacre/settings.json")
 PROJECT_FILE = Path(".nacre/settings.json")
@@ -46,9 +46,9 @@ def load(
     is not JSON raises `ConfigError`; where they are only looked at, it is a problem like any other.
     """
     cwd = cwd.resolve()
-    read = read_or_told if is_for_looking else from_file
+    read = from_file_lenient if is_for_looking else from_file
     outside = (
-        read(policy_path, Layer.POLICY),
+        read(policy_path, SettingsLevel.POLICY),
         from_command_line(cli or {}),
         from_environment(environ),
     )
@@ -73,8 +73,8 @@ def load(
     )
 
 
-def _gate(root: Path, home: Path, trusted: Trusted) -> Gate:
-    return Gate(
+def _gate(root: Path, home: Path, trusted: Trusted) -> SourceGate:
+    return SourceGate(
         root=root,
         trust_path=home / FILE,
         is_trusted=canonical(root) in trusted.directories,
@@ -82,35 +82,39 @@ def _gate(root: Path, home: Path, trusted: Trusted) -> Gate:
     )
 
 
-def _wanting(files: Iterable[Source], home: Path, root: Path) -> tuple[str, ...]:
+def _wanting(files: Iterable[SettingsSource], home: Path, root: Path) -> tuple[str, ...]:
     """What the project's files set that only a trusted directory may set, unless the user already said no."""
     names = {
         given.key.name
         for source in files
-        if source.layer in (Layer.LOCAL, Layer.PROJECT)
+        if source.layer in (SettingsLevel.LOCAL, SettingsLevel.PROJECT)
         for given in source.given
-        if given.key.reach is Reach.TRUSTED
+        if given.key.reach is SettingScope.TRUSTED
     }
     return () if not names or is_declined(home, root) else tuple(sorted(names))
 
 
-def _problems(sources: Iterable[Source], trusted: Trusted) -> tuple[Problem, ...]:
+def _problems(sources: Iterable[SettingsSource], trusted: Trusted) -> tuple[SettingsProblem, ...]:
     found = [problem for source in sources for problem in source.problems]
     return (*found, trusted.problem) if trusted.problem else tuple(found)
 
 
 def _files(
-    root: Path, home: Path, beneath: Path | None, read: Callable[[Path, Layer], Source]
-) -> list[Source]:
+    root: Path, home: Path, beneath: Path | None, read: Callable[[Path, SettingsLevel], SettingsSource]
+) -> list[SettingsSource]:
     """The settings files, strongest first; in the user's home directory there is no project's."""
     homes = [home] if beneath is None or is_same(beneath, home) else [home, beneath]
-    users = [read(one / "settings.json", Layer.USER) for one in homes]
+    users = [read(one / "settings.json", SettingsLevel.USER) for one in homes]
     if any(is_same(root / ".nacre", one) for one in homes):
         return users
-    return [read(root / LOCAL_FILE, Layer.LOCAL), read(root / PROJECT_FILE, Layer.PROJECT), *users]
+    return [
+        read(root / LOCAL_FILE, SettingsLevel.LOCAL),
+        read(root / PROJECT_FILE, SettingsLevel.PROJECT),
+        *users,
+    ]
 
 
-def _home(outside: Iterable[Source], environ: Mapping[str, str]) -> Path:
+def _home(outside: Iterable[SettingsSource], environ: Mapping[str, str]) -> Path:
     """Where the user's files are (M1); the user's own settings cannot say, they are found there."""
     given = _strongest(outside).get("home")
     user = Path(environ.get("HOME") or Path.home())
@@ -124,34 +128,34 @@ def _home(outside: Iterable[Source], environ: Mapping[str, str]) -> Path:
     return Path(text)
 
 
-def _strongest(sources: Iterable[Source]) -> dict[str, Given]:
+def _strongest(sources: Iterable[SettingsSource]) -> dict[str, SettingValue]:
     """For each setting the first that was given; sources come strongest first.
 
     What a file says by name is meant more than what its `env` block says through a variable.
     """
-    chosen: dict[str, Given] = {}
+    chosen: dict[str, SettingValue] = {}
     for source in sources:
         for given in (*source.given, *source.environ_given):
             chosen.setdefault(given.key.name, given)
     return chosen
 
 
-def _added_up(sources: Iterable[Source]) -> dict[str, tuple[Listed, ...]]:
+def _added_up(sources: Iterable[SettingsSource]) -> dict[str, tuple[ListEntry, ...]]:
     """The lists to which every source adds, strongest first."""
-    lists: dict[str, tuple[Listed, ...]] = {}
+    lists: dict[str, tuple[ListEntry, ...]] = {}
     for source in sources:
         for given in (*source.given, *source.environ_given):
             if given.key.adds_up and isinstance(given.value, list):
-                more = tuple(Listed(str(text), given.origin) for text in given.value)
+                more = tuple(ListEntry(str(text), given.origin) for text in given.value)
                 lists[given.key.name] = (*lists.get(given.key.name, ()), *more)
     return lists
 
 
-def _environ(environ: Mapping[str, str], sources: Iterable[Source]) -> dict[str, str]:
+def _environ(environ: Mapping[str, str], sources: Iterable[SettingsSource]) -> dict[str, str]:
     """The environment with the files' `env` blocks around it, in the same order of strength as settings."""
     combined: dict[str, str] = {}
     for source in reversed(list(sources)):
-        if source.layer is Layer.ENVIRONMENT:
+        if source.layer is SettingsLevel.ENVIRONMENT:
             combined |= environ
         else:
             # Our own variables have become settings already, under the rules for where each may come from.
@@ -161,12 +165,12 @@ def _environ(environ: Mapping[str, str], sources: Iterable[Source]) -> dict[str,
     return combined
 
 
-def _built(settings: Settings, sources: list[Source]) -> Settings:
+def _built(settings: Settings, sources: list[SettingsSource]) -> Settings:
     """With the chosen values in their fields."""
     chosen = _strongest(sources)
     lists = _added_up(sources)
     top: dict[str, Json] = {}
-    parts: dict[str, dict[str, Json | tuple[Listed, ...]]] = {}
+    parts: dict[str, dict[str, Json | tuple[ListEntry, ...]]] = {}
     for given in chosen.values():
         match given.key.path:
             case ("home",) | ("environ",):
@@ -181,12 +185,12 @@ def _built(settings: Settings, sources: list[Source]) -> Settings:
     return replace(settings, origins=origins, **top, **filled)  # type: ignore[arg-type]
 
 
-_OUTSIDE = (Layer.POLICY, Layer.CLI, Layer.ENVIRONMENT)
-_REPOSITORY = (Layer.LOCAL, Layer.PROJECT)
+_OUTSIDE = (SettingsLevel.POLICY, SettingsLevel.CLI, SettingsLevel.ENVIRONMENT)
+_REPOSITORY = (SettingsLevel.LOCAL, SettingsLevel.PROJECT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gate:
+class SourceGate:
     """Judges each value by where it comes from and what it could do."""
 
     root: Path
@@ -195,7 +199,7 @@ class Gate:
     is_local_committed: bool
     """The local file came with the repository after all, so that it counts as the project's."""
 
-    def admitted(self, source: Source) -> Source:
+    def admitted(self, source: SettingsSource) -> SettingsSource:
         """The source without what it may not set; each refusal is a problem that says why."""
         if source.layer in _OUTSIDE:
             return source
@@ -209,36 +213,38 @@ class Gate:
             problems=tuple(problems),
         )
 
-    def _allowed(self, givens: Iterable[Given], problems: list[Problem]) -> list[Given]:
+    def _allowed(self, givens: Iterable[SettingValue], problems: list[SettingsProblem]) -> list[SettingValue]:
         allowed = []
         for given in givens:
             why = self._refusal(given)
             if why:
                 place = given.origin.partition(" ")[2]
-                problems.append(Problem(place, f"{given.key.name!r} is ignored: {why}"))
+                problems.append(SettingsProblem(place, f"{given.key.name!r} is ignored: {why}"))
             else:
                 allowed.append(given)
         return allowed
 
-    def _refusal(self, given: Given) -> str:
+    def _refusal(self, given: SettingValue) -> str:
         """Why this value is not taken; empty when it is."""
         is_repository = given.layer in _REPOSITORY
-        is_project = given.layer is Layer.PROJECT or (given.layer is Layer.LOCAL and self.is_local_committed)
+        is_project = given.layer is SettingsLevel.PROJECT or (
+            given.layer is SettingsLevel.LOCAL and self.is_local_committed
+        )
         match given.key.reach:
-            case Reach.ANYWHERE:
+            case SettingScope.ANYWHERE:
                 return ""
-            case Reach.TRUSTED:
+            case SettingScope.TRUSTED:
                 how = (
                     f"this directory is not trusted; to trust it, add {str(self.root)!r} to {self.trust_path}"
                 )
                 return how if is_repository and not self.is_trusted else ""
-            case Reach.NOT_PROJECT:
+            case SettingScope.NOT_PROJECT:
                 return "a repository may not say where memory is written" if is_project else ""
-            case Reach.OFF_ONLY:
+            case SettingScope.OFF_ONLY:
                 return "a repository may only switch this off" if is_project and given.value is True else ""
-            case Reach.NOT_REPOSITORY:
+            case SettingScope.NOT_REPOSITORY:
                 return "it cannot be set in a project's directory" if is_repository else ""
-            case Reach.START:
+            case SettingScope.START:
                 return f"it can be set only by policy, command line or {given.key.variable}"
             case _ as unknown:
                 assert_never(unknown)

@@ -10,7 +10,7 @@ from enum import Enum
 from typing import Protocol
 
 from nacre.messages.blocks import Json
-from nacre.settings.values import Roles, Switches
+from nacre.settings.values import RoleModels, Switches
 
 ON = frozenset({"1", "true", "yes", "on"})
 OFF = frozenset({"0", "false", "no", "off"})
@@ -18,7 +18,7 @@ MAX_TOKENS = 100_000_000
 """Far above any window, low enough to catch a slip of the keyboard."""
 
 
-class Kind(Protocol):
+class ValueKind(Protocol):
     """One sort of value; both methods raise `ValueError` for one that is not of it."""
 
     @property
@@ -32,7 +32,7 @@ class Kind(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
+class TextLine:
     """Text on one line; one of `choices` where there are any."""
 
     choices: tuple[str, ...] = ()
@@ -153,7 +153,7 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class NumberTable:
     """Whole numbers by name."""
 
     allowed: str = "a JSON object whose values are whole numbers"
@@ -170,7 +170,7 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class TextList:
     """A list of texts; a variable holds a JSON list, or one text."""
 
     allowed: str = "a list of texts"
@@ -188,7 +188,7 @@ class Words:
 PREFIX = "NACRE_"
 
 
-class Layer(Enum):
+class SettingsLevel(Enum):
     """Where a value can come from, strongest first."""
 
     POLICY = "policy"
@@ -199,7 +199,7 @@ class Layer(Enum):
     USER = "user"
 
 
-class Reach(Enum):
+class SettingScope(Enum):
     """Which of these a setting listens to."""
 
     ANYWHERE = "anywhere"
@@ -211,14 +211,14 @@ class Reach(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class SettingKey:
     """One setting."""
 
     name: str
-    kind: Kind
+    kind: ValueKind
     field: str = ""
     """Path to its field in `Settings` where that does not follow from the name."""
-    reach: Reach = Reach.ANYWHERE
+    reach: SettingScope = SettingScope.ANYWHERE
     aliases: tuple[str, ...] = ()
     """Variables of existing harnesses; nacre's own name wins (M7)."""
     adds_up: bool = False
@@ -246,130 +246,144 @@ MODES = ("default", "acceptEdits", "bypassPermissions")
 _AUTO = {"keep_warm", "recall_selector", "extract", "dream"}
 
 _KEYS = (
-    Key("home", Word(), reach=Reach.START, aliases=("CLAUDE_CONFIG_DIR",)),
-    Key("model", Word()),
-    Key("smallModel", Word()),
-    Key("fallbackModel", Word()),
-    *(Key(f"roles.{role.name}", Word()) for role in fields(Roles)),
-    Key("anthropic.baseUrl", Address(), reach=Reach.TRUSTED, aliases=("ANTHROPIC_BASE_URL",)),
-    Key("openai.baseUrl", Address(), reach=Reach.TRUSTED, aliases=("OPENAI_BASE_URL",)),
-    Key("maxOutputTokens", Number(), aliases=("CLAUDE_CODE_MAX_OUTPUT_TOKENS",)),
-    Key("maxTurns", Number(high=100_000)),
-    Key("cacheTtl", Word(("5m", "1h", "mixed", "auto"))),
-    Key("maxContextTokens", Number(low=1_000), aliases=("CLAUDE_CODE_MAX_CONTEXT_TOKENS",)),
-    Key("autocompact.pct", Number(high=100, is_whole=False), aliases=("CLAUDE_AUTOCOMPACT_PCT_OVERRIDE",)),
-    Key("autocompact.window", Number(low=1_000), aliases=("CLAUDE_CODE_AUTO_COMPACT_WINDOW",)),
-    Key("retry.tries", Number(high=100)),
-    Key("retry.maxWaitSeconds", SECONDS),
-    Key("keepWarm.maxUsd", Number(low=0, high=1_000, is_whole=False), reach=Reach.TRUSTED),
-    Key("keepWarm.maxShare", Number(low=0, high=1, is_whole=False), reach=Reach.TRUSTED),
-    Key("keepWarm.maxRefreshes", Number(high=4), reach=Reach.TRUSTED),
-    Key("keepWarm.marginSeconds", Number(low=1, high=299, is_whole=False)),
+    SettingKey("home", TextLine(), reach=SettingScope.START, aliases=("CLAUDE_CONFIG_DIR",)),
+    SettingKey("model", TextLine()),
+    SettingKey("smallModel", TextLine()),
+    SettingKey("fallbackModel", TextLine()),
+    *(SettingKey(f"roles.{role.name}", TextLine()) for role in fields(RoleModels)),
+    SettingKey("anthropic.baseUrl", Address(), reach=SettingScope.TRUSTED, aliases=("ANTHROPIC_BASE_URL",)),
+    SettingKey("openai.baseUrl", Address(), reach=SettingScope.TRUSTED, aliases=("OPENAI_BASE_URL",)),
+    SettingKey("maxOutputTokens", Number(), aliases=("CLAUDE_CODE_MAX_OUTPUT_TOKENS",)),
+    SettingKey("maxTurns", Number(high=100_000)),
+    SettingKey("cacheTtl", TextLine(("5m", "1h", "mixed", "auto"))),
+    SettingKey("maxContextTokens", Number(low=1_000), aliases=("CLAUDE_CODE_MAX_CONTEXT_TOKENS",)),
+    SettingKey(
+        "autocompact.pct", Number(high=100, is_whole=False), aliases=("CLAUDE_AUTOCOMPACT_PCT_OVERRIDE",)
+    ),
+    SettingKey("autocompact.window", Number(low=1_000), aliases=("CLAUDE_CODE_AUTO_COMPACT_WINDOW",)),
+    SettingKey("retry.tries", Number(high=100)),
+    SettingKey("retry.maxWaitSeconds", SECONDS),
+    SettingKey("keepWarm.maxUsd", Number(low=0, high=1_000, is_whole=False), reach=SettingScope.TRUSTED),
+    SettingKey("keepWarm.maxShare", Number(low=0, high=1, is_whole=False), reach=SettingScope.TRUSTED),
+    SettingKey("keepWarm.maxRefreshes", Number(high=4), reach=SettingScope.TRUSTED),
+    SettingKey("keepWarm.marginSeconds", Number(low=1, high=299, is_whole=False)),
     *(
         key
         for scope in ("turn", "session", "day")
         for key in (
-            Key(f"spend.{scope}Usd", DOLLARS, reach=Reach.TRUSTED),
-            Key(f"spend.{scope}Tokens", PAID_TOKENS, reach=Reach.TRUSTED),
+            SettingKey(f"spend.{scope}Usd", DOLLARS, reach=SettingScope.TRUSTED),
+            SettingKey(f"spend.{scope}Tokens", PAID_TOKENS, reach=SettingScope.TRUSTED),
         )
     ),
-    Key("tools.timeoutSeconds", SECONDS),
-    Key("tools.maxTimeoutSeconds", SECONDS),
-    Key("offload.maxChars", Number(low=1_000)),
-    Key("offload.roundChars", Number(low=1_000)),
-    Key("offload.perTool", Counts()),
-    Key("microcompact.keep", Number()),
-    Key("microcompact.idleSeconds", SECONDS),
-    Key("microcompact.minGainUsd", Number(low=0, high=1_000, is_whole=False)),
-    Key("microcompact.pinTool", Flag()),
-    Key("notes.always", Flag()),
-    Key("notes.firstTokens", Number(low=1_000)),
-    Key("notes.growthTokens", Number(low=500)),
-    Key("notes.growthShare", Number(low=0, high=1, is_whole=False)),
-    Key("notes.minCalls", Number(high=1_000)),
-    Key("notes.sectionTokens", Number(low=100, high=100_000)),
-    Key("notes.totalTokens", Number(low=1_000, high=200_000)),
-    Key("compaction.tailTokens", Number(high=1_000_000)),
-    Key("compaction.wordsTokens", Number(high=1_000_000)),
-    Key("compaction.pastTokens", Number(high=1_000_000)),
-    Key("compaction.summarySeconds", SECONDS),
-    Key("compaction.summaryTokens", Number(low=1_000, high=64_000)),
-    Key("compaction.maxFiles", Number(high=100)),
-    Key("compaction.fileTokens", Number(high=1_000_000)),
-    Key("compaction.filesTokens", Number(high=1_000_000)),
-    Key("extract.mode", Word(("off", "suggest", "auto")), reach=Reach.NOT_PROJECT),
-    Key("extract.nonInteractive", Flag(), reach=Reach.TRUSTED),
-    Key("extract.remote", Flag(), reach=Reach.NOT_PROJECT),
-    Key("extract.everyTurns", Number(high=1_000)),
-    Key("dream.minHours", Number(low=0, high=8_760, is_whole=False)),
-    Key("dream.minSessions", Number(low=0, high=1_000)),
-    Key("dream.maxRemovedShare", Number(low=0, high=1, is_whole=False), reach=Reach.TRUSTED),
-    Key("dream.maxTokens", PAID_TOKENS, reach=Reach.TRUSTED),
-    Key("dream.maxSeconds", Number(low=1, high=3_000, is_whole=False)),
-    Key(
+    SettingKey("tools.timeoutSeconds", SECONDS),
+    SettingKey("tools.maxTimeoutSeconds", SECONDS),
+    SettingKey("offload.maxChars", Number(low=1_000)),
+    SettingKey("offload.roundChars", Number(low=1_000)),
+    SettingKey("offload.perTool", NumberTable()),
+    SettingKey("microcompact.keep", Number()),
+    SettingKey("microcompact.idleSeconds", SECONDS),
+    SettingKey("microcompact.minGainUsd", Number(low=0, high=1_000, is_whole=False)),
+    SettingKey("microcompact.pinTool", Flag()),
+    SettingKey("notes.always", Flag()),
+    SettingKey("notes.firstTokens", Number(low=1_000)),
+    SettingKey("notes.growthTokens", Number(low=500)),
+    SettingKey("notes.growthShare", Number(low=0, high=1, is_whole=False)),
+    SettingKey("notes.minCalls", Number(high=1_000)),
+    SettingKey("notes.sectionTokens", Number(low=100, high=100_000)),
+    SettingKey("notes.totalTokens", Number(low=1_000, high=200_000)),
+    SettingKey("compaction.tailTokens", Number(high=1_000_000)),
+    SettingKey("compaction.wordsTokens", Number(high=1_000_000)),
+    SettingKey("compaction.pastTokens", Number(high=1_000_000)),
+    SettingKey("compaction.summarySeconds", SECONDS),
+    SettingKey("compaction.summaryTokens", Number(low=1_000, high=64_000)),
+    SettingKey("compaction.maxFiles", Number(high=100)),
+    SettingKey("compaction.fileTokens", Number(high=1_000_000)),
+    SettingKey("compaction.filesTokens", Number(high=1_000_000)),
+    SettingKey("extract.mode", TextLine(("off", "suggest", "auto")), reach=SettingScope.NOT_PROJECT),
+    SettingKey("extract.nonInteractive", Flag(), reach=SettingScope.TRUSTED),
+    SettingKey("extract.remote", Flag(), reach=SettingScope.NOT_PROJECT),
+    SettingKey("extract.everyTurns", Number(high=1_000)),
+    SettingKey("dream.minHours", Number(low=0, high=8_760, is_whole=False)),
+    SettingKey("dream.minSessions", Number(low=0, high=1_000)),
+    SettingKey("dream.maxRemovedShare", Number(low=0, high=1, is_whole=False), reach=SettingScope.TRUSTED),
+    SettingKey("dream.maxTokens", PAID_TOKENS, reach=SettingScope.TRUSTED),
+    SettingKey("dream.maxSeconds", Number(low=1, high=3_000, is_whole=False)),
+    SettingKey(
         "agents.maxDepth",
         Number(high=10),
-        reach=Reach.TRUSTED,
+        reach=SettingScope.TRUSTED,
         aliases=("CLAUDE_CODE_MAX_SUBAGENT_SPAWN_DEPTH",),
     ),
-    Key(
+    SettingKey(
         "agents.maxAtOnce",
         Number(high=1_000),
-        reach=Reach.TRUSTED,
+        reach=SettingScope.TRUSTED,
         aliases=("CLAUDE_CODE_MAX_CONCURRENT_SUBAGENTS",),
     ),
-    Key("agents.stallSeconds", SECONDS),
-    Key("agents.resultChars", Number(low=1_000, high=160_000), aliases=("TASK_MAX_OUTPUT_LENGTH",)),
-    Key("agents.progressSeconds", SECONDS, reach=Reach.TRUSTED),
-    Key("agents.teammates", Word(("in-process", "process"))),
-    Key("permissions.allow", Words(), reach=Reach.TRUSTED, adds_up=True),
-    Key("permissions.ask", Words(), adds_up=True),
-    Key("permissions.deny", Words(), adds_up=True),
-    Key("permissions.defaultMode", Word(MODES), reach=Reach.TRUSTED),
-    Key("permissions.additionalDirectories", Words(), reach=Reach.TRUSTED, adds_up=True),
-    *(Key(f"switches.{switch.name}", Flag(switch.name in _AUTO)) for switch in fields(Switches)),
-    Key("autoMemoryEnabled", Flag(), field="memory.enabled", reach=Reach.OFF_ONLY),
-    Key("autoMemoryDirectory", Word(), field="memory.directory", reach=Reach.NOT_PROJECT),
-    Key("memoryHome", Word(), field="memory.home", reach=Reach.NOT_REPOSITORY),
-    Key(
+    SettingKey("agents.stallSeconds", SECONDS),
+    SettingKey("agents.resultChars", Number(low=1_000, high=160_000), aliases=("TASK_MAX_OUTPUT_LENGTH",)),
+    SettingKey("agents.progressSeconds", SECONDS, reach=SettingScope.TRUSTED),
+    SettingKey("agents.teammates", TextLine(("in-process", "process"))),
+    SettingKey("permissions.allow", TextList(), reach=SettingScope.TRUSTED, adds_up=True),
+    SettingKey("permissions.ask", TextList(), adds_up=True),
+    SettingKey("permissions.deny", TextList(), adds_up=True),
+    SettingKey("permissions.defaultMode", TextLine(MODES), reach=SettingScope.TRUSTED),
+    SettingKey("permissions.additionalDirectories", TextList(), reach=SettingScope.TRUSTED, adds_up=True),
+    *(SettingKey(f"switches.{switch.name}", Flag(switch.name in _AUTO)) for switch in fields(Switches)),
+    SettingKey("autoMemoryEnabled", Flag(), field="memory.enabled", reach=SettingScope.OFF_ONLY),
+    SettingKey("autoMemoryDirectory", TextLine(), field="memory.directory", reach=SettingScope.NOT_PROJECT),
+    SettingKey("memoryHome", TextLine(), field="memory.home", reach=SettingScope.NOT_REPOSITORY),
+    SettingKey(
         "disableAutoMemory",
         Flag(),
         field="memory.disabled",
-        reach=Reach.NOT_REPOSITORY,
+        reach=SettingScope.NOT_REPOSITORY,
         aliases=("CLAUDE_CODE_DISABLE_AUTO_MEMORY",),
     ),
-    Key("simple", Flag(), field="memory.simple", reach=Reach.NOT_REPOSITORY, aliases=("CLAUDE_CODE_SIMPLE",)),
-    Key("remote", Flag(), field="memory.remote", reach=Reach.NOT_REPOSITORY, aliases=("CLAUDE_CODE_REMOTE",)),
-    Key(
+    SettingKey(
+        "simple",
+        Flag(),
+        field="memory.simple",
+        reach=SettingScope.NOT_REPOSITORY,
+        aliases=("CLAUDE_CODE_SIMPLE",),
+    ),
+    SettingKey(
+        "remote",
+        Flag(),
+        field="memory.remote",
+        reach=SettingScope.NOT_REPOSITORY,
+        aliases=("CLAUDE_CODE_REMOTE",),
+    ),
+    SettingKey(
         "remoteMemoryDir",
-        Word(),
+        TextLine(),
         field="memory.remote_directory",
-        reach=Reach.NOT_REPOSITORY,
+        reach=SettingScope.NOT_REPOSITORY,
         aliases=("CLAUDE_CODE_REMOTE_MEMORY_DIR",),
     ),
-    Key(
+    SettingKey(
         "memoryPathOverride",
-        Word(),
+        TextLine(),
         field="memory.path_override",
-        reach=Reach.NOT_REPOSITORY,
+        reach=SettingScope.NOT_REPOSITORY,
         aliases=("CLAUDE_COWORK_MEMORY_PATH_OVERRIDE",),
     ),
-    Key(
+    SettingKey(
         "memoryExtraGuidelines",
         Prose(),
         field="memory.extra_guidelines",
-        reach=Reach.NOT_REPOSITORY,
+        reach=SettingScope.NOT_REPOSITORY,
         aliases=("CLAUDE_COWORK_MEMORY_EXTRA_GUIDELINES",),
     ),
-    Key("memory.mode", Word(("topics", "daily")), reach=Reach.NOT_PROJECT),
-    Key("memory.index", Flag(), reach=Reach.NOT_PROJECT),
-    Key("memory.team", Flag(), reach=Reach.OFF_ONLY),
-    Key("memory.teamRemote", Word(), reach=Reach.NOT_REPOSITORY),
-    Key("env", Table(is_words=True), field="environ", reach=Reach.TRUSTED),
-    Key("hooks", Table(), reach=Reach.TRUSTED),
-    Key("commands", Table(), reach=Reach.TRUSTED),
-    Key("mcpServers", Table(), reach=Reach.TRUSTED),
-    Key("models", Table(), reach=Reach.TRUSTED),
+    SettingKey("memory.mode", TextLine(("topics", "daily")), reach=SettingScope.NOT_PROJECT),
+    SettingKey("memory.index", Flag(), reach=SettingScope.NOT_PROJECT),
+    SettingKey("memory.team", Flag(), reach=SettingScope.OFF_ONLY),
+    SettingKey("memory.teamRemote", TextLine(), reach=SettingScope.NOT_REPOSITORY),
+    SettingKey("env", Table(is_words=True), field="environ", reach=SettingScope.TRUSTED),
+    SettingKey("hooks", Table(), reach=SettingScope.TRUSTED),
+    SettingKey("commands", Table(), reach=SettingScope.TRUSTED),
+    SettingKey("mcpServers", Table(), reach=SettingScope.TRUSTED),
+    SettingKey("models", Table(), reach=SettingScope.TRUSTED),
 )
 
 KEYS = {key.name: key for key in _KEYS}

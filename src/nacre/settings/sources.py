@@ -11,8 +11,8 @@ from typing import NoReturn
 
 from nacre.errors import ConfigError
 from nacre.messages.blocks import Json, JsonObject
-from nacre.settings.schema import GROUPS, KEYS, OTHER_VARIABLES, PREFIX, Key, Layer
-from nacre.settings.values import Problem
+from nacre.settings.schema import GROUPS, KEYS, OTHER_VARIABLES, PREFIX, SettingKey, SettingsLevel
+from nacre.settings.values import SettingsProblem
 
 MAX_FILE_BYTES = 1_000_000
 """A settings file is a page or two; a link to an endless device must not hang the start."""
@@ -25,87 +25,90 @@ FOREIGN_SECRETS = frozenset({"apikey", "api_key", "authtoken", "auth_token", "to
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class SettingValue:
     """One value that one source gives for one setting, already checked."""
 
-    key: Key
+    key: SettingKey
     value: Json
-    layer: Layer
+    layer: SettingsLevel
     origin: str
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SettingsSource:
     """All that one place says."""
 
-    layer: Layer
-    given: tuple[Given, ...] = ()
+    layer: SettingsLevel
+    given: tuple[SettingValue, ...] = ()
     environ: Mapping[str, str] = field(default_factory=dict)
     """A file's `env` block."""
-    environ_given: tuple[Given, ...] = ()
+    environ_given: tuple[SettingValue, ...] = ()
     """What the variables in that block say."""
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[SettingsProblem, ...] = ()
 
 
-def from_file(path: Path, layer: Layer) -> Source:
+def from_file(path: Path, layer: SettingsLevel) -> SettingsSource:
     """What a settings file says; nothing when there is none. Raises `ConfigError` when it cannot be read."""
-    found: list[Given] = []
-    problems: list[Problem] = []
+    found: list[SettingValue] = []
+    problems: list[SettingsProblem] = []
     environ: dict[str, str] = {}
     for name, raw in _leaves(_document(path), str(path), problems):
         key = KEYS[name]
         value = _checked(key, raw, str(path), problems)
         if value is None:
             continue
-        found.append(Given(key, value, layer, f"{layer.value} {path}"))
+        found.append(SettingValue(key, value, layer, f"{layer.value} {path}"))
         if name == "env" and isinstance(value, dict):
             environ = {variable: str(text) for variable, text in value.items()}
     inner = from_environment(environ, layer, place=f"{layer.value} {path} env.")
-    return Source(layer, tuple(found), environ, inner.given, (*problems, *inner.problems))
+    return SettingsSource(layer, tuple(found), environ, inner.given, (*problems, *inner.problems))
 
 
-def read_or_told(path: Path, layer: Layer) -> Source:
+def from_file_lenient(path: Path, layer: SettingsLevel) -> SettingsSource:
     """What a settings file says; one that cannot be read says nothing, and that is its problem."""
     try:
         return from_file(path, layer)
     except ConfigError as error:
         place, _, message = str(error).partition(": ")
-        return Source(layer, problems=(Problem(place, message, is_error=True),))
+        return SettingsSource(layer, problems=(SettingsProblem(place, message, is_error=True),))
 
 
 def from_environment(
-    environ: Mapping[str, str], layer: Layer = Layer.ENVIRONMENT, *, place: str = "environment "
-) -> Source:
+    environ: Mapping[str, str],
+    layer: SettingsLevel = SettingsLevel.ENVIRONMENT,
+    *,
+    place: str = "environment ",
+) -> SettingsSource:
     """What variables say, nacre's own names before those of other harnesses (M7)."""
-    found: list[Given] = []
-    problems: list[Problem] = []
+    found: list[SettingValue] = []
+    problems: list[SettingsProblem] = []
     for key in KEYS.values():
         name = next((n for n in (key.variable, *key.aliases) if environ.get(n, "").strip()), None)
         if name is None or key.name == "env":
             continue
         try:
-            found.append(Given(key, key.kind.read(environ[name]), layer, f"{place}{name}"))
+            found.append(SettingValue(key, key.kind.read(environ[name]), layer, f"{place}{name}"))
         except (ValueError, TypeError):
             message = f"must be {key.kind.allowed}, not {_shown(environ[name])}"
-            problems.append(Problem(f"{place}{name}", message, is_error=True))
+            problems.append(SettingsProblem(f"{place}{name}", message, is_error=True))
     known = {key.variable.removeprefix(PREFIX) for key in KEYS.values()} | OTHER_VARIABLES
     for name in sorted(environ):
         word = name.removeprefix(PREFIX)
         if name.startswith(PREFIX) and word not in known:
             hint = _did_you_mean(word, known, prefix=PREFIX)
-            problems.append(Problem(f"{place}{name}", f"no such setting{hint}"))
-    return Source(layer, tuple(found), problems=tuple(problems))
+            problems.append(SettingsProblem(f"{place}{name}", f"no such setting{hint}"))
+    return SettingsSource(layer, tuple(found), problems=tuple(problems))
 
 
-def from_command_line(values: Mapping[str, Json]) -> Source:
+def from_command_line(values: Mapping[str, Json]) -> SettingsSource:
     """What the options of the command say, by the names of the settings."""
-    problems: list[Problem] = []
+    problems: list[SettingsProblem] = []
     found = []
     for name, raw in values.items():
         value = _checked(KEYS[name], raw, "command line", problems)
         if value is not None:
-            found.append(Given(KEYS[name], value, Layer.CLI, "command line"))
-    return Source(Layer.CLI, tuple(found), problems=tuple(problems))
+            found.append(SettingValue(KEYS[name], value, SettingsLevel.CLI, "command line"))
+    return SettingsSource(SettingsLevel.CLI, tuple(found), problems=tuple(problems))
 
 
 def _document(path: Path) -> JsonObject:
@@ -143,7 +146,7 @@ def _refuse(word: str) -> NoReturn:
 
 
 def _leaves(
-    document: JsonObject, place: str, problems: list[Problem], prefix: str = ""
+    document: JsonObject, place: str, problems: list[SettingsProblem], prefix: str = ""
 ) -> Iterator[tuple[str, Json]]:
     """The settings in a document, by their full names; what is not one goes to the problems."""
     for word, value in document.items():
@@ -153,15 +156,17 @@ def _leaves(
         elif name in GROUPS and isinstance(value, dict):
             yield from _leaves(value, place, problems, f"{name}.")
         elif name in GROUPS:
-            problems.append(Problem(place, f"{name!r} must be a JSON object", is_error=True))
+            problems.append(SettingsProblem(place, f"{name!r} must be a JSON object", is_error=True))
         elif word.lower() in FOREIGN_SECRETS:
             hint = 'keys are read from the environment, or from "env" in the user\'s own settings'
-            problems.append(Problem(place, f"{name!r} is never read from settings: {hint}", is_error=True))
+            problems.append(
+                SettingsProblem(place, f"{name!r} is never read from settings: {hint}", is_error=True)
+            )
         else:
-            problems.append(Problem(place, f"no setting {name[:80]!r}{_did_you_mean(name, KEYS)}"))
+            problems.append(SettingsProblem(place, f"no setting {name[:80]!r}{_did_you_mean(name, KEYS)}"))
 
 
-def _checked(key: Key, raw: Json, place: str, problems: list[Problem]) -> Json:
+def _checked(key: SettingKey, raw: Json, place: str, problems: list[SettingsProblem]) -> Json:
     """The value if it is of the key's kind; null is as good as absent."""
     if raw is None:
         return None
@@ -170,7 +175,9 @@ def _checked(key: Key, raw: Json, place: str, problems: list[Problem]) -> Json:
     except (ValueError, TypeError):
         # An `env` block or a hook can hold a secret, so a bad one is not shown.
         shown = "" if isinstance(raw, dict) else f", not {_shown(raw)}"
-        problems.append(Problem(place, f"{key.name!r} must be {key.kind.allowed}{shown}", is_error=True))
+        problems.append(
+            SettingsProblem(place, f"{key.name!r} must be {key.kind.allowed}{shown}", is_error=True)
+        )
         return None
 
 

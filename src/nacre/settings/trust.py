@@ -12,7 +12,7 @@ from pathlib import Path
 
 from nacre.errors import ConfigError, StoreError
 from nacre.messages.blocks import Json
-from nacre.settings.values import Problem
+from nacre.settings.values import SettingsProblem
 from nacre.store import disk
 from nacre.store.locks import one_writer
 
@@ -26,7 +26,7 @@ class Trusted:
     """The list as read, and what was wrong with its file."""
 
     directories: frozenset[str] = frozenset()
-    problem: Problem | None = None
+    problem: SettingsProblem | None = None
 
 
 def is_trusted(home: Path, directory: Path) -> bool:
@@ -86,9 +86,9 @@ def canonical(directory: Path) -> str:
     return str(directory.resolve())
 
 
-def _unreadable(path: Path) -> Problem:
+def _unreadable(path: Path) -> SettingsProblem:
     message = "not a JSON list of directories, so nothing is trusted; correct it or move it away"
-    return Problem(str(path), message, is_error=False)
+    return SettingsProblem(str(path), message, is_error=False)
 
 
 CONSENT_FILE = "consent.json"

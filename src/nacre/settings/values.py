@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from nacre.cache.warmth import WarmingSettings
+from nacre.cache.warmth import KeepWarmSettings
 from nacre.errors import ConfigError
 from nacre.layers.l1_offload.policy import OffloadSettings
 from nacre.layers.l2_microcompact.settings import MicrocompactSettings
@@ -77,7 +77,7 @@ class Switches:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Roles:
+class RoleModels:
     """Models for side work (P2); None falls back to the main one as a fork, or to the small one."""
 
     select: str | None = None
@@ -144,7 +144,7 @@ class ToolLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListEntry:
     """One entry of a list to which several sources add."""
 
     text: str
@@ -155,15 +155,15 @@ class Listed:
 class Permissions:
     """What the model may call; rules such as `Bash(git status:*)` or `Edit(src/**)`."""
 
-    allow: tuple[Listed, ...] = ()
+    allow: tuple[ListEntry, ...] = ()
     """Goes ahead without a question."""
-    ask: tuple[Listed, ...] = ()
+    ask: tuple[ListEntry, ...] = ()
     """Asks even where another rule allows it."""
-    deny: tuple[Listed, ...] = ()
+    deny: tuple[ListEntry, ...] = ()
     """Never happens, whatever else allows it."""
     default_mode: Mode = "default"
     """`acceptEdits` changes files in the project without asking, `bypassPermissions` asks nothing at all."""
-    additional_directories: tuple[Listed, ...] = ()
+    additional_directories: tuple[ListEntry, ...] = ()
     """Directories that count as part of the project."""
 
 
@@ -214,7 +214,7 @@ class MemorySettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class SettingsProblem:
     """Something in the settings that is not as it should be."""
 
     place: str
@@ -246,7 +246,7 @@ class Settings:
     small_model: str | None = None
     fallback_model: str | None = None
     """Takes over for the rest of a turn when the main model is out of reach."""
-    roles: Roles = field(default_factory=Roles)
+    roles: RoleModels = field(default_factory=RoleModels)
     anthropic: Endpoint = field(default_factory=Endpoint)
     openai: Endpoint = field(default_factory=Endpoint)
     max_output_tokens: int | None = None
@@ -262,7 +262,7 @@ class Settings:
     """A window for models that no table knows; may lower a known one (C3)."""
     autocompact: Autocompact = field(default_factory=Autocompact)
     retry: Retry = field(default_factory=Retry)
-    keep_warm: WarmingSettings = field(default_factory=WarmingSettings)
+    keep_warm: KeepWarmSettings = field(default_factory=KeepWarmSettings)
     spend: SpendSettings = field(default_factory=SpendSettings)
     tools: ToolLimits = field(default_factory=ToolLimits)
     offload: OffloadSettings = field(default_factory=OffloadSettings)
@@ -288,7 +288,7 @@ class Settings:
     env_names: tuple[str, ...] = ()
     """Variables that came from the files' `env` blocks."""
     origins: Mapping[str, str] = field(default_factory=dict)
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[SettingsProblem, ...] = ()
 
     def origin(self, name: str) -> str:
         """Where the value of a setting such as `model` or `switches.notes` came from."""

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nacre.cache.breakpoints import place
+from nacre.cache.breakpoints import place_markers
 from nacre.cache.models import profile
 from nacre.devtools.cache_models import anthropic_rules, openai_rules
 from nacre.devtools.cache_models.anthropic_render import estimate
@@ -75,7 +75,9 @@ class Talk:
 
     def sent(self, model: str) -> WireRequest:
         system: list[JsonObject] = [{"type": "text", "text": "You are careful. " * 400}]
-        marked, tools, messages = place(system, [], self.messages, profile=profile(model), ttl=self.lifetime)
+        marked, tools, messages = place_markers(
+            system, [], self.messages, profile=profile(model), ttl=self.lifetime
+        )
         return WireRequest(at=self.at, system=marked, tools=tools, messages=messages)
 
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from nacre.cache.warmth import WarmingSettings
+from nacre.cache.warmth import KeepWarmSettings
 from nacre.devtools.replay.driver import Driven
 from nacre.devtools.replay.other_policies import CompactionSettings, filler
 from nacre.devtools.replay.policies import (
@@ -155,7 +155,7 @@ def test_keeping_warm_reads_instead_of_writing_when_the_person_comes_back() -> N
     """C8b: the same session with and without, and its refreshes are charged."""
     session = rounds(40, chars=3_000, pause=400.0)
     cold = under(NONE, session).tally
-    warm = under(replace(NONE, warming=WarmingSettings(max_share=1.0), waits_at_end=False), session)
+    warm = under(replace(NONE, warming=KeepWarmSettings(max_share=1.0), waits_at_end=False), session)
     assert actions(warm)["refresh"] == warm.tally.sides > 0
     assert 0 < warm.tally.side_usd < cold.cost_usd
     assert warm.tally.usage.cache_write < cold.usage.cache_write
@@ -166,7 +166,7 @@ def test_keeping_warm_reads_instead_of_writing_when_the_person_comes_back() -> N
 def test_a_session_waits_after_its_last_reply_as_in_any_pause() -> None:
     """No log tells that a program was closed, so that the refreshes nobody needed are charged, too."""
     session = rounds(40, chars=3_000, pause=400.0)
-    warming = WarmingSettings(max_share=1.0)
+    warming = KeepWarmSettings(max_share=1.0)
     closed = under(replace(NONE, warming=warming, waits_at_end=False), session).tally
     left = under(replace(NONE, warming=warming), session).tally
     assert left.sides > closed.sides
@@ -181,7 +181,7 @@ def test_a_long_wait_inside_a_turn_is_kept_warm_too() -> None:
         replace(step, at=step.at + timedelta(seconds=400 * (i // 6))) for i, step in enumerate(steps)
     )
     session = Recorded(name="slow", steps=slow, base_tokens=20_000)
-    maker = replace(NONE, warming=WarmingSettings(max_share=1.0), waits_at_end=False)
+    maker = replace(NONE, warming=KeepWarmSettings(max_share=1.0), waits_at_end=False)
     assert under(maker, session).tally.sides == 1
     assert under(replace(maker, warming=None), session).tally.sides == 0
 

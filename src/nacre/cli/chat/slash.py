@@ -17,9 +17,9 @@ from nacre.formatting import shorten
 from nacre.layers.l4_compact.layer import undo_compaction
 from nacre.layers.l6_dream.layer import WORK
 from nacre.session.compaction import CompactionRequest
-from nacre.session.rewind import Point
+from nacre.session.rewind import RewindPoint
 from nacre.session.session import Session
-from nacre.session.session_log import InMemory
+from nacre.session.session_log import NullRecordWriter
 from nacre.settings import Settings
 
 WORDS_CHARS = 60
@@ -100,9 +100,9 @@ def _cost(_: str, scene: Scene) -> Ending:
 
 def _clear(_: str, scene: Scene) -> Ending:
     session = scene.session
-    stays = bool(session.view.items) and not isinstance(session.keeper, InMemory)
+    stays = bool(session.view.items) and not isinstance(session.keeper, NullRecordWriter)
     print(f"new session; the old one stays: /resume {session.id[:8]}" if stays else "new session")
-    return Reopen(UNKEPT if isinstance(session.keeper, InMemory) else NEW, is_clear=True)
+    return Reopen(UNKEPT if isinstance(session.keeper, NullRecordWriter) else NEW, is_clear=True)
 
 
 def _resume(wanted: str, scene: Scene) -> Ending:
@@ -150,7 +150,7 @@ def _rewind(wanted: str, scene: Scene) -> Ending:
     return None
 
 
-def _list_points(points: list[Point]) -> None:
+def _list_points(points: list[RewindPoint]) -> None:
     now = SYSTEM_CLOCK.now()
     print_table(
         [
@@ -250,7 +250,7 @@ def _compact(text: str, scene: Scene) -> Ending:
         return None
     is_back = scene.run(take_back(scene.ready))
     # What a resumed session holds in memory begins behind the compaction: the log has the rest.
-    is_kept = not isinstance(scene.session.keeper, InMemory)
+    is_kept = not isinstance(scene.session.keeper, NullRecordWriter)
     return Reopen(scene.session.id) if is_back and is_kept else None
 
 

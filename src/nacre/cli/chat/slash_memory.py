@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nacre.cli.output import print_error, printable
-from nacre.context.recalled import in_view
+from nacre.context.recalled import recalled_in_view
 from nacre.errors import NacreError
 from nacre.layers.l5_extract.layer import WORK
 from nacre.layers.l5_extract.saving import REASON, SHORT_COMMIT
@@ -143,7 +143,7 @@ def _nothing(ready: OpenedAgent) -> str:
 
 def _meant(ready: OpenedAgent, number: str) -> tuple[Memory, str] | None:
     """The memory at a place of the list; otherwise the list is shown."""
-    paths = in_view(ready.agent.session.view)
+    paths = recalled_in_view(ready.agent.session.view)
     if not paths:
         print("no memory was given to this conversation yet")
         return None

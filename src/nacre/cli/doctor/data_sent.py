@@ -53,9 +53,9 @@ def _telemetry(settings: Settings) -> DataSent:
         return DataSent(
             "telemetry", HERE, "nobody is told anything, unless you start nacre with an SDK for it"
         )
-    from nacre.session.telemetry import is_asked_for
+    from nacre.session.telemetry import captures_content
 
-    words = "and the words of what was said" if is_asked_for() else "no words of what was said"
+    words = "and the words of what was said" if captures_content() else "no words of what was said"
     return DataSent(
         "telemetry", host_of(address), f"if an OpenTelemetry SDK is set up: times, figures, {words}"
     )

@@ -21,7 +21,7 @@ from nacre.errors import ConfigError
 from nacre.formatting import how_to_install
 from nacre.messages.blocks import Json, JsonObject
 from nacre.settings import Settings, load
-from nacre.settings.schema import KEYS, Key
+from nacre.settings.schema import KEYS, SettingKey
 from nacre.tools.rules import parse_rule
 from nacre.version import VERSION
 
@@ -153,7 +153,7 @@ def _paths(settings: Settings) -> dict[str, str]:
     }
 
 
-def _value(settings: Settings, key: Key) -> Json:
+def _value(settings: Settings, key: SettingKey) -> Json:
     """The value as it may be shown: of tables only the names, of addresses no password."""
     value: object = settings
     for word in key.path:

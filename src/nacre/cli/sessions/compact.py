@@ -95,7 +95,7 @@ async def _undone(path: Path, settings: Settings, *, as_json: bool) -> None:
     from nacre.app.open_agent import open_agent
     from nacre.errors import NothingToCompact
     from nacre.layers.l4_compact.layer import undo_compaction
-    from nacre.session.read_session import look
+    from nacre.session.read_session import read_view
 
     async with open_agent(settings, session=path.stem) as ready:
         session = ready.agent.session
@@ -103,7 +103,7 @@ async def _undone(path: Path, settings: Settings, *, as_json: bool) -> None:
         if record is None:
             raise NothingToCompact(f"session {path.stem[:8]} has no compaction to take back")
         # What the session held in memory began behind the compaction; the log has what is in view again.
-        looked = look(path)
+        looked = read_view(path)
         tokens = session.pressure(looked.view).tokens if looked else None
     if as_json:
         print_json({"session": path.stem, "undone": record.id, "tokens": tokens})

@@ -60,9 +60,9 @@ def _pieces(path: Path, *, form: str, keeps_secrets: bool) -> Iterator[bytes]:
 def _markdown(path: Path, *, keeps_secrets: bool) -> Iterator[bytes]:
     from nacre.inspect.export import markdown
     from nacre.memory.secrets import redact
-    from nacre.session.read_session import look_back, stream
+    from nacre.session.read_session import read_log, stream
     from nacre.store.summaries import summarise
 
-    loaded = look_back(path)
+    loaded = read_log(path)
     for piece in markdown(summarise(path), loaded.records if loaded else stream(path)):
         yield (piece if keeps_secrets else redact(piece)).encode(errors="replace")

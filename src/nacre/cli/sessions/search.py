@@ -87,10 +87,10 @@ class _Numbers:
 
 def _numbered(path: Path) -> dict[str, int]:
     from nacre.errors import NacreError
-    from nacre.session.read_session import look
+    from nacre.session.read_session import read_view
 
     try:
-        looked = look(path, most=NUMBERED_BYTES)
+        looked = read_view(path, most=NUMBERED_BYTES)
     except (NacreError, OSError):  # gone since it was searched, or hardly readable: it has its lines
         return {}
     return {item.record_id: number for number, item in enumerate(looked.view.items, 1)} if looked else {}

@@ -80,15 +80,15 @@ def _print_head(path: Path) -> None:
 
 
 def _entries(path: Path, *, full: bool) -> Iterator[ShownItem]:
-    from nacre.session.read_session import look, look_back, stream
+    from nacre.session.read_session import read_log, read_view, stream
 
-    if not full and (looked := look(path)) is not None:
+    if not full and (looked := read_view(path)) is not None:
         before = looked.view.epochs.count("compact")
         yield from from_view(looked.view)
         if before:
             print_error(f"what {before} compaction{'s' * (before > 1)} replaced is left out; --full shows it")
         return
-    loaded = look_back(path) if full else None
+    loaded = read_log(path) if full else None
     if loaded is None:
         print_error("this log is too large to be folded: it is shown as it was written")
     for record in loaded.records if loaded else stream(path):
@@ -99,13 +99,13 @@ def _entries(path: Path, *, full: bool) -> Iterator[ShownItem]:
 
 def _print_document(path: Path, *, full: bool) -> None:
     from nacre.errors import TranscriptError
-    from nacre.session.read_session import look, look_back, stream
+    from nacre.session.read_session import read_log, read_view, stream
 
     if full:
-        loaded = look_back(path)
+        loaded = read_log(path)
         _print_records(path.stem, iter(loaded.records) if loaded else stream(path))
         return
-    looked = look(path)
+    looked = read_view(path)
     if looked is None:
         raise TranscriptError(
             f"session {path.stem} is too large to be folded; use --full, or `nacre sessions export`"

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Literal
 
-from nacre.cache.warmth import Lifetime, WarmingSettings
+from nacre.cache.warmth import KeepWarmSettings, Lifetime
 from nacre.devtools.replay.other_policies import TRUNCATE
 from nacre.devtools.replay.recorded_clock import RecordedClock
 from nacre.devtools.replay.schema import (
@@ -59,7 +59,7 @@ class Drive:
     """Whatever it grows to is sent, as far as the model's own window reaches."""
     summary_tokens: int = 0
     """Output tokens of a request for a summary."""
-    warming: WarmingSettings | None = None
+    warming: KeepWarmSettings | None = None
     """How the cache is kept warm while somebody or some tool is waited for; None: it is not."""
     waits_at_end: bool = True
     """After its last reply a session waits like in any pause: no log tells that it was closed."""
@@ -108,7 +108,7 @@ class Driven:
         self._folder.cleanup()
         return tuple(self._sides)
 
-    def _warmed(self, settings: WarmingSettings | None) -> RecordedWarmer | None:
+    def _warmed(self, settings: KeepWarmSettings | None) -> RecordedWarmer | None:
         return RecordedWarmer(self.session, self.clock, settings, self._refreshed) if settings else None
 
     def _refreshed(self, at: datetime) -> None:
@@ -202,7 +202,7 @@ class RecordedWarmer(KeepWarm):
         self,
         session: Session,
         clock: RecordedClock,
-        settings: WarmingSettings,
+        settings: KeepWarmSettings,
         refreshed: Callable[[datetime], None],
     ) -> None:
         """`refreshed` is told of each refresh that is sent."""

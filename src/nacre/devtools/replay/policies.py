@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-from nacre.cache.warmth import Lifetime, WarmingSettings
+from nacre.cache.warmth import KeepWarmSettings, Lifetime
 from nacre.devtools.replay.driver import QUESTION, Drive, Driven
 from nacre.devtools.replay.other_policies import SUMMARY_TOKENS, CompactionSettings, StandIn, filler
 from nacre.devtools.replay.schema import ReplayPolicy, Setting
@@ -75,7 +75,7 @@ class Ladder:
     """By nacre's own layers, or as somebody else does it."""
     compact_percent: float | None = None
     """Where in the effective window it begins; None: as C3 says."""
-    warming: WarmingSettings | None = None
+    warming: KeepWarmSettings | None = None
     waits_at_end: bool = True
 
     def start(self, setting: Setting) -> ReplayPolicy:
@@ -135,7 +135,7 @@ NACRE = Ladder(
     offload=OffloadSettings(),
     clearing=MicrocompactSettings(),
     compaction=ByLayers(),
-    warming=WarmingSettings(),
+    warming=KeepWarmSettings(),
 )
 """What nacre does where no model sums up: nothing is asked beside the conversation but to keep it warm."""
 NACRE_MODEL = replace(NACRE, name="nacre-model", compaction=ByLayers(summary_tokens=SUMMARY_TOKENS))

@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 
-from nacre.cache.models import SHIPPED
+from nacre.cache.models import SHIPPED_TABLE
 from nacre.devtools.cache_models.anthropic_render import Count
 from nacre.devtools.cache_models.anthropic_state import AnthropicSwitches, ApiRefusal
 from nacre.devtools.sim.clock import SimClock
@@ -167,7 +167,7 @@ class Simulator:
 
 def _models(request: HttpRequest) -> JsonObject:
     """The models of the table, in the shape of whichever provider is being spoken to."""
-    profiles = [SHIPPED.profile(name) for name in sorted(SHIPPED.models)]
+    profiles = [SHIPPED_TABLE.profile(name) for name in sorted(SHIPPED_TABLE.models)]
     if "anthropic-version" not in request.headers:
         chat: list[Json] = [
             {"id": row.model, "object": "model", "created": 0, "owned_by": row.provider}

@@ -10,7 +10,7 @@ from nacre.integrations.claude_code.input import SHORT_FILE, HookInput, kept_pat
 from nacre.messages.digest import show_deeds, show_words
 from nacre.messages.facts import Facts
 from nacre.messages.records import Record, Said
-from nacre.session.read_session import look, look_back
+from nacre.session.read_session import read_log, read_view
 from nacre.store import disk
 
 IN_PLACE_BYTES = 4_000_000
@@ -54,10 +54,10 @@ def _write(path: Path, text: str) -> None:
 
 def _records(log: Path) -> Sequence[Record]:
     try:
-        loaded = look_back(log)
+        loaded = read_log(log)
         if loaded is None:
             # Too much for one look: what stands behind the last compaction is what the next would lose.
-            seen = look(log)
+            seen = read_view(log)
             loaded = seen.loaded if seen else None
     except OSError as error:
         raise StoreError(disk.explain(error, log)) from error

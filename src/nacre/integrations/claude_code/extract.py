@@ -28,7 +28,7 @@ from nacre.memory.tools import by_agent
 from nacre.messages.blocks import ToolCall
 from nacre.messages.records import Said
 from nacre.messages.view import View
-from nacre.session.read_session import look
+from nacre.session.read_session import read_view
 from nacre.settings import Settings
 from nacre.store import disk
 from nacre.store.locks import one_writer
@@ -87,7 +87,7 @@ def _drawn_or_counted(told: HookInput, settings: Settings, log: Path) -> None:
 
 
 async def _drawn(told: HookInput, settings: Settings, log: Path) -> None:
-    seen = look(log)
+    seen = read_view(log)
     if seen is None:
         raise NacreError(f"{told.transcript} is too long to be read")
     cursor = state_of(told.home, told.session).cursor

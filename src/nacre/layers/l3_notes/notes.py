@@ -11,7 +11,7 @@ from nacre.layers.l3_notes.config import UPDATE, Form, asks_for, filled
 from nacre.layers.l3_notes.file import NotesFile, is_by_rule, unmarked
 from nacre.layers.l3_notes.policy import NACRE, NotesSettings
 from nacre.layers.l3_notes.template import Template, injected, is_bare, mended, too_long
-from nacre.loop.fork import Fork, ForkResult, ForkTask, Source
+from nacre.loop.fork import Fork, ForkResult, ForkTask, RequestSource
 from nacre.messages.blocks import Text
 from nacre.messages.digest import show_deeds
 from nacre.messages.draft import Draft
@@ -23,7 +23,7 @@ from nacre.messages.tokens import estimate_text
 from nacre.messages.view import View
 from nacre.tools.policy import Narrowing
 
-SOURCE: Source = "session_memory"
+SOURCE: RequestSource = "session_memory"
 """Under this name the fork is booked."""
 TOOLS = frozenset({"Edit", "Read"})
 """Read, for an edit that did not go as it was meant to."""

@@ -10,14 +10,14 @@ from pathlib import Path
 from nacre import prompts
 from nacre.layers.l5_extract.judging import Judge
 from nacre.layers.l5_extract.policy import NACRE, ExtractSettings
-from nacre.loop.fork import Fork, ForkResult, ForkTask, Source
+from nacre.loop.fork import Fork, ForkResult, ForkTask, RequestSource
 from nacre.memory.copies import Changed, MemoryCopies
 from nacre.memory.memory import Memory
 from nacre.messages.view import View
 from nacre.tools.policy import Narrowing
 from nacre.tools.shell import EXTRACTION
 
-SOURCE: Source = "extract_memories"
+SOURCE: RequestSource = "extract_memories"
 """Under this name the fork is booked."""
 TOOLS = frozenset({"Bash", "Edit", "Glob", "Grep", "Read", "Write"})
 DIRECTIVE = prompts.load("nacre.layers.l5_extract", "extract")

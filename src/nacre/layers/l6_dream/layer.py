@@ -37,7 +37,7 @@ from nacre.messages.records import Noted, Record, Said
 from nacre.session.attachments import INSIDE
 from nacre.session.background import Background
 from nacre.session.layer import Layer
-from nacre.session.read_session import look, look_back
+from nacre.session.read_session import read_log, read_view
 from nacre.store.home import canonical, slug
 from nacre.tools.workspace import Workspace
 
@@ -296,8 +296,8 @@ def _tool_texts(paths: Sequence[Path]) -> list[str]:
 def _records(path: Path) -> Sequence[Record]:
     """Return all records of a log, also those before a compaction; of a very large log only its end."""
     with contextlib.suppress(NacreError, OSError):
-        if (whole := look_back(path)) is not None:
+        if (whole := read_log(path)) is not None:
             return whole.records
-        if (end := look(path)) is not None:
+        if (end := read_view(path)) is not None:
             return end.view.records
     return ()

@@ -17,7 +17,7 @@ from nacre.errors import StoreError, ToolError
 from nacre.layers.l6_dream.by_rule_index import supported_index
 from nacre.layers.l6_dream.copy import DirectoryCopy, is_index, is_log, is_topic
 from nacre.layers.l6_dream.policy import DREAM, DreamSettings
-from nacre.loop.fork import Fork, ForkResult, ForkTask, Source
+from nacre.loop.fork import Fork, ForkResult, ForkTask, RequestSource
 from nacre.memory.files.containment import inside
 from nacre.memory.files.folder import Folder, is_ours
 from nacre.memory.files.scan import manifest_line
@@ -28,7 +28,7 @@ from nacre.tools.policy import Narrowing
 
 Write: TypeAlias = Callable[[Path, bytes], None]
 """Writes a file, or raises `ToolError`."""
-SOURCE: Source = "auto_dream"
+SOURCE: RequestSource = "auto_dream"
 TOOLS = frozenset({"Read", "Grep", "Glob", "Bash", "Edit", "Write"})
 """Bash only for commands that provably read (E5)."""
 DIRECTIVE = prompts.load("nacre.layers.l6_dream", "dream")
