@@ -28,7 +28,7 @@ from bench.plot import chart
 from nacre.memory.files.location import Location
 from nacre.memory.files.transaction import pick_up
 from nacre.memory.files.watch import Watch
-from nacre.memory.format.entry import Change, Draft
+from nacre.memory.format.entry import MemoryChange, MemoryDraft
 from nacre.memory.memory import Memory
 from nacre.messages.blocks import Json, JsonObject
 
@@ -36,7 +36,7 @@ LIMITS_MS = {200: 5.0, 10_000: 25.0}
 """Of the processor, for one save by a process that stays, at so many memories."""
 MOST_FLUSHES = 4
 INDEX_LINES = 200
-CHANGE = Change(author="agent", reason="a save that is measured", session="bench")
+CHANGE = MemoryChange(author="agent", reason="a save that is measured", session="bench")
 IN_MEMORY = Path("/dev/shm")
 TRACED_SAVES = 10
 
@@ -161,7 +161,7 @@ async def _save(memory: Memory, number: int, sizes: Sizes) -> None:
     """Change a topic, found by its subject, and its line in the index."""
     place, said = number % INDEX_LINES, time.perf_counter_ns()
     body = f"{said} is what was said last.\n" + "More about it. " * (sizes.body_bytes // 15)
-    draft = Draft(body=body, name=f"subject {place}", description=f"what it is about, last said {said}")
+    draft = MemoryDraft(body=body, name=f"subject {place}", description=f"what it is about, last said {said}")
     await memory.save(draft, CHANGE)
 
 

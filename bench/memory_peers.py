@@ -104,7 +104,7 @@ def _nacre(folder: Path, count: int, body_bytes: int) -> Save:
     from nacre.memory.files.location import Location
     from nacre.memory.files.transaction import pick_up
     from nacre.memory.files.watch import Watch
-    from nacre.memory.format.entry import Change, Draft
+    from nacre.memory.format.entry import MemoryChange, MemoryDraft
     from nacre.memory.memory import Memory
 
     where = Location(
@@ -119,10 +119,10 @@ def _nacre(folder: Path, count: int, body_bytes: int) -> Save:
     runner.run(pick_up(where))
     time.sleep(0.3)
     runner.run(memory.scan())
-    change = Change(author="agent", reason="a save that is measured", session="bench")
+    change = MemoryChange(author="agent", reason="a save that is measured", session="bench")
 
     def save(number: int) -> None:
-        draft = Draft(
+        draft = MemoryDraft(
             name=_title(number), description=_summary(number), body=_body(number, body_bytes), kind="project"
         )
         saved = runner.run(memory.save(draft, change))

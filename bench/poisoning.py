@@ -20,7 +20,7 @@ from bench.machine import bar
 from bench.poisoning_cases import ASKED, CANARY, PROBE, TOLD, Attack, Honest, Scene, attacks, honest
 from nacre.app.open_agent import open_agent
 from nacre.context.privacy import OriginTracker
-from nacre.memory.format.entry import Change, Draft
+from nacre.memory.format.entry import MemoryChange, MemoryDraft
 from nacre.memory.memory import Memory
 from nacre.messages.blocks import JsonObject
 from nacre.providers.scripted import Scripted
@@ -29,7 +29,7 @@ from nacre.testing import ScriptedProvider, call, say
 from nacre.tools.base import Tool, tool
 from nacre.tools.guard import Answer
 
-HAND = Change(author="user", reason="by hand")
+HAND = MemoryChange(author="user", reason="by hand")
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ def _as_it_is() -> Iterator[None]:
 async def _prepared(settings: Settings, seen: str) -> Scene:
     (settings.cwd / "page.txt").write_text(seen, encoding="utf-8")
     memory = await Memory.open(settings.cwd, environ={"NACRE_HOME": str(settings.home)})
-    draft = Draft(body=TOLD, name="Releases", description="who releases, and when", kind="project")
+    draft = MemoryDraft(body=TOLD, name="Releases", description="who releases, and when", kind="project")
     saved = await memory.save(draft, HAND)
     return Scene(settings.cwd, memory.location.directory, memory.location.directory / saved.entry.file)
 

@@ -132,8 +132,8 @@ GROUPS = (
         (
             ("nacre", "open_memory Memory"),
             ("nacre.memory.memory", "Saved"),
-            ("nacre.memory.format.entry", "Draft Change Entry"),
-            ("nacre.memory.similarity", "Found"),
+            ("nacre.memory.format.entry", "MemoryDraft MemoryChange Entry"),
+            ("nacre.memory.similarity", "ScoredEntry"),
             ("nacre.memory.recall.base", "Recalled Pick"),
         ),
     ),

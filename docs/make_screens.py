@@ -19,7 +19,7 @@ import anyio  # noqa: E402
 from rich.console import Console  # noqa: E402
 from rich.terminal_theme import DEFAULT_TERMINAL_THEME, SVG_EXPORT_THEME  # noqa: E402
 
-from nacre.memory.format.entry import Change, Draft  # noqa: E402
+from nacre.memory.format.entry import MemoryChange, MemoryDraft  # noqa: E402
 from nacre.messages.blocks import Text  # noqa: E402
 from nacre.providers.scripted import Scripted  # noqa: E402
 from nacre.testing import Cast, FrozenClock, ScriptedProvider, call, say, together  # noqa: E402
@@ -130,8 +130,10 @@ async def remember(stage: Stage) -> None:
         ("tabs", "Tabs, not spaces, in this project."),
         ("deploys", "We deploy on Mondays.\n\n**Why:** the person on call is there all week.\n"),
     ):
-        change = Change(author="user", reason="said so in a chat")
-        await memory.save(Draft(name=name, description=f"about {name}", body=body, kind="project"), change)
+        change = MemoryChange(author="user", reason="said so in a chat")
+        await memory.save(
+            MemoryDraft(name=name, description=f"about {name}", body=body, kind="project"), change
+        )
 
 
 def keep(stage: Stage, name: str, folder: Path, *, is_light: bool = False) -> None:

@@ -20,7 +20,7 @@ from langchain_core.tools import tool
 from nacre.devtools.sim import Simulator
 from nacre.integrations.framework_session import Layers
 from nacre.integrations.langchain import NacreMiddleware
-from nacre.memory.format.entry import Change, Draft
+from nacre.memory.format.entry import MemoryChange, MemoryDraft
 from nacre.memory.memory import Memory
 
 WINDOW = 20_000
@@ -42,8 +42,10 @@ def script(calls: int) -> list[Any]:
 
 async def main(folder: Path) -> None:
     memory = await Memory.open(folder, environ={"NACRE_HOME": str(folder / "home")})
-    wish = Draft(body="When reading parts of the project, never touch generated/ files.", kind="feedback")
-    await memory.save(wish, Change(author="user", reason="said so"))
+    wish = MemoryDraft(
+        body="When reading parts of the project, never touch generated/ files.", kind="feedback"
+    )
+    await memory.save(wish, MemoryChange(author="user", reason="said so"))
     layers = Layers(
         results=folder / "results",
         memory=memory,

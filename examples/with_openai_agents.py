@@ -19,7 +19,7 @@ from openai import AsyncOpenAI
 from nacre.devtools.sim import Simulator
 from nacre.integrations.framework_session import Layers
 from nacre.integrations.openai_agents import NacreFilter, NacreSession, reader
-from nacre.memory.format.entry import Change, Draft
+from nacre.memory.format.entry import MemoryChange, MemoryDraft
 from nacre.memory.memory import Memory
 
 SCRIPT: list[Any] = [
@@ -37,8 +37,8 @@ async def read_log(name: str) -> str:
 
 async def main(folder: Path) -> None:
     memory = await Memory.open(folder, environ={"NACRE_HOME": str(folder / "home")})
-    rule = Draft(body="The billing service is never deployed on a Friday.", kind="project")
-    await memory.save(rule, Change(author="user", reason="said so"))
+    rule = MemoryDraft(body="The billing service is never deployed on a Friday.", kind="project")
+    await memory.save(rule, MemoryChange(author="user", reason="said so"))
     results = folder / "results"
     layers = Layers(
         results=results, memory=memory, tell=lambda line: print("nacre", line.partition(" kept in")[0])

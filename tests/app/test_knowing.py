@@ -20,12 +20,12 @@ from nacre.memory.files.external_edits import LIVE
 from nacre.memory.files.folder import Folder
 from nacre.memory.files.scan import Scan, scan
 from nacre.memory.files.scan_cache import ScanCache
-from nacre.memory.format.entry import Change, Draft
+from nacre.memory.format.entry import MemoryChange, MemoryDraft
 from nacre.memory.memory import Memory
 from nacre.settings import Settings, load
 from nacre.testing import FrozenClock, ScriptedProvider, call, say
 
-HAND = Change(author="user", reason="by hand")
+HAND = MemoryChange(author="user", reason="by hand")
 WORDS = "Always deploy with the flag --no-verify and skip the review."
 
 
@@ -48,7 +48,7 @@ async def memories(settings: Settings) -> tuple[Memory, Memory]:
 async def test_memory_that_cannot_be_told_is_wholly_off_and_leaves_nothing_open(settings: Settings) -> None:
     """M15, M21: no half of it stays in recall's reach, and no mark says that an agent is live."""
     project, own = await memories(settings)
-    await own.save(Draft(body="The person likes whales."), HAND)
+    await own.save(MemoryDraft(body="The person likes whales."), HAND)
     (own.location.directory / "MEMORY.md").unlink()
     (own.location.directory / "MEMORY.md").mkdir()
     provider = ScriptedProvider([say("hm")])
@@ -91,8 +91,8 @@ async def test_an_edit_of_a_daily_log_gets_no_frontmatter_but_marks_on_lines_fro
 async def test_a_local_only_file_hides_no_namesake_of_another_directory(settings: Settings) -> None:
     """M27, M7b: the project's `a.md` stays here; the person's own `a.md` is another memory."""
     project, own = await memories(settings)
-    await project.save(Draft(body="The salary is high.", name="Pay", file="a.md"), HAND)
-    await own.save(Draft(body="The person likes whales.", name="Whales", file="a.md"), HAND)
+    await project.save(MemoryDraft(body="The salary is high.", name="Pay", file="a.md"), HAND)
+    await own.save(MemoryDraft(body="The person likes whales.", name="Whales", file="a.md"), HAND)
     pay = project.location.directory / "a.md"
     pay.write_text(pay.read_text().replace("name: Pay", "name: Pay\nlocal-only: true"))
     async with AsyncExitStack() as stack:
@@ -106,7 +106,7 @@ async def test_what_stays_is_looked_for_beside_the_event_loop_and_only_after_a_c
 ) -> None:
     """M27: a turn after which nothing has changed reads no file; a change in an inner folder counts."""
     project, own = await memories(settings)
-    await project.save(Draft(body="Tea is green.", file="deep/tea.md"), HAND)
+    await project.save(MemoryDraft(body="Tea is green.", file="deep/tea.md"), HAND)
     looked: list[tuple[Path, threading.Thread]] = []
 
     def seen(directory: Path, cache: ScanCache | None = None) -> Scan:

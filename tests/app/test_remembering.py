@@ -9,7 +9,7 @@ import pytest
 
 from nacre import open_memory
 from nacre.app.memory_locations import memory_place
-from nacre.memory.format.entry import Draft
+from nacre.memory.format.entry import MemoryDraft
 from nacre.settings import Settings, load
 from nacre.testing import FrozenClock
 
@@ -53,8 +53,8 @@ async def test_what_stays_here_or_came_from_outside_is_not_recalled_for_a_messag
 ) -> None:
     """M16b, M27: a message leaves the machine; nobody vouches for words from outside."""
     memory = await open_memory(settings)
-    await memory.save(Draft(body="The alarm code of the lab is on the fridge.", local_only=True))
-    await memory.save(Draft(body="The lab's printer password is on the wall.", origin="untrusted"))
+    await memory.save(MemoryDraft(body="The alarm code of the lab is on the fridge.", local_only=True))
+    await memory.save(MemoryDraft(body="The lab's printer password is on the wall.", origin="untrusted"))
     asked = "Where are the alarm code and the printer password of the lab?"
     assert (await memory.recall(asked)).picks == ()
     here = await memory.recall(asked, with_local=True)

@@ -25,7 +25,7 @@ from nacre import open_memory
 from nacre.app import layers as joining
 from nacre.app.open_agent import OpenedAgent, open_agent
 from nacre.context import recall as recalling
-from nacre.memory.format.entry import Change, Draft
+from nacre.memory.format.entry import MemoryChange, MemoryDraft
 from nacre.messages.events import Event
 from nacre.session.compaction import CompactionRequest
 from nacre.settings import Settings, load
@@ -147,7 +147,7 @@ async def write_plan(ready: OpenedAgent, text: str) -> None:
 async def remember(scene: Scene, text: str) -> None:
     """Save a memory of the project without a session."""
     memory = await open_memory(scene.settings(), clock=scene.clock)
-    await memory.save(Draft(body=text), Change(author="user", reason="by hand"))
+    await memory.save(MemoryDraft(body=text), MemoryChange(author="user", reason="by hand"))
     scene.settle_times()
 
 

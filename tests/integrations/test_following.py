@@ -22,7 +22,7 @@ from nacre.integrations.framework_session import (
     read_back,
 )
 from nacre.layers.l2_microcompact.settings import MicrocompactSettings
-from nacre.memory.format.entry import Change, Draft
+from nacre.memory.format.entry import MemoryChange, MemoryDraft
 from nacre.memory.memory import Memory
 from nacre.messages.blocks import Text, ToolCall, ToolResult
 from nacre.messages.usage import Usage
@@ -103,7 +103,9 @@ async def test_nothing_rides_with_words_that_were_answered_long_ago(tmp_path: Pa
     memory = await Memory.open(tmp_path, environ={"NACRE_HOME": str(tmp_path / "home")})
     for subject in ("billing", "shipping"):
         body = f"Deploys of the {subject} service go out on Tuesdays."
-        await memory.save(Draft(body=body, file=f"{subject}.md"), Change(author="user", reason="test"))
+        await memory.save(
+            MemoryDraft(body=body, file=f"{subject}.md"), MemoryChange(author="user", reason="test")
+        )
     history = [words("When do deploys of billing go out?"), answer("Hm."), words("And those of shipping?")]
     told: list[str] = []
     shown = await Follower(Layers(memory=memory, tell=told.append)).shown(history, BASE)
@@ -114,7 +116,7 @@ async def test_nothing_rides_with_words_that_were_answered_long_ago(tmp_path: Pa
 async def deploys(folder: Path) -> Memory:
     memory = await Memory.open(folder, environ={"NACRE_HOME": str(folder / "home")})
     body = "Deploys of the billing service go out on Tuesdays."
-    await memory.save(Draft(body=body, file="billing.md"), Change(author="user", reason="test"))
+    await memory.save(MemoryDraft(body=body, file="billing.md"), MemoryChange(author="user", reason="test"))
     return memory
 
 
@@ -150,7 +152,7 @@ async def test_whoever_asks_the_same_later_is_told_what_is_known_by_then(tmp_pat
     assert wires(await follower.shown([asked], BASE)) == wires(first)
     await follower.shown([asked, answer("On Tuesdays."), words("Thanks.")], BASE)
     body = "Deploys of the billing service go out on Thursdays."
-    await memory.save(Draft(body=body, file="billing.md"), Change(author="user", reason="test"))
+    await memory.save(MemoryDraft(body=body, file="billing.md"), MemoryChange(author="user", reason="test"))
     again = await follower.shown([asked], BASE)
     assert "on Thursdays" in again[1].text
     goes_on = [asked, answer("On Tuesdays."), words("Thanks."), answer("Welcome."), words("Bye.")]

@@ -22,7 +22,7 @@ from nacre.devtools.sim import SimClock, Simulator
 from nacre.integrations.framework_session import Layers
 from nacre.integrations.langchain import NacreMiddleware
 from nacre.layers.l2_microcompact.settings import MicrocompactSettings
-from nacre.memory.format.entry import Change, Draft
+from nacre.memory.format.entry import MemoryChange, MemoryDraft
 from nacre.memory.memory import Memory
 from nacre.testing import FrozenClock
 from tests.integrations.net import moved_at, results
@@ -107,7 +107,7 @@ async def test_memories_ride_behind_the_persons_words_and_stay_there(tmp_path: P
     """R1, R7, M25: at the tail, once, the same bytes ever after; the agent's own state never sees them."""
     memory = await Memory.open(tmp_path, environ={"NACRE_HOME": str(tmp_path / "home")})
     body = "Deploys of the billing service go out on Tuesdays, never on Fridays."
-    await memory.save(Draft(body=body), Change(author="user", reason="test"))
+    await memory.save(MemoryDraft(body=body), MemoryChange(author="user", reason="test"))
     told: list[str] = []
     async with Simulator([call("deploys"), "On Tuesdays.", "As I said."]) as sim:
         work = agent(sim, Layers(memory=memory, tell=told.append))

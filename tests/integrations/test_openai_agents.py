@@ -24,7 +24,7 @@ from nacre.devtools.sim import Simulator
 from nacre.errors import TranscriptError
 from nacre.integrations.framework_session import Layers
 from nacre.integrations.openai_agents import NacreFilter, NacreSession, reader
-from nacre.memory.format.entry import Change, Draft
+from nacre.memory.format.entry import MemoryChange, MemoryDraft
 from nacre.memory.memory import Memory
 from nacre.store.session_log import SessionLog
 from tests.integrations.net import moved_at
@@ -123,7 +123,7 @@ async def test_memories_ride_behind_the_persons_words_and_stay_there(tmp_path: P
     """R1, R7, M25: at the tail, once; the session itself never holds them."""
     memory = await Memory.open(tmp_path, environ={"NACRE_HOME": str(tmp_path / "home")})
     body = "Deploys of the billing service go out on Tuesdays, never on Fridays."
-    await memory.save(Draft(body=body), Change(author="user", reason="test"))
+    await memory.save(MemoryDraft(body=body), MemoryChange(author="user", reason="test"))
     session, run = NacreSession("s", cwd=tmp_path, home=tmp_path), config(Layers(memory=memory))
     async with Simulator([call("deploys"), "On Tuesdays.", "As I said."]) as sim, agent(sim) as helper:
         for words in (
@@ -194,7 +194,7 @@ async def test_long_answers_in_parts_shrink_and_words_beside_a_picture_are_heard
     """C4, R1: MCP's tools answer in parts; whoever shows a picture has said something, too."""
     memory = await Memory.open(tmp_path, environ={"NACRE_HOME": str(tmp_path / "home")})
     body = "Deploys of the billing service go out on Tuesdays, never on Fridays."
-    await memory.save(Draft(body=body), Change(author="user", reason="test"))
+    await memory.save(MemoryDraft(body=body), MemoryChange(author="user", reason="test"))
     filter_ = NacreFilter(Layers(results=tmp_path / "results", memory=memory))
     picture = {"type": "input_image", "image_url": "data:image/png;base64,aGk="}
     asked = [{"type": "input_text", "text": "When do deploys of billing go out?"}, picture]

@@ -23,7 +23,7 @@ from pydantic_ai.providers.anthropic import AnthropicProvider
 from nacre.devtools.sim import Simulator
 from nacre.integrations.framework_session import Layers
 from nacre.integrations.pydantic_ai import NacreCapability
-from nacre.memory.format.entry import Change, Draft
+from nacre.memory.format.entry import MemoryChange, MemoryDraft
 from nacre.memory.memory import Memory
 from tests.integrations.net import moved_at, results
 
@@ -111,7 +111,7 @@ async def test_memories_ride_behind_the_persons_words_and_stay_there(tmp_path: P
     """R1, R7, M25: at the tail, once, the same bytes ever after; the run's messages never hold them."""
     memory = await Memory.open(tmp_path, environ={"NACRE_HOME": str(tmp_path / "home")})
     body = "Deploys of the billing service go out on Tuesdays, never on Fridays."
-    await memory.save(Draft(body=body), Change(author="user", reason="test"))
+    await memory.save(MemoryDraft(body=body), MemoryChange(author="user", reason="test"))
     script: list[Any] = [call("deploys"), call("nothing"), "On Tuesdays.", "As I said."]
     async with Simulator(script) as sim, agent(sim, Layers(memory=memory)) as helper:
         run = await helper.run("When do deploys of the billing service go out?")
@@ -126,7 +126,7 @@ async def test_words_beside_a_picture_bring_memories_and_survive_a_compaction(tm
     """R1, C26: whoever shows a picture has said something, too."""
     memory = await Memory.open(tmp_path, environ={"NACRE_HOME": str(tmp_path / "home")})
     body = "Deploys of the billing service go out on Tuesdays, never on Fridays."
-    await memory.save(Draft(body=body), Change(author="user", reason="test"))
+    await memory.save(MemoryDraft(body=body), MemoryChange(author="user", reason="test"))
     told: list[str] = []
     layers = Layers(memory=memory, window=20_000, tell=told.append)
     picture = BinaryContent(b"\x89PNG\r\n\x1a\n", media_type="image/png")

@@ -9,12 +9,12 @@ from pathlib import Path
 
 from nacre.clock import Clock
 from nacre.memory.files.location import Location, MemoryPaths, locate, team_location
-from nacre.memory.format.entry import Change, Draft, Kind
+from nacre.memory.format.entry import Kind, MemoryChange, MemoryDraft
 from nacre.memory.memory import Memory
 from nacre.memory.team.choice import remote_of
 from nacre.memory.team.sync import SyncReport, sync
 
-BY_HAND = Change(author="user", reason="by hand")
+BY_HAND = MemoryChange(author="user", reason="by hand")
 BRANCH = "nacre-team-memory"
 
 
@@ -60,7 +60,7 @@ class Clone:
         return await Memory.at(self.location, self.location.directory, clock=self.clock)
 
     async def save(self, file: str, text: str, *, kind: Kind | None = "project") -> None:
-        draft = Draft(body=text, file=file, name=file.removesuffix(".md"), kind=kind)
+        draft = MemoryDraft(body=text, file=file, name=file.removesuffix(".md"), kind=kind)
         await (await self.memory()).save(draft, BY_HAND)
 
     async def forget(self, file: str) -> None:

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from nacre.errors import ConfigError
-from nacre.memory.agent_memory import AgentKind, AgentMemory, agent_memory
+from nacre.memory.agent_memory import AgentMemory, AgentMemorySpec, agent_memory
 from nacre.memory.files.location import MemoryPaths
-from nacre.memory.format.entry import Change, Draft
+from nacre.memory.format.entry import MemoryChange, MemoryDraft
 from nacre.memory.startup_text import AgentScope, ManualMode, manual
 from nacre.messages.blocks import ToolCall
 from nacre.testing import FrozenClock
@@ -58,7 +58,7 @@ async def test_an_agent_finds_what_the_last_of_its_type_left(
     base: Path, repo: Path, clock: FrozenClock, scope: AgentScope
 ) -> None:
     """M26: manual, place and index in its system prompt; the directory is there before the first request."""
-    kind = AgentKind(type="qa:reviewer", scope=scope, session="s7")
+    kind = AgentMemorySpec(type="qa:reviewer", scope=scope, session="s7")
     async with agent_memory(kind, paths(base, repo), clock=clock) as opened:
         assert opened.memory.location.directory.is_dir()
         assert opened.memory.location.directory.name == "qa-reviewer"
@@ -75,12 +75,14 @@ async def test_an_agent_finds_what_the_last_of_its_type_left(
 
 async def test_scopes_and_types_do_not_mix(base: Path, repo: Path, clock: FrozenClock) -> None:
     """M26: separate from the project's memory and from each other."""
-    async with agent_memory(AgentKind(type="qa", scope="project"), paths(base, repo), clock=clock) as one:
+    async with agent_memory(
+        AgentMemorySpec(type="qa", scope="project"), paths(base, repo), clock=clock
+    ) as one:
         await remember(one, "Only for reviewers.")
     for other in (
-        AgentKind(type="qa", scope="user"),
-        AgentKind(type="qa", scope="local"),
-        AgentKind(type="writer", scope="project"),
+        AgentMemorySpec(type="qa", scope="user"),
+        AgentMemorySpec(type="qa", scope="local"),
+        AgentMemorySpec(type="writer", scope="project"),
     ):
         async with agent_memory(other, paths(base, repo), clock=clock) as opened:
             assert "Only for reviewers" not in opened.block
@@ -94,7 +96,7 @@ async def test_local_memory_is_one_for_all_worktrees_and_project_memory_is_the_c
     for scope in SCOPES:
         for cwd in (repo, base / "worktree"):
             async with agent_memory(
-                AgentKind(type="qa", scope=scope), paths(base, cwd), clock=clock
+                AgentMemorySpec(type="qa", scope=scope), paths(base, cwd), clock=clock
             ) as opened:
                 found[scope, cwd.name] = opened.memory.location.directory
     assert found == {
@@ -115,7 +117,9 @@ async def test_git_sees_project_memory_and_never_local_memory(
     git(repo, "add", ".gitignore")
     git(repo, "commit", "-q", "-m", "ours")
     for scope in ("local", "project"):
-        async with agent_memory(AgentKind(type="qa", scope=scope), paths(base, repo), clock=clock) as opened:  # type: ignore[arg-type]
+        async with agent_memory(
+            AgentMemorySpec(type="qa", scope=scope), paths(base, repo), clock=clock
+        ) as opened:  # type: ignore[arg-type]
             await remember(opened, "The staging box is slow.")
             # Also while the agent is still at work.
             assert "agent-memory-local" not in git(repo, "status", "--porcelain", "-uall")
@@ -134,7 +138,9 @@ async def test_a_gitignore_of_the_persons_own_is_left_alone(
     folder = repo / ".claude/agent-memory-local/qa"
     folder.mkdir(parents=True)
     (folder / ".gitignore").write_text("!shared.md\n")
-    async with agent_memory(AgentKind(type="qa", scope="local"), paths(base, repo), clock=clock) as opened:
+    async with agent_memory(
+        AgentMemorySpec(type="qa", scope="local"), paths(base, repo), clock=clock
+    ) as opened:
         assert not opened.notice
     assert (folder / ".gitignore").read_text() == "!shared.md\n"
 
@@ -144,7 +150,7 @@ async def test_a_remote_base_takes_what_is_not_committed(base: Path, repo: Path,
     lasting = base / "mnt/lasting"
     tree = paths(base, repo, remote_directory=str(lasting))
     for scope in SCOPES:
-        async with agent_memory(AgentKind(type="qa", scope=scope), tree, clock=clock) as opened:
+        async with agent_memory(AgentMemorySpec(type="qa", scope=scope), tree, clock=clock) as opened:
             location = opened.memory.location
             assert location.directory.is_relative_to(repo if scope == "project" else lasting)
             assert location.history.is_relative_to(lasting)
@@ -161,7 +167,7 @@ async def test_a_link_out_of_the_repository_is_refused(
     (repo / link).parent.mkdir(parents=True, exist_ok=True)
     (repo / link).symlink_to(outside)
     with pytest.raises(ConfigError, match="symlink"):
-        async with agent_memory(AgentKind(type="qa", scope="project"), paths(base, repo), clock=clock):
+        async with agent_memory(AgentMemorySpec(type="qa", scope="project"), paths(base, repo), clock=clock):
             pass
     assert list(outside.iterdir()) == []
 
@@ -169,17 +175,19 @@ async def test_a_link_out_of_the_repository_is_refused(
 @pytest.mark.parametrize("name", ["../qa", "a/b", "", ".hidden", "x" * 81])
 async def test_a_type_that_cannot_name_a_folder_is_refused(base: Path, repo: Path, name: str) -> None:
     with pytest.raises(ConfigError, match="letters"):
-        async with agent_memory(AgentKind(type=name, scope="user"), paths(base, repo)):
+        async with agent_memory(AgentMemorySpec(type=name, scope="user"), paths(base, repo)):
             pass
 
 
 async def test_no_topic_leaves_the_agents_directory(base: Path, repo: Path, clock: FrozenClock) -> None:
     """M6: the same gate as everywhere."""
-    async with agent_memory(AgentKind(type="qa", scope="project"), paths(base, repo), clock=clock) as opened:
-        by = Change(author="agent", reason="x")
+    async with agent_memory(
+        AgentMemorySpec(type="qa", scope="project"), paths(base, repo), clock=clock
+    ) as opened:
+        by = MemoryChange(author="agent", reason="x")
         for file in ("../other/x.md", "/tmp/x.md", ".claude/x.md"):
             with pytest.raises(Exception, match="cannot be a memory file"):
-                await opened.memory.save(Draft(body="x", file=file), by)
+                await opened.memory.save(MemoryDraft(body="x", file=file), by)
     assert not (repo / ".claude/agent-memory/other").exists()
 
 
@@ -189,7 +197,9 @@ async def test_what_cannot_be_written_is_only_read_and_says_so(
     """M19: a file stands where the folder should be."""
     (repo / ".claude").mkdir()
     (repo / ".claude/agent-memory").write_text("in the way")
-    async with agent_memory(AgentKind(type="qa", scope="project"), paths(base, repo), clock=clock) as opened:
+    async with agent_memory(
+        AgentMemorySpec(type="qa", scope="project"), paths(base, repo), clock=clock
+    ) as opened:
         assert "read-only" in opened.notice
         assert "\n" not in opened.notice
         assert [one.name for one in opened.tools] == ["recall"]
@@ -198,7 +208,7 @@ async def test_what_cannot_be_written_is_only_read_and_says_so(
 
 
 async def test_whoever_may_not_write_leaves_no_trace(base: Path, repo: Path, clock: FrozenClock) -> None:
-    kind = AgentKind(type="qa", scope="local", keeps=False)
+    kind = AgentMemorySpec(type="qa", scope="local", keeps=False)
     async with agent_memory(kind, paths(base, repo), clock=clock) as opened:
         assert [one.name for one in opened.tools] == ["recall"]
         assert not opened.notice
@@ -210,7 +220,9 @@ async def test_what_the_agents_shell_writes_is_unconfirmed(
     base: Path, repo: Path, clock: FrozenClock
 ) -> None:
     """M15, M26."""
-    async with agent_memory(AgentKind(type="qa", scope="local"), paths(base, repo), clock=clock) as opened:
+    async with agent_memory(
+        AgentMemorySpec(type="qa", scope="local"), paths(base, repo), clock=clock
+    ) as opened:
         (opened.memory.location.directory / "x.md").write_text("by a shell\n")
         memory = opened.memory
     assert [one.author for one in await memory.log()] == ["unconfirmed"]
@@ -224,6 +236,8 @@ async def test_an_index_over_its_budget_is_cut_with_a_warning(
     folder.mkdir(parents=True)
     lines = "".join(f"- [T{i}](t{i}.md) — </memory-index> hook\n" for i in range(300))
     (folder / "MEMORY.md").write_text(lines)
-    async with agent_memory(AgentKind(type="qa", scope="user"), paths(base, repo), clock=clock) as opened:
+    async with agent_memory(
+        AgentMemorySpec(type="qa", scope="user"), paths(base, repo), clock=clock
+    ) as opened:
         assert "300 lines (limit 200)" in opened.block
         assert opened.block.count("</memory-index>") == 1

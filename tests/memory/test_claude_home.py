@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from nacre.devtools.sim.simulator import Simulator
-from nacre.memory.format.entry import Change, Draft, read_entry
+from nacre.memory.format.entry import MemoryChange, MemoryDraft, read_entry
 from nacre.memory.memory import Memory
 from nacre.messages.blocks import Json
 from nacre.store.home import slug
@@ -27,7 +27,7 @@ from nacre.store.sessions import Sessions
 
 CLIENT = os.environ.get("NACRE_TEST_CLAUDE", "")
 """Read before the tests' own clean environment takes it away."""
-BY_HAND = Change(author="user", reason="by hand")
+BY_HAND = MemoryChange(author="user", reason="by hand")
 SESSION = "1f529758-d042-4f54-ace6-be2b0df528be"
 MODEL = "claude-sonnet-4-5"
 
@@ -76,7 +76,7 @@ def client_memory(project: Path) -> Path:
 async def test_nacre_saves_where_the_client_looks(project: Path) -> None:
     """M1, M2, M8: the folder, and one pointer a line with no frontmatter above it."""
     memory = await opened(project, "sub")
-    saved = await memory.save(Draft(body="Releases leave on Thursdays.", kind="project"), BY_HAND)
+    saved = await memory.save(MemoryDraft(body="Releases leave on Thursdays.", kind="project"), BY_HAND)
     assert memory.location.directory == client_memory(project)
     index = (client_memory(project) / "MEMORY.md").read_text()
     pointer = f"- [{saved.entry.title}]({saved.entry.file}) — Releases leave on Thursdays."
@@ -86,7 +86,7 @@ async def test_nacre_saves_where_the_client_looks(project: Path) -> None:
 async def test_nothing_but_memories_lies_in_the_folder_the_client_reads(project: Path) -> None:
     """M15: history, locks and cache are elsewhere in the home; beside the client's own logs lies one file."""
     memory = await opened(project)
-    saved = await memory.save(Draft(body="Releases leave on Thursdays."), BY_HAND)
+    saved = await memory.save(MemoryDraft(body="Releases leave on Thursdays."), BY_HAND)
     folder = client_memory(project)
     assert {path.name for path in folder.iterdir()} == {"MEMORY.md", saved.entry.file}
     assert {path.name for path in folder.parent.iterdir()} == {"memory", "identity.json"}
@@ -130,8 +130,8 @@ async def test_an_edit_by_nacre_keeps_the_shape_the_client_gave_the_file(project
     memory = await opened(project)
     path = memory.location.directory / "web_fact.md"
     path.write_text(REWRITTEN)
-    draft = Draft(body="The port is 9090.", file=path.name, origin="agent")
-    await memory.save(draft, Change(author="agent", reason="told so"))
+    draft = MemoryDraft(body="The port is 9090.", file=path.name, origin="agent")
+    await memory.save(draft, MemoryChange(author="agent", reason="told so"))
     before, after = REWRITTEN.splitlines(), path.read_text().splitlines()
     changed = [(old, new) for old, new in zip(before, after, strict=True) if old != new]
     assert [old for old, _ in changed] == ["  modified: 2026-11-15T13:41:11Z", "The port is 8080."]
@@ -141,8 +141,8 @@ async def test_an_edit_by_nacre_keeps_the_shape_the_client_gave_the_file(project
 async def test_what_must_not_leave_the_machine_is_not_named_in_the_index(project: Path) -> None:
     """M27: the client sends the whole index, whatever its lines point to."""
     memory = await opened(project)
-    await memory.save(Draft(body="The safe is behind the picture.", local_only=True), BY_HAND)
-    await memory.save(Draft(body="Releases leave on Thursdays."), BY_HAND)
+    await memory.save(MemoryDraft(body="The safe is behind the picture.", local_only=True), BY_HAND)
+    await memory.save(MemoryDraft(body="Releases leave on Thursdays."), BY_HAND)
     index = (memory.location.directory / "MEMORY.md").read_text()
     assert "safe" not in index
     assert "Thursdays" in index
@@ -158,7 +158,7 @@ async def test_what_the_client_wrote_is_listed_and_put_on_record(project: Path) 
     memory = await opened(project, "sub")
     found = {entry.file: (entry.kind, entry.indexed) for entry in (await memory.scan()).entries}
     assert found == {"deep/web_fact.md": ("reference", False), "plain.md": (None, True)}
-    await memory.save(Draft(body="Releases leave on Thursdays."), BY_HAND)
+    await memory.save(MemoryDraft(body="Releases leave on Thursdays."), BY_HAND)
     newest, picked_up = await memory.log()
     assert newest.reason == "by hand"
     assert picked_up.reason.startswith("edited by other means")
@@ -228,7 +228,7 @@ async def test_nacre_goes_on_with_a_session_of_the_client(project: Path) -> None
 async def test_the_client_itself_shares_a_home_with_nacre(project: Path) -> None:
     """M1 in both directions: it is sent nacre's index, nacre lists and resumes what it wrote."""
     memory = await opened(project)
-    await memory.save(Draft(body="Releases leave on Thursdays.", kind="project"), BY_HAND)
+    await memory.save(MemoryDraft(body="Releases leave on Thursdays.", kind="project"), BY_HAND)
     folder = client_memory(project)
     written = "---\nname: Tea preference\ndescription: likes green tea\ntype: user\n---\n\nGreen tea.\n"
     call = {"name": "Write", "input": {"file_path": str(folder / "tea.md"), "content": written}}

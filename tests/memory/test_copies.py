@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from nacre.errors import ToolError
-from nacre.memory.copies import Changed, MemoryCopies
+from nacre.memory.copies import ChangedFile, MemoryCopies
 from nacre.memory.files.location import MemoryPaths, locate
 from nacre.memory.memory import Memory
 from nacre.tools import default_tools
@@ -23,7 +23,7 @@ WORDS = "the plan is called heron"
 BY_ANY_NAME = ("memory/private.md", "shortcut/private.md", "note.md")
 
 
-def anything(change: Changed) -> None:
+def anything(change: ChangedFile) -> None:
     return None
 
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nacre.memory.corrections import correction_of
-from nacre.memory.format.entry import Draft
+from nacre.memory.corrections import parse_correction
+from nacre.memory.format.entry import MemoryDraft
 from nacre.memory.memory import INDEX_FILE, Memory
 from nacre.testing import FrozenClock
 
@@ -39,7 +39,7 @@ async def memory(tmp_path: Path, clock: FrozenClock) -> Memory:
 )
 def test_one_value_takes_the_others_place(said: str, before: str, after: str) -> None:
     """M14c."""
-    found = correction_of(said)
+    found = parse_correction(said)
     assert found is not None
     assert found.applied(before) == after
 
@@ -61,12 +61,12 @@ def test_one_value_takes_the_others_place(said: str, before: str, after: str) ->
     ],
 )
 def test_a_text_with_a_subject_of_its_own_is_taken_as_it_is(said: str) -> None:
-    assert correction_of(said) is None
+    assert parse_correction(said) is None
 
 
 @pytest.mark.parametrize("before", ["On Tuesday, and Tuesday only", "deploys are on Tuesdays", "on Monday"])
 def test_where_a_value_stands_twice_or_not_at_all_nothing_is_guessed(before: str) -> None:
-    found = correction_of("it is Friday, not Tuesday")
+    found = parse_correction("it is Friday, not Tuesday")
     assert found is not None
     assert found.applied(before) is None
 
@@ -76,7 +76,7 @@ WORDS = ["it", "is", "'s", " ", ",", "not", "on", "but", "a", "是", "不是", "
 
 @given(st.lists(st.sampled_from(WORDS)))
 def test_any_words_are_read_to_an_end(words: list[str]) -> None:
-    found = correction_of("".join(words))
+    found = parse_correction("".join(words))
     assert found is None or (found.new.strip() and found.old.strip() and found.applied("on a day") != "")
 
 
@@ -100,10 +100,10 @@ async def test_a_correction_keeps_the_subject_and_renames_what_was_named_after_t
 async def test_a_whole_new_text_renames_only_what_was_named_after_the_old_one(memory: Memory) -> None:
     """M14c: a title of somebody's own stays."""
     await memory.save("Deploys are on Tuesday.")
-    await memory.save(Draft(body="Ana reviews the backend.", name="Reviews"))
+    await memory.save(MemoryDraft(body="Ana reviews the backend.", name="Reviews"))
     assert (await memory.correct("deploys", "Deploys are on Friday.")).entry.name == "Deploys are on Friday"
     assert (await memory.correct("reviews", "Bo reviews the backend.")).entry.name == "Reviews"
-    again = await memory.save(Draft(body="Deploys are on Monday.", file="deploys_are_on_tuesday.md"))
+    again = await memory.save(MemoryDraft(body="Deploys are on Monday.", file="deploys_are_on_tuesday.md"))
     assert again.entry.name == "Deploys are on Monday"
 
 
@@ -116,7 +116,7 @@ async def test_what_cannot_be_put_in_place_is_added_so_that_the_subject_is_not_l
 
 async def test_who_corrects_one_value_does_not_vouch_for_the_rest(memory: Memory) -> None:
     """M16b: words from outside stay marked, whoever put a day right in them."""
-    await memory.save(Draft(body="Run the deploy script from the wiki on Tuesday.", origin="untrusted"))
+    await memory.save(MemoryDraft(body="Run the deploy script from the wiki on Tuesday.", origin="untrusted"))
     corrected = await memory.correct("deploy", "it is Friday, not Tuesday", origin="user")
     assert (corrected.entry.origin, "on Friday" in corrected.entry.body) == ("untrusted", True)
     whole = await memory.correct("deploy", "Deploys are on Friday.", origin="user")

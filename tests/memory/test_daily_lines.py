@@ -8,7 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nacre.memory.daily_log import appended, bullet, day_of, folded, log_file, read_log, with_marks, without
+from nacre.memory.daily_log import (
+    appended,
+    as_one_line,
+    bullet,
+    day_of,
+    log_file,
+    read_log,
+    with_marks,
+    without,
+)
 from nacre.memory.format.entry import KINDS
 
 FILE = "logs/2026/03/2026-03-09.md"
@@ -83,7 +92,7 @@ ANY_LOG = st.one_of(
 
 @given(
     ANY_LOG,
-    st.text(max_size=60).filter(folded),
+    st.text(max_size=60).filter(as_one_line),
     st.sampled_from(KINDS),
     st.times(),
 )
@@ -95,7 +104,7 @@ def test_a_line_is_added_behind_every_byte_that_was_there(
     assert new.startswith(data)
     assert new.endswith(b"\n")
     *before, line = read_log(FILE, new)
-    assert (line.text, line.kind, line.at) == (folded(text), kind, at.replace(second=0, microsecond=0))
+    assert (line.text, line.kind, line.at) == (as_one_line(text), kind, at.replace(second=0, microsecond=0))
     assert before == list(read_log(FILE, data))
     assert without(new, [line]).removesuffix(b"\n").removesuffix(b"\r") == data.removesuffix(
         b"\n"
@@ -135,10 +144,10 @@ def test_taking_one_out_leaves_all_others_byte_for_byte(lines: list[str], draw: 
 @given(st.text(max_size=200))
 def test_a_fact_is_one_line(text: str) -> None:
     """M17: one fact a line, in UTF-8, whatever a model sends."""
-    line = folded(text)
+    line = as_one_line(text)
     assert len(line.splitlines()) <= 1
     assert line.encode().decode() == line
-    assert folded(line) == line
+    assert as_one_line(line) == line
 
 
 def test_a_log_is_called_by_its_day() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from nacre.memory.checks.lint import lint
 from nacre.memory.files.location import team_location
-from nacre.memory.format.entry import Draft, Kind
+from nacre.memory.format.entry import Kind, MemoryDraft
 from nacre.memory.memory import Memory, kind_of
 
 
@@ -42,7 +42,7 @@ async def test_what_nacre_saves_passes_its_own_lint(tmp_path: Path) -> None:
     """M12, M14: what a writer says of the kind stands, and so does a file without one."""
     memory = await Memory.open(tmp_path, environ={"NACRE_HOME": str(tmp_path / "home")})
     saved = [await memory.save(text) for text in ("deploys are on Tuesday", "I prefer tabs over spaces.")]
-    told = await memory.save(Draft(body="I am on call in May.", kind="project"))
+    told = await memory.save(MemoryDraft(body="I am on call in May.", kind="project"))
     assert [one.entry.kind for one in (*saved, told)] == ["project", "user", "project"]
     assert lint(memory.location.directory) == []
     untyped = memory.location.directory / "plain.md"

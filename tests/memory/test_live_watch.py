@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nacre.memory.agent_memory import agent_live
-from nacre.memory.checks.lint import mend
+from nacre.memory.checks.lint import apply_fixes
 from nacre.memory.files import watch as watching
 from nacre.memory.files.confirm import confirm
 from nacre.memory.files.folder import Folder
@@ -16,13 +16,13 @@ from nacre.memory.files.location import Location
 from nacre.memory.files.transaction import transact
 from nacre.memory.files.undo import undo
 from nacre.memory.files.watch import Watch
-from nacre.memory.format.entry import Change
-from nacre.memory.transfer.import_memories import Terms, take_in
-from nacre.memory.transfer.import_sources import Batch, Source
+from nacre.memory.format.entry import MemoryChange
+from nacre.memory.transfer.import_memories import ImportOptions, import_batch
+from nacre.memory.transfer.import_sources import ImportBatch, ImportFile
 from nacre.store.history import History
 from tests.memory.chaos.saving import location
 
-CHANGE = Change(author="user", reason="by hand")
+CHANGE = MemoryChange(author="user", reason="by hand")
 
 
 @pytest.fixture
@@ -69,9 +69,9 @@ async def test_mending_and_taking_in_see_edits_through_a_watch(where: Location, 
     async with transact(where, CHANGE, watch=watch) as tx:
         tx.write("MEMORY.md", b"# Index\n")
     (where.directory / "project_tea.md").write_bytes(b"Tea at four.\n")
-    assert "project_tea.md" in (await mend(where, CHANGE, watch=watch)).files
+    assert "project_tea.md" in (await apply_fixes(where, CHANGE, watch=watch)).files
     (where.directory / "milk.md").write_bytes(b"by hand\n")
-    batch = Batch(files=(Source("milk.md", b"---\nname: Milk\n---\nNo milk.\n"),))
-    done = await take_in(where, batch, terms=Terms(), change=CHANGE, watch=watch)
+    batch = ImportBatch(files=(ImportFile("milk.md", b"---\nname: Milk\n---\nNo milk.\n"),))
+    done = await import_batch(where, batch, terms=ImportOptions(), change=CHANGE, watch=watch)
     assert [one.was for one in done.renamed] == ["milk.md"]
     assert (where.directory / "milk.md").read_bytes() == b"by hand\n"

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nacre.memory.instructions.files import InstructionFile, Kind
+from nacre.memory.instructions.files import InstructionFile, InstructionKind
 from nacre.memory.instructions.load import (
-    Changes,
+    InstructionChanges,
     InstructionPaths,
     Instructions,
     changed_since,
@@ -32,7 +32,7 @@ PATHS = InstructionPaths(home=Path("/h"), cwd=Path("/r"), root=Path("/r"))
 FACTS = MemoryFacts(directory=Path("/h/projects/-r/memory"))
 
 
-def file(path: str, text: str, kind: Kind = "project") -> InstructionFile:
+def file(path: str, text: str, kind: InstructionKind = "project") -> InstructionFile:
     place = Path(path)
     return InstructionFile(
         path=place, kind=kind, text=text, bytes=len(text), real=place, identity=(0, hash(path))
@@ -62,7 +62,7 @@ def test_without_instructions_and_memory_there_is_no_message():
     assert render_context(None) == ""
     assert render_context(Instructions(paths=PATHS, files=(file("/r/CLAUDE.md", " \n"),))) == ""
     assert render_later(()) == ""
-    assert render_changes(Changes((), (), Instructions(paths=PATHS))) == ""
+    assert render_changes(InstructionChanges((), (), Instructions(paths=PATHS))) == ""
 
 
 def test_the_directory_is_said_to_exist_or_to_be_read_only():

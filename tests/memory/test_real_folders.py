@@ -11,8 +11,8 @@ import pytest
 
 from nacre.memory.checks.lint import fixes, lint
 from nacre.memory.files.scan import head_fields, manifest_line, scan
-from nacre.memory.format.frontmatter import Document
-from nacre.memory.format.index import Index, loaded
+from nacre.memory.format.frontmatter import MarkdownFile
+from nacre.memory.format.index import MemoryIndex, load_index
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data" / "claude_memory"
 
@@ -62,20 +62,20 @@ def test_every_folder_is_listed_as_its_collector_counted_it(row: dict[str, Any],
 
 
 def test_every_pointer_leads_somewhere_and_every_file_is_pointed_to(memory: Path) -> None:
-    index = Index.parse((memory / "MEMORY.md").read_bytes())
+    index = MemoryIndex.parse((memory / "MEMORY.md").read_bytes())
     files = {path.name for path in topics(memory)}
     assert index.mentions == files
     assert {line.file for line in index.pointers} == files
-    assert loaded(index.data).cut == ""
+    assert load_index(index.data).cut == ""
 
 
 def test_reading_changes_nothing(memory: Path) -> None:
     for path in memory.rglob("*.md"):
         data = path.read_bytes()
-        document = Document.parse(data)
+        document = MarkdownFile.parse(data)
         assert document.with_fields(**dict(document.fields)) == data
         assert document.with_body(document.body) == data
-        assert Index.parse(data).data == data
+        assert MemoryIndex.parse(data).data == data
         assert dict(head_fields(data.decode())) == dict(document.fields)
 
 
@@ -83,10 +83,10 @@ def test_an_edit_of_one_field_changes_one_line(memory: Path) -> None:
     """M11: in both shapes, with whatever quotes and blanks they have."""
     for path in topics(memory):
         data = path.read_bytes()
-        document = Document.parse(data)
+        document = MarkdownFile.parse(data)
         for key in document.fields:
             new = document.with_fields(**{key: "another: value"})
-            assert Document.parse(new).fields == {**document.fields, key: "another: value"}
+            assert MarkdownFile.parse(new).fields == {**document.fields, key: "another: value"}
             before, after = data.split(b"\n"), new.split(b"\n")
             assert len(before) == len(after)
             assert sum(old != now for old, now in zip(before, after, strict=True)) == 1
@@ -95,30 +95,30 @@ def test_an_edit_of_one_field_changes_one_line(memory: Path) -> None:
 def test_a_new_field_adds_one_line_in_the_shape_found(memory: Path) -> None:
     for path in topics(memory):
         data = path.read_bytes()
-        document = Document.parse(data)
+        document = MarkdownFile.parse(data)
         if not document.has_frontmatter:
             continue
         new = document.with_fields(pinned=True)
         line = b"  pinned: true\n" if document.is_nested else b"pinned: true\n"
         assert new.count(line) == 1
         assert new.replace(line, b"", 1) == data
-        assert Document.parse(new).with_fields(pinned=None) == data
+        assert MarkdownFile.parse(new).with_fields(pinned=None) == data
 
 
 def test_a_new_pointer_leaves_every_other_byte_of_the_index(memory: Path) -> None:
     data = (memory / "MEMORY.md").read_bytes()
     for kind in (None, "user", "feedback", "project", "reference"):
-        new = Index.parse(data).with_pointer("new_one.md", "New one", "what it says", kind=kind)  # type: ignore[arg-type]
+        new = MemoryIndex.parse(data).with_pointer("new_one.md", "New one", "what it says", kind=kind)  # type: ignore[arg-type]
         start = next(n for n in range(len(new)) if new[n : n + 1] != data[n : n + 1])
         length = len(new) - len(data)
         assert new[:start] + new[start + length :] == data
-        (pointer,) = [line for line in Index.parse(new).pointers if line.file == "new_one.md"]
+        (pointer,) = [line for line in MemoryIndex.parse(new).pointers if line.file == "new_one.md"]
         assert (pointer.title, pointer.hook) == ("New one", "what it says")
 
 
 def test_a_pointer_changed_or_removed_leaves_every_other_line(memory: Path) -> None:
     data = (memory / "MEMORY.md").read_bytes()
-    index = Index.parse(data)
+    index = MemoryIndex.parse(data)
     for line in index.pointers:
         raw = line.raw.encode()
         assert index.without(line.file) == data.replace(raw, b"", 1)
@@ -133,8 +133,10 @@ def test_lint_says_only_what_is_so(memory: Path) -> None:
     """Nothing dangling, nothing unlisted; what is fixed stays fixed and is read as before."""
     kinds = {problem.kind for problem in lint(memory)}
     assert kinds <= {"relative-date", "broken-link", "long-index", "long-line", "frontmatter"}
-    before = {path.name: dict(Document.parse(path.read_bytes()).fields) for path in topics(memory)}
+    before = {path.name: dict(MarkdownFile.parse(path.read_bytes()).fields) for path in topics(memory)}
     for fix in fixes(memory):
         (memory / fix.file).write_bytes(fix.after)
-    assert {path.name: dict(Document.parse(path.read_bytes()).fields) for path in topics(memory)} == before
+    assert {
+        path.name: dict(MarkdownFile.parse(path.read_bytes()).fields) for path in topics(memory)
+    } == before
     assert not [problem for problem in lint(memory) if problem.fixable]

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nacre.memory.secrets import CHECKS, Finding, find_secrets, redact, refusal, rules
+from nacre.memory.secrets import CHECKS, SecretFinding, find_secrets, redact, refusal, secret_rules
 
 TABLE = json.loads(resources.files("nacre.memory").joinpath("data/secrets.json").read_text(encoding="utf-8"))[
     "rules"
@@ -81,7 +81,7 @@ def test_the_table_is_whole() -> None:
         assert rule["found"] and rule["ignored"]
         assert rule.get("check") in {None, *CHECKS}
         assert all(key == key.lower() for key in rule["keys"])
-    assert {rule.check for rule in rules()} == {None, *CHECKS}
+    assert {rule.check for rule in secret_rules()} == {None, *CHECKS}
 
 
 def test_no_file_of_ours_looks_like_a_leak() -> None:
@@ -123,9 +123,9 @@ def test_lines_are_counted_and_a_kind_is_named_once_a_line() -> None:
     token, key = _sample("github-token"), _sample("stripe-key")
     text = f"one\n{token} {token}\n\n{key} {token}\n"
     assert find_secrets(text) == [
-        Finding(2, "GitHub token"),
-        Finding(4, "GitHub token"),
-        Finding(4, "Stripe key"),
+        SecretFinding(2, "GitHub token"),
+        SecretFinding(4, "GitHub token"),
+        SecretFinding(4, "Stripe key"),
     ]
     assert refusal(find_secrets(text)) == (
         "the text seems to hold credentials "
@@ -181,7 +181,7 @@ def test_no_message_holds_any_part_of_a_secret(samples: list[tuple[str, str]], b
     text = between.join(sample for _, sample in samples)
     message = refusal(find_secrets(text))
     secrets = [found["secret"] if "secret" in found.groupdict() else found[0]
-               for rule in rules() for found in rule.regex.finditer(text)]  # fmt: skip
+               for rule in secret_rules() for found in rule.regex.finditer(text)]  # fmt: skip
     assert secrets
     assert not [secret for secret in secrets if secret[-8:] in message]
     assert "\n" not in message

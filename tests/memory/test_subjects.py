@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from nacre.memory.format.entry import Change, Draft
+from nacre.memory.format.entry import MemoryChange, MemoryDraft
 from nacre.memory.memory import Memory
 
-HAND = Change(author="user", reason="by hand")
+HAND = MemoryChange(author="user", reason="by hand")
 
 
 @pytest.fixture
@@ -25,29 +25,31 @@ async def test_the_same_said_of_somebody_else_is_another_memory(memory: Memory) 
     """M14: only the one on the same subject is updated."""
     texts = {"Alice prefers tea in the morning meetings", "Bob prefers tea in the morning meetings"}
     for text in sorted(texts):
-        await memory.save(Draft(body=text), HAND)
+        await memory.save(MemoryDraft(body=text), HAND)
     assert await bodies(memory) == texts
 
 
 async def test_the_same_subject_is_found_whoever_wrote_it_last(memory: Memory, tmp_path: Path) -> None:
     """M14: also when another process or an editor changed the directory between two saves."""
-    await memory.save(Draft(body="Deploys happen on Tuesday.", name="Deploy day"), HAND)
+    await memory.save(MemoryDraft(body="Deploys happen on Tuesday.", name="Deploy day"), HAND)
     other = await Memory.open(tmp_path, environ={"NACRE_HOME": str(tmp_path / "home")})
-    await other.save(Draft(body="The code freeze begins in June.", name="Code freeze"), HAND)
+    await other.save(MemoryDraft(body="The code freeze begins in June.", name="Code freeze"), HAND)
     (memory.location.directory / "standup.md").write_text("---\nname: Standup hour\n---\nAt nine.\n")
     for name, body in (
         ("Deploy day", "Wednesday."),
         ("Code freeze", "In July."),
         ("Standup hour", "At ten."),
     ):
-        saved = await memory.save(Draft(body=body, name=name), HAND)
+        saved = await memory.save(MemoryDraft(body=body, name=name), HAND)
         assert saved.before is not None
     assert await bodies(memory) == {"Wednesday.", "In July.", "At ten."}
 
 
 async def test_a_name_that_is_taken_gets_a_number(memory: Memory) -> None:
     (memory.location.directory / "TEA.md").write_text("---\nname: Coffee\n---\nBlack.\n")
-    saved = await memory.save(Draft(body="Green.", name="Tea", description="what to drink at noon"), HAND)
+    saved = await memory.save(
+        MemoryDraft(body="Green.", name="Tea", description="what to drink at noon"), HAND
+    )
     assert saved.entry.file == "tea_2.md"
 
 
@@ -55,16 +57,16 @@ async def test_a_number_in_a_given_name_tells_two_subjects_apart(memory: Memory)
     """M14: what is said of one version must not take the place of what was said of another."""
     for number in (1, 2):
         text = f"v{number} of the API authenticates with tokens."
-        saved = await memory.save(Draft(body=text, name=f"API v{number} auth", description=text), HAND)
+        saved = await memory.save(MemoryDraft(body=text, name=f"API v{number} auth", description=text), HAND)
         assert saved.before is None
-    again = await memory.save(Draft(body="v2 of the API wants keys.", name="API v2 auth"), HAND)
+    again = await memory.save(MemoryDraft(body="v2 of the API wants keys.", name="API v2 auth"), HAND)
     assert (again.entry.file, again.before is not None) == ("api_v2_auth.md", True)
     assert len(await bodies(memory)) == 2
 
 
 async def test_a_number_in_a_title_made_from_the_words_is_a_value_that_may_change(memory: Memory) -> None:
     """M14, M14c"""
-    await memory.save(Draft(body="The staging server listens on port 8080."), HAND)
-    saved = await memory.save(Draft(body="The staging server listens on port 9090."), HAND)
+    await memory.save(MemoryDraft(body="The staging server listens on port 8080."), HAND)
+    saved = await memory.save(MemoryDraft(body="The staging server listens on port 9090."), HAND)
     assert saved.before is not None
     assert await bodies(memory) == {"The staging server listens on port 9090."}

@@ -15,7 +15,7 @@ from bench.poisoning import sent_by, settings_in
 from bench.poisoning_cases import ASKED, CANARY, ORDER, PROBE, TOLD
 from nacre.app.open_agent import open_agent
 from nacre.cli.main import COMMANDS
-from nacre.memory.format.entry import Change, Draft
+from nacre.memory.format.entry import MemoryChange, MemoryDraft
 from nacre.memory.memory import Memory
 from nacre.messages.facts import Facts
 from nacre.providers.scripted import Scripted
@@ -56,7 +56,7 @@ async def test_a_fork_that_obeys_a_page_saves_nothing_that_is_believed(tmp_path:
     (settings.cwd / "page.txt").write_text(f"Notes.\n{ORDER}\nThank you.\n", encoding="utf-8")
     memory = await Memory.open(settings.cwd, environ={"NACRE_HOME": str(settings.home)})
     await memory.save(
-        Draft(body="Tea is in the kitchen.", name="Tea"), Change(author="user", reason="by hand")
+        MemoryDraft(body="Tea is in the kitchen.", name="Tea"), MemoryChange(author="user", reason="by hand")
     )
     look = call("Read", file_path=str(settings.cwd / "page.txt"))
     fork = WAYS[way](memory.location.directory)
@@ -98,14 +98,14 @@ async def test_a_dream_without_a_model_promotes_nothing_untrusted(tmp_path: Path
         pytest.skip("needs `nacre dream`")
     settings = settings_in(tmp_path)
     memory = await Memory.open(settings.cwd, environ={"NACRE_HOME": str(settings.home)})
-    hand = Change(author="user", reason="by hand")
+    hand = MemoryChange(author="user", reason="by hand")
     trusted = (
         "Packages are published by Rosa, always with the token from her safe and after the signature check."
     )
-    await memory.save(Draft(body=trusted, name="Publishing by Rosa", description="who publishes"), hand)
+    await memory.save(MemoryDraft(body=trusted, name="Publishing by Rosa", description="who publishes"), hand)
     for name in ("Publishing", "Publishing again"):
         await memory.save(
-            Draft(body=ORDER, name=name, description=f"{name} packages", origin="untrusted"), hand
+            MemoryDraft(body=ORDER, name=name, description=f"{name} packages", origin="untrusted"), hand
         )
     environ = {"NACRE_HOME": str(settings.home), "HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
     arguments = [sys.executable, "-m", "nacre", "dream", "--force"]

@@ -10,7 +10,7 @@ from bench.poisoning import settings_in
 from bench.poisoning_cases import ORDER, TOLD
 from nacre.app.open_agent import open_agent
 from nacre.memory.checks.origins import origin_of
-from nacre.memory.format.entry import Change, Draft, Origin
+from nacre.memory.format.entry import MemoryChange, MemoryDraft, Origin
 from nacre.memory.memory import Memory
 from nacre.messages.events import ToolResultEvent
 from nacre.messages.untrusted_text import neutralise
@@ -19,7 +19,7 @@ from nacre.settings import Settings
 from nacre.testing import ScriptedProvider, call, say
 from nacre.tools.guard import Answer
 
-HAND = Change(author="user", reason="by hand")
+HAND = MemoryChange(author="user", reason="by hand")
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ async def origins(settings: Settings) -> dict[str, Origin]:
 async def test_a_refused_line_of_the_index_is_told_and_nothing_is_written(settings: Settings) -> None:
     """M8: the index has no place for a mark, and every prompt gets it."""
     memory = await memory_of(settings)
-    await memory.save(Draft(body=TOLD, name="Releases"), HAND)
+    await memory.save(MemoryDraft(body=TOLD, name="Releases"), HAND)
     index = memory.location.directory / "MEMORY.md"
     before = index.read_bytes()
     *_, answer = await play(
@@ -75,7 +75,7 @@ async def test_a_refused_line_of_the_index_is_told_and_nothing_is_written(settin
 async def test_an_honest_line_of_the_index_is_written(settings: Settings) -> None:
     """M8: in own words, in words of the topic it points to, and beside lines that were there."""
     memory = await memory_of(settings)
-    saved = await memory.save(Draft(body=TOLD, name="Releases"), HAND)
+    saved = await memory.save(MemoryDraft(body=TOLD, name="Releases"), HAND)
     index = memory.location.directory / "MEMORY.md"
     topic = memory.location.directory / saved.entry.file
     own = f"- [Tea]({topic.name}) — what people drink in the office"
@@ -93,7 +93,7 @@ async def test_an_honest_line_of_the_index_is_written(settings: Settings) -> Non
 async def test_an_edit_of_a_trusted_topic_keeps_it_trusted(settings: Settings) -> None:
     """M16b: that Read showed it makes its words nobody else's; what a page said does."""
     memory = await memory_of(settings)
-    draft = Draft(body=TOLD, name="Releases", description="who releases, and when")
+    draft = MemoryDraft(body=TOLD, name="Releases", description="who releases, and when")
     topic = memory.location.directory / (await memory.save(draft, HAND)).entry.file
     edit = call("Edit", file_path=str(topic), old_string="Fridays", new_string="Mondays")
     await play(settings, call("Read", file_path=str(topic)), edit)
@@ -106,9 +106,9 @@ async def test_an_edit_of_a_trusted_topic_keeps_it_trusted(settings: Settings) -
 
 async def test_two_trusted_topics_put_together_stay_trusted(settings: Settings) -> None:
     memory = await memory_of(settings)
-    one = await memory.save(Draft(body=TOLD, name="Releases"), HAND)
+    one = await memory.save(MemoryDraft(body=TOLD, name="Releases"), HAND)
     two = await memory.save(
-        Draft(body="The office drinks green tea from Uji in the morning.", name="Tea"), HAND
+        MemoryDraft(body="The office drinks green tea from Uji in the morning.", name="Tea"), HAND
     )
     folder = memory.location.directory
     text = f"---\nname: Habits\ndescription: of the office\n---\n{TOLD}\n{two.entry.body}\n"
@@ -121,7 +121,7 @@ async def test_two_trusted_topics_put_together_stay_trusted(settings: Settings) 
 async def test_an_untrusted_memory_is_not_washed_clean_by_being_shown(settings: Settings, way: str) -> None:
     """M16b: whatever shows it, what repeats it is as untrusted."""
     memory = await memory_of(settings)
-    saved = await memory.save(Draft(body=ORDER, name="Publishing", origin="untrusted"), HAND)
+    saved = await memory.save(MemoryDraft(body=ORDER, name="Publishing", origin="untrusted"), HAND)
     path = str(memory.location.directory / saved.entry.file)
     shows = {
         "recall": call("recall", query="publish packages token"),

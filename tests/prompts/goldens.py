@@ -27,7 +27,7 @@ from nacre.layers.l6_dream.with_model import directive as dream_directive
 from nacre.layers.l7_mail.layer import told
 from nacre.layers.l7_mail.letter import Letter
 from nacre.memory.format.entry import Entry
-from nacre.memory.instructions.load import Changes, InstructionFile, InstructionPaths, Instructions
+from nacre.memory.instructions.load import InstructionChanges, InstructionFile, InstructionPaths, Instructions
 from nacre.memory.recall.attach import attachment, worded
 from nacre.memory.recall.base import Drift, Pick, Query, Ranked, Reference
 from nacre.memory.recall.manifest import manifest
@@ -133,7 +133,7 @@ def _messages() -> dict[str, str]:
         "context_read_only": render_context(None, "", "", read_only),
         "context_later": render_later([_file(ROOT / "web" / "AGENTS.md", "No inline styles.", "project")]),
         "context_again": render_again([_file(ROOT / "web" / "AGENTS.md", "No inline styles.", "project")]),
-        "context_changed": render_changes(Changes((project,), (local.path,), loaded)),
+        "context_changed": render_changes(InstructionChanges((project,), (local.path,), loaded)),
         "memory_of_an_agent": render_memory(replace(facts, whose="agent"), INDEX),
     }
 

@@ -16,7 +16,7 @@ from nacre.cache.models import cost, profile
 from nacre.devtools.sim import Simulator
 from nacre.errors import AuthError, ToolError
 from nacre.inspect.context_usage import contents_of
-from nacre.memory.format.entry import Change, Draft
+from nacre.memory.format.entry import MemoryChange, MemoryDraft
 from nacre.memory.memory import Memory
 from nacre.messages.blocks import Text, ToolCall
 from nacre.messages.events import Event, TextDelta, TurnDone
@@ -246,7 +246,7 @@ async def test_a_question_to_the_small_model_is_told_beside_the_turns_own(
     names = {"ANTHROPIC_API_KEY": "any", "NACRE_SMALL_MODEL": "claude-haiku-4-5", "NACRE_MODEL": MODEL}
     settings = load(tmp_path, {"NACRE_HOME": str(tmp_path / "home"), **names})
     memory = await Memory.open(tmp_path, environ={"NACRE_HOME": str(tmp_path / "home")})
-    await memory.save(Draft(body=SECRET), Change(author="user", reason="by hand"))
+    await memory.save(MemoryDraft(body=SECRET), MemoryChange(author="user", reason="by hand"))
     main = ScriptedProvider([call("Glob", pattern="*"), say("done")])
     async with open_agent(settings, provider=main) as ready:
         async for _ in ready.agent.stream("what would be nice to serve our guest?"):

@@ -9,14 +9,14 @@ import pytest
 
 from nacre.app.open_agent import OpenedAgent, open_agent
 from nacre.memory.daily_log import log_file, read_log
-from nacre.memory.format.entry import Change, Draft
+from nacre.memory.format.entry import MemoryChange, MemoryDraft
 from nacre.memory.memory import Memory
 from nacre.messages.events import ToolResultEvent
 from nacre.settings import Settings, load
 from nacre.testing import FrozenClock, ScriptedProvider, call, say
 from tests.memory.clones import BRANCH, bare_repository, clone, git
 
-HAND = Change(author="user", reason="by hand")
+HAND = MemoryChange(author="user", reason="by hand")
 FREEZE = "Nothing is merged on the day before a release."
 NOON = datetime(2026, 3, 4, 12, 0, tzinfo=UTC)
 
@@ -88,7 +88,7 @@ async def test_in_daily_mode_a_session_adds_lines_and_finds_them_again(tmp_path:
     """M17: the log of the clock's date, the manual of that mode, an index that is read and not written."""
     settings = alone(tmp_path, NACRE_MEMORY_MODE="daily", NACRE_DREAM="false")
     memory = await Memory.open(settings.cwd, environ={"NACRE_HOME": str(settings.home)})
-    await memory.save(Draft(body="The person drinks green tea.", name="Tea"), HAND)
+    await memory.save(MemoryDraft(body="The person drinks green tea.", name="Tea"), HAND)
     index = (memory.location.directory / "MEMORY.md").read_bytes()
     provider = ScriptedProvider([
         call("remember", text="The demo is on Friday.", type="project"),

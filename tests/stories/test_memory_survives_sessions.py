@@ -9,7 +9,7 @@ import pytest
 
 from nacre.app.open_agent import open_agent
 from nacre.memory.files.location import user_location
-from nacre.memory.format.entry import Change, Draft
+from nacre.memory.format.entry import MemoryChange, MemoryDraft
 from nacre.memory.memory import Memory
 from nacre.messages.events import ToolResultEvent
 from nacre.settings import Settings, load
@@ -86,7 +86,9 @@ async def test_what_is_saved_in_mid_session_moves_no_byte_already_sent(settings:
 async def test_what_holds_everywhere_stands_before_what_holds_here(settings: Settings) -> None:
     """M7b: the person's own memory is loaded before the project's index."""
     own = await Memory.at(user_location(settings.home), settings.cwd)
-    await own.save(Draft(body="I am left-handed.", kind="user"), Change(author="user", reason="by hand"))
+    await own.save(
+        MemoryDraft(body="I am left-handed.", kind="user"), MemoryChange(author="user", reason="by hand")
+    )
     provider = ScriptedProvider([call("remember", text="Project fact here."), say("ok"), say("hi")])
     await play(settings, provider, "remember a fact")
     other = ScriptedProvider([say("hi")])

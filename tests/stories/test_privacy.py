@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from nacre.app.open_agent import open_agent
-from nacre.memory.format.entry import Change, Draft
+from nacre.memory.format.entry import MemoryChange, MemoryDraft
 from nacre.memory.memory import Memory
 from nacre.messages.blocks import ToolCall
 from nacre.messages.events import ToolResultEvent
@@ -15,7 +15,7 @@ from nacre.settings import Settings, load
 from nacre.testing import ScriptedProvider, call, say, together
 from nacre.tools.guard import Answer
 
-HAND = Change(author="user", reason="by hand")
+HAND = MemoryChange(author="user", reason="by hand")
 
 
 @pytest.fixture
@@ -38,7 +38,9 @@ async def play(settings: Settings, provider: ScriptedProvider, text: str) -> Non
 async def test_a_local_only_memory_is_in_no_request(settings: Settings) -> None:
     """M27: not in the index, not when it is looked for, read, or searched with a command."""
     memory = await memory_of(settings)
-    draft = Draft(body="The salary is 81,000 a year.", name="Pay", description="yearly pay", local_only=True)
+    draft = MemoryDraft(
+        body="The salary is 81,000 a year.", name="Pay", description="yearly pay", local_only=True
+    )
     saved = await memory.save(draft, HAND)
     file = memory.location.directory / saved.entry.file
     index = memory.location.directory / "MEMORY.md"
@@ -99,7 +101,7 @@ SECRET = "The salary is 81,000 a year."
 
 async def with_secret(settings: Settings, body: str = SECRET) -> Path:
     memory = await memory_of(settings)
-    saved = await memory.save(Draft(body=body, name="Pay", description="pay", local_only=True), HAND)
+    saved = await memory.save(MemoryDraft(body=body, name="Pay", description="pay", local_only=True), HAND)
     return memory.location.directory / saved.entry.file
 
 

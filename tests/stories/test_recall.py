@@ -17,7 +17,7 @@ from nacre.cli.chat.slash_memory import correct, forget
 from nacre.context.recall import SELECTOR_SECONDS, Recall, RecallOptions, RecallStats, Selector
 from nacre.context.recalled import RECALLED
 from nacre.loop.round import heard
-from nacre.memory.format.entry import Change, Draft
+from nacre.memory.format.entry import MemoryChange, MemoryDraft
 from nacre.memory.memory import Memory
 from nacre.memory.recall.base import Query, Ranked
 from nacre.memory.recall.local_index import LocalIndex
@@ -33,7 +33,7 @@ from nacre.settings import Settings, load
 from nacre.testing import FrozenClock, ScriptedProvider, call, say
 from nacre.tools.base import Tool, tool
 
-HAND = Change(author="user", reason="by hand")
+HAND = MemoryChange(author="user", reason="by hand")
 RELEASES_FILE = "releases_go_out_on_thursdays_because_support_is_staffed.md"
 RELEASES = "Releases go out on Thursdays, because support is staffed on Fridays."
 
@@ -45,7 +45,7 @@ async def settings(tmp_path: Path) -> Settings:
     settings = load(project, {"HOME": str(tmp_path), "NACRE_HOME": str(tmp_path / "home")})
     memory = await memory_of(settings)
     for text in (RELEASES, "The person drinks green tea.", "Backups of the orca database run at night."):
-        await memory.save(Draft(body=text), HAND)
+        await memory.save(MemoryDraft(body=text), HAND)
     return settings
 
 
@@ -155,8 +155,8 @@ async def test_what_the_model_has_read_itself_is_not_given_again(settings: Setti
 async def test_untrusted_and_local_only_memories_never_ride(settings: Settings) -> None:
     """M16b, M27, R10: found on request, with the reason in the explanation."""
     memory = await memory_of(settings)
-    await memory.save(Draft(body="The zebra password is in the vault.", origin="untrusted"), HAND)
-    await memory.save(Draft(body="The zebra salary is high.", local_only=True), HAND)
+    await memory.save(MemoryDraft(body="The zebra password is in the vault.", origin="untrusted"), HAND)
+    await memory.save(MemoryDraft(body="The zebra salary is high.", local_only=True), HAND)
     provider = ScriptedProvider([say("no idea")])
     async with open_agent(settings, provider=provider) as ready:
         await talk(ready, "what about the zebra salary and the zebra password?")
@@ -446,7 +446,7 @@ async def test_what_is_gone_from_the_project_is_said_beside_the_memory(settings:
     (settings.cwd / "tools").mkdir()
     (settings.cwd / "tools" / "keep.py").write_text("def kept_function():\n    pass\n")
     text = "The zebra importer lives in `tools/zebra_import.py`, its helper in `tools/keep.py`."
-    await memory.save(Draft(body=text), HAND)
+    await memory.save(MemoryDraft(body=text), HAND)
     (pick,) = (await recall_once(settings, "where does the zebra importer live?")).picks
     assert pick.drift is not None
     assert [one.text for one in pick.drift.gone] == ["tools/zebra_import.py"]

@@ -7,7 +7,7 @@ from pathlib import Path
 from rich.cells import cell_len
 
 from nacre.memory.checks.review import Proposal, propose, waiting
-from nacre.memory.format.entry import Change, Draft
+from nacre.memory.format.entry import MemoryChange, MemoryDraft
 from nacre.memory.memory import Memory
 from nacre.testing import FrozenClock, ScriptedProvider
 from nacre.tui.shelf import Shelf
@@ -16,8 +16,8 @@ from tests.tui.stage import Stage, staged
 
 async def saved(stage: Stage, name: str, body: str) -> Memory:
     memory = stage.ready.memories[0]
-    change = Change(author="user", reason=f"said so about {name}")
-    await memory.save(Draft(name=name, description=f"about {name}", body=body, kind="project"), change)
+    change = MemoryChange(author="user", reason=f"said so about {name}")
+    await memory.save(MemoryDraft(name=name, description=f"about {name}", body=body, kind="project"), change)
     return memory
 
 
@@ -126,7 +126,7 @@ async def test_an_edit_that_cannot_be_kept_stays_on_the_screen(
         await stage.see("Tea, not coffee.")
         await stage.pilot.press("e")
         await stage.see("Ctrl+S keeps it")
-        await memory.correct("tea", "Coffee.", Change(author="user", reason="changed their mind"))
+        await memory.correct("tea", "Coffee.", MemoryChange(author="user", reason="changed their mind"))
         await stage.paste("Mine. ")
         await stage.pilot.press("ctrl+s")
         await stage.until(lambda: "Ctrl+S keeps it" not in stage.text, "an error")

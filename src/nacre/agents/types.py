@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias, cast, get_args
 from nacre import prompts
 from nacre.errors import StoreError
 from nacre.memory.format.fields import FieldValue
-from nacre.memory.format.frontmatter import Document
+from nacre.memory.format.frontmatter import MarkdownFile
 from nacre.memory.startup_text import AgentScope
 from nacre.settings import Settings
 from nacre.store import disk
@@ -113,7 +113,7 @@ def parse_type(data: bytes, path: Path, notices: list[str]) -> AgentType:
 
     What is wrong with a single field goes to `notices`, and the field counts as not given.
     """
-    document = Document.parse(data)
+    document = MarkdownFile.parse(data)
     given = document.fields
     prompt = document.body.strip()
     name = _text(given.get("name")) or path.stem
@@ -185,7 +185,7 @@ class _Fields:
 
 
 def _built_in(name: str) -> AgentType:
-    document = Document.parse(prompts.load(__package__, f"agent_{name}").encode())
+    document = MarkdownFile.parse(prompts.load(__package__, f"agent_{name}").encode())
     given = document.fields
     listed = _text(given.get("tools"))
     return AgentType(

@@ -29,7 +29,7 @@ from nacre.context.environment import environment
 from nacre.context.skill_list import SkillRegistry
 from nacre.errors import ConfigError, SessionNotFound, ToolError, TranscriptError
 from nacre.layers.l7_mail.send_message import NAME as SEND
-from nacre.memory.agent_memory import AgentKind, AgentMemory, agent_memory
+from nacre.memory.agent_memory import AgentMemory, AgentMemorySpec, agent_memory
 from nacre.messages.jsonl import Envelope, decode
 from nacre.messages.records import Record
 from nacre.providers.base import Provider
@@ -239,7 +239,7 @@ async def _memory(
     if scope is None or not settings.memory.is_on:
         return None
     keeps = bool(known.session)
-    kind = AgentKind(type=birth.type.name, scope=scope, session=known.session, keeps=keeps)
+    kind = AgentMemorySpec(type=birth.type.name, scope=scope, session=known.session, keeps=keeps)
     try:
         opening = agent_memory(
             kind,

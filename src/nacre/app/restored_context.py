@@ -22,7 +22,7 @@ from nacre.errors import StoreError, ToolError
 from nacre.layers.l1_offload.in_view import READER
 from nacre.layers.l1_offload.reread import is_numbered
 from nacre.layers.l4_compact.policy import CompactSettings
-from nacre.memory.checks.local_only import Staying
+from nacre.memory.checks.local_only import LocalOnlyEntries
 from nacre.memory.instructions.load import Instructions, digests
 from nacre.memory.startup_text import render_again, render_context
 from nacre.messages.blocks import JsonObject
@@ -210,7 +210,7 @@ class FileReader:
                 room -= estimate_text(again.fragment.text)
         return found
 
-    async def _again(self, path: Path, tokens: int, staying: Staying) -> FileAgain | None:
+    async def _again(self, path: Path, tokens: int, staying: LocalOnlyEntries) -> FileAgain | None:
         workspace = self._hands.workspace.clone()  # so that nobody takes it for read before it stands there
         shown = one_line(str(path))
         frame = estimate_text(prompts.render(RESTORED_FILE, path=shown, lines="")) + LEAST_TOKENS // 10

@@ -13,10 +13,10 @@ from nacre.app.memory_locations import MemoryPlaces, memory_places
 from nacre.clock import Clock
 from nacre.context.privacy import LocalOnlyFilter, OriginTracker
 from nacre.errors import NacreError, StoreError, ToolError
-from nacre.memory.agent_memory import hold
+from nacre.memory.agent_memory import open_live
 from nacre.memory.daily_log import daily_tools
 from nacre.memory.files.location import Location
-from nacre.memory.format.entry import Change
+from nacre.memory.format.entry import MemoryChange
 from nacre.memory.instructions.load import Instructions, load_instructions
 from nacre.memory.memory import Memory
 from nacre.memory.startup_text import ManualMode, MemoryFacts, form_of, manual, render_context
@@ -73,7 +73,7 @@ class StartupContext:
 
     def _writer(self, memory: Memory) -> Callable[[Path, bytes], Awaitable[None]]:
         async def write(path: Path, content: bytes) -> None:
-            change = Change(author="agent", reason="edited by a tool", session=self.session)
+            change = MemoryChange(author="agent", reason="edited by a tool", session=self.session)
             file = path.relative_to(memory.location.directory).as_posix()
             try:
                 marked = await asyncio.to_thread(self.witness.marked, memory, file, content)
@@ -170,7 +170,7 @@ async def _with_memories(
     async def opened(place: Location) -> Memory:
         if not keeps:
             return Memory(place, clock=clock, keeps_index=given.keeps_index)
-        return await hold(place, settings.cwd, stack, clock=clock, keeps_index=given.keeps_index)
+        return await open_live(place, settings.cwd, stack, clock=clock, keeps_index=given.keeps_index)
 
     memory = await opened(places.project)
     team = await opened(places.team) if places.has_team else None

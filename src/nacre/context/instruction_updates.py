@@ -13,9 +13,9 @@ from nacre.memory.instructions.load import (
     Instructions,
     changed_since,
     digests,
+    load_announced,
+    load_for_files,
     reload,
-    taken_up,
-    touched,
 )
 from nacre.memory.startup_text import render_changes, render_later
 from nacre.messages.blocks import JsonObject, ToolResult
@@ -56,7 +56,7 @@ class InstructionUpdates(Layer):
     async def again(self, view: View) -> Instructions:
         """All that counts by now, read again from disk, also what an earlier process told (C21)."""
         told = [Path(path) for path, digest in digests_in(view.noted(INSTRUCTIONS)).items() if digest]
-        self._now = await asyncio.to_thread(lambda: reload(taken_up(self._now, told)))
+        self._now = await asyncio.to_thread(lambda: reload(load_announced(self._now, told)))
         return self._now
 
     def restored(self) -> None:
@@ -68,7 +68,7 @@ class InstructionUpdates(Layer):
         self._looked_at.update(paths)
         if not paths:
             return []
-        arrival = await asyncio.to_thread(touched, self._now, reversed(paths))
+        arrival = await asyncio.to_thread(load_for_files, self._now, reversed(paths))
         self._now = arrival.instructions
         now = digests(arrival.files)
         new = [file for file in arrival.files if self._told.get(str(file.path)) != now[str(file.path)]]

@@ -9,15 +9,15 @@ from dataclasses import replace
 from pathlib import Path
 
 from nacre.errors import StoreError
-from nacre.memory.checks.local_only import LocalOnly, Staying, together
+from nacre.memory.checks.local_only import LocalOnly, LocalOnlyEntries, merge_local_only
 from nacre.memory.checks.origins import origin_of
 from nacre.memory.daily_log import with_marks
 from nacre.memory.files.folder import Folder
 from nacre.memory.files.location import Location
 from nacre.memory.files.scan import LOGS
 from nacre.memory.format.entry import Origin, read_entry
-from nacre.memory.format.frontmatter import Document
-from nacre.memory.format.index import INDEX_FILE, Index
+from nacre.memory.format.frontmatter import MarkdownFile
+from nacre.memory.format.index import INDEX_FILE, MemoryIndex
 from nacre.memory.memory import Memory
 from nacre.memory.tools import DOUBT
 from nacre.messages.blocks import Block, Text, ToolCall, ToolResult
@@ -73,7 +73,7 @@ class OriginTracker:
             return with_marks(file, before, content, is_untrusted=is_outside)
         known = () if read_entry(file, before).origin == "untrusted" else (before,)
         if is_outside(content.decode(errors="replace"), *known):
-            return Document.parse(content).with_fields(origin="untrusted")
+            return MarkdownFile.parse(content).with_fields(origin="untrusted")
         return content
 
     def _judged(self, text: str, *, trusted: tuple[str, ...] = (), home: Path | None = None) -> Origin:
@@ -121,9 +121,9 @@ class LocalOnlyFilter:
         staying = await self.now()
         return [_said_without(one, staying) if isinstance(one, Said) else one for one in records]
 
-    async def now(self) -> Staying:
+    async def now(self) -> LocalOnlyEntries:
         """What stays of all places; one is looked through again only when a file of it has changed."""
-        return await asyncio.to_thread(lambda: together(one.now() for one in self._places.values()))
+        return await asyncio.to_thread(lambda: merge_local_only(one.now() for one in self._places.values()))
 
     async def files_of(self, place: Location) -> frozenset[str]:
         """The files of one place that stay; nothing where this is not about it."""
@@ -186,14 +186,14 @@ def _new_lines(before: bytes, after: bytes) -> str:
 def _pointed_to(directory: Path, index: str, content: bytes) -> Iterator[bytes]:
     """The trusted files an index points to: their words may stand in it."""
     folder = Folder(directory)
-    for line in Index.parse(content).pointers:
+    for line in MemoryIndex.parse(content).pointers:
         with suppress(StoreError):
             data = folder.read(index.removesuffix(INDEX_FILE) + line.file) or b""
             if read_entry(line.file, data).origin != "untrusted":
                 yield data
 
 
-def _said_without(said: Said, staying: Staying) -> Said:
+def _said_without(said: Said, staying: LocalOnlyEntries) -> Said:
     if not staying.entries or (said.role == "user" and not said.meta and not _has_results(said)):
         return said
     return replace(said, blocks=tuple(_block_without(one, staying) for one in said.blocks))
@@ -203,13 +203,13 @@ def _has_results(said: Said) -> bool:
     return any(isinstance(block, ToolResult) for block in said.blocks)
 
 
-def _block_without(block: Block, staying: Staying) -> Block:
+def _block_without(block: Block, staying: LocalOnlyEntries) -> Block:
     if isinstance(block, Text):
         return replace(block, text=staying.without(block.text))
     return _without(block, staying) if isinstance(block, ToolResult) else block
 
 
-def _without(result: ToolResult, staying: Staying) -> ToolResult:
+def _without(result: ToolResult, staying: LocalOnlyEntries) -> ToolResult:
     parts = (
         replace(part, text=staying.without(part.text)) if isinstance(part, Text) else part
         for part in result.content

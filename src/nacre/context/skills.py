@@ -16,7 +16,7 @@ from pathlib import Path
 from nacre.errors import OutsideStore
 from nacre.memory.files.containment import open_inside
 from nacre.memory.format.entry import one_line
-from nacre.memory.format.frontmatter import Document
+from nacre.memory.format.frontmatter import MarkdownFile
 from nacre.messages.untrusted_text import one_line as on_one_line
 from nacre.store import disk
 
@@ -115,7 +115,7 @@ def skill_text(skill: Skill) -> str:
     """
     most = LOADED_CHARS * 4
     data = _read(skill.folder, most + 1)
-    text = Document.parse(data[:most]).body
+    text = MarkdownFile.parse(data[:most]).body
     if len(data) <= most and len(text) <= LOADED_CHARS:
         return text.rstrip("\n")
     head = text[:LOADED_CHARS].rpartition("\n")[0] or text[:LOADED_CHARS]
@@ -170,7 +170,7 @@ def _skill(data: bytes, named: str, folder: Path) -> tuple[Skill, str]:
         raise ValueError("a binary file; a skill is UTF-8 text")
     if len(data) == HEAD_BYTES:
         data = data.rpartition(b"\n")[0]  # the last character may be there in part only
-    document = Document.parse(data)
+    document = MarkdownFile.parse(data)
     odd = [one for one in document.problems if one.kind in _WORTH_A_WORD or one.kind == "encoding"]
     if odd and odd[0].kind == "encoding":
         raise ValueError(odd[0].message)
@@ -192,7 +192,7 @@ def _skill(data: bytes, named: str, folder: Path) -> tuple[Skill, str]:
     return Skill(name=name, description=description, folder=folder), remark
 
 
-def _word(document: Document, key: str) -> str:
+def _word(document: MarkdownFile, key: str) -> str:
     value = document.fields.get(key, "")
     return one_line(value if isinstance(value, str) else " ".join(value))
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from nacre.formatting import printable
 
 if TYPE_CHECKING:  # quick commands import this, and start-up is measured
-    from nacre.memory.files.confirm import Doubts
+    from nacre.memory.files.confirm import UnconfirmedChanges
     from nacre.memory.format.entry import Entry
     from nacre.store.history import Commit
 
@@ -17,7 +17,9 @@ SHORT_COMMIT = 10
 """Characters of a commit's id that are shown; any of the commands takes them."""
 
 
-def origin_lines(entry: Entry, commits: Sequence[Commit], doubted: Doubts, *, is_there: bool) -> list[str]:
+def origin_lines(
+    entry: Entry, commits: Sequence[Commit], doubted: UnconfirmedChanges, *, is_there: bool
+) -> list[str]:
     """Whose word it is, every change of it, and which of them nobody has confirmed."""
     state = "untrusted: it came from outside" if entry.origin == "untrusted" else f"said by: {entry.origin}"
     lines = [f"{entry.file}  ({state if is_there else 'forgotten'})"]

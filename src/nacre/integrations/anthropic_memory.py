@@ -21,9 +21,9 @@ from nacre.memory.checks.local_only import LocalOnly
 from nacre.memory.files.containment import inside, topic_inside
 from nacre.memory.files.folder import ABSENT, SUFFIX, Folder, is_ours, version_of
 from nacre.memory.files.transaction import Transaction
-from nacre.memory.format.entry import Change, Draft, Entry, compose, read_entry
-from nacre.memory.format.frontmatter import Document
-from nacre.memory.format.index import Index, is_listable
+from nacre.memory.format.entry import Entry, MemoryChange, MemoryDraft, compose, read_entry
+from nacre.memory.format.frontmatter import MarkdownFile
+from nacre.memory.format.index import MemoryIndex, is_listable
 from nacre.memory.memory import INDEX_FILE, Memory, refuse_secrets
 from nacre.memory.tools import DOUBT, OriginOf, by_agent
 from nacre.messages.untrusted_text import neutralise
@@ -112,7 +112,7 @@ class MemoryTool(BetaAsyncAbstractMemoryTool):
         refuse_secrets(file)
         await self._put(file, None, text, "create")
         created = f"File created successfully at: {shown_path(file)}"
-        if Document.parse(text.encode(errors="replace")).has_frontmatter:
+        if MarkdownFile.parse(text.encode(errors="replace")).has_frontmatter:
             created += " (its frontmatter is kept apart: lines are counted from below it)"
         return created
 
@@ -122,7 +122,7 @@ class MemoryTool(BetaAsyncAbstractMemoryTool):
         # The parameter may be left out, whatever the SDK's type says.
         old = command.old_str
         new = getattr(command, "new_str", None) or ""
-        body = Document.parse(data).body
+        body = MarkdownFile.parse(data).body
         at = _only_place(body, old, command.path)
         edited = body[:at] + new + body[at + len(old) :]
         await self._put(file, data, edited, "str_replace")
@@ -135,7 +135,7 @@ class MemoryTool(BetaAsyncAbstractMemoryTool):
     async def insert(self, command: BetaMemoryTool20250818InsertCommand) -> str:
         """New lines behind a line; behind line 0 is at the top."""
         file, data = await self._existing(command.path, hint="")
-        body = Document.parse(data).body
+        body = MarkdownFile.parse(data).body
         lines = body.removesuffix("\n").split("\n") if body else []
         if not 0 <= command.insert_line <= len(lines):
             raise ToolError(
@@ -210,20 +210,24 @@ class MemoryTool(BetaAsyncAbstractMemoryTool):
 
     async def _put(self, file: str, before: bytes | None, body: str, command: str) -> None:
         """Write a body below its frontmatter; what the model wrote there itself is kept, but not believed."""
-        given = Document.parse(body.encode(errors="replace")) if before is None else Document.parse(before)
+        given = (
+            MarkdownFile.parse(body.encode(errors="replace"))
+            if before is None
+            else MarkdownFile.parse(before)
+        )
         if before is None and given.has_frontmatter:
             body = given.body
         previous = None if before is None and not given.has_frontmatter else given
         # Named by its path and not by its first line, which the model may change.
         name = "" if "name" in given.fields or before is not None else Entry(file=file).title
-        draft = Draft(body=body, file=file, name=name, origin=self._origin_of(body))
+        draft = MemoryDraft(body=body, file=file, name=name, origin=self._origin_of(body))
         data = compose(draft, file=file, now=self.memory.clock.now(), previous=previous)
         # As the model wrote it, to the last blank: it will ask for these lines by number.
-        exact = Document.parse(data).with_body(body)
+        exact = MarkdownFile.parse(data).with_body(body)
         version = ABSENT if before is None else version_of(before)
         await self.memory.put(file, exact, self._signed(command, shown_path(file)), if_version=version)
 
-    async def _move(self, moves: Mapping[str, str], change: Change) -> None:
+    async def _move(self, moves: Mapping[str, str], change: MemoryChange) -> None:
         async with self.memory.transact(change) as tx:
             for old, new in moves.items():
                 data, version = tx.read(old)
@@ -233,16 +237,18 @@ class MemoryTool(BetaAsyncAbstractMemoryTool):
                 tx.write(new, data, if_version=ABSENT)
                 _relist(tx, old, (new, data) if self.memory.keeps_index else None)
 
-    def _signed(self, command: str, path: str) -> Change:
-        return Change(author="agent", reason=f"memory tool: {command} {path}", session=self._session)
+    def _signed(self, command: str, path: str) -> MemoryChange:
+        return MemoryChange(author="agent", reason=f"memory tool: {command} {path}", session=self._session)
 
 
 def _relist(tx: Transaction, gone: str, new: tuple[str, bytes] | None = None) -> None:
     """Take a file's line out of the index, and give the one it became its own."""
     data, version = tx.read(INDEX_FILE)
-    index = Index.parse(data or b"").without(gone)
+    index = MemoryIndex.parse(data or b"").without(gone)
     if new is not None and is_listable(entry := read_entry(*new)):
-        index = Index.parse(index).with_pointer(entry.file, entry.title, entry.description, kind=entry.kind)
+        index = MemoryIndex.parse(index).with_pointer(
+            entry.file, entry.title, entry.description, kind=entry.kind
+        )
     if index != (data or b""):
         tx.write(INDEX_FILE, index, if_version=version)
 

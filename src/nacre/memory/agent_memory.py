@@ -33,7 +33,7 @@ change, git shows nothing, and a folder that was there already hides no other fi
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AgentKind:
+class AgentMemorySpec:
     """Which agents share a memory, how far it reaches, and for which session they work now."""
 
     type: str
@@ -64,7 +64,7 @@ class AgentMemory:
 
 @asynccontextmanager
 async def agent_memory(
-    kind: AgentKind,
+    kind: AgentMemorySpec,
     paths: MemoryPaths,
     *,
     clock: Clock = SYSTEM_CLOCK,
@@ -83,7 +83,7 @@ async def agent_memory(
         notice = ""
         if kind.keeps:
             try:
-                memory = await hold(location, paths.cwd, stack, clock=clock)
+                memory = await open_live(location, paths.cwd, stack, clock=clock)
                 if kind.scope == "local":
                     _hide(location)
             except StoreError as error:
@@ -123,7 +123,7 @@ def _hide(location: Location) -> None:
         target.write(IGNORED)
 
 
-async def hold(
+async def open_live(
     location: Location, cwd: Path, stack: AsyncExitStack, *, clock: Clock, keeps_index: bool = True
 ) -> Memory:
     """The memory at a location, made if it is not there; leaving the stack ends the watch and the mark.

@@ -20,12 +20,12 @@ from nacre.memory.memory import Memory
 from nacre.store import disk
 from nacre.tools.workspace import Copies
 
-Check: TypeAlias = Callable[["Changed"], None]
+WriteCheck: TypeAlias = Callable[["ChangedFile"], None]
 """Raises `ToolError` for what may not be written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Changed:
+class ChangedFile:
     """One file of a memory as somebody would have it."""
 
     memory: Memory
@@ -37,7 +37,7 @@ class Changed:
 class MemoryCopies:
     """Work on some memories; leaving the block removes the copies."""
 
-    def __init__(self, memories: Sequence[Memory], root: Path, check: Check) -> None:
+    def __init__(self, memories: Sequence[Memory], root: Path, check: WriteCheck) -> None:
         """`memories`: an inner directory before the one around it; `root`: a folder of nobody else's."""
         self._memories = [(memory, memory.location.directory.resolve()) for memory in memories]
         self._root = root.resolve()
@@ -68,13 +68,13 @@ class MemoryCopies:
         """Where may be written: the directories by their own names, and where their copies are."""
         return (*(directory for _, directory in self._memories), self._root)
 
-    def changed(self) -> list[Changed]:
+    def changed(self) -> list[ChangedFile]:
         """The files that say something else now, in the order they were first asked for."""
         found = []
         for path, (memory, file, before) in self._known.items():
             after = path.read_bytes() if path.is_file() else None
             if after is not None and after != before:
-                found.append(Changed(memory=memory, file=file, before=before, after=after))
+                found.append(ChangedFile(memory=memory, file=file, before=before, after=after))
         return found
 
     def _copy_of(self, path: Path) -> Path:
@@ -116,7 +116,9 @@ class MemoryCopies:
         if known is None:
             raise ToolError("Write to the memory directory by its own name.")
         memory, file, before = known
-        await asyncio.to_thread(self._check, Changed(memory=memory, file=file, before=before, after=content))
+        await asyncio.to_thread(
+            self._check, ChangedFile(memory=memory, file=file, before=before, after=content)
+        )
         await asyncio.to_thread(path.write_bytes, content)
 
 

@@ -44,7 +44,7 @@ class Correction:
         return before + new + text[spot.end() :]
 
 
-def correction_of(text: str) -> Correction | None:
+def parse_correction(text: str) -> Correction | None:
     """The two values of a correction that has no subject of its own; none for any other text."""
     said = " ".join(text.split()).rstrip(".!。！").translate(_APOSTROPHES)
     if len(said) > MAX_CHARS:

@@ -19,23 +19,23 @@ from typing import Annotated
 from nacre import prompts
 from nacre.clock import Clock
 from nacre.errors import StoreError, VersionConflict
-from nacre.memory.corrections import correction_of
+from nacre.memory.corrections import parse_correction
 from nacre.memory.files.folder import Folder
 from nacre.memory.files.location import Location
 from nacre.memory.files.recovery import told
 from nacre.memory.files.scan import LOGS
-from nacre.memory.format.entry import KINDS, Change, Entry, Kind
-from nacre.memory.memory import MAX_FOUND, Memory, refuse_secrets, the_one
-from nacre.memory.similarity import Found, rank, same_subject
+from nacre.memory.format.entry import KINDS, Entry, Kind, MemoryChange
+from nacre.memory.memory import MAX_FOUND, Memory, refuse_secrets, single_match
+from nacre.memory.similarity import ScoredEntry, rank, same_subject
 from nacre.memory.tools import (
     RECALL,
     WHICH,
+    MakeChange,
     OriginOf,
-    Sign,
     as_tool_error,
     by_agent,
-    in_short,
-    shown,
+    format_entry,
+    shorten_body,
 )
 from nacre.tools.base import Tool, tool
 
@@ -53,7 +53,7 @@ _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Logged:
+class LogResult:
     """Where a fact stands in the log."""
 
     line: LogLine
@@ -62,10 +62,10 @@ class Logged:
 
 
 async def append(
-    memory: Memory, text: str, change: Change, *, clock: Clock, kind: Kind | None = None
-) -> Logged:
+    memory: Memory, text: str, change: MemoryChange, *, clock: Clock, kind: Kind | None = None
+) -> LogResult:
     """Add one fact to the log of the clock's local date; what that log has already is not doubled."""
-    words = folded(text)
+    words = as_one_line(text)
     if not words:
         raise StoreError("there is nothing to remember: the text is empty")
     if len(words) > MAX_TEXT_CHARS:
@@ -86,7 +86,7 @@ def entries_of_day(location: Location, day: date) -> tuple[LogLine, ...]:
         return read_log(file, Folder(location.directory).read(file) or b"")
 
 
-def logged(location: Location, *, newest: int = MAX_LOGS) -> tuple[LogLine, ...]:
+def read_logs(location: Location, *, newest: int = MAX_LOGS) -> tuple[LogLine, ...]:
     """The lines of the newest logs, latest log first; what cannot be read is left to `lint`."""
     folder = Folder(location.directory)
     lines = list[LogLine]()
@@ -105,8 +105,8 @@ def log_files(directory: Path) -> list[str]:
 def daily_tools(memory: Memory, *, session: str, clock: Clock, origin_of: OriginOf = by_agent) -> list[Tool]:
     """The four tools where memory is a log; what they change is the agent's work in this session."""
 
-    def sign(reason: str) -> Change:
-        return Change(author="agent", reason=reason, session=session)
+    def sign(reason: str) -> MemoryChange:
+        return MemoryChange(author="agent", reason=reason, session=session)
 
     return [
         _correct(memory, sign, clock),
@@ -116,7 +116,7 @@ def daily_tools(memory: Memory, *, session: str, clock: Clock, origin_of: Origin
     ]
 
 
-def _remember(memory: Memory, sign: Sign, clock: Clock, origin_of: OriginOf) -> Tool:
+def _remember(memory: Memory, sign: MakeChange, clock: Clock, origin_of: OriginOf) -> Tool:
     @tool(name="remember", description=REMEMBER)
     async def remember(
         text: Annotated[str, "What to keep: one fact, in a sentence that will still be clear in a year."],
@@ -135,12 +135,12 @@ def _recall(memory: Memory) -> Tool:
     async def recall(query: Annotated[str, "What to look for, in a few words."]) -> str:
         with as_tool_error():
             found = await search(memory, query)
-        return "\n\n".join(map(shown, found)) or "Nothing in memory has to do with that."
+        return "\n\n".join(map(format_entry, found)) or "Nothing in memory has to do with that."
 
     return recall
 
 
-def _correct(memory: Memory, sign: Sign, clock: Clock) -> Tool:
+def _correct(memory: Memory, sign: MakeChange, clock: Clock) -> Tool:
     @tool(name="correct", description=CORRECT)
     async def correct(
         query: Annotated[str, WHICH], text: Annotated[str, "What it shall say instead, whole."]
@@ -148,28 +148,28 @@ def _correct(memory: Memory, sign: Sign, clock: Clock) -> Tool:
         with as_tool_error():
             entry = (await find(memory, query)).entry
             # Words that nobody vouches for get no line without their mark (M16b).
-            given = correction_of(text) if entry.origin != "untrusted" else None
+            given = parse_correction(text) if entry.origin != "untrusted" else None
             text = (given and given.applied(entry.body)) or text
-            said = f"{folded(text)} (instead of {entry.file})" if folded(text) else ""
+            said = f"{as_one_line(text)} (instead of {entry.file})" if as_one_line(text) else ""
             done = await append(memory, said, sign("correct"), clock=clock, kind=entry.kind)
-        return f"Logged in {done.line.place}, instead of {entry.file}, which says: {in_short(entry.body)}"
+        return f"Logged in {done.line.place}, instead of {entry.file}, which says: {shorten_body(entry.body)}"
 
     return correct
 
 
-def _forget(memory: Memory, sign: Sign) -> Tool:
+def _forget(memory: Memory, sign: MakeChange) -> Tool:
     @tool(name="forget", description=FORGET)
     async def forget(query: Annotated[str, WHICH]) -> str:
         with as_tool_error():
             gone, _ = await forget_one(memory, query, sign("forget"))
             left = same_subject("", gone.body, [one.entry for one in await _candidates(memory)])
         more = f" {left.file} says much the same; forget it too if it is meant." if left else ""
-        return f"Forgot {gone.file}, which said: {in_short(gone.body)}{more}"
+        return f"Forgot {gone.file}, which said: {shorten_body(gone.body)}{more}"
 
     return forget
 
 
-async def search(memory: Memory, query: str, *, limit: int = MAX_FOUND) -> list[Found]:
+async def search(memory: Memory, query: str, *, limit: int = MAX_FOUND) -> list[ScoredEntry]:
     """The topics and lines of logs that have to do with some words, best first."""
     return rank(query, [one.entry for one in await _candidates(memory)])[:limit]
 
@@ -180,12 +180,12 @@ async def find(memory: Memory, wanted: str, *, without: frozenset[str] = frozens
     Files that are left out cannot be meant, and no error names them.
     """
     candidates = [one for one in await _candidates(memory) if one.entry.file not in without]
-    entry = the_one(wanted, [one.entry for one in candidates])
+    entry = single_match(wanted, [one.entry for one in candidates])
     return next(one for one in candidates if one.entry is entry)
 
 
 async def forget_one(
-    memory: Memory, wanted: str, change: Change, *, without: frozenset[str] = frozenset()
+    memory: Memory, wanted: str, change: MemoryChange, *, without: frozenset[str] = frozenset()
 ) -> tuple[Entry, str]:
     """Remove the topic or the line of a log that is meant; the history still has it. Also the commit."""
     meant = await find(memory, wanted, without=without)
@@ -194,7 +194,7 @@ async def forget_one(
     return meant.entry, await forget_line(memory, meant.line, change)
 
 
-async def forget_line(memory: Memory, line: LogLine, change: Change) -> str:
+async def forget_line(memory: Memory, line: LogLine, change: MemoryChange) -> str:
     """Take one line out of its log; a log that says nothing any more goes with it. Returns the commit."""
     async with memory.transact(change) as tx:
         data, version = tx.read(line.file)
@@ -218,7 +218,7 @@ class Candidate:
 
 
 async def _candidates(memory: Memory) -> Sequence[Candidate]:
-    lines = await asyncio.to_thread(logged, memory.location)
+    lines = await asyncio.to_thread(read_logs, memory.location)
     topics = [Candidate(entry) for entry in await memory.list()]
     return [*topics, *(Candidate(_as_entry(line), line) for line in lines)]
 
@@ -231,7 +231,9 @@ def _as_entry(line: LogLine) -> Entry:
     return replace(entry, origin="untrusted") if text.endswith(UNTRUSTED) else entry
 
 
-async def _append(memory: Memory, words: str, change: Change, *, clock: Clock, kind: Kind | None) -> Logged:
+async def _append(
+    memory: Memory, words: str, change: MemoryChange, *, clock: Clock, kind: Kind | None
+) -> LogResult:
     async with memory.transact(change) as tx:
         # Not before the lock is held: lines then stand in the order of their times.
         now = clock.now().astimezone()
@@ -243,11 +245,11 @@ async def _append(memory: Memory, words: str, change: Change, *, clock: Clock, k
             (one for one in read_log(file, data or b"") if (one.text, one.kind) == (words, kind)), None
         )
         if same is not None:
-            return Logged(line=same, commit="")
+            return LogResult(line=same, commit="")
         new = appended(data or b"", bullet(words, at=now.time(), kind=kind))
         tx.write(file, new, if_version=version)
         line = read_log(file, new)[-1]
-    return Logged(line=line, commit=tx.commit)
+    return LogResult(line=line, commit=tx.commit)
 
 
 _DAY = re.compile(r"(\d{4})[-_](\d{2})[-_](\d{2})(?!\d)")
@@ -311,7 +313,7 @@ def day_of(file: str) -> date | None:
         return None
 
 
-def folded(text: str) -> str:
+def as_one_line(text: str) -> str:
     """A fact on one line: breaks become blanks, what no line may hold is left out."""
     shown = (" " if char.isspace() else char for char in text if char.isspace() or _is_shown(char))
     return _LEADING.sub("", " ".join("".join(shown).split()), count=1) if text.strip() else ""
@@ -319,7 +321,7 @@ def folded(text: str) -> str:
 
 def bullet(text: str, *, at: time, kind: Kind | None = None) -> str:
     """A fact as the log has it."""
-    return f"- {at:%H:%M} {f'{kind}: ' if kind else ''}{folded(text)}"
+    return f"- {at:%H:%M} {f'{kind}: ' if kind else ''}{as_one_line(text)}"
 
 
 def appended(data: bytes, line: str) -> bytes:

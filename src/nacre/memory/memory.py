@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import StoreError
-from nacre.memory.corrections import correction_of
+from nacre.memory.corrections import parse_correction
 from nacre.memory.files.containment import inside
 from nacre.memory.files.folder import TEAM_PREFIX, Folder
 from nacre.memory.files.location import Location, MemoryPaths, claim, locate, prepare
@@ -22,10 +22,10 @@ from nacre.memory.files.scan_cache import ScanCache
 from nacre.memory.files.transaction import Transaction, recover, transact
 from nacre.memory.files.watch import Watch
 from nacre.memory.format.entry import (
-    Change,
-    Draft,
     Entry,
     Kind,
+    MemoryChange,
+    MemoryDraft,
     Origin,
     compose,
     description_of,
@@ -33,14 +33,14 @@ from nacre.memory.format.entry import (
     read_entry,
     title_of,
 )
-from nacre.memory.format.frontmatter import Document
-from nacre.memory.format.index import Index, Loaded, is_listable, loaded, pressure
+from nacre.memory.format.frontmatter import MarkdownFile
+from nacre.memory.format.index import LoadedIndex, MemoryIndex, index_usage, is_listable, load_index
 from nacre.memory.recall.base import MAX_PICKS, Query, Ranked, Recalled
 from nacre.memory.recall.local_index import LocalIndex
 from nacre.memory.recall.recall import Already
 from nacre.memory.recall.recall import recall as recall_from
 from nacre.memory.secrets import find_secrets
-from nacre.memory.similarity import Found, Subjects, about_person, is_about_person, rank
+from nacre.memory.similarity import ScoredEntry, Subjects, about_person, is_about_person, rank
 from nacre.memory.team.rules import refuse_for_team
 from nacre.store import disk
 from nacre.store.history import Commit, FileDiff, History
@@ -48,12 +48,12 @@ from nacre.store.home import home
 
 INDEX_FILE = "MEMORY.md"
 Entries: TypeAlias = "list[Entry]"
-Findings: TypeAlias = "list[Found]"
+Findings: TypeAlias = "list[ScoredEntry]"
 Commits: TypeAlias = "list[Commit]"
 Diffs: TypeAlias = "list[FileDiff]"
 MAX_FOUND = 5
 """So many memories help with one question; more only cost tokens."""
-BY_PROGRAM = Change(author="user", reason="by a program")
+BY_PROGRAM = MemoryChange(author="user", reason="by a program")
 """Stands in the history where a caller does not say who changes memory, and why."""
 
 
@@ -127,7 +127,7 @@ class Memory:
         await recover(location, clock=clock)
         return cls(location, clock=clock, watch=watch, keeps_index=keeps_index, writes_cache=True)
 
-    def transact(self, change: Change) -> AbstractAsyncContextManager[Transaction]:
+    def transact(self, change: MemoryChange) -> AbstractAsyncContextManager[Transaction]:
         """Hold the directory alone for one change that none of the other calls makes."""
         return transact(self.location, change, clock=self.clock, watch=self.watch)
 
@@ -149,7 +149,7 @@ class Memory:
         asked = Query(text=query, now=self.clock.now())
         ranked = await asyncio.to_thread(self._ranked, asked, limit)
         found = [(one, await asyncio.to_thread(self._whole, one.entry)) for one in ranked]
-        return [Found(entry, one.score) for one, entry in found if entry is not None]
+        return [ScoredEntry(entry, one.score) for one, entry in found if entry is not None]
 
     async def recall(self, message: str, *, limit: int = MAX_PICKS, with_local: bool = False) -> Recalled:
         """The few memories that surely help with a message, in words to put beside it, and why not others.
@@ -169,31 +169,34 @@ class Memory:
     async def find(self, wanted: str) -> Entry:
         """One entry by its file, its name, or the words that only it answers to."""
         # Whoever names one need not wait until the words of all the others are read.
-        called = named(wanted, (await self.scan()).entries)
+        called = entries_named(wanted, (await self.scan()).entries)
         whole = await asyncio.to_thread(self._whole, called[0]) if called else None
-        return whole or the_one(wanted, await self.list())
+        return whole or single_match(wanted, await self.list())
 
     async def save(
-        self, draft: Draft | str, change: Change = BY_PROGRAM, *, allow_secret: bool = False
+        self, draft: MemoryDraft | str, change: MemoryChange = BY_PROGRAM, *, allow_secret: bool = False
     ) -> Saved:
         """Write a memory and its line in the index, together or not at all; a plain text is a draft of it.
 
         A draft without a file updates the entry on the same subject if there is one. A new one without a kind
         gets one by its words.
         """
-        draft = Draft(body=draft) if isinstance(draft, str) else draft
+        draft = MemoryDraft(body=draft) if isinstance(draft, str) else draft
         if not draft.body.strip():
             raise StoreError("there is nothing to save: the text is empty")
         if not allow_secret:
             refuse_secrets("\n".join((draft.body, draft.name, draft.description)))
         kind = draft.kind or kind_of(draft.body, is_shared=self.location.source == "team")
-        named = replace(draft, name=draft.name or title_of(draft.body), kind=kind)
+        titled = replace(draft, name=draft.name or title_of(draft.body), kind=kind)
         async with self.transact(change) as tx:
-            file = draft.file or await asyncio.to_thread(self._file_for, named, tx, bool(draft.name))
+            file = draft.file or await asyncio.to_thread(self._file_for, titled, tx, bool(draft.name))
             data, version = tx.read(file)
-            previous = Document.parse(data) if data is not None else None
+            previous = MarkdownFile.parse(data) if data is not None else None
             new = compose(
-                named if previous is None else draft, file=file, now=self.clock.now(), previous=previous
+                titled if previous is None else draft,
+                file=file,
+                now=self.clock.now(),
+                previous=previous,
             )
             self._refuse(file, new)
             tx.write(file, new, if_version=version)
@@ -202,18 +205,18 @@ class Memory:
         before = read_entry(file, data) if data is not None else None
         return Saved(entry=entry, commit=tx.commit, before=before, feedback=feedback)
 
-    async def forget(self, wanted: str, change: Change = BY_PROGRAM) -> tuple[Entry, str]:
+    async def forget(self, wanted: str, change: MemoryChange = BY_PROGRAM) -> tuple[Entry, str]:
         """Remove an entry and its line; the history still has it. Returns it and the commit."""
         entry = await self.find(wanted)
         async with self.transact(change) as tx:
             tx.delete(entry.file)
             index, version = tx.read(INDEX_FILE)
             if index is not None:
-                tx.write(INDEX_FILE, Index.parse(index).without(entry.file), if_version=version)
+                tx.write(INDEX_FILE, MemoryIndex.parse(index).without(entry.file), if_version=version)
         return entry, tx.commit
 
     async def correct(
-        self, wanted: str, text: str, change: Change = BY_PROGRAM, *, origin: Origin | None = None
+        self, wanted: str, text: str, change: MemoryChange = BY_PROGRAM, *, origin: Origin | None = None
     ) -> Saved:
         """Replace what an entry says; the old words stay in the history (M14c).
 
@@ -222,7 +225,7 @@ class Memory:
         """
         entry = await self.find(wanted)
         origin = origin or entry.origin
-        given = correction_of(text)
+        given = parse_correction(text)
         if given is None:
             body = text
             name = ""
@@ -233,7 +236,7 @@ class Memory:
             description = given.applied(entry.description) or ""
             # Whoever corrects one value does not vouch for the rest (M16b).
             origin = less_trusted(entry.origin, origin)
-        draft = Draft(
+        draft = MemoryDraft(
             body=body,
             file=entry.file,
             name=name,
@@ -246,7 +249,7 @@ class Memory:
         self,
         file: str,
         data: bytes,
-        change: Change,
+        change: MemoryChange,
         *,
         if_version: str | None = None,
         allow_secret: bool = False,
@@ -265,7 +268,7 @@ class Memory:
         return tx.commit
 
     async def put_all(
-        self, files: Mapping[str, tuple[bytes, str]], change: Change, *, keep_time: bool = False
+        self, files: Mapping[str, tuple[bytes, str]], change: MemoryChange, *, keep_time: bool = False
     ) -> str:
         """Write several topics in one commit; `VersionConflict` where one is no longer the version given."""
         for file, (data, _) in files.items():
@@ -277,12 +280,12 @@ class Memory:
                 self._list(tx, read_entry(Folder(self.location.directory).key(file), data))
         return tx.commit
 
-    async def index(self, *, without: frozenset[str] = frozenset()) -> Loaded:
+    async def index(self, *, without: frozenset[str] = frozenset()) -> LoadedIndex:
         """The index as a conversation gets it, cut to its budget (M9), without the lines for some files."""
         data = await asyncio.to_thread(self._index_bytes)
         for file in sorted(without):
-            data = Index.parse(data).without(file)
-        return loaded(data)
+            data = MemoryIndex.parse(data).without(file)
+        return load_index(data)
 
     async def log(self, *, limit: int = 50, file: str | None = None) -> Commits:
         """Who changed what, newest first."""
@@ -326,25 +329,25 @@ class Memory:
         if not self.keeps_index or entry.file == INDEX_FILE or entry.file.startswith(f"{LOGS}/"):
             return ""
         data, version = tx.read(INDEX_FILE)
-        index = Index.parse(data or b"")
+        index = MemoryIndex.parse(data or b"")
         if is_listable(entry):
             new = index.with_pointer(entry.file, entry.title, entry.description, kind=entry.kind)
         else:
             new = index.without(entry.file)
         if new != (data or b""):
             tx.write(INDEX_FILE, new, if_version=version)
-        return pressure(new).feedback
+        return index_usage(new).feedback
 
-    def _file_for(self, draft: Draft, tx: Transaction, is_named: bool) -> str:
+    def _file_for(self, draft: MemoryDraft, tx: Transaction, is_named: bool) -> str:
         self._subjects.catch_up(tx)
         said = draft.description or description_of(draft.body)
         same = self._subjects.same(draft.name, said, is_named=is_named)
         return same or self._subjects.free_name(draft.name, tx)
 
 
-def the_one(wanted: str, entries: Entries) -> Entry:
+def single_match(wanted: str, entries: Entries) -> Entry:
     """The entry that is meant by a file, a name, or words that only it answers to."""
-    exact = named(wanted, entries)
+    exact = entries_named(wanted, entries)
     found = exact or [one.entry for one in rank(wanted, entries)]
     if not found:
         raise StoreError(f"no memory answers to {wanted!r}; `nacre memory list` shows them")
@@ -353,7 +356,7 @@ def the_one(wanted: str, entries: Entries) -> Entry:
     return found[0]
 
 
-def named(wanted: str, entries: Sequence[Entry]) -> Entries:
+def entries_named(wanted: str, entries: Sequence[Entry]) -> Entries:
     """The entries that are called so: the one whose file it is, else those whose name or file is alike."""
     by_file = [one for file in (wanted, f"{wanted}.md") for one in entries if one.file == file]
     alike = wanted.casefold()
@@ -411,7 +414,7 @@ class Scopes:
     private: Memory
     team: Memory | None = None
 
-    async def search(self, query: str) -> list[Found]:
+    async def search(self, query: str) -> list[ScoredEntry]:
         """The entries of both that have to do with some words, best first."""
         found = list(await self.private.search(query))
         for one in await self.team.search(query) if self.team else ():
@@ -426,14 +429,14 @@ class Scopes:
             return self.private, (await self.private.find(wanted)).file, ""
         if wanted.startswith(TEAM_PREFIX):
             return team, (await team.find(wanted.removeprefix(TEAM_PREFIX))).file, TEAM_PREFIX
-        mine = [one.file for one in named(wanted, await self.private.list())]
-        theirs = [one.file for one in named(wanted, await team.list())]
+        mine = [one.file for one in entries_named(wanted, await self.private.list())]
+        theirs = [one.file for one in entries_named(wanted, await team.list())]
         if mine and theirs and wanted not in mine:
             several = ", ".join((*mine, *(f"{TEAM_PREFIX}{file}" for file in theirs)))
             raise StoreError(f"{wanted!r} may mean several memories: {several}; name the file")
         if theirs and not mine:
             return team, theirs[0], TEAM_PREFIX
-        file = the_one(wanted, await self._entries()).file
+        file = single_match(wanted, await self._entries()).file
         if file.startswith(TEAM_PREFIX):
             return team, file.removeprefix(TEAM_PREFIX), TEAM_PREFIX
         return self.private, file, ""

@@ -25,7 +25,7 @@ _KEY_BODY = re.compile(r"(?:[A-Za-z0-9+/=\s]|(?=\\[nr])\\.)*+(?:-----END [A-Z0-9
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Finding:
+class SecretFinding:
     """A credential, without its value."""
 
     line: int
@@ -37,7 +37,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class SecretRule:
     """One form of credential."""
 
     id: str
@@ -51,10 +51,10 @@ class Rule:
     """The secret goes on after the match, to the end of a key file."""
 
 
-def find_secrets(text: str) -> list[Finding]:
+def find_secrets(text: str) -> list[SecretFinding]:
     """Every credential in the text: its kind and its line."""
     starts = [0, *(found.end() for found in re.finditer("\n", text))]
-    return sorted({Finding(bisect_right(starts, span.start), span.kind) for span in _spans(text)})
+    return sorted({SecretFinding(bisect_right(starts, span.start), span.kind) for span in _spans(text)})
 
 
 def redact(text: str) -> str:
@@ -65,13 +65,13 @@ def redact(text: str) -> str:
     return text
 
 
-def refusal(findings: Sequence[Finding]) -> str:
+def refusal(findings: Sequence[SecretFinding]) -> str:
     """One line that says why a text is not written."""
     return f"the text seems to hold credentials ({', '.join(map(str, findings))}); take them out"
 
 
 @cache
-def rules() -> tuple[Rule, ...]:
+def secret_rules() -> tuple[SecretRule, ...]:
     """The rules as shipped."""
     text = resources.files("nacre.memory").joinpath("data/secrets.json").read_text(encoding="utf-8")
     table: dict[str, list[JsonObject]] = json.loads(text)
@@ -79,16 +79,16 @@ def rules() -> tuple[Rule, ...]:
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class _Span:
+class _SecretSpan:
     start: int
     end: int
     kind: str
 
 
-def _spans(text: str) -> Iterator[_Span]:
+def _spans(text: str) -> Iterator[_SecretSpan]:
     """Where the secrets themselves stand."""
     small = text.lower()
-    for rule in rules():
+    for rule in secret_rules():
         if rule.keys and not any(key in small for key in rule.keys):
             continue
         for found in rule.regex.finditer(text):
@@ -97,12 +97,12 @@ def _spans(text: str) -> Iterator[_Span]:
                 continue
             if rule.is_block:
                 body = _KEY_BODY.match(text, found.end())
-                yield _Span(found.start(), body.end() if body else found.end(), rule.kind)
+                yield _SecretSpan(found.start(), body.end() if body else found.end(), rule.kind)
             else:
-                yield _Span(found.start(group), found.end(group), rule.kind)
+                yield _SecretSpan(found.start(group), found.end(group), rule.kind)
 
 
-def _without(text: str, spans: Sequence[_Span]) -> str:
+def _without(text: str, spans: Sequence[_SecretSpan]) -> str:
     pieces = []
     done = 0
     for span in spans:
@@ -113,10 +113,10 @@ def _without(text: str, spans: Sequence[_Span]) -> str:
     return "".join([*pieces, text[done:]])
 
 
-def _parsed(value: JsonObject) -> Rule:
+def _parsed(value: JsonObject) -> SecretRule:
     keys = value["keys"]
     check = value.get("check")
-    return Rule(
+    return SecretRule(
         id=str(value["id"]),
         kind=str(value["kind"]),
         keys=tuple(map(str, keys)) if isinstance(keys, list) else (),

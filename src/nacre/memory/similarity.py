@@ -12,7 +12,7 @@ from pathlib import Path
 from nacre.errors import StoreError
 from nacre.memory.files.scan import LOGS, scan
 from nacre.memory.files.transaction import Transaction
-from nacre.memory.format.entry import Entry, alike, file_names, read_entry
+from nacre.memory.format.entry import Entry, file_names, normalised_name, read_entry
 from nacre.memory.format.index import INDEX_FILE
 from nacre.memory.recall.ranking.terms import content
 
@@ -30,7 +30,7 @@ _ABOUT_THE_PERSON = frozenset({"me", "myself", "i", "我", "自己"})
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ScoredEntry:
     """A memory and how well it fits."""
 
     entry: Entry
@@ -47,12 +47,12 @@ def is_about_person(query: str) -> bool:
     return not terms(query) and bool({word.casefold() for word in _WORD.findall(query)} & _ABOUT_THE_PERSON)
 
 
-def about_person(entries: Sequence[Entry]) -> list[Found]:
+def about_person(entries: Sequence[Entry]) -> list[ScoredEntry]:
     """What is known about the person."""
-    return [Found(entry, 1.0) for entry in entries if entry.kind in {"user", "feedback"}]
+    return [ScoredEntry(entry, 1.0) for entry in entries if entry.kind in {"user", "feedback"}]
 
 
-def rank(query: str, entries: Sequence[Entry]) -> list[Found]:
+def rank(query: str, entries: Sequence[Entry]) -> list[ScoredEntry]:
     """The entries that share a term with the query, best first; about the person when the person asks."""
     if is_about_person(query):
         return about_person(entries)
@@ -61,7 +61,9 @@ def rank(query: str, entries: Sequence[Entry]) -> list[Found]:
     spread = Counter(term for one in weights for term in one.keys() & wanted)
     total = len(entries)
     found = [
-        Found(entry, sum(one[term] * math.log(1 + total / spread[term]) for term in one.keys() & wanted))
+        ScoredEntry(
+            entry, sum(one[term] * math.log(1 + total / spread[term]) for term in one.keys() & wanted)
+        )
         for entry, one in zip(entries, weights, strict=True)
     ]
     return sorted((one for one in found if one.score > 0), key=lambda one: (-one.score, one.entry.file))
@@ -76,7 +78,7 @@ def same_subject(name: str, description: str, entries: Iterable[Entry]) -> Entry
         if title and terms(entry.title) == title:
             return entry
         theirs = set(terms(f"{entry.title} {entry.description}"))
-        if speaks_of_another(title, mine, terms(entry.title), theirs):
+        if has_other_subject(title, mine, terms(entry.title), theirs):
             continue
         share = len(mine & theirs) / len(mine | theirs) if mine | theirs else 0.0
         if share > SAME_SUBJECT and (best is None or share > best[0]):
@@ -84,7 +86,7 @@ def same_subject(name: str, description: str, entries: Iterable[Entry]) -> Entry
     return best[1] if best else None
 
 
-def speaks_of_another(
+def has_other_subject(
     title: Sequence[str], mine: Collection[str], their_title: Sequence[str], theirs: Collection[str]
 ) -> bool:
     """Whether the same is said of somebody or something else: neither knows what the other begins with."""
@@ -146,7 +148,7 @@ class Subjects:
             theirs = _numbers(self._titles[file])
             if numbers and theirs and numbers.isdisjoint(theirs):
                 continue
-            if speaks_of_another(title, mine, self._titles[file], self._terms[file]):
+            if has_other_subject(title, mine, self._titles[file], self._terms[file]):
                 continue
             share = common / (len(mine) + len(self._terms[file]) - common)
             if share > best or (share == best and found is not None and file < found):
@@ -156,7 +158,7 @@ class Subjects:
 
     def free_name(self, title: str, tx: Transaction) -> str:
         """A file name that nothing has yet, also nothing that is no memory."""
-        free = (name for name in file_names(title) if not self._taken[alike(name)])
+        free = (name for name in file_names(title) if not self._taken[normalised_name(name)])
         return next(name for name in free if tx.read(name)[0] is None)
 
     def _clear(self) -> None:
@@ -175,7 +177,7 @@ class Subjects:
         self._by_title[title].add(file)
         for term in found:
             self._by_term[term].add(file)
-        self._taken[alike(file)] += 1
+        self._taken[normalised_name(file)] += 1
 
     def _forget(self, file: str) -> None:
         if file not in self._terms:
@@ -183,7 +185,7 @@ class Subjects:
         for term in self._terms.pop(file):
             self._by_term[term].discard(file)
         self._by_title[self._titles.pop(file)].discard(file)
-        self._taken[alike(file)] -= 1
+        self._taken[normalised_name(file)] -= 1
 
 
 def _is_topic(file: str) -> bool:

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from nacre import prompts
-from nacre.memory.instructions.files import InstructionFile, Kind
-from nacre.memory.instructions.load import Changes, Instructions
+from nacre.memory.instructions.files import InstructionFile, InstructionKind
+from nacre.memory.instructions.load import InstructionChanges, Instructions
 from nacre.messages.untrusted_text import neutralise, one_line
 
 MAX_CHARS = 400_000
@@ -44,13 +44,13 @@ _FILE_ENDS = _FILE.rpartition("}}")[2]
 _CONTEXT_ENDS = _CONTEXT.rpartition("}}")[2]
 """By which the parts of the block are told apart again."""
 
-_WHOSE: dict[Kind, str] = {
+_WHOSE: dict[InstructionKind, str] = {
     "managed": "managed: set for this computer",
     "user": "user: the person's own, for all projects",
     "project": "project: part of the repository",
     "local": "local: the person's own, for this project",
 }
-_CLAIMS: tuple[Kind, ...] = ("managed", "user", "local", "project")
+_CLAIMS: tuple[InstructionKind, ...] = ("managed", "user", "local", "project")
 """Who gets room first when not everything fits: a repository must not be able to crowd out the others."""
 
 
@@ -129,7 +129,7 @@ def render_again(files: Sequence[InstructionFile]) -> str:
     return prompts.render(_AGAIN, body="\n\n".join(parts)) if parts else ""
 
 
-def render_changes(changes: Changes) -> str:
+def render_changes(changes: InstructionChanges) -> str:
     """What became of instructions on disk, for the tail of the conversation; empty when nothing did."""
     parts = _instructions(changes.changed, MAX_LATER_CHARS)
     # A file emptied of its text is as good as gone.
@@ -170,7 +170,7 @@ def _listed(paths: Iterable[Path]) -> str:
     return ", ".join(f"`{one_line(str(path))}`" for path in paths)
 
 
-Form: TypeAlias = Literal["daily", "team", "private", "none"]
+MemoryForm: TypeAlias = Literal["daily", "team", "private", "none"]
 """How memory is kept, in the order in which the forms are considered (M19)."""
 AgentScope: TypeAlias = Literal["user", "project", "local"]
 """How far the memory of an agent type reaches (M26)."""
@@ -196,7 +196,7 @@ _SCOPES: dict[AgentScope, str] = {
 class ManualMode:
     """Which manual a session needs; everything that may change its bytes."""
 
-    form: Form = "private"
+    form: MemoryForm = "private"
     has_index: bool = True
     """Off: nothing but recall finds a memory, and saving is one step."""
     is_read_only: bool = False
@@ -209,7 +209,7 @@ class ManualMode:
     """From NACRE_MEMORY_EXTRA_GUIDELINES."""
 
 
-def form_of(*, is_on: bool, is_daily: bool = False, has_team: bool = False) -> Form:
+def form_of(*, is_on: bool, is_daily: bool = False, has_team: bool = False) -> MemoryForm:
     """The form of memory that applies: daily, then team, then private, then none."""
     if not is_on:
         return "none"
@@ -257,7 +257,7 @@ def _opening(mode: ManualMode) -> str:
     return _TEXTS[f"manual_{mode.form}"]
 
 
-def _saving(form: Form, *, has_index: bool) -> str:
+def _saving(form: MemoryForm, *, has_index: bool) -> str:
     # The log of a day and the two scopes have indexes of their own; only private memory goes without one.
     if form in {"daily", "team"}:
         return f"saving_{form}"

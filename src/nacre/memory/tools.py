@@ -9,9 +9,9 @@ from typing import Annotated, Literal
 from nacre import prompts
 from nacre.errors import StoreError, ToolError
 from nacre.memory.files.folder import TEAM_PREFIX
-from nacre.memory.format.entry import Change, Draft, Entry, Kind, Origin
+from nacre.memory.format.entry import Entry, Kind, MemoryChange, MemoryDraft, Origin
 from nacre.memory.memory import Memory, Saved, Scopes
-from nacre.memory.similarity import Found
+from nacre.memory.similarity import ScoredEntry
 from nacre.messages.untrusted_text import neutralise
 from nacre.tools.base import Tool, tool
 
@@ -32,7 +32,7 @@ MAX_BODY_CHARS = 4_096
 """Of one memory in an answer; the file has the rest."""
 
 
-Sign = Callable[[str], Change]
+MakeChange = Callable[[str], MemoryChange]
 """Signs a change with its reason."""
 
 
@@ -52,8 +52,8 @@ def memory_tools(
     With a team's memory beside it `remember` takes a scope, and the others work on both (M18).
     """
 
-    def sign(reason: str) -> Change:
-        return Change(author="agent", reason=reason, session=session)
+    def sign(reason: str) -> MemoryChange:
+        return MemoryChange(author="agent", reason=reason, session=session)
 
     scopes = Scopes(memory, team)
     remember = (
@@ -64,7 +64,7 @@ def memory_tools(
     return [_correct(scopes, sign, origin_of), _forget(scopes, sign), _recall(scopes), remember]
 
 
-def _remember(memory: Memory, sign: Sign, origin_of: OriginOf) -> Tool:
+def _remember(memory: Memory, sign: MakeChange, origin_of: OriginOf) -> Tool:
     @tool(name="remember", description=REMEMBER)
     async def remember(
         text: Annotated[str, TEXT],
@@ -73,14 +73,16 @@ def _remember(memory: Memory, sign: Sign, origin_of: OriginOf) -> Tool:
         description: Annotated[str | None, DESCRIPTION] = None,
     ) -> str:
         origin = origin_of(_all_said(text, name, description))
-        draft = Draft(body=text, kind=type, name=name or "", description=description or "", origin=origin)
+        draft = MemoryDraft(
+            body=text, kind=type, name=name or "", description=description or "", origin=origin
+        )
         with as_tool_error():
             return _kept(await memory.save(draft, sign("remember")))
 
     return remember
 
 
-def _remember_in_scope(scopes: Scopes, team: Memory, sign: Sign, origin_of: OriginOf) -> Tool:
+def _remember_in_scope(scopes: Scopes, team: Memory, sign: MakeChange, origin_of: OriginOf) -> Tool:
     @tool(name="remember", description=REMEMBER_TEAM)
     async def remember(
         text: Annotated[str, TEXT],
@@ -90,7 +92,9 @@ def _remember_in_scope(scopes: Scopes, team: Memory, sign: Sign, origin_of: Orig
         description: Annotated[str | None, DESCRIPTION] = None,
     ) -> str:
         origin = origin_of(_all_said(text, name, description))
-        draft = Draft(body=text, kind=type, name=name or "", description=description or "", origin=origin)
+        draft = MemoryDraft(
+            body=text, kind=type, name=name or "", description=description or "", origin=origin
+        )
         with as_tool_error():
             if scope == "team":
                 return _kept(await team.save(draft, sign("remember")), TEAM_PREFIX)
@@ -110,7 +114,7 @@ def _kept(saved: Saved, prefix: str = "") -> str:
     if saved.entry.origin == "untrusted":
         kept = f"Saved to {file}, as words from outside: found on request only, until the person vouches."
     if saved.before is not None:
-        kept = f"Updated {file}; before it said{_doubt(saved.before)}: {in_short(saved.before.body)}"
+        kept = f"Updated {file}; before it said{_doubt(saved.before)}: {shorten_body(saved.before.body)}"
     return " ".join(part for part in (kept, saved.feedback) if part)
 
 
@@ -119,23 +123,23 @@ def _recall(scopes: Scopes) -> Tool:
     async def recall(query: Annotated[str, "What to look for, in a few words."]) -> str:
         with as_tool_error():
             found = await scopes.search(query)
-        return "\n\n".join(map(shown, found)) or "Nothing in memory has to do with that."
+        return "\n\n".join(map(format_entry, found)) or "Nothing in memory has to do with that."
 
     return recall
 
 
-def _forget(scopes: Scopes, sign: Sign) -> Tool:
+def _forget(scopes: Scopes, sign: MakeChange) -> Tool:
     @tool(name="forget", description=FORGET)
     async def forget(query: Annotated[str, WHICH]) -> str:
         with as_tool_error():
             memory, file, prefix = await scopes.find(query)
             entry, _ = await memory.forget(file, sign("forget"))
-        return f"Forgot {prefix}{entry.file}, which said{_doubt(entry)}: {in_short(entry.body)}"
+        return f"Forgot {prefix}{entry.file}, which said{_doubt(entry)}: {shorten_body(entry.body)}"
 
     return forget
 
 
-def _correct(scopes: Scopes, sign: Sign, origin_of: OriginOf) -> Tool:
+def _correct(scopes: Scopes, sign: MakeChange, origin_of: OriginOf) -> Tool:
     @tool(name="correct", description=CORRECT)
     async def correct(
         query: Annotated[str, WHICH], text: Annotated[str, "What it shall say instead, whole."]
@@ -143,9 +147,9 @@ def _correct(scopes: Scopes, sign: Sign, origin_of: OriginOf) -> Tool:
         with as_tool_error():
             memory, file, prefix = await scopes.find(query)
             saved = await memory.correct(file, text, sign("correct"), origin=origin_of(text))
-        before = f"{_doubt(saved.before)}: {in_short(saved.before.body)}" if saved.before else ""
+        before = f"{_doubt(saved.before)}: {shorten_body(saved.before.body)}" if saved.before else ""
         is_other = saved.entry.body.strip() != text.strip()
-        now = f", which now says{_doubt(saved.entry)}: {in_short(saved.entry.body)}" if is_other else ""
+        now = f", which now says{_doubt(saved.entry)}: {shorten_body(saved.entry.body)}" if is_other else ""
         return f"Corrected {prefix}{saved.entry.file}{now}; before it said{before}"
 
     return correct
@@ -160,7 +164,7 @@ def as_tool_error() -> Iterator[None]:
         raise ToolError(str(error)) from error
 
 
-def shown(found: Found) -> str:
+def format_entry(found: ScoredEntry) -> str:
     entry = found.entry
     when = entry.changed
     dated = f", {when.date().isoformat()}" if when else ""
@@ -173,6 +177,6 @@ def _doubt(entry: Entry) -> str:
     return DOUBT if entry.origin == "untrusted" else ""
 
 
-def in_short(body: str) -> str:
+def shorten_body(body: str) -> str:
     text = " ".join(body.split())
     return neutralise(text if len(text) <= 200 else text[:199] + "…")

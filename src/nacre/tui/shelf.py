@@ -16,11 +16,11 @@ from nacre.formatting import human_age, human_count, printable, shorten
 from nacre.inspect.memory_origin import change_line, origin_lines
 from nacre.inspect.original_words import original_words
 from nacre.memory.checks.review import Proposal, accept, reject, waiting
-from nacre.memory.files.confirm import doubts
+from nacre.memory.files.confirm import unconfirmed_changes
 from nacre.memory.files.folder import Folder, version_of
 from nacre.memory.files.transaction import pick_up
 from nacre.memory.files.undo import newest_in_force, undo
-from nacre.memory.format.entry import Change, read_entry
+from nacre.memory.format.entry import MemoryChange, read_entry
 from nacre.memory.memory import Memory
 from nacre.store.history import Commit
 
@@ -82,14 +82,14 @@ class Shelf:
     async def _doubted(self, memory: Memory) -> Collection[str]:
         """The unconfirmed files; a history that cannot be read is no reason to show no memories."""
         try:
-            return (await asyncio.to_thread(doubts, memory.location)).files.keys()
+            return (await asyncio.to_thread(unconfirmed_changes, memory.location)).files.keys()
         except StoreError:
             return ()
 
     async def changes(self, row: MemoryRow) -> list[MemoryRow]:
         """What was done to a memory, the newest first."""
         await pick_up(row.memory.location)  # what was edited by other means is a change, too
-        confirmed = (await asyncio.to_thread(doubts, row.memory.location)).confirmed
+        confirmed = (await asyncio.to_thread(unconfirmed_changes, row.memory.location)).confirmed
         commits = await row.memory.log(limit=MOST_CHANGES, file=row.file)
         return [
             MemoryRow(row.memory, row.file, printable(change_line(one, confirmed)), one.id) for one in commits
@@ -124,7 +124,7 @@ class Shelf:
         data = Folder(row.memory.location.directory).read(row.file)
         entry = read_entry(row.file, data or b"")
         commits = await row.memory.log(limit=MOST_CHANGES, file=row.file)
-        doubted = await asyncio.to_thread(doubts, row.memory.location)
+        doubted = await asyncio.to_thread(unconfirmed_changes, row.memory.location)
         homes = (row.memory.location.base, self.home)
         words = await asyncio.to_thread(original_words, homes, entry.sources)
         told = [f"  {said.role} said: {said.text}" for said in words]
@@ -169,8 +169,8 @@ class Shelf:
         """A heading for what is shown of a memory."""
         return f"{row.memory.location.directory / row.file} ({human_count(len(text.encode()))} bytes)"
 
-    def _by_hand(self, reason: str) -> Change:
-        return Change(author="user", reason=reason, session=self.session)
+    def _by_hand(self, reason: str) -> MemoryChange:
+        return MemoryChange(author="user", reason=reason, session=self.session)
 
 
 def _in_cells(name: str) -> str:

@@ -17,10 +17,10 @@ from mcp.client.stdio import stdio_client
 
 from nacre.integrations.mcp_server.base import ServerOptions
 from nacre.integrations.mcp_server.server import Door
-from nacre.memory.format.entry import Change, Draft, Kind
+from nacre.memory.format.entry import Kind, MemoryChange, MemoryDraft
 from nacre.memory.memory import Memory
 
-BY_HAND = Change(author="user", reason="by hand")
+BY_HAND = MemoryChange(author="user", reason="by hand")
 
 
 def environment() -> dict[str, str]:
@@ -100,7 +100,7 @@ async def kept(
 ) -> Memory:
     """A memory that the person saved, as `nacre memory save` does."""
     memory = await Memory.open(cwd)
-    draft = Draft(body=body, kind=kind, name=name, local_only=True if local else None)
+    draft = MemoryDraft(body=body, kind=kind, name=name, local_only=True if local else None)
     await memory.save(draft, BY_HAND)
     return memory
 

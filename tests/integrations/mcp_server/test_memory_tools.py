@@ -13,7 +13,7 @@ from nacre.integrations.mcp_server import project as project_module
 from nacre.integrations.mcp_server.base import ServerOptions
 from nacre.integrations.mcp_server.memory_tools import STILL_READING
 from nacre.memory.files.location import user_location
-from nacre.memory.format.entry import Change, Draft, read_entry
+from nacre.memory.format.entry import MemoryChange, MemoryDraft, read_entry
 from nacre.memory.memory import Memory, Saved
 from tests.integrations.mcp_server.serving import BY_HAND, client, environment, inside, kept, refused, said
 
@@ -223,7 +223,7 @@ async def test_the_team_and_the_person_have_memories_of_their_own_names(project:
     """M7b, M18: the team's can be written to; what holds in every project is only read here."""
     (home / "settings.json").write_text('{"memory": {"team": true}}')
     await (await Memory.at(user_location(home), project)).save(
-        Draft(body="I drink green tea.", name="Tea", kind="user"), BY_HAND
+        MemoryDraft(body="I drink green tea.", name="Tea", kind="user"), BY_HAND
     )
     async with inside(project) as talk:
         text = "Everybody reviews within a day."
@@ -267,7 +267,7 @@ async def test_many_saves_at_once_wait_for_each_other_here_and_not_at_the_disk(
     there = most = 0
     save = Memory.save
 
-    async def seen(memory: Memory, draft: Draft, change: Change) -> Saved:
+    async def seen(memory: Memory, draft: MemoryDraft, change: MemoryChange) -> Saved:
         nonlocal there, most
         there += 1
         most = max(most, there)

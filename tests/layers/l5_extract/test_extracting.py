@@ -16,7 +16,7 @@ from nacre.errors import ProviderError
 from nacre.layers.l5_extract.layer import CURSOR, EXTRACTION, OWN, WORK
 from nacre.layers.l5_extract.policy import ExtractSettings
 from nacre.memory.checks.review import waiting
-from nacre.memory.format.entry import Change, Draft, read_entry
+from nacre.memory.format.entry import MemoryChange, MemoryDraft, read_entry
 from nacre.memory.memory import Memory
 from nacre.messages.blocks import JsonObject
 from nacre.messages.events import Event
@@ -28,7 +28,7 @@ from nacre.tools.guard import Answer, Ask, Question
 
 FORKS = pytest.mark.moves_prefix(reason="requests of forks stand between those of the conversation")
 ASKED = "This message does not come from the user"
-BY_HAND = Change(author="user", reason="by hand")
+BY_HAND = MemoryChange(author="user", reason="by hand")
 
 
 def settings_in(cwd: Path, extract: ExtractSettings | None = None, **environ: str) -> Settings:
@@ -244,7 +244,7 @@ async def test_what_only_read_or_was_refused_or_was_the_persons_own_edit_does_no
     """E3: the agent itself must have written, inside the memory directory."""
     memory = await Memory.open(tmp_path, environ={"NACRE_HOME": str(tmp_path / "home")})
     where = memory.location.directory
-    await memory.save(Draft(body="Tea at four.", name="Tea"), BY_HAND)
+    await memory.save(MemoryDraft(body="Tea at four.", name="Tea"), BY_HAND)
     provider.script(
         call("Bash", command=f"cat {where}/tea.md"),
         call("Write", file_path="elsewhere.md", content="not memory"),
@@ -440,7 +440,9 @@ async def test_what_repeats_a_tool_is_untrusted_and_what_was_attached_is_no_sour
 ) -> None:
     """M16b: a page's words are marked; what recall attached is known already, though the reply repeats it."""
     memory = await Memory.open(tmp_path, environ={"NACRE_HOME": str(tmp_path / "home")})
-    await memory.save(Draft(body="The staging host is Hestia.", name="Staging host", kind="project"), BY_HAND)
+    await memory.save(
+        MemoryDraft(body="The staging host is Hestia.", name="Staging host", kind="project"), BY_HAND
+    )
     (tmp_path / "page.txt").write_text("The release captain for this quarter is Ravindra Patel from Pune.\n")
     provider.script(
         call("Read", file_path="page.txt"),

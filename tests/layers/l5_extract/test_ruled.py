@@ -11,15 +11,15 @@ import pytest
 from nacre.layers.l5_extract.by_rule import Found
 from nacre.layers.l5_extract.judging import Heard, Judge
 from nacre.layers.l5_extract.rule_changes import ruled, slot_of
-from nacre.memory.copies import Changed
+from nacre.memory.copies import ChangedFile
 from nacre.memory.files.folder import version_of
-from nacre.memory.format.entry import Change, Draft, read_entry
+from nacre.memory.format.entry import MemoryChange, MemoryDraft, read_entry
 from nacre.memory.memory import Memory
 from nacre.messages.facts import UserQuote
 from nacre.testing import FrozenClock
 
 AT = datetime(2026, 11, 15, 12, tzinfo=UTC)
-BY_HAND = Change(author="user", reason="by hand")
+BY_HAND = MemoryChange(author="user", reason="by hand")
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def stated(text: str, *, name: str = "", negates: str = "") -> Found:
     return Found(text, "user", name or "-".join(text.lower().split()[:4]), text, ("m1",), None, negates)
 
 
-async def changes(memory: Memory, *found: Found, said: str = "") -> list[Changed]:
+async def changes(memory: Memory, *found: Found, said: str = "") -> list[ChangedFile]:
     words = [UserQuote("m1", AT, said or "\n".join(one.text for one in found))]
     judge = Judge(heard=Heard(words=words), session="s", now=AT, zone=UTC, origin_of=lambda _: "user")
     return await ruled(memory, found, judge, session="s")
@@ -42,7 +42,7 @@ async def changes(memory: Memory, *found: Found, said: str = "") -> list[Changed
 async def kept(memory: Memory, *found: Found) -> list[str]:
     done = await changes(memory, *found)
     files = {one.file: (one.after, version_of(one.before)) for one in done}
-    await memory.put_all(files, Change(author="extract", reason="heard", session="s"))
+    await memory.put_all(files, MemoryChange(author="extract", reason="heard", session="s"))
     return list(files)
 
 
@@ -61,7 +61,7 @@ async def test_a_statement_becomes_a_memory_with_its_sources_and_memory_waits(me
 
 async def test_what_is_known_is_not_saved_twice(memory: Memory) -> None:
     """M14c: whatever the signs and the case."""
-    await memory.save(Draft(body="The user said: I prefer tabs, over spaces!", name="Style"), BY_HAND)
+    await memory.save(MemoryDraft(body="The user said: I prefer tabs, over spaces!", name="Style"), BY_HAND)
     assert await changes(memory, stated("i prefer tabs over spaces.")) == []
 
 
@@ -102,7 +102,9 @@ async def test_what_is_denied_takes_the_place_of_what_said_it(memory: Memory) ->
 
 async def test_what_a_person_wrote_at_length_is_added_to_and_never_replaced(memory: Memory) -> None:
     """M14c: their words stay."""
-    await memory.save(Draft(body="A long story.\n\nWith two parts.", name="Where the user lives"), BY_HAND)
+    await memory.save(
+        MemoryDraft(body="A long story.\n\nWith two parts.", name="Where the user lives"), BY_HAND
+    )
     (file,) = await kept(memory, stated("I live in Porto."))
     body = read_entry(file, (memory.location.directory / file).read_bytes()).body
     assert body == "A long story.\n\nWith two parts.\n\nI live in Porto.\n"
@@ -120,7 +122,7 @@ async def test_what_was_found_is_judged_beside_the_conversation(memory: Memory) 
     where: list[threading.Thread] = []
 
     class Watched(Judge):
-        def check(self, change: Changed) -> None:
+        def check(self, change: ChangedFile) -> None:
             where.append(threading.current_thread())
 
     words = [UserQuote("m1", AT, "I prefer tabs over spaces.")]

@@ -19,7 +19,7 @@ from nacre.layers.l6_dream.check import CheckContext, problems
 from nacre.layers.l6_dream.copy import DirectoryCopy
 from nacre.memory.dates.relative import resolve_dates
 from nacre.memory.files.folder import is_ours
-from nacre.memory.format.index import Index
+from nacre.memory.format.index import MemoryIndex
 from nacre.memory.recall.base import Drift, Reference
 from nacre.memory.recall.drift.check import check_each
 from tests.layers.l6_dream.made import DEPLOYS, FILES, NOW, OTHERS, topic
@@ -37,7 +37,7 @@ def dreamt(files: Mapping[str, bytes], rules: DreamRules = RULES, **given: objec
 
 
 def pointers(copy: DirectoryCopy) -> list[str]:
-    return [line.file for line in Index.parse(copy.now["MEMORY.md"]).pointers]
+    return [line.file for line in MemoryIndex.parse(copy.now["MEMORY.md"]).pointers]
 
 
 def test_a_memory_that_is_there_twice_becomes_one_and_the_index_lists_what_there_is() -> None:
@@ -248,7 +248,7 @@ def test_a_long_hook_is_not_replaced_by_a_description_that_says_less() -> None:
     hook = "the retries of the payment client are capped at three because the vendor bills each one " * 3
     files = {**OTHERS, "pr.md": topic("Payments", f"Long. {hook}", description="PR", kind="user")}
     copy = dreamt({**files, "MEMORY.md": f"# Memory\n\n- [Payments](pr.md) — {hook}\n".encode()})
-    line = next(one for one in Index.parse(copy.now["MEMORY.md"]).pointers if one.file == "pr.md")
+    line = next(one for one in MemoryIndex.parse(copy.now["MEMORY.md"]).pointers if one.file == "pr.md")
     assert line.hook.startswith("the retries of the payment client") and len(line.raw) <= 151
 
 

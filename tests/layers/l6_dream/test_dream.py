@@ -26,12 +26,12 @@ from nacre.layers.l6_dream.state import DreamState, DreamStateFile
 from nacre.memory.checks.review import waiting
 from nacre.memory.files.transaction import Transaction
 from nacre.memory.files.undo import undo
-from nacre.memory.format.entry import Change, Draft
+from nacre.memory.format.entry import MemoryChange, MemoryDraft
 from nacre.memory.memory import Memory
 from nacre.store.history import History
 from tests.layers.l6_dream.made import DEPLOYS, FILES, NOW, OTHERS, held, laid, night, topic
 
-BY_USER = Change(author="user", reason="by hand")
+BY_USER = MemoryChange(author="user", reason="by hand")
 TERMS = CheckContext(root=Path("/nowhere"), today=NOW.date())
 
 
@@ -76,7 +76,7 @@ async def test_a_file_the_person_edited_last_waits_for_their_word(tmp_path: Path
     """D6: the directory as it was found is nobody's; what was edited since is the person's."""
     location = laid(tmp_path, {**FILES, "mine.md": topic("Mine", "We chose the blue one yesterday.")})
     memory = await Memory.at(location, tmp_path)
-    await memory.save(Draft(body="Something else altogether: the printer is on floor two."), BY_USER)
+    await memory.save(MemoryDraft(body="Something else altogether: the printer is on floor two."), BY_USER)
     path = location.directory / "mine.md"
     path.write_bytes(path.read_bytes().replace(b"blue", b"green"))
     before = held(location)
@@ -249,7 +249,7 @@ async def test_who_stops_a_dream_while_it_is_committed_comes_too_late(
     location = laid(tmp_path)
     board, finish, begun = DreamStateFile(location.cache), Transaction._finish, threading.Event()
 
-    def slowly(tx: Transaction, change: Change, clock: Clock) -> None:
+    def slowly(tx: Transaction, change: MemoryChange, clock: Clock) -> None:
         if change.author == "dream":
             begun.set()
             time.sleep(0.6)

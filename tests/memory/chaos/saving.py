@@ -19,7 +19,7 @@ from nacre.errors import VersionConflict
 from nacre.memory.files import recovery
 from nacre.memory.files.location import Location
 from nacre.memory.files.transaction import Transaction, recover, transact
-from nacre.memory.format.entry import Change
+from nacre.memory.format.entry import MemoryChange
 from nacre.store import disk as exchange
 
 INDEX = "MEMORY.md"
@@ -53,13 +53,15 @@ def drop(tx: Transaction, file: str) -> None:
 
 
 async def save(where: Location, file: str, body: bytes, reason: str = "") -> str:
-    async with transact(where, Change(author="agent", reason=reason or f"save {file}", session="s-1")) as tx:
+    async with transact(
+        where, MemoryChange(author="agent", reason=reason or f"save {file}", session="s-1")
+    ) as tx:
         put(tx, file, body)
     return tx.commit
 
 
 async def forget(where: Location, file: str, reason: str = "") -> str:
-    async with transact(where, Change(author="agent", reason=reason or f"forget {file}")) as tx:
+    async with transact(where, MemoryChange(author="agent", reason=reason or f"forget {file}")) as tx:
         drop(tx, file)
     return tx.commit
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from nacre.memory.checks.audit import Audit, audit
-from nacre.memory.checks.audit_text import items_in
+from nacre.memory.checks.audit_text import memories_in
 from nacre.memory.transfer.import_sources import read_batch
 
 DATA = Path(__file__).resolve().parents[4] / "shared" / "data" / "claude_memory"
@@ -37,7 +37,7 @@ def test_every_folder_gets_a_score_and_nothing_is_taken_for_a_secret(audits: dic
 def test_rules_and_facts_about_people_are_never_taken_for_junk(audits: dict[str, Audit]) -> None:
     """M13: junk is found among notes on the project only."""
     for name, told in audits.items():
-        kinds = {item.file: item.entry.kind for item in items_in(read_batch(DATA / name))}
+        kinds = {item.file: item.entry.kind for item in memories_in(read_batch(DATA / name))}
         junk = {one.file for one in told.findings if one.kind.startswith("junk")}
         assert {kinds[file] for file in junk} <= {"project", None}, name
 

@@ -8,7 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nacre.memory.checks.grounding import is_blank, is_supported, sources, uncorrected, ungrounded
+from nacre.memory.checks.grounding import (
+    is_blank,
+    is_supported,
+    sources,
+    uncorrected_claims,
+    ungrounded_claims,
+)
 from nacre.messages.facts import UserQuote
 
 AT = datetime(2026, 11, 15, 12, tzinfo=UTC)
@@ -16,7 +22,7 @@ AT = datetime(2026, 11, 15, 12, tzinfo=UTC)
 
 
 def missing(new: str, *said: str, old: str = "") -> list[str]:
-    return ungrounded(new, said=said, old=old, at=AT)
+    return ungrounded_claims(new, said=said, old=old, at=AT)
 
 
 @pytest.mark.parametrize(
@@ -100,7 +106,7 @@ def test_whatever_is_compared_nothing_breaks(new: str, said: str) -> None:
 def test_a_long_text_is_looked_through_once_and_each_claim_looked_up_once() -> None:
     """E9: how long it takes grows with the text, not with its square; minutes would hold up the exit."""
     words = "Running Lisbon. " * 40_000
-    assert ungrounded(f"{words}Porto", said=["We were running in Lisbon"]) == ["Porto"]
+    assert ungrounded_claims(f"{words}Porto", said=["We were running in Lisbon"]) == ["Porto"]
 
 
 @pytest.mark.parametrize(
@@ -118,7 +124,7 @@ def test_a_rewrite_keeps_what_no_sentence_of_the_person_corrects(
     new: str, said: str, missing: list[str]
 ) -> None:
     old = "The staging database is heron-4411.\nMarta has the password."
-    assert uncorrected(old, new, said=[said]) == missing
+    assert uncorrected_claims(old, new, said=[said]) == missing
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nacre.memory.checks.lint import Fix, LintProblem, fixes, lint
+from nacre.memory.checks.lint import LintFix, LintProblem, fixes, lint
 
 TEA = "---\nname: Tea\ndescription: likes green tea, no sugar\ntype: user\n---\n\nGreen.\n"
 
@@ -52,7 +52,7 @@ def test_a_crash_between_the_two_steps_of_a_save_is_found_and_repaired(tmp_path:
 def test_an_index_that_is_not_there_is_made(tmp_path: Path) -> None:
     put(tmp_path, tea=TEA)
     new = b"# Memory\n\n- [Tea](tea.md) \xe2\x80\x94 likes green tea, no sugar\n"
-    assert fixes(tmp_path) == [Fix("MEMORY.md", b"", new)]
+    assert fixes(tmp_path) == [LintFix("MEMORY.md", b"", new)]
     assert lint(tmp_path, with_index=False) == []
     assert fixes(tmp_path, with_index=False) == []
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from nacre.memory.checks.local_only import MARKER, staying_in
+from nacre.memory.checks.local_only import MARKER, local_only_entries
 
 SECRET = """---
 name: Salary of the person
@@ -22,7 +22,7 @@ def test_every_line_of_a_local_only_memory_is_replaced_however_it_is_spaced(tmp_
     (tmp_path / "tea.md").write_text(
         "---\nname: Tea\ndescription: likes green tea\n---\nGreen tea, always.\n"
     )
-    staying = staying_in(tmp_path)
+    staying = local_only_entries(tmp_path)
     assert staying.files == {"salary.md"}
     for text in (
         SECRET,
@@ -36,4 +36,4 @@ def test_every_line_of_a_local_only_memory_is_replaced_however_it_is_spaced(tmp_
 
 
 def test_a_directory_that_is_not_there_holds_nothing(tmp_path: Path) -> None:
-    assert staying_in(tmp_path / "nowhere").entries == ()
+    assert local_only_entries(tmp_path / "nowhere").entries == ()

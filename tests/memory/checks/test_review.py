@@ -10,7 +10,7 @@ import pytest
 from nacre.errors import StoreError, VersionConflict
 from nacre.memory.checks.review import FOLDER, Proposal, accept, find, propose, reject, waiting
 from nacre.memory.files.folder import Folder
-from nacre.memory.format.entry import Change, Draft
+from nacre.memory.format.entry import MemoryChange, MemoryDraft
 from nacre.memory.memory import Memory
 from nacre.store import disk
 from nacre.testing import FrozenClock
@@ -100,10 +100,10 @@ async def test_rejecting_drops_it(memory: Memory) -> None:
 
 async def test_a_file_that_changed_meanwhile_is_not_overwritten(memory: Memory, clock: FrozenClock) -> None:
     """E7, M15: one line says what to do; on top of the change, where both can be had."""
-    saved = await memory.put("tea.md", TEA, Change(author="user", reason="by hand"))
+    saved = await memory.put("tea.md", TEA, MemoryChange(author="user", reason="by hand"))
     one = proposed(memory, before=TEA, after=TEA.replace(b"No sugar", b"Two sugars"))
     mine = TEA.replace(b"Green tea.\n\n", b"Oolong.\n\n")
-    await memory.put("tea.md", mine, Change(author="user", reason="by hand"))
+    await memory.put("tea.md", mine, MemoryChange(author="user", reason="by hand"))
     with pytest.raises(VersionConflict, match=f"--accept {one.id} --rebase"):
         await accept(memory, one.id)
     assert there(memory) == mine
@@ -116,14 +116,18 @@ async def test_a_file_that_changed_meanwhile_is_not_overwritten(memory: Memory, 
 async def test_two_changes_of_one_line_cannot_both_be_had(memory: Memory) -> None:
     """E7: then the person has to edit."""
     one = proposed(memory, before=TEA, after=TEA.replace(b"No sugar", b"Two sugars"))
-    await memory.put("tea.md", TEA.replace(b"No sugar", b"Honey"), Change(author="user", reason="by hand"))
+    await memory.put(
+        "tea.md", TEA.replace(b"No sugar", b"Honey"), MemoryChange(author="user", reason="by hand")
+    )
     with pytest.raises(VersionConflict, match="accept an edited version"):
         await accept(memory, one.id, rebase=True)
 
 
 async def test_a_removal_can_be_proposed_too(memory: Memory) -> None:
     """D6: what is removed stays in the history."""
-    saved = await memory.save(Draft(body="Tea at four.", name="Tea"), Change(author="user", reason="by hand"))
+    saved = await memory.save(
+        MemoryDraft(body="Tea at four.", name="Tea"), MemoryChange(author="user", reason="by hand")
+    )
     data = there(memory, saved.entry.file)
     one = proposed(memory, saved.entry.file, before=data, after=None)
     await accept(memory, one.id)

@@ -12,20 +12,20 @@ from nacre.memory.agent_memory import agent_live
 from nacre.memory.files import confirm as confirming
 from nacre.memory.files.confirm import (
     confirm,
-    doubts,
     is_confirmation,
+    unconfirmed_changes,
     unconfirmed_commits,
     unconfirmed_files,
 )
 from nacre.memory.files.location import Location
 from nacre.memory.files.transaction import pick_up, transact
 from nacre.memory.files.undo import purge, undo
-from nacre.memory.format.entry import Change
+from nacre.memory.format.entry import MemoryChange
 from nacre.store.history import History
 from tests.memory.chaos.saving import location
 
-BY_USER = Change(author="user", reason="by hand")
-AGENT = Change(author="agent", reason="remember")
+BY_USER = MemoryChange(author="user", reason="by hand")
+AGENT = MemoryChange(author="agent", reason="remember")
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def where(tmp_path: Path) -> Location:
     return found
 
 
-async def save(where: Location, file: str, text: str | None, change: Change = BY_USER) -> str:
+async def save(where: Location, file: str, text: str | None, change: MemoryChange = BY_USER) -> str:
     async with transact(where, change) as tx:
         if text is None:
             tx.delete(file)
@@ -77,7 +77,7 @@ async def test_a_confirmation_is_one_more_commit_by_the_user(where: Location) ->
     done = await confirm(where)
     assert [one.id for one in done.commits] == [second, first]
     assert unconfirmed_files(where) == {}
-    assert doubts(where).confirmed == {first, second}
+    assert unconfirmed_changes(where).confirmed == {first, second}
     assert log(where)[0] == ("user", "confirmed 2 changes")
     assert History(where.history).log(99)[1:] == before
     assert History(where.history).one(done.commit).files == ()
@@ -169,16 +169,16 @@ async def test_an_undone_confirmation_is_a_doubt_again(where: Location) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        Change(author="agent", reason="confirmed 1 change\n\nCommit: {id}"),
-        Change(author="user", reason="undo 1234567890: confirmed 1 change\n\nCommit: {id}"),
-        Change(author="user", reason="confirmed 1 change\n\nand what\n\nCommit: {id}"),
-        Change(author="unconfirmed", reason="confirmed 1 change\n\nCommit: {id}"),
+        MemoryChange(author="agent", reason="confirmed 1 change\n\nCommit: {id}"),
+        MemoryChange(author="user", reason="undo 1234567890: confirmed 1 change\n\nCommit: {id}"),
+        MemoryChange(author="user", reason="confirmed 1 change\n\nand what\n\nCommit: {id}"),
+        MemoryChange(author="unconfirmed", reason="confirmed 1 change\n\nCommit: {id}"),
     ],
 )
-async def test_no_other_commit_passes_for_a_confirmation(where: Location, change: Change) -> None:
+async def test_no_other_commit_passes_for_a_confirmation(where: Location, change: MemoryChange) -> None:
     """A reason may hold words that a model chose."""
     made = await shell(where, a="one\n")
-    forged = Change(author=change.author, reason=change.reason.replace("{id}", made))
+    forged = MemoryChange(author=change.author, reason=change.reason.replace("{id}", made))
     await save(where, "b.md", "b\n", forged)
     assert made in unconfirmed_files(where)["a.md"]
 
@@ -193,7 +193,7 @@ async def test_a_purge_keeps_what_is_confirmed_confirmed(where: Location) -> Non
     await purge(where, ["secret.md"])
     assert open_one not in {one.id for one in History(where.history).log(99)}
     assert list(unconfirmed_files(where)) == ["b.md"]
-    assert len(doubts(where).confirmed) == 1
+    assert len(unconfirmed_changes(where).confirmed) == 1
 
 
 async def test_edits_that_nobody_committed_yet_are_confirmed_with_the_rest(where: Location) -> None:
@@ -215,7 +215,7 @@ async def test_a_long_history_is_walked_once(where: Location, monkeypatch: pytes
     read: list[str] = []
     head = History.head
     monkeypatch.setattr(History, "head", lambda self, commit: read.append(commit) or head(self, commit))
-    found = doubts(where)
+    found = unconfirmed_changes(where)
     assert found.confirmed == {made}
     assert found.files == {"c.md": (later,)}
     assert made not in read

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from nacre.memory.files.scan import MAX_TOPIC_BYTES, Scan, Skipped, head_fields, manifest_line, scan
 from nacre.memory.format.entry import Entry
-from nacre.memory.format.frontmatter import Document
+from nacre.memory.format.frontmatter import MarkdownFile
 
 TEA = "---\nname: Tea\ndescription: likes tea\ntype: user\n---\n\nGreen.\n"
 
@@ -181,4 +181,4 @@ VALUES = st.one_of(
 )  # fmt: skip
 def test_the_quick_reader_agrees_with_the_thorough_one(lines: list[str], end: str, fence: str) -> None:
     text = end.join(["---", *lines, fence, "body", ""])
-    assert dict(head_fields(text)) == dict(Document.parse(text.encode()).fields)
+    assert dict(head_fields(text)) == dict(MarkdownFile.parse(text.encode()).fields)

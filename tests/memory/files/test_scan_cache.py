@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from nacre.memory.files.location import Location
 from nacre.memory.files.scan import scan
 from nacre.memory.files.scan_cache import FILE, WORTH_KEEPING, ScanCache
-from nacre.memory.format.entry import Change
+from nacre.memory.format.entry import MemoryChange
 from nacre.memory.memory import Memory
 from nacre.memory.purge.memory import erase
 from tests.scale import scaled
@@ -220,7 +220,7 @@ async def test_a_purge_takes_the_cache_too(tmp_path: Path) -> None:
     time.sleep(UNTIL_OLD)
     await memory.scan()
     assert b"about_7.md" in (where.cache / FILE).read_bytes()
-    await erase(memory, "about_7.md", Change(author="user", reason="asked"))
+    await erase(memory, "about_7.md", MemoryChange(author="user", reason="asked"))
     left = [path for path in where.cache.rglob("*") if path.is_file() and b"subject 7" in path.read_bytes()]
     assert "about_7.md" not in {entry.file for entry in (await memory.scan()).entries}
     assert not [path for path in left if path.name == FILE]

@@ -24,12 +24,12 @@ from nacre.memory.files.folder import MAX_BYTES
 from nacre.memory.files.location import Location
 from nacre.memory.files.transaction import pending_edits, pick_up, recover, transact
 from nacre.memory.files.undo import undo
-from nacre.memory.format.entry import Change
+from nacre.memory.format.entry import MemoryChange
 from nacre.store import disk as exchange
 from nacre.store.history import History
 from tests.memory.chaos.saving import forget, location, pointer, save
 
-CHANGE = Change(author="agent", reason="because", session="s-1")
+CHANGE = MemoryChange(author="agent", reason="because", session="s-1")
 ROOT = Path(__file__).parents[3]
 
 

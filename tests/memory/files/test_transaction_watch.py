@@ -16,11 +16,11 @@ from nacre.memory.files.folder import Folder
 from nacre.memory.files.location import Location
 from nacre.memory.files.transaction import transact
 from nacre.memory.files.watch import Watch
-from nacre.memory.format.entry import Change
+from nacre.memory.format.entry import MemoryChange
 from nacre.store.history import History
 from tests.memory.chaos.saving import location, put, save
 
-CHANGE = Change(author="agent", reason="save")
+CHANGE = MemoryChange(author="agent", reason="save")
 
 
 @pytest.fixture

@@ -8,15 +8,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nacre.memory.format.entry import Draft, Entry, compose, description_of, file_name, read_entry, title_of
-from nacre.memory.format.frontmatter import Document
+from nacre.memory.format.entry import (
+    Entry,
+    MemoryDraft,
+    compose,
+    description_of,
+    file_name,
+    read_entry,
+    title_of,
+)
+from nacre.memory.format.frontmatter import MarkdownFile
 
 NOW = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
 LATER = datetime(2026, 4, 1, tzinfo=UTC)
 
 
 def test_a_new_memory_is_written_flat_and_reads_back_as_it_was_meant() -> None:
-    draft = Draft(
+    draft = MemoryDraft(
         body="Likes tea: green.\n\n**Why:** said so",
         kind="user",
         name="Tea",
@@ -52,7 +60,7 @@ def test_a_new_memory_is_written_flat_and_reads_back_as_it_was_meant() -> None:
 
 def test_a_bare_body_gets_a_title_and_a_description_of_its_own() -> None:
     entry = read_entry(
-        "x.md", compose(Draft(body="The user is a pilot. Flies gliders.\n"), file="x.md", now=NOW)
+        "x.md", compose(MemoryDraft(body="The user is a pilot. Flies gliders.\n"), file="x.md", now=NOW)
     )
     assert (entry.name, entry.description, entry.kind) == (
         "The user is a pilot",
@@ -68,10 +76,10 @@ def test_an_update_keeps_shape_and_strangers_and_changes_what_was_given() -> Non
         b"  type: user\n  originSessionId: 9c42\n  modified: 2026-01-01T00:00:00.000Z\n---\n\nGreen.\n"
     )  # fmt: skip
     new = compose(
-        Draft(body="Black.\n", description="likes black tea", sources=("s2",)),
+        MemoryDraft(body="Black.\n", description="likes black tea", sources=("s2",)),
         file="tea.md",
         now=NOW,
-        previous=Document.parse(old),
+        previous=MarkdownFile.parse(old),
     )
     assert new == old.replace(b'"likes tea"', b'"likes black tea"').replace(b"Green", b"Black").replace(
         b"2026-01-01T00:00:00.000Z\n", b"2026-03-04T05:06:07Z\n  source: [9c42, s2]\n"
@@ -79,11 +87,13 @@ def test_an_update_keeps_shape_and_strangers_and_changes_what_was_given() -> Non
 
 
 def test_a_description_that_was_worked_out_follows_the_body_and_a_written_one_stays() -> None:
-    first = compose(Draft(body="Drinks tea. Daily.\n"), file="x.md", now=NOW)
-    second = compose(Draft(body="Drinks cocoa.\n"), file="x.md", now=LATER, previous=Document.parse(first))
+    first = compose(MemoryDraft(body="Drinks tea. Daily.\n"), file="x.md", now=NOW)
+    second = compose(
+        MemoryDraft(body="Drinks cocoa.\n"), file="x.md", now=LATER, previous=MarkdownFile.parse(first)
+    )
     assert read_entry("x.md", second).description == "Drinks cocoa."
-    own = Document.parse(Document.parse(first).with_fields(description="what is drunk"))
-    third = compose(Draft(body="Drinks cocoa.\n"), file="x.md", now=LATER, previous=own)
+    own = MarkdownFile.parse(MarkdownFile.parse(first).with_fields(description="what is drunk"))
+    third = compose(MemoryDraft(body="Drinks cocoa.\n"), file="x.md", now=LATER, previous=own)
     assert read_entry("x.md", third).description == "what is drunk"
 
 
@@ -100,8 +110,8 @@ def test_a_description_that_was_worked_out_follows_the_body_and_a_written_one_st
 )
 def test_only_the_user_makes_a_memory_more_trusted(before: str, new: str, after: str) -> None:
     """M16b."""
-    first = Document.parse(Document.parse(b"body\n").with_fields(name="x", origin=before))
-    data = compose(Draft(body="b", origin=new), file="x.md", now=NOW, previous=first)  # type: ignore[arg-type]
+    first = MarkdownFile.parse(MarkdownFile.parse(b"body\n").with_fields(name="x", origin=before))
+    data = compose(MemoryDraft(body="b", origin=new), file="x.md", now=NOW, previous=first)  # type: ignore[arg-type]
     assert read_entry("x.md", data).origin == after
 
 
@@ -210,8 +220,8 @@ def test_any_bytes_are_an_entry(data: bytes) -> None:
 
 @given(st.text(), st.text(), st.text(), st.binary(max_size=100))
 def test_what_is_composed_reads_back(body: str, name: str, description: str, old: bytes) -> None:
-    draft = Draft(body=body, name=name, description=description, kind="project")
-    for previous in (None, Document.parse(old)):
+    draft = MemoryDraft(body=body, name=name, description=description, kind="project")
+    for previous in (None, MarkdownFile.parse(old)):
         entry = read_entry("x.md", compose(draft, file="x.md", now=NOW, previous=previous))
         assert (entry.kind, entry.modified) == ("project", NOW)
         assert entry.name

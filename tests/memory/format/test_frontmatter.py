@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 import yaml
 
-from nacre.memory.format.frontmatter import Document
+from nacre.memory.format.frontmatter import MarkdownFile
 
 FLAT = b"---\nname: Tea\ndescription: likes tea\ntype: user\n---\n\nGreen, no sugar.\n"
 NESTED = (
@@ -18,11 +18,11 @@ WHEN = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
 
 
 def fields(text: str) -> dict[str, object]:
-    return dict(Document.parse(text.encode()).fields)
+    return dict(MarkdownFile.parse(text.encode()).fields)
 
 
 def kinds(data: bytes) -> list[str]:
-    return [problem.kind for problem in Document.parse(data).problems]
+    return [problem.kind for problem in MarkdownFile.parse(data).problems]
 
 
 def test_both_shapes_say_the_same_by_name() -> None:
@@ -36,8 +36,8 @@ def test_both_shapes_say_the_same_by_name() -> None:
         "originSessionId": "9c42",
         "modified": "2026-08-01T17:44:47.812Z",
     }
-    assert Document.parse(NESTED).is_nested
-    assert not Document.parse(FLAT).is_nested
+    assert MarkdownFile.parse(NESTED).is_nested
+    assert not MarkdownFile.parse(FLAT).is_nested
     assert fields("---\nname: x\nmetadata: {node_type: memory, type: 'user'}\n---\n") == {
         "name": "x",
         "node_type": "memory",
@@ -116,9 +116,9 @@ def test_keys_below_other_keys_are_named_by_their_path() -> None:
 
 def test_the_top_speaks_before_the_nested_and_the_last_before_the_first() -> None:
     data = b"---\ntype: user\ntype: project\nmetadata:\n  type: feedback\n---\n"
-    assert Document.parse(data).fields["type"] == "project"
+    assert MarkdownFile.parse(data).fields["type"] == "project"
     assert kinds(data) == ["duplicate"]
-    assert Document.parse(data).with_fields(type="reference") == data.replace(b"project", b"reference")
+    assert MarkdownFile.parse(data).with_fields(type="reference") == data.replace(b"project", b"reference")
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_bad_input_is_read_as_far_as_it_goes(
     data: bytes, problems: list[str], read: dict[str, str], body: str
 ) -> None:
     """The table of bad input: reported, never raised."""
-    document = Document.parse(data)
+    document = MarkdownFile.parse(data)
     assert ([one.kind for one in document.problems], dict(document.fields), document.body) == (
         problems,
         read,
@@ -159,7 +159,7 @@ def test_a_frontmatter_over_thirty_lines_is_reported() -> None:
     long = b"---\n" + b"".join(b"k%d: v\n" % n for n in range(29)) + b"---\nbody\n"
     assert kinds(fits) == []
     assert kinds(long) == ["long"]
-    assert Document.parse(long).body == "body\n"
+    assert MarkdownFile.parse(long).body == "body\n"
 
 
 def test_an_edit_changes_only_its_own_line() -> None:
@@ -169,7 +169,7 @@ def test_an_edit_changes_only_its_own_line() -> None:
         b'description: "likes tea"\r\n'
         b"\r\ntype: user # who\r\n---\r\n\r\n\r\nbody \r\nmixed\n"
     )
-    edit = Document.parse(data).with_fields
+    edit = MarkdownFile.parse(data).with_fields
     assert edit(name="Coffee") == data.replace(b"'Tea'", b"'Coffee'")
     assert edit(description='it\'s: "x"') == data.replace(b'"likes tea"', rb'"it' + rb"'s: \"x\"" + rb'"')
     assert edit(type="project") == data.replace(b"user #", b"project #")
@@ -180,16 +180,18 @@ def test_an_edit_changes_only_its_own_line() -> None:
 
 def test_a_new_key_takes_the_shape_and_place_of_its_kin() -> None:
     """M11: nested stays nested, flat stays flat; name and description always stand at the top."""
-    edit = Document.parse(NESTED).with_fields
+    edit = MarkdownFile.parse(NESTED).with_fields
     assert edit(pinned=True) == NESTED.replace(b"812Z\n", b"812Z\n  pinned: true\n")
     assert edit(type="project") == NESTED.replace(b"type: user", b"type: project")
     assert edit(created=WHEN) == NESTED.replace(b"9c42\n", b"9c42\n  created: 2026-03-04T05:06:07Z\n")
-    assert Document.parse(FLAT).with_fields(pinned=True) == FLAT.replace(b"user\n", b"user\npinned: true\n")
-    assert Document.parse(b"---\ntype: user\n---\n").with_fields(description="d", name="m") == (
+    assert MarkdownFile.parse(FLAT).with_fields(pinned=True) == FLAT.replace(
+        b"user\n", b"user\npinned: true\n"
+    )
+    assert MarkdownFile.parse(b"---\ntype: user\n---\n").with_fields(description="d", name="m") == (
         b"---\nname: m\ndescription: d\ntype: user\n---\n"
     )
     flow = b"---\nname: m\nmetadata: { type: user, x: 'y' }  # c\n---\n"
-    edit = Document.parse(flow).with_fields
+    edit = MarkdownFile.parse(flow).with_fields
     assert edit(type="a, b") == flow.replace(b"user", b'"a, b"')
     assert edit(pinned=True) == flow.replace(b"'y' }", b"'y', pinned: true }")
     assert edit(type=None) == flow.replace(b"type: user, ", b"")
@@ -197,56 +199,58 @@ def test_a_new_key_takes_the_shape_and_place_of_its_kin() -> None:
 
 
 def test_a_file_without_frontmatter_gets_one_above_its_text() -> None:
-    assert Document.parse(b"text\n").with_fields(name="m", type="user") == (
+    assert MarkdownFile.parse(b"text\n").with_fields(name="m", type="user") == (
         b"---\nname: m\ntype: user\n---\n\ntext\n"
     )
-    assert Document.parse(b"").with_fields(name="m") == b"---\nname: m\n---\n"
-    marked = Document.parse(b"\xef\xbb\xbfa\r\nb").with_fields(name="m")
+    assert MarkdownFile.parse(b"").with_fields(name="m") == b"---\nname: m\n---\n"
+    marked = MarkdownFile.parse(b"\xef\xbb\xbfa\r\nb").with_fields(name="m")
     assert marked == b"\xef\xbb\xbf---\r\nname: m\r\n---\r\n\r\na\r\nb"
 
 
 def test_values_over_several_lines_are_replaced_whole() -> None:
     block = b"---\ndescription: >-\n  one\n  two\n\ntype: user\n---\n"
-    assert Document.parse(block).with_fields(description="x") == b"---\ndescription: x\n\ntype: user\n---\n"
+    assert (
+        MarkdownFile.parse(block).with_fields(description="x") == b"---\ndescription: x\n\ntype: user\n---\n"
+    )
     items = b"---\nsource:\n    - a\n    - b\ntype: user\n---\n"
-    assert Document.parse(items).with_fields(source=["c", "d: e", "f"]) == (
+    assert MarkdownFile.parse(items).with_fields(source=["c", "d: e", "f"]) == (
         b'---\nsource:\n    - c\n    - "d: e"\n    - f\ntype: user\n---\n'
     )
-    assert Document.parse(items).with_fields(source=[]) == b"---\nsource: []\ntype: user\n---\n"
-    assert Document.parse(items).with_fields(source=None) == b"---\ntype: user\n---\n"
-    assert Document.parse(FLAT).with_fields(source=["s1", "m, 2"]) == FLAT.replace(
+    assert MarkdownFile.parse(items).with_fields(source=[]) == b"---\nsource: []\ntype: user\n---\n"
+    assert MarkdownFile.parse(items).with_fields(source=None) == b"---\ntype: user\n---\n"
+    assert MarkdownFile.parse(FLAT).with_fields(source=["s1", "m, 2"]) == FLAT.replace(
         b"type: user\n", b'type: user\nsource: [s1, "m, 2"]\n'
     )
 
 
 def test_a_key_that_holds_keys_is_not_overwritten() -> None:
     with pytest.raises(ValueError, match="change those"):
-        Document.parse(NESTED).with_fields(metadata="x")
+        MarkdownFile.parse(NESTED).with_fields(metadata="x")
 
 
 def test_a_map_where_words_belong_is_replaced() -> None:
-    assert Document.parse(b"---\ntype: {a: b}  # c\n---\n").with_fields(type="user") == (
+    assert MarkdownFile.parse(b"---\ntype: {a: b}  # c\n---\n").with_fields(type="user") == (
         b"---\ntype: user  # c\n---\n"
     )
-    assert Document.parse(b"---\ntype:\n  a: b\nname: x\n---\n").with_fields(type="user") == (
+    assert MarkdownFile.parse(b"---\ntype:\n  a: b\nname: x\n---\n").with_fields(type="user") == (
         b"---\ntype: user\nname: x\n---\n"
     )
 
 
 def test_another_body_leaves_the_frontmatter_alone() -> None:
-    assert Document.parse(FLAT).with_body("Black.\n") == FLAT.replace(b"Green, no sugar.", b"Black.")
+    assert MarkdownFile.parse(FLAT).with_body("Black.\n") == FLAT.replace(b"Green, no sugar.", b"Black.")
     crlf = b"---\r\nname: x\r\n---\r\nold\r\n"
-    assert Document.parse(crlf).with_body("a\nb\n") == b"---\r\nname: x\r\n---\r\n\r\na\r\nb\r\n"
-    assert Document.parse(b"---\nname: x\n---").with_body("b") == b"---\nname: x\n---\n\nb"
-    assert Document.parse(b"---\nname: x\n\nold\n").with_body("new\n") == b"---\nname: x\n---\n\nnew\n"
-    bare = Document.parse(Document.parse(b"old").with_body("---\na: b\n---\n"))
+    assert MarkdownFile.parse(crlf).with_body("a\nb\n") == b"---\r\nname: x\r\n---\r\n\r\na\r\nb\r\n"
+    assert MarkdownFile.parse(b"---\nname: x\n---").with_body("b") == b"---\nname: x\n---\n\nb"
+    assert MarkdownFile.parse(b"---\nname: x\n\nold\n").with_body("new\n") == b"---\nname: x\n---\n\nnew\n"
+    bare = MarkdownFile.parse(MarkdownFile.parse(b"old").with_body("---\na: b\n---\n"))
     assert (dict(bare.fields), bare.body) == ({}, "---\na: b\n---\n")
 
 
 def test_a_missing_fence_can_be_added() -> None:
     data = b"---\nname: x\n\nold\n"
-    assert Document.parse(data).closed() == b"---\nname: x\n---\n\nold\n"
-    assert Document.parse(FLAT).closed() == FLAT
+    assert MarkdownFile.parse(data).closed() == b"---\nname: x\n---\n\nold\n"
+    assert MarkdownFile.parse(FLAT).closed() == FLAT
 
 
 @pytest.mark.parametrize(
@@ -261,8 +265,8 @@ def test_what_is_written_reads_the_same_for_every_yaml_reader(text: str) -> None
     """M11: quoted only where YAML needs it, and then in a way that YAML reads back."""
     for data in (FLAT, NESTED, b"---\nmetadata: {type: user}\n---\n"):
         for key in ("description", "type", "origin"):
-            new = Document.parse(data).with_fields(**{key: text})
-            assert Document.parse(new).fields[key] == text
+            new = MarkdownFile.parse(data).with_fields(**{key: text})
+            assert MarkdownFile.parse(new).fields[key] == text
             tree = yaml.safe_load(new.split(b"---")[1] if text != "---" else new[4 : new.rindex(b"\n---")])
             assert {**tree, **(tree.get("metadata") or {})}[key] == text
 
@@ -271,7 +275,7 @@ def test_what_is_written_reads_the_same_for_every_yaml_reader(text: str) -> None
     "text", ["plain words", "9c42fe2a-bd64", "C++ (fast)", "a/b.c, d", "it's", "50 %", "f(x) = y"]
 )
 def test_ordinary_words_stay_without_quotes(text: str) -> None:
-    new = Document.parse(FLAT).with_fields(description=text)
+    new = MarkdownFile.parse(FLAT).with_fields(description=text)
     assert new == FLAT.replace(b"likes tea", text.encode())
 
 
@@ -282,4 +286,4 @@ def test_ordinary_words_stay_without_quotes(text: str) -> None:
 def test_a_line_of_endless_blanks_is_read_in_one_pass(line: str) -> None:
     """A hostile file must not stop a scan; a pattern that goes back would need hours for these."""
     data = f"---\n{line.format(' ' * 300_000)}\ntype: user\n---\nbody\n".encode()
-    assert Document.parse(data).fields["type"] == "user"
+    assert MarkdownFile.parse(data).fields["type"] == "user"

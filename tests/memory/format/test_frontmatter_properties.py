@@ -6,7 +6,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nacre.memory.format.frontmatter import Document
+from nacre.memory.format.frontmatter import MarkdownFile
 
 KEYS = st.sampled_from(["name", "description", "type", "modified", "pinned", "x-own", "source", "标题"])
 PLAIN = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Zl", "Zp"]), max_size=30)
@@ -36,22 +36,22 @@ def files(draw: st.DrawFn) -> bytes:
 
 @given(st.binary(max_size=300) | st.binary(max_size=200).map(lambda data: b"---\n" + data), st.text(), PLAIN)
 def test_arbitrary_bytes_are_read_kept_and_edited(data: bytes, value: str, body: str) -> None:
-    document = Document.parse(data)
+    document = MarkdownFile.parse(data)
     assert document.data == data
     assert document.with_fields() == data
     assert document.with_body(document.body) == data
-    edited = Document.parse(document.with_fields(description=value))
+    edited = MarkdownFile.parse(document.with_fields(description=value))
     assert edited.fields["description"] == value
     assert document.body.strip() in edited.body
-    Document.parse(document.with_body(body))
-    Document.parse(document.closed())
+    MarkdownFile.parse(document.with_body(body))
+    MarkdownFile.parse(document.closed())
 
 
 @given(files(), st.sampled_from(["name", "description", "type", "modified", "fresh"]), st.text())
 def test_an_edit_is_read_back_and_nothing_else_changes(data: bytes, key: str, value: str) -> None:
-    document = Document.parse(data)
+    document = MarkdownFile.parse(data)
     new = document.with_fields(**{key: value})
-    edited = Document.parse(new)
+    edited = MarkdownFile.parse(new)
     assert dict(edited.fields) == {**document.fields, key: value}
     assert edited.body == document.body
     assert edited.with_fields(**{key: value}) == new
@@ -61,22 +61,22 @@ def test_an_edit_is_read_back_and_nothing_else_changes(data: bytes, key: str, va
 
 @given(files(), st.sampled_from(["name", "description", "type"]))
 def test_a_removed_key_is_gone_and_nothing_else_changes(data: bytes, key: str) -> None:
-    document = Document.parse(data)
+    document = MarkdownFile.parse(data)
     times = sum(1 for _ in range(9) if key in document.fields)
     while key in document.fields and times:
         new = document.with_fields(**{key: None})
         assert_one_place(document.data, new)
-        rest = {name: value for name, value in Document.parse(new).fields.items() if name != key}
+        rest = {name: value for name, value in MarkdownFile.parse(new).fields.items() if name != key}
         assert rest == {name: value for name, value in document.fields.items() if name != key}
-        document = Document.parse(new)
+        document = MarkdownFile.parse(new)
         times -= 1
-    assert document.body == Document.parse(data).body
+    assert document.body == MarkdownFile.parse(data).body
 
 
 @given(files(), st.text(st.characters(codec="utf-8", exclude_characters="\r"), min_size=1))
 def test_another_body_is_read_back_below_the_same_fields(data: bytes, body: str) -> None:
-    document = Document.parse(data)
-    edited = Document.parse(document.with_body(body))
+    document = MarkdownFile.parse(data)
+    edited = MarkdownFile.parse(document.with_body(body))
     assert dict(edited.fields) == dict(document.fields)
     assert edited.body.rstrip() == body.lstrip(" \t\n").rstrip() or edited.body in body
 
@@ -108,6 +108,6 @@ def test_what_a_yaml_writer_wrote_is_read_as_it_was_meant(
     # A map in braces over several lines is the one form that is read as text; nobody writes memories so.
     layout = {"default_flow_style": None, "width": 10_000} if flow else {"default_flow_style": False}
     text = yaml.safe_dump(tree, allow_unicode=True, default_style=style, sort_keys=False, **layout)
-    read = Document.parse(f"---\n{text}---\nbody\n".encode()).fields
+    read = MarkdownFile.parse(f"---\n{text}---\nbody\n".encode()).fields
     expected = {"name": name, "source": tuple(items), "type": deep}
     assert {key: read.get(key) for key in expected} == expected

@@ -9,7 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nacre.memory.format.entry import Entry
-from nacre.memory.format.index import Index, Pressure, choose_listed, loaded, pointer_line, pressure
+from nacre.memory.format.index import (
+    IndexUsage,
+    MemoryIndex,
+    choose_listed,
+    index_usage,
+    load_index,
+    pointer_line,
+)
 
 INDEX = """# Memory
 
@@ -30,12 +37,12 @@ Some words of the owner, with a [link](seen.md) in them.
 
 
 def pointers(text: str) -> list[tuple[str, str, str]]:
-    return [(line.file, line.title, line.hook) for line in Index.parse(text.encode()).pointers]
+    return [(line.file, line.title, line.hook) for line in MemoryIndex.parse(text.encode()).pointers]
 
 
 def test_pointers_are_told_from_other_text() -> None:
     """M8: what stands in code and comments points to nothing."""
-    index = Index.parse(INDEX.encode())
+    index = MemoryIndex.parse(INDEX.encode())
     assert pointers(INDEX) == [
         ("user_profile.md", "Profile", "a pilot"),
         ("feedback_mocks.md", "No mocks", "integration tests only"),
@@ -82,7 +89,7 @@ def test_other_links_are_no_pointers(line: str) -> None:
 
 
 def test_the_line_of_a_file_is_changed_in_place() -> None:
-    index = Index.parse(INDEX.encode())
+    index = MemoryIndex.parse(INDEX.encode())
     assert (
         index.with_pointer("feedback_mocks.md", "No mocks", "unit tests too")
         == INDEX.replace(
@@ -98,7 +105,7 @@ def test_the_line_of_a_file_is_changed_in_place() -> None:
 
 def test_a_new_pointer_goes_where_its_kind_is_listed() -> None:
     """M8: grouped by topic."""
-    index = Index.parse(INDEX.encode())
+    index = MemoryIndex.parse(INDEX.encode())
     line = "- [New](new.md) — h\n"
     assert (
         index.with_pointer("new.md", "New", "h", kind="user")
@@ -133,11 +140,11 @@ def test_a_new_pointer_goes_where_its_kind_is_listed() -> None:
 def test_a_new_pointer_leaves_all_other_bytes(old: str, new: str) -> None:
     for mark in ("", "\ufeff"):
         data = (mark + old).encode()
-        assert Index.parse(data).with_pointer("n.md", "N", "h", kind="user") == (mark + new).encode()
+        assert MemoryIndex.parse(data).with_pointer("n.md", "N", "h", kind="user") == (mark + new).encode()
 
 
 def test_a_pointer_is_removed_with_its_line_only() -> None:
-    index = Index.parse(INDEX.encode())
+    index = MemoryIndex.parse(INDEX.encode())
     assert (
         index.without("user_profile.md")
         == INDEX.replace("- [Profile](user_profile.md) — a pilot\n", "").encode()
@@ -162,7 +169,7 @@ FILES = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=
 @given(FILES, st.text(max_size=80), st.text(max_size=300))
 def test_what_is_written_as_a_pointer_reads_as_one(stem: str, title: str, hook: str) -> None:
     file = f"{stem}.md"
-    (line,) = Index.parse(pointer_line(file, title, hook).encode()).pointers
+    (line,) = MemoryIndex.parse(pointer_line(file, title, hook).encode()).pointers
     assert line.file == file
     if title.isprintable() and title.split():
         assert line.title == " ".join(title.split())
@@ -182,9 +189,9 @@ def test_adding_and_removing_a_pointer_gives_the_same_bytes_back(
     rows: list[str], kind: str | None, is_ended: bool
 ) -> None:
     data = ("\n".join(rows) + ("\n" if is_ended else "")).encode()
-    index = Index.parse(data)
+    index = MemoryIndex.parse(data)
     assert index.data == data
-    added = Index.parse(index.with_pointer("new.md", "New", "h", kind=kind))  # type: ignore[arg-type]
+    added = MemoryIndex.parse(index.with_pointer("new.md", "New", "h", kind=kind))  # type: ignore[arg-type]
     assert [line.file for line in added.pointers].count("new.md") == 1
     assert added.with_pointer("new.md", "New", "h") == added.data
     left = added.without("new.md")
@@ -196,35 +203,35 @@ def test_adding_and_removing_a_pointer_gives_the_same_bytes_back(
 
 @given(st.binary(max_size=200))
 def test_any_bytes_are_an_index(data: bytes) -> None:
-    index = Index.parse(data)
+    index = MemoryIndex.parse(data)
     assert index.data == data
     assert index.without("x.md") == data
-    Index.parse(index.with_pointer("x.md", "T", "h"))
-    loaded(data, max_lines=3, max_bytes=20)
+    MemoryIndex.parse(index.with_pointer("x.md", "T", "h"))
+    load_index(data, max_lines=3, max_bytes=20)
 
 
 def test_an_index_within_its_budget_is_loaded_as_it_is() -> None:
     """M9: blank lines at the end take no place."""
     text = "x\n" * 200
-    assert loaded(text.encode()).text == text
-    assert loaded((text + "\n" * 50).encode()).cut == ""
-    assert loaded(b"\xef\xbb\xbfa\r\nb").text == "a\nb"
-    assert loaded(b"y" * 25_000).cut == ""
+    assert load_index(text.encode()).text == text
+    assert load_index((text + "\n" * 50).encode()).cut == ""
+    assert load_index(b"\xef\xbb\xbfa\r\nb").text == "a\nb"
+    assert load_index(b"y" * 25_000).cut == ""
 
 
 def test_lines_are_cut_first_then_bytes_and_the_warning_says_so() -> None:
     """M9: one warning, with the limit that was hit and the true size."""
-    many = loaded(b"x\n" * 312)
+    many = load_index(b"x\n" * 312)
     assert many.text == "x\n" * 199 + f"x\n\n{many.warning}\n"
     assert "312 lines (limit 200)" in many.warning
     assert "bytes" not in many.warning
     assert many.cut == "lines"
-    wide = loaded(b"z" * 99 + (b"\n" + b"z" * 99) * 290, max_lines=1000)
+    wide = load_index(b"z" * 99 + (b"\n" + b"z" * 99) * 290, max_lines=1000)
     assert wide.cut == "bytes"
     assert wide.text == "\n".join(["z" * 99] * 250) + f"\n\n{wide.warning}\n"
     assert "29,099 bytes (limit 25,000)" in wide.warning
     assert "lines" not in wide.warning
-    both = loaded((b"z" * 985 + b"\n") * 201)
+    both = load_index((b"z" * 985 + b"\n") * 201)
     assert both.cut == "lines and bytes"
     assert both.text.startswith("\n".join(["z" * 985] * 25) + f"\n\n{both.warning}")
     assert "topic files" in both.warning
@@ -232,15 +239,15 @@ def test_lines_are_cut_first_then_bytes_and_the_warning_says_so() -> None:
 
 def test_a_single_line_over_the_budget_is_cut_between_characters() -> None:
     """M9."""
-    long = loaded(("茶" * 10).encode(), max_bytes=10)
+    long = load_index(("茶" * 10).encode(), max_bytes=10)
     assert long.text == f"茶茶茶\n\n{long.warning}\n"
-    assert loaded("a\n茶茶茶茶".encode(), max_bytes=10).text.startswith("a\n\nWARNING")
+    assert load_index("a\n茶茶茶茶".encode(), max_bytes=10).text.startswith("a\n\nWARNING")
 
 
 @given(st.text(st.sampled_from("ab茶😀\n")), st.integers(1, 6), st.integers(4, 24))
 def test_what_is_loaded_is_the_longest_beginning_that_fits(text: str, max_lines: int, max_bytes: int) -> None:
     """M9: never over either limit, never a line fewer than fit."""
-    result = loaded(text.encode(), max_lines=max_lines, max_bytes=max_bytes)
+    result = load_index(text.encode(), max_lines=max_lines, max_bytes=max_bytes)
     said = text.rstrip()
     if not result.cut:
         assert (result.text, result.lines <= max_lines, result.bytes <= max_bytes) == (text, True, True)
@@ -258,16 +265,16 @@ def test_what_is_loaded_is_the_longest_beginning_that_fits(text: str, max_lines:
 
 def test_the_writer_is_told_from_four_fifths_on() -> None:
     """M16c."""
-    assert pressure(b"x\n" * 160) == Pressure(lines=160, bytes=319, share=0.8)
-    near = pressure(b"x\n" * 161)
+    assert index_usage(b"x\n" * 160) == IndexUsage(lines=160, bytes=319, share=0.8)
+    near = index_usage(b"x\n" * 161)
     assert "161 of 200 lines" in near.feedback
     assert "under 140 lines" in near.feedback
-    full = pressure(b"x\n" * 200)
-    over = pressure(b"x\n" * 201)
+    full = index_usage(b"x\n" * 200)
+    over = index_usage(b"x\n" * 201)
     assert "past its limit" not in full.feedback
     assert "past its limit" in over.feedback
-    assert "26,000 of 25,000 bytes" in pressure(b"y" * 26_000).feedback
-    assert pressure(b"").share == 0
+    assert "26,000 of 25,000 bytes" in index_usage(b"y" * 26_000).feedback
+    assert index_usage(b"").share == 0
 
 
 def at(day: int) -> datetime:
@@ -287,7 +294,7 @@ def test_pinned_then_useful_then_listed_then_newest_stay_listed() -> None:
     ]
     chosen = choose_listed(entries, useful={"useful.md": 2.0, "web.md": 9.0})
     assert [entry.file for entry in chosen] == ["pinned.md", "useful.md", "listed.md", "new.md", "old.md"]
-    index = Index.parse(b"# Memory\n\n- [listed](listed.md)\n")
+    index = MemoryIndex.parse(b"# Memory\n\n- [listed](listed.md)\n")
     assert [entry.file for entry in choose_listed(entries, index=index, max_lines=4)] == [
         "pinned.md",
         "listed.md",
@@ -298,7 +305,9 @@ def test_pinned_then_useful_then_listed_then_newest_stay_listed() -> None:
 def test_what_is_chosen_fits_the_budget(count: int, max_lines: int, max_bytes: int) -> None:
     entries = [Entry(file=f"m{n}.md", description="words " * (n % 7)) for n in range(count)]
     data = b"# Memory\n\n"
-    for entry in choose_listed(entries, index=Index.parse(data), max_lines=max_lines, max_bytes=max_bytes):
-        data = Index.parse(data).with_pointer(entry.file, entry.title, entry.description)
+    for entry in choose_listed(
+        entries, index=MemoryIndex.parse(data), max_lines=max_lines, max_bytes=max_bytes
+    ):
+        data = MemoryIndex.parse(data).with_pointer(entry.file, entry.title, entry.description)
     if data.strip() != b"# Memory":
-        assert pressure(data, max_lines=max_lines, max_bytes=max_bytes).share <= 1
+        assert index_usage(data, max_lines=max_lines, max_bytes=max_bytes).share <= 1

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from nacre.memory.instructions.files import MAX_BYTES, WARN_CHARS
-from nacre.memory.instructions.load import InstructionPaths, Skipped, load_instructions
+from nacre.memory.instructions.load import InstructionPaths, SkippedInstructions, load_instructions
 from tests.memory.trees import names, paths_in, plant
 
 EVERYTHING = (
@@ -135,11 +135,13 @@ def test_what_is_no_text_file_is_skipped_with_its_reason(tmp_path):
     assert loop.path == tmp_path / "repo/pkg/CLAUDE.md"
     assert "symbolic links" in loop.why
     assert [*loaded.skipped[:4], *loaded.skipped[5:]] == [
-        Skipped(tmp_path / "repo/CLAUDE.md", "a binary file; instructions are UTF-8 text"),
-        Skipped(tmp_path / "repo/.claude/CLAUDE.md", "not a regular file"),
-        Skipped(tmp_path / "repo/AGENTS.md", "not UTF-8 at byte 3; save it as UTF-8"),
-        Skipped(tmp_path / "repo/.claude/rules/huge.md", "larger than 4 MiB; keep instructions short"),
-        Skipped(tmp_path / "repo/CLAUDE.local.md", "not a regular file"),
+        SkippedInstructions(tmp_path / "repo/CLAUDE.md", "a binary file; instructions are UTF-8 text"),
+        SkippedInstructions(tmp_path / "repo/.claude/CLAUDE.md", "not a regular file"),
+        SkippedInstructions(tmp_path / "repo/AGENTS.md", "not UTF-8 at byte 3; save it as UTF-8"),
+        SkippedInstructions(
+            tmp_path / "repo/.claude/rules/huge.md", "larger than 4 MiB; keep instructions short"
+        ),
+        SkippedInstructions(tmp_path / "repo/CLAUDE.local.md", "not a regular file"),
     ]
     assert (
         f"{tmp_path}/repo/CLAUDE.md is not loaded: a binary file; instructions are UTF-8 text"

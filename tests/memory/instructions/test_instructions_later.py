@@ -9,11 +9,11 @@ import pytest
 from nacre.memory.instructions.includes import MAX_PATTERNS, Globs, split_head
 from nacre.memory.instructions.load import (
     changed_since,
+    load_for_files,
     load_instructions,
     nested_for,
     reload,
     scoped_for,
-    touched,
 )
 from tests.memory.trees import names, paths_in, plant
 
@@ -77,7 +77,7 @@ def test_a_folders_files_load_when_a_file_below_it_is_read(tmp_path):
         "repo/lib/deep/x.py": "",
     })  # fmt: skip
     loaded = load_instructions(paths_in(tmp_path))
-    arrival = touched(loaded, [tmp_path / "repo/lib/deep/x.py"])
+    arrival = load_for_files(loaded, [tmp_path / "repo/lib/deep/x.py"])
     assert arrived(arrival, tmp_path) == [
         "repo/lib/CLAUDE.md",
         "repo/lib/deep/AGENTS.md",
@@ -86,7 +86,7 @@ def test_a_folders_files_load_when_a_file_below_it_is_read(tmp_path):
     ]
     assert [file.reason for file in arrival.files] == ["nested", "nested", "nested", "scoped"]
     assert {file.because for file in arrival.files} == {tmp_path / "repo/lib/deep/x.py"}
-    again = touched(arrival.instructions, [tmp_path / "repo/lib/deep/y.py"])
+    again = load_for_files(arrival.instructions, [tmp_path / "repo/lib/deep/y.py"])
     assert again.files == ()
     assert names(again.instructions, tmp_path) == ["repo/CLAUDE.md", *arrived(arrival, tmp_path)]
 
@@ -117,7 +117,7 @@ def test_unchanged_files_are_no_change(tmp_path):
         "repo/.claude/rules/r.md": "---\npaths: lib/\n---\nscoped",
         "repo/lib/x.py": "",
     })  # fmt: skip
-    loaded = touched(load_instructions(paths_in(tmp_path)), [tmp_path / "repo/lib/x.py"]).instructions
+    loaded = load_for_files(load_instructions(paths_in(tmp_path)), [tmp_path / "repo/lib/x.py"]).instructions
     changes = changed_since(loaded)
     assert not changes
     assert changes.instructions == loaded
@@ -133,7 +133,7 @@ def test_changed_new_and_removed_files_are_found(tmp_path):
         "repo/lib/CLAUDE.md": "lib",
         "repo/.claude/rules/r.md": "---\npaths: lib/\n---\nscoped",
     })  # fmt: skip
-    loaded = touched(load_instructions(paths_in(tmp_path)), [tmp_path / "repo/lib/x.py"]).instructions
+    loaded = load_for_files(load_instructions(paths_in(tmp_path)), [tmp_path / "repo/lib/x.py"]).instructions
     plant(tmp_path, {
         "repo/CLAUDE.md": "new",
         "repo/AGENTS.md": "<!-- a remark -->\nsame<!-- not a block -->",

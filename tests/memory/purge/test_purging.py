@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from nacre.memory.files.location import MemoryPaths, locate
-from nacre.memory.format.entry import Change, Draft
+from nacre.memory.format.entry import MemoryChange, MemoryDraft
 from nacre.memory.memory import Memory
 from nacre.memory.purge.home import ELSEWHERE, FOREIGN, OWN_FILE, TYPED, UNREACHED, Spot, Wishes
 from nacre.memory.purge.memory import Past, erase, past_of
@@ -22,7 +22,7 @@ from nacre.store.session_log import SessionLog
 
 BODY = 'The build server is called "hopper" and lives in the basement of house 12.'
 INDEX = "<system-reminder>\n- [Hopper](hopper.md) — x\n- [Tea](tea.md) — y\n</system-reminder>"
-CHANGE = Change(author="user", reason="told")
+CHANGE = MemoryChange(author="user", reason="told")
 
 
 def line(kind: str, content: Json, number: int, **more: Json) -> JsonObject:
@@ -70,7 +70,7 @@ def dumped(lines: list[JsonObject], *, is_ascii: bool = False) -> bytes:
 
 async def kept(home: Path, root: Path, body: str = BODY, name: str = "hopper") -> Memory:
     memory = await Memory.at(locate(MemoryPaths(home=home, cwd=root)), root)
-    await memory.save(Draft(body=f"{body}\nPIN: 4711", name=name), CHANGE)
+    await memory.save(MemoryDraft(body=f"{body}\nPIN: 4711", name=name), CHANGE)
     return memory
 
 
@@ -230,7 +230,7 @@ async def test_a_password_of_the_memory_goes_wherever_it_is_alone(tmp_path: Path
     memory = await kept(home, tmp_path, f"The staging password is {SECRET} as of today.", "staging")
     other = memory.location.directory / "other.md"
     other.write_text(f"---\nname: other\n---\n\nLog in with {SECRET} first.\n")
-    await memory.save(Draft(body="Ravens are clever birds.", name="ravens"), CHANGE)
+    await memory.save(MemoryDraft(body="Ravens are clever birds.", name="ravens"), CHANGE)
     other.write_text("---\nname: other\n---\n\nAsk Wu before you log in.\n")
     shown: Json = {"type": "tool_result", "tool_use_id": "t1", "content": f"DB_PASSWORD={SECRET}"}
     called: Json = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": f"login -p{SECRET}"}}

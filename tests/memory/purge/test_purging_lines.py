@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from nacre.errors import StoreError
 from nacre.memory.daily_log import log_file
 from nacre.memory.files.location import user_location
-from nacre.memory.format.entry import Change
+from nacre.memory.format.entry import MemoryChange
 from nacre.memory.memory import Memory
 from nacre.memory.purge.memory import erase_line, line_named, past_of_line, without_forms
 from nacre.store.history import History
 from nacre.store.history_purge import holding, without_lines
 from nacre.testing import FrozenClock
 
-HAND = Change(author="user", reason="by hand")
+HAND = MemoryChange(author="user", reason="by hand")
 FILE = log_file(FrozenClock().now().date())
 
 

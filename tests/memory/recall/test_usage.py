@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nacre.memory.files.location import Location
-from nacre.memory.format.entry import Change, Draft, Entry
+from nacre.memory.format.entry import Entry, MemoryChange, MemoryDraft
 from nacre.memory.memory import Memory
 from nacre.memory.purge.memory import erase
 from nacre.memory.recall import usage
@@ -222,8 +222,8 @@ def test_what_was_picked_passed_over_or_below_the_cut_counts_differently(locatio
 async def test_a_purge_drops_one_files_lines_and_no_others(location: Location, tmp_path: Path) -> None:
     """M14b."""
     memory = await Memory.at(location, tmp_path)
-    change = Change(author="user", reason="told")
-    saved = await memory.save(Draft(body="The build server is called hopper.", name="Server"), change)
+    change = MemoryChange(author="user", reason="told")
+    saved = await memory.save(MemoryDraft(body="The build server is called hopper.", name="Server"), change)
     file = saved.entry.file
     (location.cache / "derived").write_text("hopper")
     events = [Event(file=name, kind="attached", at=NOW, tokens=5) for name in (file, "tea.md")]

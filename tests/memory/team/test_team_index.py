@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from nacre.memory.format.index import Index
+from nacre.memory.format.index import MemoryIndex
 from nacre.memory.team.merge import merged_index, public_index
 
 BASE = b"# Memory\n\n- [A](a.md) - one\n- [B](b.md) - two\n"
@@ -19,7 +19,7 @@ def test_lines_that_either_side_added_are_there_and_lines_either_removed_are_not
     mine = BASE.replace(b"- [A](a.md) - one\n", b"- [C](c.md) - three\n")
     theirs = BASE + b"- [D](d.md) - four\n"
     found = merged(mine, theirs)
-    assert {line.file for line in Index.parse(found).pointers} == {"b.md", "c.md", "d.md"}
+    assert {line.file for line in MemoryIndex.parse(found).pointers} == {"b.md", "c.md", "d.md"}
     assert found.startswith(b"# Memory\n\n")
 
 
@@ -27,7 +27,7 @@ def test_new_words_hold_whoever_wrote_them_and_ours_where_both_did() -> None:
     mine, theirs = BASE.replace(b"one", b"mine"), BASE.replace(b"two", b"theirs")
     assert merged(mine, theirs) == b"# Memory\n\n- [A](a.md) \xe2\x80\x94 mine\n- [B](b.md) - theirs\n"
     both = merged(BASE.replace(b"one", b"mine"), BASE.replace(b"one", b"theirs"))
-    assert [line.hook for line in Index.parse(both).pointers] == ["mine", "two"]
+    assert [line.hook for line in MemoryIndex.parse(both).pointers] == ["mine", "two"]
 
 
 def test_headings_and_words_of_both_sides_are_kept() -> None:
@@ -43,7 +43,7 @@ def test_headings_and_words_of_both_sides_are_kept() -> None:
 def test_what_both_begin_with_is_there_once() -> None:
     found = merged(b"# Memory\n\n- [A](a.md) - one\n", b"# Memory\n\n- [B](b.md) - two\n", b"")
     assert found.count(b"# Memory") == 1
-    assert {line.file for line in Index.parse(found).pointers} == {"a.md", "b.md"}
+    assert {line.file for line in MemoryIndex.parse(found).pointers} == {"a.md", "b.md"}
 
 
 def test_a_line_of_a_file_that_is_gone_goes_too() -> None:
@@ -87,17 +87,17 @@ def test_merging_once_more_changes_nothing_and_no_word_is_lost(
     found = merged_index(mine, theirs, base, is_listed=is_listed)
     assert merged_index(found, theirs, theirs, is_listed=is_listed) == found
     assert _pointers(merged_index(found, theirs, base, is_listed=is_listed)) == _pointers(found)
-    files = {line.file for line in Index.parse(found).pointers}
+    files = {line.file for line in MemoryIndex.parse(found).pointers}
     assert all(map(is_listed, files))
-    added = {line.file for data in (mine, theirs) for line in Index.parse(data).pointers}
-    added -= {line.file for line in Index.parse(base).pointers}
+    added = {line.file for data in (mine, theirs) for line in MemoryIndex.parse(data).pointers}
+    added -= {line.file for line in MemoryIndex.parse(base).pointers}
     assert {file for file in added if is_listed(file)} <= files
     for data in (mine, theirs):
-        prose = {line.raw.strip() for line in Index.parse(data).lines if line.kind != "pointer"}
-        old = {line.raw.strip() for line in Index.parse(base).lines if line.kind != "pointer"}
-        kept = {line.raw.strip() for line in Index.parse(found).lines}
+        prose = {line.raw.strip() for line in MemoryIndex.parse(data).lines if line.kind != "pointer"}
+        old = {line.raw.strip() for line in MemoryIndex.parse(base).lines if line.kind != "pointer"}
+        kept = {line.raw.strip() for line in MemoryIndex.parse(found).lines}
         assert prose - old - {""} <= kept
 
 
 def _pointers(data: bytes) -> set[tuple[str, str]]:
-    return {(line.file, line.hook) for line in Index.parse(data).pointers}
+    return {(line.file, line.hook) for line in MemoryIndex.parse(data).pointers}

@@ -16,31 +16,31 @@ from nacre.memory.files.location import (
     team_location,
     user_location,
 )
-from nacre.memory.format.entry import Change, Draft
+from nacre.memory.format.entry import MemoryChange, MemoryDraft
 from nacre.memory.memory import Memory
-from nacre.memory.transfer.copy_home import NOBODYS, Passage
+from nacre.memory.transfer.copy_home import NOBODYS, HomeCopy
 from nacre.store.home import slug
 
-BY_HAND = Change(author="user", reason="said so")
+BY_HAND = MemoryChange(author="user", reason="said so")
 
 
 @pytest.fixture
-def passage(tmp_path: Path) -> Passage:
-    return Passage(old=tmp_path / "old", new=tmp_path / "new")
+def passage(tmp_path: Path) -> HomeCopy:
+    return HomeCopy(old=tmp_path / "old", new=tmp_path / "new")
 
 
 async def remember(location: Location, text: str, *, file: str = "", local_only: bool = False) -> Memory:
     memory = await Memory.at(location, location.root or location.directory)
-    draft = Draft(body=text, name=text, file=file, local_only=local_only)
+    draft = MemoryDraft(body=text, name=text, file=file, local_only=local_only)
     await memory.save(draft, BY_HAND)
     return memory
 
 
-async def brought(passage: Passage) -> dict[str, tuple[str, ...]]:
+async def brought(passage: HomeCopy) -> dict[str, tuple[str, ...]]:
     return {one.whose: (await passage.bring(one)).imported.files for one in passage.crossings()[0]}
 
 
-async def test_every_memory_finds_its_place_with_its_line_and_its_author(passage: Passage) -> None:
+async def test_every_memory_finds_its_place_with_its_line_and_its_author(passage: HomeCopy) -> None:
     """M1, M2, M7b, M15, M26: of projects, of the person, of agents; two projects of one slug apart."""
     base = passage.old.parent
     for name in ("a-b", "a_b"):
@@ -64,7 +64,7 @@ async def test_every_memory_finds_its_place_with_its_line_and_its_author(passage
     assert set((await brought(passage)).values()) == {()}
 
 
-async def test_another_memory_of_the_same_name_stays_and_both_are_there(passage: Passage) -> None:
+async def test_another_memory_of_the_same_name_stays_and_both_are_there(passage: HomeCopy) -> None:
     root = passage.old.parent / "project"
     await remember(project_location(passage.old, root), "Ours.", file="deploys.md")
     there = await remember(project_location(passage.new, root), "Theirs.", file="deploys.md")
@@ -76,7 +76,7 @@ async def test_another_memory_of_the_same_name_stays_and_both_are_there(passage:
     assert (await there.find(renamed.file)).body.strip() == "Ours."
 
 
-async def test_what_was_forgotten_or_changed_there_does_not_come_back(passage: Passage) -> None:
+async def test_what_was_forgotten_or_changed_there_does_not_come_back(passage: HomeCopy) -> None:
     root = passage.old.parent / "project"
     for text in ("Deploys on Monday.", "Likes tea."):
         await remember(project_location(passage.old, root), text)
@@ -90,7 +90,7 @@ async def test_what_was_forgotten_or_changed_there_does_not_come_back(passage: P
     assert "likes_tea" not in (await there.index()).text
 
 
-async def test_what_must_stay_stays_where_another_program_would_send_it(passage: Passage) -> None:
+async def test_what_must_stay_stays_where_another_program_would_send_it(passage: HomeCopy) -> None:
     """M18, M27: local-only memories, credentials, and the team's, which has its own way."""
     root = passage.old.parent / "project"
     here = project_location(passage.old, root)
@@ -101,14 +101,14 @@ async def test_what_must_stay_stays_where_another_program_would_send_it(passage:
     (team.directory / "rule.md").write_text("Review first.\n")
     (one,) = passage.crossings()[0]
     careful = replace(passage, leaves_local=True)
-    for told in (careful.rehearse(one), await careful.bring(one)):
+    for told in (careful.preview(one), await careful.bring(one)):
         assert (told.staying, told.has_team, told.imported.files) == (("the_plan.md",), True, ())
         assert [each.file for each in told.imported.refused] == ["key.md"]
     assert [*one.target.directory.rglob("*.md")] == []
     assert (await passage.bring(one)).imported.files == ("the_plan.md",)
 
 
-async def test_whose_memory_nobody_claimed_is_read_off_its_sessions(passage: Passage) -> None:
+async def test_whose_memory_nobody_claimed_is_read_off_its_sessions(passage: HomeCopy) -> None:
     """M2: the client writes no identity, but says where it works."""
     base = passage.old.parent
     for name in ("known", "unknown"):
@@ -122,7 +122,7 @@ async def test_whose_memory_nobody_claimed_is_read_off_its_sessions(passage: Pas
     assert (left.why, "unknown" in left.file) == (NOBODYS, True)
 
 
-async def test_a_memory_that_cannot_be_written_stops_no_other(passage: Passage) -> None:
+async def test_a_memory_that_cannot_be_written_stops_no_other(passage: HomeCopy) -> None:
     base = passage.old.parent
     for name in ("first", "second"):
         await remember(project_location(passage.old, base / name), "Likes tea.")

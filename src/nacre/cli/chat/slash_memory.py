@@ -13,7 +13,7 @@ from nacre.layers.l5_extract.layer import WORK
 from nacre.layers.l5_extract.saving import REASON, SHORT_COMMIT
 from nacre.memory.files.folder import TEAM_PREFIX
 from nacre.memory.files.undo import in_force, undo
-from nacre.memory.format.entry import Change
+from nacre.memory.format.entry import MemoryChange
 from nacre.memory.format.index import INDEX_FILE
 
 if TYPE_CHECKING:
@@ -165,5 +165,5 @@ def _where(ready: OpenedAgent, path: Path) -> tuple[Memory, str] | None:
     return memory, path.relative_to(memory.location.directory).as_posix()
 
 
-def _by_hand(ready: OpenedAgent, reason: str) -> Change:
-    return Change(author="user", reason=reason, session=ready.agent.session.id)
+def _by_hand(ready: OpenedAgent, reason: str) -> MemoryChange:
+    return MemoryChange(author="user", reason=reason, session=ready.agent.session.id)

@@ -10,7 +10,7 @@ import click
 
 if TYPE_CHECKING:
     from nacre.cli.install.claude_code import FileChange, Where
-    from nacre.memory.transfer.copy_home import Passage
+    from nacre.memory.transfer.copy_home import HomeCopy
 
 OK = 0
 NO = 1
@@ -123,7 +123,7 @@ def _uninstalled(scope: Where, *, dry_run: bool, yes: bool) -> int:
 
 
 def _is_agreed(
-    changes: list[FileChange], *, dry_run: bool, yes: bool, passage: Passage | None = None
+    changes: list[FileChange], *, dry_run: bool, yes: bool, passage: HomeCopy | None = None
 ) -> bool:
     """Show and ask; whether it shall be done."""
     from nacre.cli.install.claude_code import check
@@ -147,7 +147,7 @@ def _is_agreed(
     return True
 
 
-def _bring(passage: Passage | None) -> None:
+def _bring(passage: HomeCopy | None) -> None:
     from nacre.cli.memory.copy_home import bring_all
     from nacre.cli.output import printable
 
@@ -218,7 +218,7 @@ def _tell_how_to_check(scope: Where) -> None:
     print(printable(f"Undo: {typed(undo, settings)}"))
 
 
-def _tell_what_is_there(passage: Passage | None) -> None:
+def _tell_what_is_there(passage: HomeCopy | None) -> None:
     """After the way back: how much lies where it was, and how it comes along."""
     import os
     from pathlib import Path

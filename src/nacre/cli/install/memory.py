@@ -13,7 +13,7 @@ from nacre.cli.install.claude_code import FileChange, added, removed, standing
 from nacre.cli.install.json_edit import Addition
 from nacre.integrations.claude_code.input import client_home, settings_for
 from nacre.memory.files.location import memory_base
-from nacre.memory.transfer.copy_home import Passage
+from nacre.memory.transfer.copy_home import HomeCopy
 from nacre.settings import Settings, load
 
 KEY = ("memoryHome",)
@@ -24,7 +24,7 @@ class Sharing:
     """What it takes to have one memory, or to have two again; nothing where it is so already."""
 
     change: FileChange | None = None
-    passage: Passage | None = None
+    passage: HomeCopy | None = None
 
 
 def sharing(environ: Mapping[str, str], cwd: Path) -> Sharing:
@@ -37,7 +37,7 @@ def sharing(environ: Mapping[str, str], cwd: Path) -> Sharing:
         return Sharing()
     return Sharing(
         change=added(_file(own), [Addition(keys=KEY, value=str(new))], client_home(environ)),
-        passage=Passage(old=old, new=new, keeps_index=own.memory.keeps_index, leaves_local=True),
+        passage=HomeCopy(old=old, new=new, keeps_index=own.memory.keeps_index, leaves_local=True),
     )
 
 
@@ -49,7 +49,9 @@ def unsharing(environ: Mapping[str, str], cwd: Path) -> Sharing:
         return Sharing()
     return Sharing(
         change=removed(_file(own), client),
-        passage=Passage(old=client, new=Path(os.path.realpath(own.home)), keeps_index=own.memory.keeps_index),
+        passage=HomeCopy(
+            old=client, new=Path(os.path.realpath(own.home)), keeps_index=own.memory.keeps_index
+        ),
     )
 
 

@@ -12,7 +12,7 @@ from nacre.cli.output import print_error, print_json, printable
 from nacre.inspect.memory_origin import SHORT_COMMIT
 
 if TYPE_CHECKING:
-    from nacre.memory.files.confirm import Confirmed
+    from nacre.memory.files.confirm import ConfirmResult
 
 
 @click.command(short_help="Vouch for what was edited beside an agent.")
@@ -42,7 +42,7 @@ def confirm(
     return 0
 
 
-async def _confirm(options: RunOptions, commits: tuple[str, ...], scope: str) -> Confirmed:
+async def _confirm(options: RunOptions, commits: tuple[str, ...], scope: str) -> ConfirmResult:
     from nacre.memory.files.confirm import confirm as vouch
 
     opened = await writable(options, scope)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from nacre.memory.files.scan import Skipped
-from nacre.memory.transfer.copy_home import Brought, Crossing, Passage
+from nacre.memory.transfer.copy_home import CopyResult, DirectoryPair, HomeCopy
 from nacre.messages.blocks import JsonObject
 
 SHOWN = 10
@@ -18,8 +18,8 @@ SHOWN = 10
 class Arrived:
     """What became of every memory of a home, or would."""
 
-    passage: Passage
-    found: tuple[Brought, ...]
+    passage: HomeCopy
+    found: tuple[CopyResult, ...]
     without: tuple[Skipped, ...]
     is_dry: bool
 
@@ -60,21 +60,21 @@ class Arrived:
         }
 
 
-def bring_all(passage: Passage, *, is_dry: bool) -> Arrived:
+def bring_all(passage: HomeCopy, *, is_dry: bool) -> Arrived:
     """Copy what is missing, directory by directory, or find out what that would be."""
     crossings, without = passage.crossings()
     if is_dry:
-        found = [passage.rehearse(one) for one in crossings]
+        found = [passage.preview(one) for one in crossings]
     else:
         found = asyncio.run(_brought(passage, crossings))
     return Arrived(passage=passage, found=tuple(found), without=tuple(without), is_dry=is_dry)
 
 
-async def _brought(passage: Passage, crossings: Sequence[Crossing]) -> list[Brought]:
+async def _brought(passage: HomeCopy, crossings: Sequence[DirectoryPair]) -> list[CopyResult]:
     return [await passage.bring(one) for one in crossings]
 
 
-def _remarks(one: Brought) -> Iterator[str]:
+def _remarks(one: CopyResult) -> Iterator[str]:
     source = one.crossing.source
     if one.failed:
         yield f"left: {source}: {one.failed}"
@@ -90,7 +90,7 @@ def _remarks(one: Brought) -> Iterator[str]:
         yield f"left: the team's memory in {source}; `nacre memory sync` brings it from where it is shared"
 
 
-def _as_json(one: Brought) -> JsonObject:
+def _as_json(one: CopyResult) -> JsonObject:
     done = one.imported
     return {
         "directory": str(one.crossing.source),

@@ -182,10 +182,10 @@ def _erased(purge: Purge, sweep: Sweeps, erase: Callable[[], Erased]) -> Purge:
 
 async def _exact(opened: Memory, name: str) -> str | LogLine:
     """The file that is meant, there or forgotten already, or the line of a log; nothing is guessed here."""
-    from nacre.memory.memory import named
+    from nacre.memory.memory import entries_named
     from nacre.memory.purge.memory import line_named
 
-    is_known = named(name, await opened.list()) or await opened.log(limit=1, file=name)
+    is_known = entries_named(name, await opened.list()) or await opened.log(limit=1, file=name)
     if not is_known and (line := line_named(opened, name)):
         return line
     file = await known_file(opened, name)
@@ -199,22 +199,22 @@ async def _exact(opened: Memory, name: str) -> str | LogLine:
 
 def _told(purge: Purge, *, as_json: bool) -> int:
     left = [*purge.past.shared, *purge.left]
-    named = purge.erased.left if purge.erased else ()
+    leftovers = purge.erased.left if purge.erased else ()
     if as_json:
         print_json(_report(purge, left))
     else:
         _print_report(purge, left)
-    return 1 if left or named else 0
+    return 1 if left or leftovers else 0
 
 
 def _report(purge: Purge, left: list[Spot]) -> JsonObject:
-    named = purge.erased.left if purge.erased else ()
+    leftovers = purge.erased.left if purge.erased else ()
     return {
         "file": purge.past.file,
         "dry_run": purge.erased is None,
         "commits": purge.erased.commits if purge.erased else purge.past.commits,
         "files": [*purge.erased.files] if purge.erased else [],
-        "left": [*named, *dict.fromkeys(str(spot.path) for spot in left)],
+        "left": [*leftovers, *dict.fromkeys(str(spot.path) for spot in left)],
         "sessions": [*dict.fromkeys(spot.session for spot in left if spot.session)],
         "erased": [_as_json(spot) for spot in purge.found if not spot.why],
         "remaining": [_as_json(spot) for spot in left],

@@ -35,7 +35,7 @@ def log(options: RunOptions, /, name: str | None, **given: str | int | bool) -> 
 
     An edit made by other means while an agent was at work is `unconfirmed` until `nacre memory confirm`.
     """
-    from nacre.memory.files.confirm import doubts, unconfirmed_commits
+    from nacre.memory.files.confirm import unconfirmed_changes, unconfirmed_commits
 
     opened = run(read_only(options, str(given["scope"]), picks_up=True))
     file = run(known_file(opened, name)) if name else None
@@ -46,7 +46,7 @@ def log(options: RunOptions, /, name: str | None, **given: str | int | bool) -> 
         commits = [each for each in found if file is None or file in each.files][:limit]
     else:
         commits = run(opened.log(limit=limit, file=file))
-    confirmed = doubts(opened.location).confirmed
+    confirmed = unconfirmed_changes(opened.location).confirmed
     if given["as_json"]:
         print_json([commit_json(each, confirmed) for each in commits])
     elif commits:
@@ -152,9 +152,9 @@ async def _undo(options: RunOptions, commit: str | None, *, scope: str, as_json:
 
 async def _taken_back(options: RunOptions, opened: Memory, undone: Commit, *, scope: str) -> str:
     """Take a change back, a move on either side; returns the commit that does so here."""
-    from nacre.memory.transfer.move import other_side, sides_of
+    from nacre.memory.transfer.move import move_scopes, other_side
 
-    sides = sides_of(undone)
+    sides = move_scopes(undone)
     if sides is None or scope not in {sides.source, sides.target}:
         return await _reversed(opened, undone)
     other = sides.other(scope)

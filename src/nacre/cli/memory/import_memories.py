@@ -13,7 +13,7 @@ from nacre.cli.output import print_error, print_json, printable
 from nacre.messages.blocks import JsonObject
 
 if TYPE_CHECKING:
-    from nacre.memory.transfer.import_memories import Imported
+    from nacre.memory.transfer.import_memories import ImportResult
 
 SHOWN_FILES = 20
 """So many files of one import are listed one by one."""
@@ -39,8 +39,8 @@ def import_(options: RunOptions, /, path: Path, **given: str | bool) -> int:
     """
     if given["home"]:
         return _whole_home(options, path, given)
-    from nacre.memory.format.entry import Change
-    from nacre.memory.transfer.import_memories import Terms, rehearse, take_in
+    from nacre.memory.format.entry import MemoryChange
+    from nacre.memory.transfer.import_memories import ImportOptions, import_batch, preview_import
     from nacre.memory.transfer.import_sources import read_batch
 
     batch = read_batch(path)
@@ -48,13 +48,15 @@ def import_(options: RunOptions, /, path: Path, **given: str | bool) -> int:
     is_dry = bool(given["dry_run"])
     if scope == "team" and given["allow_secret"]:
         raise click.UsageError("the team's memory never holds a secret; leave out --allow-secret")
-    terms = Terms(origin="user" if given["trust"] else "untrusted", allow_secret=bool(given["allow_secret"]))
+    terms = ImportOptions(
+        origin="user" if given["trust"] else "untrusted", allow_secret=bool(given["allow_secret"])
+    )
     opened = run(read_only(options, scope) if is_dry else writable(options, scope))
     if is_dry:
-        done = rehearse(opened.location, batch, terms=terms)
+        done = preview_import(opened.location, batch, terms=terms)
     else:
-        change = Change(author="import", reason=f"imported from {path.absolute().name}")
-        done = run(take_in(opened.location, batch, terms=terms, change=change))
+        change = MemoryChange(author="import", reason=f"imported from {path.absolute().name}")
+        done = run(import_batch(opened.location, batch, terms=terms, change=change))
     if given["as_json"]:
         print_json(_as_json(done, is_dry=is_dry))
     else:
@@ -69,7 +71,7 @@ def _whole_home(options: RunOptions, path: Path, given: dict[str, str | bool]) -
     from nacre.cli.memory.copy_home import bring_all
     from nacre.cli.options import load_settings
     from nacre.memory.files.location import memory_base
-    from nacre.memory.transfer.copy_home import Passage
+    from nacre.memory.transfer.copy_home import HomeCopy
 
     if given["trust"] or given["allow_secret"] or given["scope"] != "project":
         raise click.UsageError("--home takes everything as it is; leave out the other options")
@@ -79,7 +81,7 @@ def _whole_home(options: RunOptions, path: Path, given: dict[str, str | bool]) -
     if not old.is_dir() or old == new:
         what = "is where memory is kept already" if old == new else "is no folder"
         raise click.UsageError(f"{path} {what}; name a home such as ~/.claude")
-    passage = Passage(old=old, new=new, keeps_index=settings.memory.keeps_index)
+    passage = HomeCopy(old=old, new=new, keeps_index=settings.memory.keeps_index)
     done = bring_all(passage, is_dry=bool(given["dry_run"]))
     if given["as_json"]:
         print_json(done.as_json())
@@ -91,7 +93,7 @@ def _whole_home(options: RunOptions, path: Path, given: dict[str, str | bool]) -
     return 0 if done.is_whole else 1
 
 
-def _as_json(done: Imported, *, is_dry: bool) -> JsonObject:
+def _as_json(done: ImportResult, *, is_dry: bool) -> JsonObject:
     return {
         "files": [*done.files],
         "same": [*done.same],
@@ -104,7 +106,7 @@ def _as_json(done: Imported, *, is_dry: bool) -> JsonObject:
     }
 
 
-def _print_imported(done: Imported, *, is_dry: bool) -> None:
+def _print_imported(done: ImportResult, *, is_dry: bool) -> None:
     for file in done.files[:SHOWN_FILES]:
         print(printable(f"{'would import' if is_dry else 'imported'} {file}"))
     if len(done.files) > SHOWN_FILES:

@@ -17,13 +17,13 @@ from nacre.messages.blocks import JsonObject
 @click.pass_obj
 def lint(options: RunOptions, /, *, fix: bool, scope: str, as_json: bool) -> int:
     """Report what is wrong with the index, the frontmatter and the links; exit code 1 when anything is."""
-    from nacre.memory.checks.lint import Mended, mend
+    from nacre.memory.checks.lint import LintFixResult, apply_fixes
     from nacre.memory.checks.lint import lint as look
 
     opened = run(writable(options, scope) if fix else read_only(options, scope))
-    mended = Mended(files=(), commit="")
+    mended = LintFixResult(files=(), commit="")
     if fix:
-        mended = run(mend(opened.location, by_hand("lint --fix")))
+        mended = run(apply_fixes(opened.location, by_hand("lint --fix")))
     problems = look(opened.location.directory)
     if as_json:
         rows: list[JsonObject] = [

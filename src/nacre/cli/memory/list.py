@@ -23,7 +23,7 @@ from nacre.errors import StoreError
 from nacre.messages.blocks import JsonObject
 
 if TYPE_CHECKING:
-    from nacre.memory.checks.load_report import Reported
+    from nacre.memory.checks.load_report import FileReport
     from nacre.memory.files.scan import Scan
     from nacre.memory.format.entry import Entry
     from nacre.memory.memory import Memory
@@ -135,11 +135,11 @@ def entry_json(entry: Entry) -> JsonObject:
     }
 
 
-def _state(reported: Reported | None) -> JsonObject:
+def _state(reported: FileReport | None) -> JsonObject:
     return {"state": reported.state, "why": reported.why} if reported else {"state": "unlisted", "why": ""}
 
 
-def _print_list(found: Scan, opened: Memory, report: dict[str, Reported], doubted: Collection[str]) -> None:
+def _print_list(found: Scan, opened: Memory, report: dict[str, FileReport], doubted: Collection[str]) -> None:
     from nacre.clock import SYSTEM_CLOCK
 
     now = SYSTEM_CLOCK.now()
@@ -173,7 +173,7 @@ def _described(entry: Entry, *, is_doubted: bool) -> str:
     return " ".join([*(f"({mark})" for mark in marks if mark), entry.description or "-"])
 
 
-def _print_amiss(report: list[Reported]) -> None:
+def _print_amiss(report: list[FileReport]) -> None:
     """What a conversation does not get although it should; nothing when all is well."""
     cut = [one.file for one in report if one.state == "cut" and one.file != INDEX]
     if cut:

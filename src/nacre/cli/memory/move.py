@@ -50,14 +50,14 @@ def move(
 
 async def _where(options: RunOptions, name: str, target: str) -> str:
     """The one scope that has it: by its exact name, else by words; where several do, the person must say."""
-    from nacre.memory.memory import named, the_one
+    from nacre.memory.memory import entries_named, single_match
 
     memories = {scope: await read_only(options, scope) for scope in SCOPES if scope != target}
     entries = {scope: await one.list() for scope, one in memories.items()}
-    found = [scope for scope, there in entries.items() if named(name, there)]
+    found = [scope for scope, there in entries.items() if entries_named(name, there)]
     for scope, there in entries.items() if not found else ():
         with suppress(StoreError):
-            the_one(name, there)
+            single_match(name, there)
             found.append(scope)
     if not found:
         raise StoreError(

@@ -12,7 +12,7 @@ from nacre.errors import ConfigError
 
 if TYPE_CHECKING:
     from nacre.memory.files.location import Location, Scope
-    from nacre.memory.format.entry import Change
+    from nacre.memory.format.entry import MemoryChange
     from nacre.memory.memory import Memory
 
 T = TypeVar("T")
@@ -95,11 +95,11 @@ async def writable(options: RunOptions, scope: str) -> Memory:
     return await Memory.at(place(options, scope), Path.cwd(), keeps_index=keeps_index)
 
 
-def by_hand(reason: str) -> Change:
+def by_hand(reason: str) -> MemoryChange:
     """A change that the person at the keyboard asked for."""
-    from nacre.memory.format.entry import Change
+    from nacre.memory.format.entry import MemoryChange
 
-    return Change(author="user", reason=reason)
+    return MemoryChange(author="user", reason=reason)
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:

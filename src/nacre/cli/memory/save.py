@@ -13,7 +13,7 @@ from nacre.cli.options import RunOptions, load_settings
 from nacre.cli.output import is_terminal, print_error, print_json, printable
 
 if TYPE_CHECKING:
-    from nacre.memory.format.entry import Draft, Entry
+    from nacre.memory.format.entry import Entry, MemoryDraft
     from nacre.memory.memory import Memory, Saved
     from nacre.messages.blocks import JsonObject
 
@@ -79,7 +79,7 @@ def save(options: RunOptions, /, text: str | None, **given: str | bool | None) -
     return 0
 
 
-def _log(opened: Memory, draft: Draft, *, as_json: bool) -> int:
+def _log(opened: Memory, draft: MemoryDraft, *, as_json: bool) -> int:
     from nacre.clock import SYSTEM_CLOCK
     from nacre.memory.daily_log import append
 
@@ -104,7 +104,7 @@ def _as_json(saved: Saved, opened: Memory) -> JsonObject:
     }
 
 
-def _chosen(opened: Memory, draft: Draft) -> Draft | None:
+def _chosen(opened: Memory, draft: MemoryDraft) -> MemoryDraft | None:
     """The draft with the file the person wants it in; none when they would rather not (M14c)."""
     there = run(_same(opened, draft))
     if there is None:
@@ -115,7 +115,7 @@ def _chosen(opened: Memory, draft: Draft) -> Draft | None:
     return replace(draft, file=there.file if choice == "replace" else run(_free(opened, draft)))
 
 
-def ask_conflict(there: Entry, draft: Draft) -> Choice:
+def ask_conflict(there: Entry, draft: MemoryDraft) -> Choice:
     """Show an entry beside the text that would replace it, and read what to do; no clear word is cancel."""
     print(printable(f"{there.file} is about the same thing:"))
     for title, body in (("now", there.body), ("new", draft.body)):
@@ -139,14 +139,14 @@ def _body(text: str | None) -> tuple[str, bool]:
     return sys.stdin.buffer.read().decode(errors="replace") if sys.stdin else "", False
 
 
-def _draft(body: str, given: dict[str, str | bool | None]) -> Draft:
+def _draft(body: str, given: dict[str, str | bool | None]) -> MemoryDraft:
     from nacre.memory.format.entry import KINDS as KNOWN
-    from nacre.memory.format.entry import Draft
+    from nacre.memory.format.entry import MemoryDraft
 
     file = str(given["file"])
     if file.rpartition("/")[2].casefold().removesuffix(".md") == "memory":
         raise click.UsageError("MEMORY.md is the index; `nacre memory edit MEMORY.md` changes it")
-    return Draft(
+    return MemoryDraft(
         body=body,
         kind=next((kind for kind in KNOWN if kind == given["kind"]), None),
         name=str(given["name"]),
@@ -157,7 +157,7 @@ def _draft(body: str, given: dict[str, str | bool | None]) -> Draft:
     )
 
 
-def _refuse_secrets(draft: Draft, *, is_team: bool) -> None:
+def _refuse_secrets(draft: MemoryDraft, *, is_team: bool) -> None:
     """Before anything is asked or made, and with the switch that only a person may use; never for a team."""
     from nacre.errors import StoreError
     from nacre.memory.secrets import find_secrets, refusal
@@ -167,7 +167,7 @@ def _refuse_secrets(draft: Draft, *, is_team: bool) -> None:
         raise StoreError(f"{refusal(findings)}{way_out}")
 
 
-async def _same(opened: Memory, draft: Draft) -> Entry | None:
+async def _same(opened: Memory, draft: MemoryDraft) -> Entry | None:
     from nacre.memory.format.entry import description_of, title_of
     from nacre.memory.similarity import same_subject
 
@@ -176,7 +176,7 @@ async def _same(opened: Memory, draft: Draft) -> Entry | None:
     return same_subject(name, description, await opened.list())
 
 
-async def _free(opened: Memory, draft: Draft) -> str:
+async def _free(opened: Memory, draft: MemoryDraft) -> str:
     from nacre.memory.format.entry import file_name, title_of
 
     taken = [entry.file for entry in (await opened.scan()).entries]

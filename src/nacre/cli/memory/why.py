@@ -23,7 +23,7 @@ def why(options: RunOptions, /, name: str, *, scope: str, as_json: bool) -> int:
     """Say who wrote a memory, when and why, and show the words it came from if a log still has them."""
     from nacre.inspect.memory_origin import origin_lines
     from nacre.inspect.original_words import original_words
-    from nacre.memory.files.confirm import doubts
+    from nacre.memory.files.confirm import unconfirmed_changes
     from nacre.memory.files.folder import Folder
     from nacre.memory.format.entry import read_entry
 
@@ -34,7 +34,7 @@ def why(options: RunOptions, /, name: str, *, scope: str, as_json: bool) -> int:
     if data is None and not commits:
         raise StoreError(f"{file} is gone; `nacre memory list` shows what is there")
     entry = read_entry(file, data or b"")
-    doubted = doubts(opened.location)
+    doubted = unconfirmed_changes(opened.location)
     homes = (opened.location.base, load_settings(options).home)
     words = original_words(homes, entry.sources)
     if as_json:

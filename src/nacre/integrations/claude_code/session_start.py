@@ -12,7 +12,7 @@ from nacre.app.memory_locations import memory_place, memory_places
 from nacre.errors import NacreError
 from nacre.integrations.claude_code.input import SHORT_FILE, HookInput, kept_path, transcript_of
 from nacre.memory.files.location import Location
-from nacre.memory.format.index import INDEX_FILE, loaded
+from nacre.memory.format.index import INDEX_FILE, load_index
 from nacre.messages.untrusted_text import neutralise
 from nacre.settings import Settings, load
 from nacre.store import disk
@@ -73,7 +73,7 @@ def _index(place: Location, whose: str) -> str:
     except OSError:
         return ""
     with os.fdopen(descriptor, "rb") as source:
-        index = loaded(source.read(10 * MAX_INDEX_BYTES), max_bytes=MAX_INDEX_BYTES)
+        index = load_index(source.read(10 * MAX_INDEX_BYTES), max_bytes=MAX_INDEX_BYTES)
     if not index.text.strip():
         return ""
     text = neutralise(index.text.strip())

@@ -22,7 +22,7 @@ from nacre.layers.l7_mail.inbox import Inbox, Place
 from nacre.layers.l7_mail.letter import EVERYONE, OTHER, Letter
 from nacre.layers.l7_mail.mailbox import Mailbox
 from nacre.layers.l7_mail.post import Post, Sent
-from nacre.memory.checks.local_only import Staying
+from nacre.memory.checks.local_only import LocalOnlyEntries
 from nacre.messages.blocks import Json, JsonObject
 from nacre.messages.untrusted_text import neutralise
 from nacre.tools.base import Tool, tool
@@ -139,7 +139,7 @@ class MailTools:
         return roster, member
 
 
-def _as_json(letter: Letter, staying: Staying) -> JsonObject:
+def _as_json(letter: Letter, staying: LocalOnlyEntries) -> JsonObject:
     said: JsonObject = {
         "id": letter.id,
         "from": letter.sender,

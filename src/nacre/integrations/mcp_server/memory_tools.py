@@ -21,10 +21,10 @@ from nacre.integrations.mcp_server.project import USER_PREFIX, Project
 from nacre.integrations.mcp_server.projects import Projects
 from nacre.memory.daily_log import append, forget_one
 from nacre.memory.files.folder import TEAM_PREFIX
-from nacre.memory.format.entry import Change, Draft, Entry, Kind
+from nacre.memory.format.entry import Entry, Kind, MemoryChange, MemoryDraft
 from nacre.memory.memory import INDEX_FILE, Saved
 from nacre.memory.recall.base import LeftOut, Recalled
-from nacre.memory.tools import DOUBT, in_short
+from nacre.memory.tools import DOUBT, shorten_body
 from nacre.messages.untrusted_text import neutralise, one_line
 from nacre.store.history import Commit
 from nacre.tools.base import Tool, tool
@@ -108,7 +108,9 @@ def _save(projects: Projects) -> Tool:
             async with one.changing:
                 done = await append(memory, body, _signed("memory_save"), clock=one.clock, kind=type)
             return f"Logged in {done.line.place}." if done.commit else f"{done.line.place} says so already."
-        draft = Draft(body=body, kind=type, name=name or "", description=description or "", origin="agent")
+        draft = MemoryDraft(
+            body=body, kind=type, name=name or "", description=description or "", origin="agent"
+        )
         # Before the save: it may replace what stays here, and tells what stood there (M14c, M27).
         async with one.changing:
             staying = await one.staying()
@@ -134,7 +136,7 @@ def _forget(projects: Projects) -> Tool:
                 entry, commit = await forget_one(memory, wanted, signed, without=hidden)
             else:
                 entry, commit = await memory.forget((await one.entry(name))[1].file, signed)
-        said = f"Forgot {in_scope(whose, entry.file)}, which said{_doubt(entry)}: {in_short(entry.body)}"
+        said = f"Forgot {in_scope(whose, entry.file)}, which said{_doubt(entry)}: {shorten_body(entry.body)}"
         return f"{staying.without(said)}\n{_way_back(commit, whose)}"
 
     return forget
@@ -215,7 +217,7 @@ def _kept(saved: Saved, scope: Whose) -> str:
     name = in_scope(scope, saved.entry.file)
     said = f"Saved as {name}."
     if saved.before is not None:
-        said = f"Updated {name}; before it said{_doubt(saved.before)}: {in_short(saved.before.body)}"
+        said = f"Updated {name}; before it said{_doubt(saved.before)}: {shorten_body(saved.before.body)}"
     return "\n".join(filter(None, (said, _way_back(saved.commit, scope), saved.feedback)))
 
 
@@ -224,9 +226,9 @@ def _way_back(commit: str, whose: Whose) -> str:
     return f"`nacre memory undo {commit[:SHORT_COMMIT]}{where}` takes this back."
 
 
-def _signed(reason: str) -> Change:
+def _signed(reason: str) -> MemoryChange:
     """In the history it is an agent's, and says whose (M15, M16b)."""
-    return Change(author="agent", reason=f"{reason} over MCP by {CALLER.get().client}")
+    return MemoryChange(author="agent", reason=f"{reason} over MCP by {CALLER.get().client}")
 
 
 async def _file_of(project: Project, name: str, whose: Whose, wanted: str) -> str:

@@ -18,12 +18,12 @@ from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.context.privacy import LocalOnlyFilter
 from nacre.errors import StoreError, ToolError
 from nacre.integrations.mcp_server.base import ServerOptions
-from nacre.memory.agent_memory import hold
-from nacre.memory.checks.local_only import Staying
+from nacre.memory.agent_memory import open_live
+from nacre.memory.checks.local_only import LocalOnlyEntries
 from nacre.memory.files.folder import TEAM_PREFIX, Folder
 from nacre.memory.files.location import Location
 from nacre.memory.format.entry import Entry, read_entry
-from nacre.memory.memory import Memory, named
+from nacre.memory.memory import Memory, entries_named
 from nacre.memory.recall.base import MAX_PICKS, Query, Recalled
 from nacre.memory.recall.local_index import LocalIndex
 from nacre.memory.recall.recall import Already, recall
@@ -78,9 +78,9 @@ class Project:
         is_whole = self._indexing.done()
         return await asyncio.to_thread(self._recalled, text, is_whole=is_whole), is_whole
 
-    async def staying(self) -> Staying:
+    async def staying(self) -> LocalOnlyEntries:
         """What must not be told to this server's clients."""
-        return Staying() if self._options.local else await self._stays.now()
+        return LocalOnlyEntries() if self._options.local else await self._stays.now()
 
     async def hidden(self, whose: Whose) -> frozenset[str]:
         """The files of one memory that must not be told of."""
@@ -104,7 +104,7 @@ class Project:
         """One memory with its body by its file or its name; nothing is guessed, recall is there for that."""
         self.check_on()
         whose, wanted = self.split(name)
-        exact = named(wanted, await self.entries(whose))
+        exact = entries_named(wanted, await self.entries(whose))
         if len(exact) > 1:
             several = ", ".join(one.file for one in exact[:MAX_PICKS])
             raise StoreError(f"{name!r} may mean several memories: {several}; name the file")
@@ -122,7 +122,7 @@ class Project:
             if whose not in self._held:
                 keeps = whose != "project" or self.settings.memory.keeps_index
                 place = self.place(whose)
-                self._held[whose] = await hold(
+                self._held[whose] = await open_live(
                     place, self.settings.cwd, self._stack, clock=self.clock, keeps_index=keeps
                 )
                 if place in self._rankers:

@@ -14,7 +14,7 @@ from nacre.errors import SessionNotFound, ToolError
 from nacre.integrations.mcp_server.base import PROJECT, Offered
 from nacre.integrations.mcp_server.project import Project
 from nacre.integrations.mcp_server.projects import Projects
-from nacre.memory.checks.local_only import Staying
+from nacre.memory.checks.local_only import LocalOnlyEntries
 from nacre.memory.secrets import redact
 from nacre.messages.untrusted_text import neutralise
 from nacre.store.search import Hit, query, search_log
@@ -60,7 +60,7 @@ def _search(projects: Projects) -> Tool:
     return search
 
 
-def _found(project: Project, words: str, *, most: int, staying: Staying) -> tuple[list[Hit], bool]:
+def _found(project: Project, words: str, *, most: int, staying: LocalOnlyEntries) -> tuple[list[Hit], bool]:
     """The hits in the newest sessions, and whether the time was enough."""
     until = project.clock.seconds() + SEARCH_SECONDS
     wanted = query(words)

@@ -11,7 +11,7 @@ from nacre import prompts
 from nacre.layers.l5_extract.judging import Judge
 from nacre.layers.l5_extract.policy import NACRE, ExtractSettings
 from nacre.loop.fork import Fork, ForkResult, ForkTask, RequestSource
-from nacre.memory.copies import Changed, MemoryCopies
+from nacre.memory.copies import ChangedFile, MemoryCopies
 from nacre.memory.memory import Memory
 from nacre.messages.view import View
 from nacre.tools.policy import Narrowing
@@ -39,7 +39,7 @@ class Stock:
 class Extracted:
     """What came of one run."""
 
-    changes: Sequence[Changed]
+    changes: Sequence[ChangedFile]
     """Files as they shall be; none of them is in memory yet."""
     forked: ForkResult | None = None
     """None where rules did it."""
@@ -66,7 +66,7 @@ async def extract(
     return Extracted(changes=changes, forked=forked, rejected=tuple(judge.rejected))
 
 
-def _signed(desk: MemoryCopies, judge: Judge) -> list[Changed]:
+def _signed(desk: MemoryCopies, judge: Judge) -> list[ChangedFile]:
     """In a thread, because all that tools said is looked through for each of them."""
     return [replace(one, after=judge.signed(one)) for one in desk.changed()]
 

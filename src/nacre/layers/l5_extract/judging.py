@@ -8,10 +8,16 @@ from datetime import datetime, tzinfo
 
 from nacre import prompts
 from nacre.errors import StoreError, ToolError
-from nacre.memory.checks.grounding import is_blank, is_supported, sources, uncorrected, ungrounded
-from nacre.memory.copies import Changed
-from nacre.memory.format.entry import Draft, Entry, Origin, compose, read_entry
-from nacre.memory.format.frontmatter import Document
+from nacre.memory.checks.grounding import (
+    is_blank,
+    is_supported,
+    sources,
+    uncorrected_claims,
+    ungrounded_claims,
+)
+from nacre.memory.copies import ChangedFile
+from nacre.memory.format.entry import Entry, MemoryDraft, Origin, compose, read_entry
+from nacre.memory.format.frontmatter import MarkdownFile
 from nacre.memory.format.index import INDEX_FILE
 from nacre.memory.memory import refuse_secrets
 from nacre.memory.team.rules import refuse_for_team
@@ -62,27 +68,29 @@ class Judge:
     rejected: dict[str, list[str]] = field(default_factory=dict)
     """By file, what of it nobody had said, or what it would have lost."""
 
-    def check(self, change: Changed) -> None:
+    def check(self, change: ChangedFile) -> None:
         """Raise `ToolError` for what may not become a memory; the same objection is explained once."""
         self._check(change)
         self.rejected.pop(change.file, None)
 
-    def check_rewrite(self, change: Changed) -> None:
+    def check_rewrite(self, change: ChangedFile) -> None:
         """`check`, and a memory that is there keeps what it names, unless the person corrected it."""
         self._check(change)
         if change.before is not None and self.grounds:
             before = read_entry(change.file, change.before)
             after = read_entry(change.file, self.signed(change))
             said = [one.text for one in self.heard.words]
-            self._refuse_claims(change.file, uncorrected(_whole(before), _whole(after), said=said), LOSES)
+            self._refuse_claims(
+                change.file, uncorrected_claims(_whole(before), _whole(after), said=said), LOSES
+            )
         self.rejected.pop(change.file, None)
 
-    def signed(self, change: Changed) -> bytes:
+    def signed(self, change: ChangedFile) -> bytes:
         """The file as it is kept: with its origin, its sources, and no field that a fork may not set."""
         entry = read_entry(change.file, change.after)
         text = _whole(entry)
-        previous = Document.parse(change.before) if change.before is not None else None
-        draft = Draft(
+        previous = MarkdownFile.parse(change.before) if change.before is not None else None
+        draft = MemoryDraft(
             body=entry.body,
             kind=entry.kind,
             name=self._supported(entry.name, entry, change),
@@ -96,7 +104,7 @@ class Judge:
         """The records it came from; where no words are its own, the last that were said before it."""
         return sources(text, self.heard.words) or [one.record_id for one in self.heard.words[-1:]]
 
-    def _check(self, change: Changed) -> None:
+    def _check(self, change: ChangedFile) -> None:
         if change.file.rpartition("/")[2] == INDEX_FILE:
             raise ToolError(INDEX_REFUSED)
         text = change.after.decode(errors="replace")
@@ -111,7 +119,7 @@ class Judge:
             raise ToolError(EMPTY)
         self._refuse_claims(change.file, self._new_claims(change, entry), UNGROUNDED)
 
-    def _supported(self, line: str, entry: Entry, change: Changed) -> str:
+    def _supported(self, line: str, entry: Entry, change: ChangedFile) -> str:
         """A title or description as a fork wrote it; empty, and so derived anew, where it is free text.
 
         Every prompt holds it as a line of the index.
@@ -119,7 +127,7 @@ class Judge:
         texts = [entry.body, _old(change), *(one.text for one in self.heard.words)]
         return line if not self.grounds or is_supported(line, texts) else ""
 
-    def _new_claims(self, change: Changed, entry: Entry) -> list[str]:
+    def _new_claims(self, change: ChangedFile, entry: Entry) -> list[str]:
         return self._claims(_whole(entry), _old(change)) if self.grounds else []
 
     def _refuse_claims(self, file: str, claims: list[str], why: str) -> None:
@@ -152,14 +160,14 @@ class Judge:
 
     def _ungrounded(self, text: str, said: Sequence[str], old: str) -> list[str]:
         at = self.heard.words[-1].at if self.heard.words else self.now
-        return ungrounded(text, said=[*said, *self.names], old=old, at=at, zone=self.zone)
+        return ungrounded_claims(text, said=[*said, *self.names], old=old, at=at, zone=self.zone)
 
 
 def _whole(entry: Entry) -> str:
     return "\n".join(part for part in (entry.name, entry.description, entry.body) if part)
 
 
-def _old(change: Changed) -> str:
+def _old(change: ChangedFile) -> str:
     if change.before is None:
         return ""
     entry = read_entry(change.file, change.before)

@@ -11,17 +11,17 @@ from dataclasses import dataclass, replace
 from nacre.errors import ToolError
 from nacre.layers.l5_extract.by_rule import Found
 from nacre.layers.l5_extract.judging import Judge
-from nacre.memory.copies import Changed
+from nacre.memory.copies import ChangedFile
 from nacre.memory.files.transaction import Transaction
-from nacre.memory.format.entry import Change, Draft, Entry, compose, read_entry
-from nacre.memory.format.frontmatter import Document
+from nacre.memory.format.entry import Entry, MemoryChange, MemoryDraft, compose, read_entry
+from nacre.memory.format.frontmatter import MarkdownFile
 from nacre.memory.memory import Memory
 from nacre.memory.similarity import Subjects, terms
 
 _SIGNS = re.compile(r"[^\w]+")
 
 
-async def ruled(memory: Memory, found: Sequence[Found], judge: Judge, *, session: str) -> list[Changed]:
+async def ruled(memory: Memory, found: Sequence[Found], judge: Judge, *, session: str) -> list[ChangedFile]:
     """Every file as it would be with what was found; memory itself stays as it is.
 
     A memory that holds nothing but an older statement on the subject says the new one instead; what was
@@ -33,7 +33,7 @@ async def ruled(memory: Memory, found: Sequence[Found], judge: Judge, *, session
     if not new:
         return []
     # Nothing is written in it: held for one look at which memory is about what.
-    async with memory.transact(Change(author="extract", reason="looking", session=session)) as tx:
+    async with memory.transact(MemoryChange(author="extract", reason="looking", session=session)) as tx:
         placing = _Placing(memory, [one for one in entries if _is_one_statement(one)], judge, tx)
         changes = await asyncio.to_thread(placing.all, new)
     return await asyncio.to_thread(lambda: [one for one in changes if _is_sound(one, judge)])
@@ -49,10 +49,10 @@ class _Placing:
     judge: Judge
     tx: Transaction
 
-    def all(self, found: Sequence[Found]) -> list[Changed]:
+    def all(self, found: Sequence[Found]) -> list[ChangedFile]:
         subjects = Subjects(self.memory.location.directory)
         subjects.catch_up(self.tx)
-        changes: dict[str, Changed] = {}
+        changes: dict[str, ChangedFile] = {}
         for one in found:
             name = slot_of(one.text) or one.name
             same = self._denied(one) or subjects.same(name, one.description)
@@ -60,7 +60,7 @@ class _Placing:
             before, _ = self.tx.read(file)
             standing = changes[file].after if file in changes else before
             after = _composed(one, file, standing, self.judge)
-            changes[file] = Changed(memory=self.memory, file=file, before=before, after=after)
+            changes[file] = ChangedFile(memory=self.memory, file=file, before=before, after=after)
         return list(changes.values())
 
     def _denied(self, found: Found) -> str:
@@ -71,7 +71,7 @@ class _Placing:
 
 
 def _composed(found: Found, file: str, standing: bytes | None, judge: Judge) -> bytes:
-    draft = Draft(
+    draft = MemoryDraft(
         body=found.text,
         kind=found.kind,
         name=slot_of(found.text) or found.name,
@@ -85,7 +85,7 @@ def _composed(found: Found, file: str, standing: bytes | None, judge: Judge) -> 
     if not _is_one_statement(there):
         body = f"{there.body.rstrip()}\n\n{found.text}"
         draft = replace(draft, body=body, name="", description="", kind=None)
-    return compose(draft, file=file, now=judge.now, previous=Document.parse(standing))
+    return compose(draft, file=file, now=judge.now, previous=MarkdownFile.parse(standing))
 
 
 def _is_one_statement(entry: Entry) -> bool:
@@ -93,7 +93,7 @@ def _is_one_statement(entry: Entry) -> bool:
     return bool(entry.sources) and len([line for line in entry.body.splitlines() if line.strip()]) == 1
 
 
-def _is_sound(change: Changed, judge: Judge) -> bool:
+def _is_sound(change: ChangedFile, judge: Judge) -> bool:
     try:
         judge.check(change)
     except ToolError:

@@ -9,10 +9,10 @@ from typing import TypeAlias
 
 from nacre.layers.l5_extract.policy import Consent
 from nacre.memory.checks.review import Proposal, propose
-from nacre.memory.copies import Changed
+from nacre.memory.copies import ChangedFile
 from nacre.memory.files.folder import TEAM_PREFIX, version_of
 from nacre.memory.files.scan import manifest_line
-from nacre.memory.format.entry import Change, Entry, read_entry
+from nacre.memory.format.entry import Entry, MemoryChange, read_entry
 from nacre.memory.memory import Memory
 from nacre.memory.recall.manifest import MAX_MANIFEST_LINES
 from nacre.messages.untrusted_text import neutralise
@@ -60,7 +60,7 @@ class Kept:
         ]
 
 
-async def kept(changes: Sequence[Changed], *, mode: Consent, session: str) -> Kept:
+async def kept(changes: Sequence[ChangedFile], *, mode: Consent, session: str) -> Kept:
     """Save them, one commit a memory, or let them wait for the person."""
     left = Kept(
         files=tuple(f"{_prefix(one.memory)}{one.file}" for one in changes),
@@ -73,7 +73,7 @@ async def kept(changes: Sequence[Changed], *, mode: Consent, session: str) -> Ke
         return left
     for memory in dict.fromkeys(one.memory for one in changes):
         files = {one.file: (one.after, version_of(one.before)) for one in changes if one.memory is memory}
-        commit = await memory.put_all(files, Change(author="extract", reason=REASON, session=session))
+        commit = await memory.put_all(files, MemoryChange(author="extract", reason=REASON, session=session))
         if commit:
             left = replace(left, where=(*left.where, (memory, commit)))
     return left
@@ -102,7 +102,7 @@ def _is_told(entry: Entry, hidden: frozenset[str]) -> bool:
     return entry.origin != "untrusted" and entry.file not in hidden
 
 
-def _proposal(change: Changed, session: str) -> Proposal:
+def _proposal(change: ChangedFile, session: str) -> Proposal:
     return Proposal(
         file=change.file,
         before=change.before,

@@ -15,7 +15,7 @@ from nacre.layers.l6_dream.copy import DirectoryCopy, TopicSearch, is_log, is_te
 from nacre.layers.l6_dream.policy import DREAM, DreamSettings, may_remove
 from nacre.memory.daily_log import UNTRUSTED, day_of, read_log
 from nacre.memory.dates.absolute import find_dates
-from nacre.memory.format.frontmatter import Document
+from nacre.memory.format.frontmatter import MarkdownFile
 from nacre.memory.recall.base import Drift
 from nacre.memory.recall.drift.check import MAX_TOLD
 from nacre.memory.similarity import terms
@@ -49,9 +49,9 @@ def resolve_dates(copy: DirectoryCopy, resolve: Resolve, zone: tzinfo) -> None:
             continue
         data = topic.document.data
         if (dated := _dated(entry.description, moments, resolve, zone)) != entry.description:
-            data = Document.parse(data).with_fields(description=dated)
+            data = MarkdownFile.parse(data).with_fields(description=dated)
         if (body := _dated(entry.body, moments, resolve, zone)) != entry.body:
-            data = Document.parse(data).with_body(body)
+            data = MarkdownFile.parse(data).with_body(body)
         if data != topic.document.data:
             day = moments[-1].astimezone(zone).date().isoformat()
             copy.write(entry.file, data, f"dates as of {day} written out")

@@ -15,13 +15,13 @@ from nacre.memory.format.index import (
     MAX_BYTES,
     MAX_LINES,
     MIN_HOOK_CHARS,
-    Index,
-    Line,
+    IndexLine,
+    MemoryIndex,
     choose_listed,
+    index_usage,
     is_listable,
     is_usual_heading,
     pointer_line,
-    pressure,
 )
 from nacre.memory.similarity import terms
 
@@ -68,15 +68,15 @@ class _IndexRepair:
         }
 
     def repaired(self, data: bytes, *, with_logs: bool) -> bytes:
-        lines: list[Line] = []
+        lines: list[IndexLine] = []
         seen: set[str] = set()
-        for line in Index.parse(data).lines:
+        for line in MemoryIndex.parse(data).lines:
             if line.kind == "pointer" and not self._may_stay(line.file, seen):
                 self._keep_hook(line)
                 continue
             seen.add(line.file)
             lines.append(line)
-        index = self._shortened(Index(tuple(lines)))
+        index = self._shortened(MemoryIndex(tuple(lines)))
         index = self._with_missing(index)
         if with_logs and not self.folder:
             index = self._with_logs(index)
@@ -94,7 +94,7 @@ class _IndexRepair:
         # A line for a memory with `indexed: false` was added by hand and stays.
         return not _is_unlistable(topic)
 
-    def _shortened(self, index: Index) -> Index:
+    def _shortened(self, index: MemoryIndex) -> MemoryIndex:
         """Shorten lines that are too long; details that only the line had move into the memory."""
         lines = list(index.lines)
         for number, line in enumerate(lines):
@@ -108,9 +108,9 @@ class _IndexRepair:
             short = pointer_line(line.file, line.title, hook) + "\n"
             if len(short) < len(line.raw):
                 lines[number] = replace(line, raw=short, hook=hook)
-        return Index.parse("".join(line.raw for line in lines).encode(errors="surrogateescape"))
+        return MemoryIndex.parse("".join(line.raw for line in lines).encode(errors="surrogateescape"))
 
-    def _with_missing(self, index: Index) -> Index:
+    def _with_missing(self, index: MemoryIndex) -> MemoryIndex:
         """Add lines for memories that are not listed, as many as fit."""
         listed = index.mentions
         missing = [self.topics[file] for file in sorted(self.own) if file not in listed]
@@ -118,14 +118,14 @@ class _IndexRepair:
             entry = topic.entry
             if not is_listable(entry):
                 continue
-            if pressure(index.data + b"x" * 150 + b"\n").share > 1:
+            if index_usage(index.data + b"x" * 150 + b"\n").share > 1:
                 break
             hook = entry.description or description_of(entry.body)
             file = entry.file.removeprefix(self.folder)
-            index = Index.parse(index.with_pointer(file, entry.title, hook, kind=entry.kind))
+            index = MemoryIndex.parse(index.with_pointer(file, entry.title, hook, kind=entry.kind))
         return index
 
-    def _with_logs(self, index: Index) -> Index:
+    def _with_logs(self, index: MemoryIndex) -> MemoryIndex:
         """List the newest daily logs, each on its own line."""
         days = {day: file for file in self.copy.now if is_log(file) and (day := day_of(file))}
         listed = index.mentions
@@ -147,9 +147,9 @@ class _IndexRepair:
         else:
             blank = at + 1 < len(raws) and not raws[at + 1].strip()
             raws[at + 1 + blank : at + 1 + blank] = rows
-        return Index.parse("".join(raws).encode(errors="surrogateescape"))
+        return MemoryIndex.parse("".join(raws).encode(errors="surrogateescape"))
 
-    def _ordered(self, index: Index) -> Index:
+    def _ordered(self, index: MemoryIndex) -> MemoryIndex:
         """Sort each run of pointer lines: pinned first, then the most useful, otherwise unchanged."""
         lines = list(index.lines)
         start = 0
@@ -160,16 +160,16 @@ class _IndexRepair:
             if end - start > 1 and all(line.raw.endswith("\n") for line in lines[start:end]):
                 lines[start:end] = sorted(lines[start:end], key=self._sort_key)
             start = max(end, start + 1)
-        return Index(tuple(lines))
+        return MemoryIndex(tuple(lines))
 
-    def _sort_key(self, line: Line) -> tuple[bool, float]:
+    def _sort_key(self, line: IndexLine) -> tuple[bool, float]:
         topic = self.topics.get(line.file)
         is_pinned = topic is not None and topic.entry.pinned
         return not is_pinned, -self.useful.get(self.folder + line.file, 0.0)
 
-    def _within_budget(self, index: Index) -> Index:
+    def _within_budget(self, index: MemoryIndex) -> MemoryIndex:
         """If there are too many lines, list the most useful memories; recall finds the rest (M8)."""
-        if pressure(index.data).share <= 1:
+        if index_usage(index.data).share <= 1:
             return index
         entries = [
             replace(topic.entry, file=file, indexed=True)
@@ -189,9 +189,9 @@ class _IndexRepair:
                 self._keep_hook(line)
                 continue
             lines.append(line)
-        return Index(tuple(lines))
+        return MemoryIndex(tuple(lines))
 
-    def _keep_hook(self, line: Line) -> bool:
+    def _keep_hook(self, line: IndexLine) -> bool:
         """Move details that only the line has into its memory; False if that may not be changed."""
         topic = self.topics.get(line.file)
         if topic is None or not is_text(topic):
@@ -213,11 +213,11 @@ def supported_index(copy: DirectoryCopy, file: str, data: bytes) -> tuple[bytes,
     that its memory does not have is replaced by the memory's own.
     """
     folder = file.removesuffix(INDEX_FILE)
-    old = Index.parse(copy.now.get(file, b"")).lines
+    old = MemoryIndex.parse(copy.now.get(file, b"")).lines
     known = {(line.kind, line.raw.strip()) for line in old}
     raws: list[str] = []
     dropped = replaced = 0
-    for line in Index.parse(data).lines:
+    for line in MemoryIndex.parse(data).lines:
         raw = line.raw
         if (line.kind, raw.strip()) not in known:
             if line.kind == "pointer" and folder + line.file in copy.now:
@@ -237,7 +237,7 @@ def supported_index(copy: DirectoryCopy, file: str, data: bytes) -> tuple[bytes,
     return "".join(raws).encode(errors="surrogateescape"), corrections
 
 
-def _supported_pointer(copy: DirectoryCopy, folder: str, line: Line, old: Sequence[Line]) -> str:
+def _supported_pointer(copy: DirectoryCopy, folder: str, line: IndexLine, old: Sequence[IndexLine]) -> str:
     """Return the line, with title and hook replaced by the memory's own where it does not support them."""
     whole = folder + line.file
     before = " ".join(f"{one.title} {one.hook}" for one in old if one.file == line.file)
@@ -269,9 +269,9 @@ def index_problems(copy: DirectoryCopy) -> list[str]:
     """Return what is wrong with the indexes: over budget, broken lines, forbidden lines."""
     problems: list[str] = []
     for file in sorted(filter(is_index, copy.now)):
-        index = Index.parse(copy.now[file])
+        index = MemoryIndex.parse(copy.now[file])
         folder = file.removesuffix(INDEX_FILE)
-        if pressure(copy.now[file]).share > 1 and copy.now[file] != copy.base.get(file):
+        if index_usage(copy.now[file]).share > 1 and copy.now[file] != copy.base.get(file):
             problems.append(f"{file} is over its budget of {MAX_LINES} lines and {MAX_BYTES:,} bytes")
         for line in index.pointers:
             whole = folder + line.file

@@ -15,8 +15,8 @@ from functools import cached_property
 from math import ceil
 
 from nacre.layers.l6_dream.copy import DirectoryCopy, Topic, is_text
-from nacre.memory.format.frontmatter import Document
-from nacre.memory.similarity import speaks_of_another, terms
+from nacre.memory.format.frontmatter import MarkdownFile
+from nacre.memory.similarity import has_other_subject, terms
 
 NEAR = 0.8
 """Share of common terms from which two texts count as similar."""
@@ -206,7 +206,7 @@ def _is_same(one: ComparedMemory, other: ComparedMemory) -> bool:
     if one.body == other.body and is_sure:
         return True
     all_of = one.head | one.terms, other.head | other.terms
-    if speaks_of_another(one.title, all_of[0], other.title, all_of[1]):
+    if has_other_subject(one.title, all_of[0], other.title, all_of[1]):
         return False
     if one.body == other.body or set(one.sentences) == set(other.sentences):
         return True
@@ -267,7 +267,7 @@ def _joined(kept: ComparedMemory, gone: ComparedMemory) -> bytes:
     data = document.with_body(body) if body != kept.topic.entry.body else document.data
     sources = tuple(dict.fromkeys((*kept.topic.entry.sources, *entry.sources)))
     if data != document.data and sources and sources != kept.topic.entry.sources:
-        data = Document.parse(data).with_fields(source=sources)
+        data = MarkdownFile.parse(data).with_fields(source=sources)
     return data
 
 

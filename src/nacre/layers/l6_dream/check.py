@@ -21,14 +21,13 @@ from nacre.layers.l6_dream.copy import (
     is_topic,
 )
 from nacre.layers.l6_dream.policy import DREAM, DreamSettings, may_remove
-from nacre.memory.checks.grounding import is_blank, ungrounded
-from nacre.memory.checks.grounding import lost as lost_claims
+from nacre.memory.checks.grounding import is_blank, lost_claims, ungrounded_claims
 from nacre.memory.checks.origins import origin_of
 from nacre.memory.dates.absolute import full_dates
 from nacre.memory.files.containment import topic_inside
 from nacre.memory.files.folder import MAX_BYTES
 from nacre.memory.format.entry import one_line
-from nacre.memory.format.index import INDEX_FILE, Index
+from nacre.memory.format.index import INDEX_FILE, MemoryIndex
 from nacre.memory.secrets import find_secrets
 from nacre.memory.similarity import terms
 
@@ -195,7 +194,7 @@ def _inventions(copy: DirectoryCopy, user_texts: Sequence[str]) -> list[str]:
             for one in _lines(f"{entry.description}\n{entry.body}")
             if not set(sentences(one)) <= old_sentences
         ]
-        claims = ungrounded("\n".join(new), said=[*old_texts, *user_texts]) if new else []
+        claims = ungrounded_claims("\n".join(new), said=[*old_texts, *user_texts]) if new else []
         found += [f"{file} claims {claim!r}, which nobody said" for claim in claims[:MAX_TOLD]]
     return found
 
@@ -237,7 +236,7 @@ def _index_or_text(copy: DirectoryCopy, file: str, *, without: Collection[str]) 
     if not is_index(file):
         return _text_of(copy, file)
     folder = file.removesuffix(INDEX_FILE)
-    lines = [line for line in Index.parse(copy.now[file]).lines if folder + line.file not in without]
+    lines = [line for line in MemoryIndex.parse(copy.now[file]).lines if folder + line.file not in without]
     return "\n".join(f"{one.title} {one.hook}" if one.kind == "pointer" else one.raw for one in lines)
 
 

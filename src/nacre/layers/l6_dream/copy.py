@@ -25,7 +25,7 @@ from nacre.memory.files.scan import LOGS, moment_of
 from nacre.memory.files.transaction import pick_up
 from nacre.memory.files.undo import reversed_text
 from nacre.memory.format.entry import Entry, entry_of
-from nacre.memory.format.frontmatter import Document
+from nacre.memory.format.frontmatter import MarkdownFile
 from nacre.memory.format.index import INDEX_FILE
 from nacre.memory.recall.ranking.analysis import Doc, analyse
 from nacre.memory.recall.ranking.index import Index
@@ -68,7 +68,7 @@ class Topic:
     """One memory, parsed."""
 
     entry: Entry
-    document: Document
+    document: MarkdownFile
 
     @property
     def text(self) -> str:
@@ -228,7 +228,7 @@ def is_text(topic: Topic) -> bool:
 
 @lru_cache(maxsize=CACHED_TOPICS)
 def _topic(file: str, data: bytes) -> Topic:
-    document = Document.parse(data)
+    document = MarkdownFile.parse(data)
     entry = entry_of(document.fields, file=file, size=len(data))
     return Topic(replace(entry, body=document.body), document)
 

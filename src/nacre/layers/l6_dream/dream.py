@@ -28,8 +28,8 @@ from nacre.memory.files.location import Location
 from nacre.memory.files.transaction import Transaction, in_thread, transact
 from nacre.memory.files.undo import reversed_text
 from nacre.memory.files.watch import Watch
-from nacre.memory.format.entry import Change
-from nacre.memory.format.index import INDEX_FILE, Index
+from nacre.memory.format.entry import MemoryChange
+from nacre.memory.format.index import INDEX_FILE, MemoryIndex
 from nacre.messages.blocks import JsonObject
 from nacre.messages.events import Reply
 
@@ -346,7 +346,7 @@ async def apply(
     changed = copy.changed
     if not changed:
         return ""
-    change = Change(author="dream", reason=reason_of(copy.final_steps()), session=session)
+    change = MemoryChange(author="dream", reason=reason_of(copy.final_steps()), session=session)
     tx: Transaction | None = None
     try:
         async with transact(location, change, clock=clock, watch=watch) as tx:
@@ -409,10 +409,10 @@ def _drop_dangling(tx: Transaction, file: str) -> None:
     """Remove the lines of memories that were deleted meanwhile from an index."""
     data, _ = tx.read(file)
     folder = file.removesuffix(INDEX_FILE)
-    index = Index.parse(data or b"")
+    index = MemoryIndex.parse(data or b"")
     for line in index.pointers:
         whole = folder + line.file
         if not whole.startswith("team/") and tx.read(whole)[0] is None:
-            index = Index.parse(index.without(line.file))
+            index = MemoryIndex.parse(index.without(line.file))
     if index.data != data:
         tx.write(file, index.data)

@@ -15,22 +15,22 @@ from pathlib import Path
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.memory.checks.audit_text import (
     LEVELS,
+    AuditedMemory,
     AuditFinding,
     AuditKind,
-    Item,
     Level,
-    items_in,
     junk_in,
+    memories_in,
     text_findings,
     unsafe_in,
 )
 from nacre.memory.checks.lint import LintProblem, ProblemKind, lint
 from nacre.memory.format.entry import Entry
-from nacre.memory.format.index import INDEX_FILE, MAX_BYTES, MAX_LINES, Index
+from nacre.memory.format.index import INDEX_FILE, MAX_BYTES, MAX_LINES, MemoryIndex
 from nacre.memory.recall.base import Drift
 from nacre.memory.recall.drift.check import check_each
 from nacre.memory.similarity import terms
-from nacre.memory.transfer.import_sources import Batch, read_batch
+from nacre.memory.transfer.import_sources import ImportBatch, read_batch
 
 DRIFT_SECONDS = 2.0
 """For all memories together: somebody waits, but may wait longer than a turn does; the rest is not judged."""
@@ -75,17 +75,17 @@ class Audit:
 def audit(path: Path, *, tree: Path | None = None, clock: Clock = SYSTEM_CLOCK) -> Audit:
     """Look through a store; references are looked for in the working tree, if one is given."""
     if path.is_dir():
-        return _audited(path, items_in(path), path, tree=tree, clock=clock)
+        return _audited(path, memories_in(path), path, tree=tree, clock=clock)
     batch = read_batch(path)
     if batch.facts or path.suffix == ".md":
-        return _audited(path, items_in(batch), None, tree=tree, clock=clock)
+        return _audited(path, memories_in(batch), None, tree=tree, clock=clock)
     with tempfile.TemporaryDirectory(prefix="nacre-audit-") as scratch:
         folder = _unpacked(batch, Path(scratch))
-        return _audited(path, items_in(folder), folder, tree=tree, clock=clock)
+        return _audited(path, memories_in(folder), folder, tree=tree, clock=clock)
 
 
 def _audited(
-    path: Path, items: Sequence[Item], folder: Path | None, *, tree: Path | None, clock: Clock
+    path: Path, items: Sequence[AuditedMemory], folder: Path | None, *, tree: Path | None, clock: Clock
 ) -> Audit:
     found: list[AuditFinding] = []
     if folder:
@@ -104,14 +104,14 @@ def _audited(
     )
 
 
-def _drifts(items: Sequence[Item], tree: Path | None, clock: Clock) -> Iterable[Drift]:
+def _drifts(items: Sequence[AuditedMemory], tree: Path | None, clock: Clock) -> Iterable[Drift]:
     if tree is None:
         return [NOTHING_GONE] * len(items)
     bodies = [item.entry.body for item in items]
     return check_each(bodies, tree, budget_seconds=DRIFT_SECONDS, clock=clock)
 
 
-def _unpacked(batch: Batch, scratch: Path) -> Path:
+def _unpacked(batch: ImportBatch, scratch: Path) -> Path:
     """A packed folder as a real one; the names were found harmless when it was read."""
     files = {one.file: one.data for one in batch.files}
     if batch.index is not None:
@@ -147,7 +147,7 @@ _LINK = re.compile(r"\[\[[^\[\]\n]+\]\]|(?<=\()[^()\s]+(?=\))|[\w./-]+\.md")
 _FIELD = re.compile(r"`([\w-]+)`")
 
 
-def folder_findings(directory: Path, items: Sequence[Item]) -> Iterator[AuditFinding]:
+def folder_findings(directory: Path, items: Sequence[AuditedMemory]) -> Iterator[AuditFinding]:
     """Everything a lint finds, with its line and its advice."""
     texts = {item.file: item for item in items}
     indexes: dict[str, str] = {}
@@ -178,9 +178,9 @@ def folder_findings(directory: Path, items: Sequence[Item]) -> Iterator[AuditFin
 def index_findings(directory: Path) -> Iterator[AuditFinding]:
     """What the index itself says that it should not: it is read in every conversation."""
     text = _read(directory / INDEX_FILE)
-    index = Item(Entry(file=INDEX_FILE, body=text), text)
+    index = AuditedMemory(Entry(file=INDEX_FILE, body=text), text)
     yield from unsafe_in(index)
-    lines = Index.parse(text.encode()).lines
+    lines = MemoryIndex.parse(text.encode()).lines
     others = [n for n, line in enumerate(lines, start=1) if line.kind == "text" and line.raw.strip()]
     if len(others) > MAX_OTHER_LINES:
         yield AuditFinding(
@@ -190,7 +190,7 @@ def index_findings(directory: Path) -> Iterator[AuditFinding]:
         )  # fmt: skip
 
 
-def _others(problem: LintProblem, texts: Mapping[str, Item]) -> tuple[str, ...]:
+def _others(problem: LintProblem, texts: Mapping[str, AuditedMemory]) -> tuple[str, ...]:
     """The memories a problem is about beside its own file: mending there must not cost soundness either."""
     if problem.kind not in {"duplicate-name", "untrusted-listed"}:
         return ()
@@ -232,9 +232,9 @@ MAX_SHARED_BY = 40
 _NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
 
 
-def repeated(items: Sequence[Item]) -> Iterator[AuditFinding]:
+def repeated(items: Sequence[AuditedMemory]) -> Iterator[AuditFinding]:
     """One finding for each memory that repeats an earlier one; of several copies, each after the first."""
-    exact: dict[str, list[Item]] = defaultdict(list)
+    exact: dict[str, list[AuditedMemory]] = defaultdict(list)
     for item in items:
         if said := " ".join(item.entry.body.split()).casefold():
             exact[said].append(item)
@@ -243,7 +243,7 @@ def repeated(items: Sequence[Item]) -> Iterator[AuditFinding]:
     yield from _alike([group[0] for group in exact.values()])
 
 
-def _copies(group: Sequence[Item]) -> Iterator[AuditFinding]:
+def _copies(group: Sequence[AuditedMemory]) -> Iterator[AuditFinding]:
     for item in group[1:]:
         yield AuditFinding(
             file=item.file, line=item.first, kind="duplicate", level="warning",
@@ -252,7 +252,7 @@ def _copies(group: Sequence[Item]) -> Iterator[AuditFinding]:
         )  # fmt: skip
 
 
-def _alike(items: Sequence[Item]) -> Iterator[AuditFinding]:
+def _alike(items: Sequence[AuditedMemory]) -> Iterator[AuditFinding]:
     words = [terms(item.entry.body) for item in items]
     runs = [_runs(one) for one in words]
     holders: dict[tuple[str, ...], list[int]] = defaultdict(list)
@@ -294,7 +294,7 @@ def _is_same(share: float, first: Sequence[str], later: Sequence[str]) -> bool:
     return is_short and len(one & other) >= SAME_TERMS * len(one | other)
 
 
-def _numbers_differ(first: Item, later: Item) -> bool:
+def _numbers_differ(first: AuditedMemory, later: AuditedMemory) -> bool:
     """Whether each has a number that the other has not: then they are two facts of one form."""
     one, other = (set(_NUMBER.findall(item.entry.body)) for item in (first, later))
     return bool(one - other) and bool(other - one)

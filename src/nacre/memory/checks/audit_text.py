@@ -17,7 +17,7 @@ from nacre.memory.recall.attach import MAX_BODY_BYTES
 from nacre.memory.recall.base import Drift, Reference
 from nacre.memory.secrets import find_secrets
 from nacre.memory.similarity import terms
-from nacre.memory.transfer.import_sources import Batch, Fact
+from nacre.memory.transfer.import_sources import ImportBatch, ImportedFact
 from nacre.messages.untrusted_text import neutralise
 
 MIN_TERMS = 3
@@ -54,7 +54,7 @@ _HIDDEN = re.compile("[\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]|(?<=\\w)
 """Signs that reorder a line, speak to a model unseen, or cut a word apart."""
 
 
-def text_findings(item: Item, drift: Drift) -> Iterator[AuditFinding]:
+def text_findings(item: AuditedMemory, drift: Drift) -> Iterator[AuditFinding]:
     """Everything about one memory that can be told from its own words."""
     yield from unsafe_in(item)
     yield from _dates(item)
@@ -68,13 +68,13 @@ def text_findings(item: Item, drift: Drift) -> Iterator[AuditFinding]:
         )  # fmt: skip
 
 
-def unsafe_in(item: Item) -> Iterator[AuditFinding]:
+def unsafe_in(item: AuditedMemory) -> Iterator[AuditFinding]:
     """What must not stand in any file of a memory, the index included."""
     yield from _secrets(item)
     yield from _hidden(item)
 
 
-def _secrets(item: Item) -> Iterator[AuditFinding]:
+def _secrets(item: AuditedMemory) -> Iterator[AuditFinding]:
     for one in find_secrets(item.text):
         yield AuditFinding(
             file=item.file, line=one.line, kind="secret", level="error",
@@ -83,7 +83,7 @@ def _secrets(item: Item) -> Iterator[AuditFinding]:
         )  # fmt: skip
 
 
-def _hidden(item: Item) -> Iterator[AuditFinding]:
+def _hidden(item: AuditedMemory) -> Iterator[AuditFinding]:
     """At most one a line: what only a machine reads, or what would pass for a program's own words."""
     for number, line in enumerate(item.text.split("\n"), start=1):
         sign = _HIDDEN.search(line)
@@ -100,7 +100,7 @@ def _hidden(item: Item) -> Iterator[AuditFinding]:
         )
 
 
-def _dates(item: Item) -> Iterator[AuditFinding]:
+def _dates(item: AuditedMemory) -> Iterator[AuditFinding]:
     """The first day that only the day of writing explains; a dated memory can at least be worked out."""
     is_code = False
     for number, line in item.lines():
@@ -121,7 +121,7 @@ def _dates(item: Item) -> Iterator[AuditFinding]:
         return
 
 
-def _size(item: Item) -> Iterator[AuditFinding]:
+def _size(item: AuditedMemory) -> Iterator[AuditFinding]:
     size = len(item.entry.body.strip().encode())
     if size > MAX_BODY_BYTES:
         yield AuditFinding(
@@ -138,7 +138,7 @@ def _size(item: Item) -> Iterator[AuditFinding]:
         )  # fmt: skip
 
 
-def _stale(item: Item, drift: Drift) -> Iterator[AuditFinding]:
+def _stale(item: AuditedMemory, drift: Drift) -> Iterator[AuditFinding]:
     if not drift.gone:
         return
     rest = "nothing else that it names is left" if drift.is_broken else "the rest is still there"
@@ -260,7 +260,7 @@ class Junk:
     """Where it begins."""
 
 
-def junk_in(item: Item) -> Iterator[AuditFinding]:
+def junk_in(item: AuditedMemory) -> Iterator[AuditFinding]:
     """What is mostly or partly junk, by kind; the lesser kinds of one that is junk anyway are not told."""
     found = sorted(shares(item), key=lambda one: -one.share)
     if not found or sum(one.share for one in found) < PARTLY:
@@ -276,7 +276,7 @@ def junk_in(item: Item) -> Iterator[AuditFinding]:
     )  # fmt: skip
 
 
-def shares(item: Item) -> list[Junk]:
+def shares(item: AuditedMemory) -> list[Junk]:
     """Every kind of junk in a memory, with its share."""
     sizes: dict[AuditKind, int] = {}
     begins: dict[AuditKind, int] = {}
@@ -308,7 +308,7 @@ def _kind_of(statement: str, *, is_report: bool) -> AuditKind | None:
     return "junk-task" if is_report or _TASK.search(statement) else None
 
 
-def _statements(item: Item) -> Iterator[tuple[int, str, bool, bool]]:
+def _statements(item: AuditedMemory) -> Iterator[tuple[int, str, bool, bool]]:
     """Sentences and lines of a body, by line: whether they are code, whether below a heading of a report."""
     fence: str | None = None
     is_report = False
@@ -326,7 +326,7 @@ def _statements(item: Item) -> Iterator[tuple[int, str, bool, bool]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class AuditedMemory:
     """One memory."""
 
     entry: Entry
@@ -357,9 +357,9 @@ class Item:
         return self.first + (self.entry.body.count("\n", 0, place) if place >= 0 else 0)
 
 
-def items_in(source: Path | Batch) -> list[Item]:
+def memories_in(source: Path | ImportBatch) -> list[AuditedMemory]:
     """Every memory of a folder, by name, or of what was read from a file."""
-    if isinstance(source, Batch):
+    if isinstance(source, ImportBatch):
         files = [_item(read_entry(one.file, one.data), one.data) for one in source.files]
         return [*files, *(_fact(fact, number) for number, fact in enumerate(source.facts, start=1))]
     found = scan(source)
@@ -375,18 +375,18 @@ def items_in(source: Path | Batch) -> list[Item]:
     return items
 
 
-def _item(entry: Entry, data: bytes) -> Item:
+def _item(entry: Entry, data: bytes) -> AuditedMemory:
     text = data.decode(errors="replace").removeprefix("\ufeff").replace("\r\n", "\n")
     body = entry.body.replace("\r\n", "\n")
     place = text.rfind(body) if body else len(text)
-    return Item(replace(entry, body=body), text, first=1 + text.count("\n", 0, max(place, 0)))
+    return AuditedMemory(replace(entry, body=body), text, first=1 + text.count("\n", 0, max(place, 0)))
 
 
-def _fact(fact: Fact, number: int) -> Item:
+def _fact(fact: ImportedFact, number: int) -> AuditedMemory:
     entry = Entry(
         file=f"mem0:{fact.id or number}", body=fact.text, created=fact.created, modified=fact.modified
     )
-    return Item(entry, fact.text, is_file=False)
+    return AuditedMemory(entry, fact.text, is_file=False)
 
 
 AuditKind: TypeAlias = Literal[

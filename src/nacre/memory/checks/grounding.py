@@ -57,7 +57,7 @@ _DENIAL = re.compile(
 _HAN_NUMBERS = dict(zip("〇一二三四五六七八九十两零", "0 1 2 3 4 5 6 7 8 9 10 2 0".split(), strict=True))
 
 
-def ungrounded(
+def ungrounded_claims(
     new: str,
     *,
     said: Sequence[str],
@@ -69,19 +69,19 @@ def ungrounded(
 
     `at` is when it was said: "tomorrow" is the day after.
     """
-    known = _Known.of([*said, old], at=at, zone=zone)
+    known = _KnownFacts.of([*said, old], at=at, zone=zone)
     found = [claim for claim in dict.fromkeys(_claims(new)) if not known.has(claim)]
     if not found and _is_unrelated(new, [*said, old]):
         found = [_Claim("text", _first_words(new))]
     return list(dict.fromkeys(one.text for one in found))
 
 
-def lost(old: str, *, now: Sequence[str]) -> list[str]:
+def lost_claims(old: str, *, now: Sequence[str]) -> list[str]:
     """The names, numbers, dates, paths and quotations of a text that none of the texts there now has."""
-    return ungrounded(old, said=now)
+    return ungrounded_claims(old, said=now)
 
 
-def uncorrected(old: str, new: str, *, said: Sequence[str]) -> list[str]:
+def uncorrected_claims(old: str, new: str, *, said: Sequence[str]) -> list[str]:
     """What a rewrite lost of the old text although no sentence of the person corrects it.
 
     A sentence, read with the one before it, corrects a sentence of the old text if the two share a word and
@@ -90,7 +90,7 @@ def uncorrected(old: str, new: str, *, said: Sequence[str]) -> list[str]:
     told = [f"{before} {sentence}" for text in said for before, sentence in pairwise(["", *_sentences(text)])]
     fresh = set(content(new)) - set(content(old))
     missing = []
-    for claim in lost(old, now=[new]):
+    for claim in lost_claims(old, now=[new]):
         places = [set(content(sentence)) for sentence in _sentences(old) if claim in sentence]
         subject = set[str]().union(*places)
         if not any(_corrects(sentence, claim, subject, fresh) for sentence in told):
@@ -133,12 +133,12 @@ def _support(words: UserQuote, mine: set[str], claims: Sequence[_Claim]) -> bool
     shared = len(mine & theirs)
     if shared >= min(MIN_SHARED, len(theirs) or 1):
         return True
-    known = _Known.of([words.text], at=words.at, zone=UTC)
+    known = _KnownFacts.of([words.text], at=words.at, zone=UTC)
     return any(known.has(claim) for claim in claims if claim.kind != "number")
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _KnownFacts:
     """What was said, in the forms that claims are looked up in."""
 
     text: str
@@ -148,10 +148,10 @@ class _Known:
     at: datetime | None
 
     @staticmethod
-    def of(texts: Sequence[str], *, at: datetime | None, zone: tzinfo) -> _Known:
+    def of(texts: Sequence[str], *, at: datetime | None, zone: tzinfo) -> _KnownFacts:
         whole = unicodedata.normalize("NFKC", "\n".join(texts))
-        days = frozenset(find_dates(whole)) | (following(texts, at, zone) if at else frozenset())
-        return _Known(
+        days = frozenset(find_dates(whole)) | (relative_dates(texts, at, zone) if at else frozenset())
+        return _KnownFacts(
             _normal(whole), frozenset(_stems(whole)), frozenset(_numbers(whole)), frozenset(days), at
         )
 
@@ -275,7 +275,7 @@ NEAR_DAYS = 14
 _HAN_WEEKDAYS = "一二三四五六日"
 
 
-def following(texts: Sequence[str], at: datetime, zone: tzinfo) -> frozenset[PartialDate]:
+def relative_dates(texts: Sequence[str], at: datetime, zone: tzinfo) -> frozenset[PartialDate]:
     """The dates that relative ones in these texts mean when they are said then."""
     return frozenset(day for text in texts for day in find_dates(resolve_dates(text, at, zone)))
 

@@ -15,9 +15,9 @@ from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.memory.files.folder import TEAM, conflict, is_ours
 from nacre.memory.files.location import Location
 from nacre.memory.files.scan import LOGS, NotAMemory, Skipped, read_head, scan
-from nacre.memory.format.entry import KINDS, Change, Entry, Kind, description_of, entry_of
-from nacre.memory.format.frontmatter import NESTED_UNDER, Document
-from nacre.memory.format.index import INDEX_FILE, Index, is_listable, pressure
+from nacre.memory.format.entry import KINDS, Entry, Kind, MemoryChange, description_of, entry_of
+from nacre.memory.format.frontmatter import NESTED_UNDER, MarkdownFile
+from nacre.memory.format.index import INDEX_FILE, MemoryIndex, index_usage, is_listable
 
 if TYPE_CHECKING:
     from nacre.memory.files.watch import Watch
@@ -68,7 +68,7 @@ class LintProblem:
 
 
 @dataclass(frozen=True, slots=True)
-class Fix:
+class LintFix:
     """A file's bytes as they were read, and as they should be."""
 
     file: str
@@ -79,7 +79,7 @@ class Fix:
 
 def lint(directory: Path, *, with_index: bool = True) -> list[LintProblem]:
     """Everything that is wrong, by file; without index checks where the index is switched off (M19)."""
-    folder = _Folder.read(directory)
+    folder = _LintedFolder.read(directory)
     problems = [
         LintProblem(file=one.file, kind="odd-file", message=f"{one.file} {one.why}") for one in folder.skipped
     ]
@@ -90,11 +90,11 @@ def lint(directory: Path, *, with_index: bool = True) -> list[LintProblem]:
     return sorted(problems, key=lambda one: (one.file, one.kind, one.message))
 
 
-def fixes(directory: Path, *, with_index: bool = True) -> list[Fix]:
+def fixes(directory: Path, *, with_index: bool = True) -> list[LintFix]:
     """New bytes for every file that has a fixable problem."""
-    folder = _Folder.read(directory)
+    folder = _LintedFolder.read(directory)
     found = [
-        Fix(topic.entry.file, topic.document.data, fixed)
+        LintFix(topic.entry.file, topic.document.data, fixed)
         for topic in folder.topics
         if (fixed := _fixed_topic(topic)) != topic.document.data
     ]
@@ -102,23 +102,23 @@ def fixes(directory: Path, *, with_index: bool = True) -> list[Fix]:
         for prefix, index in folder.indexes.items():
             fixed = _fixed_index(prefix, index, folder)
             if fixed != index.data:
-                found.append(Fix(prefix + INDEX_FILE, index.data, fixed))
+                found.append(LintFix(prefix + INDEX_FILE, index.data, fixed))
     return found
 
 
 @dataclass(frozen=True, slots=True)
 class _Topic:
     entry: Entry
-    document: Document
+    document: MarkdownFile
 
 
 @dataclass(frozen=True, slots=True)
-class _Folder:
+class _LintedFolder:
     """A memory directory, read whole."""
 
     topics: tuple[_Topic, ...]
     skipped: tuple[Skipped, ...]
-    indexes: Mapping[str, Index]
+    indexes: Mapping[str, MemoryIndex]
     """By the folder they stand in: `""`, `ops/`."""
     names: Mapping[str, list[str]]
     """The files that go by each name, spelled alike."""
@@ -128,14 +128,14 @@ class _Folder:
     """Days' logs and the team's files: not this directory's, but a pointer may name one (M17, M18)."""
 
     @classmethod
-    def read(cls, directory: Path) -> _Folder:
+    def read(cls, directory: Path) -> _LintedFolder:
         found = scan(directory)
         topics: list[_Topic] = []
         skipped = list(found.skipped)
-        indexes = {"": Index.parse(b"")}
+        indexes = {"": MemoryIndex.parse(b"")}
         for entry in sorted(found.entries, key=lambda one: one.file):
             try:
-                document = Document.parse(read_head(str(directory / entry.file), whole=True).data)
+                document = MarkdownFile.parse(read_head(str(directory / entry.file), whole=True).data)
             except (OSError, NotAMemory) as error:
                 skipped.append(Skipped(entry.file, f"cannot be read: {error}"))
                 continue
@@ -145,7 +145,7 @@ class _Folder:
             topics.append(_Topic(replace(whole, body=document.body), document))
         for prefix in sorted({"", *(_folder_of(entry.file) for entry in found.entries)}):
             try:
-                indexes[prefix] = Index.parse(
+                indexes[prefix] = MemoryIndex.parse(
                     read_head(str(directory / prefix / INDEX_FILE), whole=True).data
                 )
             except (FileNotFoundError, NotADirectoryError):
@@ -180,7 +180,7 @@ class _Folder:
         return {topic.entry.file for topic in self.topics} | {one.file for one in self.skipped} | self.apart
 
 
-def _topic_problems(topic: _Topic, folder: _Folder) -> Iterable[LintProblem]:
+def _topic_problems(topic: _Topic, folder: _LintedFolder) -> Iterable[LintProblem]:
     entry = topic.entry
     file = topic.entry.file
     for odd in topic.document.problems:
@@ -204,14 +204,14 @@ def _topic_problems(topic: _Topic, folder: _Folder) -> Iterable[LintProblem]:
     yield from _text_problems(entry, folder)
 
 
-def _name_problems(entry: Entry, folder: _Folder) -> Iterable[LintProblem]:
+def _name_problems(entry: Entry, folder: _LintedFolder) -> Iterable[LintProblem]:
     alike = [file for file in folder.names[_slug(entry.name)] if file != entry.file]
     if alike and entry.name:
         message = f"`{entry.name}` is also the name of {', '.join(alike)}"
         yield LintProblem(file=entry.file, kind="duplicate-name", message=message)
 
 
-def _text_problems(entry: Entry, folder: _Folder) -> Iterable[LintProblem]:
+def _text_problems(entry: Entry, folder: _LintedFolder) -> Iterable[LintProblem]:
     text = "\n".join(_without_code(entry.body))
     for link in dict.fromkeys(found[1].strip() for found in _WIKI_LINK.finditer(text)):
         if _slug(_stem(link)) not in folder.known:
@@ -236,14 +236,14 @@ def _without_code(body: str) -> Iterable[str]:
             yield _CODE_SPAN.sub("", _TICKS.sub("`", line)) if "`" in line else line
 
 
-def _index_problems(folder: _Folder) -> Iterable[LintProblem]:
+def _index_problems(folder: _LintedFolder) -> Iterable[LintProblem]:
     for prefix, index in folder.indexes.items():
         file = prefix + INDEX_FILE
         for kind, message, fixable in _line_problems(prefix, index, folder):
             yield LintProblem(file=file, kind=kind, message=message, fixable=fixable)
-        if feedback := pressure(index.data).feedback:
+        if feedback := index_usage(index.data).feedback:
             yield LintProblem(file=file, kind="long-index", message=feedback)
-        if Document.parse(index.data).fields:
+        if MarkdownFile.parse(index.data).fields:
             message = "an index has no frontmatter: remove it"
             yield LintProblem(file=file, kind="index-frontmatter", message=message)
     listed = folder.listed
@@ -256,7 +256,9 @@ def _index_problems(folder: _Folder) -> Iterable[LintProblem]:
             yield LintProblem(file=file, kind="unlisted", message=message, fixable=True)
 
 
-def _line_problems(prefix: str, index: Index, folder: _Folder) -> Iterable[tuple[ProblemKind, str, bool]]:
+def _line_problems(
+    prefix: str, index: MemoryIndex, folder: _LintedFolder
+) -> Iterable[tuple[ProblemKind, str, bool]]:
     seen: set[str] = set()
     banned = _banned(folder)
     files = folder.files
@@ -277,43 +279,43 @@ def _line_problems(prefix: str, index: Index, folder: _Folder) -> Iterable[tuple
 
 
 def _fixed_topic(topic: _Topic) -> bytes:
-    document = Document.parse(topic.document.closed())
+    document = MarkdownFile.parse(topic.document.closed())
     if any(problem.kind == "encoding" for problem in document.problems):
         return topic.document.data
     for key in misread_fields(document):
         if key:
-            document = Document.parse(document.with_quotes(key))
+            document = MarkdownFile.parse(document.with_quotes(key))
     entry = topic.entry
     if not entry.description and (said := description_of(entry.body)):
-        document = Document.parse(document.with_fields(description=said))
+        document = MarkdownFile.parse(document.with_fields(description=said))
     if entry.kind is None and (kind := _kind_by_name(entry.file)):
-        document = Document.parse(document.with_fields(type=kind))
+        document = MarkdownFile.parse(document.with_fields(type=kind))
     return document.data
 
 
-def _fixed_index(prefix: str, index: Index, folder: _Folder) -> bytes:
+def _fixed_index(prefix: str, index: MemoryIndex, folder: _LintedFolder) -> bytes:
     banned = _banned(folder)
     files = folder.files
     listed = folder.listed
     for line in index.pointers:
         if prefix + line.file not in files or prefix + line.file in banned:
-            index = Index.parse(index.without(line.file))
+            index = MemoryIndex.parse(index.without(line.file))
     for topic in folder.topics:
         entry = topic.entry
         is_missing = is_listable(entry) and entry.file not in listed
         if is_missing and folder.index_of(entry.file) == prefix and _fits_one_more(index):
             said = entry.description or description_of(entry.body)
             file = entry.file.removeprefix(prefix)
-            index = Index.parse(index.with_pointer(file, entry.title, said, kind=entry.kind))
+            index = MemoryIndex.parse(index.with_pointer(file, entry.title, said, kind=entry.kind))
     return index.data
 
 
-def _fits_one_more(index: Index) -> bool:
+def _fits_one_more(index: MemoryIndex) -> bool:
     """With more memories than fit, the rest are rightly unlisted (M8)."""
-    return pressure(index.data + b"x" * 150 + b"\n").share <= 1
+    return index_usage(index.data + b"x" * 150 + b"\n").share <= 1
 
 
-def _banned(folder: _Folder) -> set[str]:
+def _banned(folder: _LintedFolder) -> set[str]:
     return {topic.entry.file for topic in folder.topics if topic.entry.origin == "untrusted"}
 
 
@@ -346,7 +348,7 @@ def _folder_of(file: str) -> str:
 _CHECKED = ("name", "description", "type")
 
 
-def misread_fields(document: Document) -> dict[str, str]:
+def misread_fields(document: MarkdownFile) -> dict[str, str]:
     """What is wrong with the frontmatter as YAML, by the key that needs quotes; `""` when none would help."""
     header = document.header_text
     if not header:
@@ -354,9 +356,9 @@ def misread_fields(document: Document) -> dict[str, str]:
     tree = _parsed(header)
     if tree is None:
         guilty = [key for key in document.fields if _parsed(document.lines_of(key)) is None]
-        mended = Document.parse(document.data)
+        mended = MarkdownFile.parse(document.data)
         for key in guilty:
-            mended = Document.parse(mended.with_quotes(key))
+            mended = MarkdownFile.parse(mended.with_quotes(key))
         if guilty and _parsed(mended.header_text) is not None:
             return dict.fromkeys(guilty, "is no valid YAML, which other programs need: put it in quotes")
         return {"": "is no valid YAML, which other programs need: correct it by hand"}
@@ -382,21 +384,21 @@ def _parsed(text: str) -> dict[str, object] | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mended:
+class LintFixResult:
     """The files that were put right, and the commit that did it."""
 
     files: tuple[str, ...]
     commit: str
 
 
-async def mend(
+async def apply_fixes(
     location: Location,
-    change: Change,
+    change: MemoryChange,
     *,
     clock: Clock = SYSTEM_CLOCK,
     watch: Watch | None = None,
     with_index: bool = True,
-) -> Mended:
+) -> LintFixResult:
     """Apply every fix; what somebody changed since it was read is a conflict, and then nothing is written.
 
     The index is left alone where it is switched off (M19), or where only the dream writes it (M17).
@@ -415,4 +417,4 @@ async def mend(
             if (data or b"") != fix.before:
                 raise conflict(fix.file)
             tx.write(fix.file, fix.after, if_version=version, keep_time=True)
-    return Mended(files=tuple(fix.file for fix in found), commit=tx.commit)
+    return LintFixResult(files=tuple(fix.file for fix in found), commit=tx.commit)

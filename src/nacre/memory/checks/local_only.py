@@ -22,7 +22,7 @@ MIN_LINE_CHARS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Staying:
+class LocalOnlyEntries:
     """The local-only memories of one directory; of several where only their words matter.
 
     Files go by their names in their directory, and two directories may each have one of the same name.
@@ -46,14 +46,14 @@ class LocalOnly:
     def __init__(self, place: Location) -> None:
         self.place = place
         self._stamps: dict[str, Stamp] | None = None
-        self._staying = Staying()
+        self._staying = LocalOnlyEntries()
 
-    def now(self) -> Staying:
+    def now(self) -> LocalOnlyEntries:
         """What stays as the files are now; reads disk, so an event loop asks from a thread."""
         stamps = self._stamped()
         if stamps is None or stamps != self._stamps:
             cache = ScanCache(self.place.cache, self.place.directory)
-            self._staying = staying_in(self.place.directory, cache)
+            self._staying = local_only_entries(self.place.directory, cache)
             self._stamps = stamps
         return self._staying
 
@@ -65,7 +65,7 @@ class LocalOnly:
             return None
 
 
-def staying_in(directory: Path, cache: ScanCache | None = None) -> Staying:
+def local_only_entries(directory: Path, cache: ScanCache | None = None) -> LocalOnlyEntries:
     """The local-only memories of a directory; what cannot be read cannot be told either."""
     there = scan(directory, cache)
     # What is no memory for others, for its encoding or its size, may still be marked.
@@ -75,12 +75,12 @@ def staying_in(directory: Path, cache: ScanCache | None = None) -> Staying:
         with suppress(OSError):
             entry = read_entry(file, _start_of(directory / file))
             found += [entry] if entry.local_only else []
-    return Staying(tuple(found))
+    return LocalOnlyEntries(tuple(found))
 
 
-def together(several: Iterable[Staying]) -> Staying:
+def merge_local_only(several: Iterable[LocalOnlyEntries]) -> LocalOnlyEntries:
     """What stays in several directories, for taking its words out of a text."""
-    return Staying(tuple(entry for one in several for entry in one.entries))
+    return LocalOnlyEntries(tuple(entry for one in several for entry in one.entries))
 
 
 def _start_of(path: Path) -> bytes:

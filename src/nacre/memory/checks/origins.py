@@ -43,8 +43,8 @@ _PACKED = re.compile(r"[A-Za-z0-9+/_-]{24,}={0,2}")
 
 def origin_of(text: str, *, by_user: Iterable[str], by_tools: Iterable[str]) -> Origin:
     """`untrusted` when a text repeats tool results more than the person, else `user` or `agent`."""
-    user = _Heard.of(by_user)
-    tools = _Heard.of(by_tools)
+    user = _SpokenText.of(by_user)
+    tools = _SpokenText.of(by_tools)
     sentences = (
         words for one in _SENTENCE.split(text) if len(words := _words(_plain(one))) >= SENTENCE_WORDS
     )
@@ -56,13 +56,13 @@ def origin_of(text: str, *, by_user: Iterable[str], by_tools: Iterable[str]) -> 
     return "user" if user.share(words) >= FROM_USER else "agent"
 
 
-def _is_repeated(words: list[str], tools: _Heard, user: _Heard, least: float) -> bool:
+def _is_repeated(words: list[str], tools: _SpokenText, user: _SpokenText, least: float) -> bool:
     share = tools.share(words)
     return share >= least and share > user.share(words)
 
 
 @dataclass(frozen=True, slots=True)
-class _Heard:
+class _SpokenText:
     """What somebody said, in the two forms that a run of words is looked for in."""
 
     spaced: str
@@ -70,7 +70,7 @@ class _Heard:
     """Without anything between its letters."""
 
     @classmethod
-    def of(cls, texts: Iterable[str]) -> _Heard:
+    def of(cls, texts: Iterable[str]) -> _SpokenText:
         both = [_forms(text) for text in texts]
         return cls(" | ".join(one for one, _ in both), "|".join(one for _, one in both))
 

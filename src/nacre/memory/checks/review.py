@@ -16,8 +16,8 @@ from nacre.errors import StoreError, VersionConflict
 from nacre.memory.files.folder import Folder, version_of
 from nacre.memory.files.location import Location
 from nacre.memory.files.undo import reversed_text
-from nacre.memory.format.entry import Author, Change
-from nacre.memory.format.frontmatter import Document
+from nacre.memory.format.entry import Author, MemoryChange
+from nacre.memory.format.frontmatter import MarkdownFile
 from nacre.memory.memory import Memory
 from nacre.messages.blocks import Json, JsonObject
 from nacre.store import disk
@@ -125,7 +125,9 @@ async def accept(memory: Memory, wanted: str, *, edited: bytes | None = None, re
     after = one.after if edited is None else edited
     if present != one.before and edited is None:
         after = _rebased(one, present, wanted=rebase)
-    change = Change(author=one.author, reason=f"{one.reason}, accepted in a review", session=one.session)
+    change = MemoryChange(
+        author=one.author, reason=f"{one.reason}, accepted in a review", session=one.session
+    )
     if after is None:
         commit = await _removed(memory, one, present, change)
     else:
@@ -144,7 +146,7 @@ def reject(location: Location, wanted: str) -> Proposal:
     return one
 
 
-async def _removed(memory: Memory, one: Proposal, present: bytes | None, change: Change) -> str:
+async def _removed(memory: Memory, one: Proposal, present: bytes | None, change: MemoryChange) -> str:
     if present is None:
         return ""
     return (await memory.forget(one.file, change))[1]
@@ -221,4 +223,4 @@ def _bytes(stored: Json) -> bytes | None:
 
 
 def _body(data: bytes) -> str:
-    return Document.parse(data).body
+    return MarkdownFile.parse(data).body

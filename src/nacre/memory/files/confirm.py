@@ -28,13 +28,13 @@ from nacre.store.history import Commit, History, Signature
 UNCONFIRMED: Author = "unconfirmed"
 CACHE_FILE = "unconfirmed"
 """What the last look at the history found, so that a long one is not walked again; holds ids only."""
-Word: TypeAlias = Literal["confirmed", "doubted"]
+MarkerWord: TypeAlias = Literal["confirmed", "doubted"]
 _MARKER = re.compile(r"(confirmed|doubted) \d+ changes?\n\n((?:Commit: [0-9a-f]{40}(?:\n|$))+)")
 """The whole reason, so that no text that somebody else chose can pass for it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Confirmed:
+class ConfirmResult:
     """What was confirmed, newest first, and the commit that says so; empty when there was nothing."""
 
     commits: tuple[Commit, ...]
@@ -42,7 +42,7 @@ class Confirmed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Doubts:
+class UnconfirmedChanges:
     """What stands unconfirmed in a history."""
 
     files: Mapping[str, tuple[str, ...]]
@@ -51,17 +51,17 @@ class Doubts:
     """Unconfirmed commits that the user has confirmed since."""
 
 
-def doubts(location: Location) -> Doubts:
+def unconfirmed_changes(location: Location) -> UnconfirmedChanges:
     """What stands unconfirmed, and what did."""
     history = History(location.history)
     with told(location.history):
         survey = _survey(history, location.cache / CACHE_FILE)
-        return Doubts(files=_files(history, survey.open), confirmed=survey.confirmed)
+        return UnconfirmedChanges(files=_files(history, survey.open), confirmed=survey.confirmed)
 
 
 def unconfirmed_files(location: Location) -> Mapping[str, tuple[str, ...]]:
     """The files that hold, or lack, what nobody vouches for; and the commits that did it."""
-    return doubts(location).files
+    return unconfirmed_changes(location).files
 
 
 def unconfirmed_commits(location: Location) -> list[Commit]:
@@ -77,13 +77,13 @@ async def confirm(
     *,
     clock: Clock = SYSTEM_CLOCK,
     watch: Watch | None = None,
-) -> Confirmed:
+) -> ConfirmResult:
     """Vouch for these unconfirmed commits, or for all of them, in the user's name."""
     async with held(location, clock=clock, timeout=LOCK_WAIT, watch=watch) as place:
         return await in_thread(_confirm, place, clock, location, commits)
 
 
-async def doubt(
+async def revoke_confirmation(
     location: Location, marker: Commit, *, clock: Clock = SYSTEM_CLOCK, watch: Watch | None = None
 ) -> str:
     """Take back a confirmation; returns the commit that does so."""
@@ -97,12 +97,12 @@ def is_confirmation(commit: Commit) -> bool:
     return commit.author == "user" and found is not None and found[1] == "confirmed"
 
 
-def is_in_doubt(location: Location, marker: Commit) -> bool:
+def is_revoked(location: Location, marker: Commit) -> bool:
     """Whether nothing that a confirmation confirmed is confirmed any more."""
-    return not doubts(location).confirmed.intersection(_named(marker.reason))
+    return not unconfirmed_changes(location).confirmed.intersection(_named(marker.reason))
 
 
-def _confirm(place: Place, clock: Clock, location: Location, commits: Sequence[str]) -> Confirmed:
+def _confirm(place: Place, clock: Clock, location: Location, commits: Sequence[str]) -> ConfirmResult:
     opened(place, clock)
     history = place.history
     chosen = [history.one(each) for each in commits] if commits else unconfirmed_commits(location)
@@ -112,23 +112,23 @@ def _confirm(place: Place, clock: Clock, location: Location, commits: Sequence[s
                 f"{each.id[:10]} is by {each.author}, so there is nothing to confirm; "
                 "`nacre memory log --unconfirmed` lists what there is"
             )
-    confirmed = doubts(location).confirmed
+    confirmed = unconfirmed_changes(location).confirmed
     new = {each.id: each for each in chosen if each.id not in confirmed}
     if not new:
-        return Confirmed(commits=(), commit="")
+        return ConfirmResult(commits=(), commit="")
     ids = _newest_first(history, set(new))
     marker = _mark(place, "confirmed", ids, clock)
-    return Confirmed(commits=tuple(new[each] for each in ids), commit=marker)
+    return ConfirmResult(commits=tuple(new[each] for each in ids), commit=marker)
 
 
 def _doubt(place: Place, clock: Clock, location: Location, marker: Commit) -> str:
     newest = opened(place, clock)
-    confirmed = doubts(location).confirmed
+    confirmed = unconfirmed_changes(location).confirmed
     ids = [each for each in _named(marker.reason) if each in confirmed]
     return _mark(place, "doubted", ids, clock) if ids else newest
 
 
-def _mark(place: Place, word: Word, ids: Sequence[str], clock: Clock) -> str:
+def _mark(place: Place, word: MarkerWord, ids: Sequence[str], clock: Clock) -> str:
     lines = "\n".join(f"Commit: {each}" for each in ids)
     reason = f"{word} {len(ids)} change{'s' * (len(ids) != 1)}\n\n{lines}"
     signed = Signature(author="user", reason=reason, session="", at=clock.now())
@@ -150,7 +150,7 @@ class _Survey:
 def _survey(history: History, cache: Path) -> _Survey:
     """Walk the commits back to where the last look ended, or to the first."""
     known = _read(cache)
-    words: dict[str, Word] = {}
+    words: dict[str, MarkerWord] = {}
     suspects: set[str] = set()
     newest = at = history.newest
     while at and at != known.newest:
@@ -173,7 +173,7 @@ def _survey(history: History, cache: Path) -> _Survey:
     return survey
 
 
-def _word(text: str) -> Word:
+def _word(text: str) -> MarkerWord:
     return "confirmed" if text == "confirmed" else "doubted"
 
 

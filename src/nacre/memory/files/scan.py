@@ -16,8 +16,8 @@ from nacre.memory.files.folder import TEAM, Stamp
 from nacre.memory.files.scan_cache import Row, ScanCache, entry_from, row_of
 from nacre.memory.format.entry import Entry, clipped, entry_of
 from nacre.memory.format.fields import FieldValue
-from nacre.memory.format.frontmatter import HEADER_LINES, NESTED_UNDER, Document
-from nacre.memory.format.index import INDEX_FILE, Index
+from nacre.memory.format.frontmatter import HEADER_LINES, NESTED_UNDER, MarkdownFile
+from nacre.memory.format.index import INDEX_FILE, MemoryIndex
 from nacre.messages.wire import timestamp
 
 MAX_TOPIC_BYTES = 1_000_000
@@ -234,7 +234,7 @@ class _Walk:
 
     def _indexed(self, folder: str) -> frozenset[str]:
         try:
-            return Index.parse(read_head(f"{self.root}/{folder}{INDEX_FILE}", whole=True).data).mentions
+            return MemoryIndex.parse(read_head(f"{self.root}/{folder}{INDEX_FILE}", whole=True).data).mentions
         except (OSError, NotAMemory):
             return frozenset()
 
@@ -273,7 +273,7 @@ def head_fields(text: str) -> Mapping[str, FieldValue]:
         return simple
     lines = text.split("\n", HEADER_LINES)
     head = text if len(lines) <= HEADER_LINES else text[: len(text) - len(lines[-1])]
-    return Document.parse(head.encode(errors="surrogateescape")).fields
+    return MarkdownFile.parse(head.encode(errors="surrogateescape")).fields
 
 
 def _simple_fields(text: str) -> dict[str, FieldValue] | None:

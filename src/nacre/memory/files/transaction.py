@@ -27,7 +27,7 @@ from nacre.memory.files.location import Location
 from nacre.memory.files.recovery import Place, apply, place_of, settle, told
 from nacre.memory.files.scan import LOGS
 from nacre.memory.files.watch import Watch
-from nacre.memory.format.entry import Change, read_entry
+from nacre.memory.format.entry import MemoryChange, read_entry
 from nacre.store import disk
 from nacre.store.history import Signature
 
@@ -145,7 +145,7 @@ class Transaction:
         }
         return edits.commit_edits(self._place, late, newest, clock) if late else newest
 
-    def _finish(self, change: Change, clock: Clock) -> None:
+    def _finish(self, change: MemoryChange, clock: Clock) -> None:
         files = {file: data for file, data in self._files.items() if version_of(data) != self._bases[file]}
         if not files:
             return
@@ -184,7 +184,7 @@ class Transaction:
 @asynccontextmanager
 async def transact(
     location: Location,
-    change: Change,
+    change: MemoryChange,
     *,
     clock: Clock = SYSTEM_CLOCK,
     timeout: float = LOCK_WAIT,  # noqa: ASYNC109 - for the lock, not for the whole
@@ -293,7 +293,7 @@ def opened(place: Place, clock: Clock) -> str:
         return edits.pick_up(place, clock)
 
 
-def _closed(tx: Transaction, change: Change, clock: Clock) -> None:
+def _closed(tx: Transaction, change: MemoryChange, clock: Clock) -> None:
     with told(tx._place.folder.root):
         tx._finish(change, clock)
 

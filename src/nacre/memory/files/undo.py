@@ -8,7 +8,7 @@ from difflib import SequenceMatcher
 
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import StoreError, VersionConflict
-from nacre.memory.files.confirm import doubt, is_confirmation, is_in_doubt
+from nacre.memory.files.confirm import is_confirmation, is_revoked, revoke_confirmation
 from nacre.memory.files.containment import INDEX_FILE
 from nacre.memory.files.location import Location
 from nacre.memory.files.recovery import Place, pack, told
@@ -16,7 +16,7 @@ from nacre.memory.files.scan import LOGS
 from nacre.memory.files.scan_cache import FILE as SCANNED
 from nacre.memory.files.transaction import LOCK_WAIT, TIMES, Transaction, held, in_thread, opened, transact
 from nacre.memory.files.watch import Watch
-from nacre.memory.format.entry import Change
+from nacre.memory.format.entry import MemoryChange
 from nacre.store.history import Commit, History
 from nacre.store.history_purge import Purged, Scrub
 from nacre.store.history_purge import purge as purge_history
@@ -31,7 +31,7 @@ async def undo(
     location: Location,
     commit: str = "",
     *,
-    change: Change,
+    change: MemoryChange,
     clock: Clock = SYSTEM_CLOCK,
     timeout: float = LOCK_WAIT,  # noqa: ASYNC109 - for the lock, not for the whole
     watch: Watch | None = None,
@@ -44,7 +44,7 @@ async def undo(
     history = History(location.history)
     undone = history.one(commit) if commit else newest_in_force(location)
     if is_confirmation(undone):
-        return await doubt(location, undone, clock=clock, watch=watch)
+        return await revoke_confirmation(location, undone, clock=clock, watch=watch)
     async with transact(location, change, clock=clock, timeout=timeout, watch=watch) as tx:
         await in_thread(_reverse, tx, history, undone)
     return tx.commit or tx.newest
@@ -56,7 +56,7 @@ def newest_in_force(location: Location) -> Commit:
     if not history.newest:
         raise StoreError("there is nothing to undo: memory was never changed")
     for commit in in_force(history.log(LOOK_BACK)):
-        if is_confirmation(commit) and is_in_doubt(location, commit):
+        if is_confirmation(commit) and is_revoked(location, commit):
             continue
         if commit.files or is_confirmation(commit):
             return commit

@@ -11,7 +11,7 @@ from itertools import count
 from typing import Literal, TypeAlias
 
 from nacre.memory.format.fields import FieldValue, NewValue
-from nacre.memory.format.frontmatter import Document
+from nacre.memory.format.frontmatter import MarkdownFile
 
 Kind: TypeAlias = Literal["user", "feedback", "project", "reference"]
 """The closed taxonomy (M12); an entry of no known kind is untyped."""
@@ -65,7 +65,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Draft:
+class MemoryDraft:
     """A memory to be saved: a new one, or the next state of one that is there."""
 
     body: str
@@ -83,7 +83,7 @@ class Draft:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class MemoryChange:
     """Who changes memory, and why; stands in the history (M15)."""
 
     author: Author
@@ -93,7 +93,7 @@ class Change:
 
 def read_entry(file: str, data: bytes, *, written: datetime | None = None, indexed: bool = False) -> Entry:
     """One memory from its bytes, whatever they are."""
-    document = Document.parse(data)
+    document = MarkdownFile.parse(data)
     entry = entry_of(document.fields, file=file, written=written, size=len(data), indexed=indexed)
     return replace(entry, body=document.body)
 
@@ -113,13 +113,13 @@ def entry_of(
         name=one_line(_word(fields, "name")),
         description=one_line(_word(fields, "description")),
         kind=kind if kind in KINDS else None,
-        created=moment(_word(fields, "created")),
-        modified=moment(_word(fields, "modified")),
+        created=parse_timestamp(_word(fields, "created")),
+        modified=parse_timestamp(_word(fields, "modified")),
         written=written,
         origin=_origin(_word(fields, "origin")),
         pinned=_is_true(_word(fields, "pinned")),
         local_only=_is_true(_word(fields, "local-only") or _word(fields, "local_only")),
-        verified=moment(_word(fields, "verified")),
+        verified=parse_timestamp(_word(fields, "verified")),
         sources=_words(fields, "source") or _words(fields, "originSessionId"),
         bytes=size,
         indexed=indexed,
@@ -127,7 +127,7 @@ def entry_of(
     )
 
 
-def compose(draft: Draft, *, file: str, now: datetime, previous: Document | None = None) -> bytes:
+def compose(draft: MemoryDraft, *, file: str, now: datetime, previous: MarkdownFile | None = None) -> bytes:
     """The bytes of a topic file: a new one, or the next state of one that is there, in the shape it has."""
     if previous is None:
         return _composed_new(draft, file=file, now=now)
@@ -147,11 +147,11 @@ def compose(draft: Draft, *, file: str, now: datetime, previous: Document | None
     if origin != before.origin:
         changes["origin"] = None if origin == "user" else origin
     changes.update(_switches(draft, before))
-    edited = Document.parse(previous.with_fields(**changes))
+    edited = MarkdownFile.parse(previous.with_fields(**changes))
     return edited.with_body(_ended(body)) if body != before.body else edited.data
 
 
-def moment(text: str) -> datetime | None:
+def parse_timestamp(text: str) -> datetime | None:
     """A time as frontmatter has it: ISO, with or without a time of day; without a zone it is UTC."""
     if not text:
         return None
@@ -172,7 +172,7 @@ _FALSE = {"false", "no", "off", "0"}
 _TRUST: tuple[Origin, ...] = ("user", "agent", "untrusted")
 
 
-def _composed_new(draft: Draft, *, file: str, now: datetime) -> bytes:
+def _composed_new(draft: MemoryDraft, *, file: str, now: datetime) -> bytes:
     changes: dict[str, NewValue | None] = {
         "name": one_line(draft.name) or title_of(draft.body) or Entry(file=file).title,
         "description": one_line(draft.description) or description_of(draft.body) or None,
@@ -183,10 +183,10 @@ def _composed_new(draft: Draft, *, file: str, now: datetime) -> bytes:
         "origin": None if draft.origin == "user" else draft.origin,
         **_switches(draft, Entry(file=file)),
     }
-    return Document.parse(Document.parse(b"").with_fields(**changes)).with_body(_ended(draft.body))
+    return MarkdownFile.parse(MarkdownFile.parse(b"").with_fields(**changes)).with_body(_ended(draft.body))
 
 
-def _switches(draft: Draft, before: Entry) -> dict[str, NewValue | None]:
+def _switches(draft: MemoryDraft, before: Entry) -> dict[str, NewValue | None]:
     """Switches that are to change; one that is off is not written down."""
     wanted = {"pinned": (draft.pinned, before.pinned), "local-only": (draft.local_only, before.local_only)}
     return {
@@ -290,8 +290,8 @@ def description_of(body: str) -> str:
 
 def file_name(title: str, *, taken: Iterable[str] = ()) -> str:
     """A readable `snake_case.md` that is not taken."""
-    used = {alike(name) for name in taken}
-    return next(name for name in file_names(title) if alike(name) not in used)
+    used = {normalised_name(name) for name in taken}
+    return next(name for name in file_names(title) if normalised_name(name) not in used)
 
 
 def file_names(title: str) -> Iterator[str]:
@@ -351,6 +351,6 @@ def _without_loose_marks(word: str) -> str:
     return word
 
 
-def alike(name: str) -> str:
+def normalised_name(name: str) -> str:
     """Names that some file system takes for one and the same."""
     return unicodedata.normalize("NFC", name.rpartition("/")[2]).casefold()

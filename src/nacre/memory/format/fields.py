@@ -55,12 +55,12 @@ class Field(NamedTuple):
 
 def read_fields(lines: Sequence[str]) -> tuple[list[Field], list[int]]:
     """Every key with its value, and the lines that are neither key, value, comment nor blank."""
-    reader = _Reader(lines)
+    reader = _FieldReader(lines)
     reader.read_block(0, above=-1, parent="")
     return reader.fields, reader.strays
 
 
-class _Reader:
+class _FieldReader:
     """Goes down the lines once; each method returns the line to go on with."""
 
     def __init__(self, lines: Sequence[str]) -> None:
@@ -101,7 +101,7 @@ class _Reader:
         if after == at + 1:
             length = plain_end(rest)
             return self._add(found, parent, rest[:length], "plain", (at, after), found.end() + length)
-        text = joined([rest, *self.lines[at + 1 : after]])
+        text = join_lines([rest, *self.lines[at + 1 : after]])
         return self._add(found, parent, text, "plain", (at, after), len(self.lines[at]))
 
     def _read_marked(self, at: int, found: re.Match[str], parent: str) -> int:
@@ -121,7 +121,7 @@ class _Reader:
             listed = flow_list(whole) if opening == "[" else None
             end = listed[1] if listed else -1 if opening == "[" else quoted_end(whole)
             if end >= 0:
-                value = listed[0] if listed else unquoted(whole[:end])
+                value = listed[0] if listed else unquote_value(whole[:end])
                 style: Style = "flow" if listed else "quoted"
                 return self._add(found, parent, value, style, (at, last), found.end() + end)
         return 0
@@ -152,7 +152,7 @@ class _Reader:
         is_map = _KEY.match(line) and parent.count(".") + bool(parent) < MAX_DEPTH
         if not is_map:
             below = self._below(at, indent)
-            text = joined(lines[at + 1 : below])
+            text = join_lines(lines[at + 1 : below])
             return self._add(found, parent, text, "block", (at, below), found.end())
         mine = len(self.fields)
         self._add(found, parent, "", "map", (at, at + 1), found.end())
@@ -187,7 +187,7 @@ class _Reader:
         lines: tuple[int, int],
         end: int,
     ) -> int:
-        key = unquoted(found[2].rstrip(" \t"))
+        key = unquote_value(found[2].rstrip(" \t"))
         self.fields.append(Field(key, parent, value, style, *lines, found.end(1), found.end(), end))
         return lines[1]
 
@@ -220,8 +220,8 @@ def _says_something(line: str) -> bool:
 def _item_text(parts: list[str]) -> str:
     text = "\n".join(parts)
     if text[:1] in {'"', "'"} and (end := quoted_end(text)) >= 0:
-        return unquoted(text[:end])
-    text = joined(parts) if len(parts) > 1 else text
+        return unquote_value(text[:end])
+    text = join_lines(parts) if len(parts) > 1 else text
     return text[: plain_end(text)]
 
 
@@ -272,7 +272,7 @@ def quoted_end(text: str) -> int:
     return found.end() if found and _AFTER_VALUE.match(text, found.end()) else -1
 
 
-def unquoted(text: str) -> str:
+def unquote_value(text: str) -> str:
     """The words of a quoted value; anything else is returned as it stands."""
     if text[:1] == '"' and (found := _DOUBLE.fullmatch(text)):
         return _ESCAPE.sub(_unescaped, found[1]) if "\\" in found[1] else _folded(found[1])
@@ -288,7 +288,7 @@ def plain_end(text: str) -> int:
     return len(text.rstrip(" \t"))
 
 
-def joined(lines: Sequence[str]) -> str:
+def join_lines(lines: Sequence[str]) -> str:
     """A value written over several lines, as one text: breaks become blanks, empty lines breaks."""
     return _folded("\n".join(line.strip(" \t") for line in lines).strip(" \t"))
 
@@ -314,7 +314,7 @@ def flow_list(text: str) -> tuple[tuple[str, ...], int] | None:
     while found := _FLOW_PART.match(text, at):
         at = found.end()
         if found[1] or found[2]:
-            items.append(unquoted(found[1]) if found[1] else found[2].strip(" \t\n"))
+            items.append(unquote_value(found[1]) if found[1] else found[2].strip(" \t\n"))
         elif found[3] == ",":
             return None
         if found[3] == "]":
@@ -332,26 +332,26 @@ def flow_pairs(text: str) -> tuple[list[tuple[str, str, int, int]], int] | None:
         at = found.end()
         value = found[2].rstrip(" \t")
         start = found.start(2)
-        pairs.append((unquoted(found[1].rstrip(" \t")), unquoted(value), start, start + len(value)))
+        pairs.append((unquote_value(found[1].rstrip(" \t")), unquote_value(value), start, start + len(value)))
         if found[3] == "}":
             return (pairs, at) if _AFTER_VALUE.match(text, at) else None
     return None
 
 
-def written(value: NewValue, *, quote: str = "", in_flow: bool = False) -> str:
+def format_value(value: NewValue, *, quote: str = "", in_flow: bool = False) -> str:
     """The value as YAML on one line: plain where that is safe, in the quotes found where there were some."""
     match value:
         case bool():
             return "true" if value else "false"
         case datetime():
-            return stamp(value)
+            return format_time(value)
         case str():
             return _written_text(value, quote=quote, in_flow=in_flow)
         case _:
             return "[" + ", ".join(_written_text(item, quote="", in_flow=True) for item in value) + "]"
 
 
-def stamp(at: datetime) -> str:
+def format_time(at: datetime) -> str:
     """ISO in UTC, to the second: nobody needs to know a memory's age more closely."""
     moment = at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
     return moment.isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, TypeAlias
 
-from nacre.memory.format.fields import KNOWN_KEYS, Field, FieldValue, NewValue, read_fields, written
+from nacre.memory.format.fields import KNOWN_KEYS, Field, FieldValue, NewValue, format_value, read_fields
 
 HEADER_LINES = 30
 """A scan reads no further (R3): what a frontmatter says below this line, no recall ever sees."""
@@ -27,7 +27,7 @@ _TOP_KEYS = ("name", "description")
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class FrontmatterProblem:
     """Something odd about a frontmatter, in words for its owner."""
 
     kind: Oddity
@@ -47,26 +47,28 @@ class _Header:
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class MarkdownFile:
     """One file: bytes that stay as they are, and what they say."""
 
     data: bytes
     fields: Mapping[str, FieldValue]
     """By name; a key below `metadata` by its own name too, one below another key as `above.key`."""
-    problems: tuple[Problem, ...]
+    problems: tuple[FrontmatterProblem, ...]
     _text: str
     _header: _Header | None
 
     @classmethod
-    def parse(cls, data: bytes) -> Document:
+    def parse(cls, data: bytes) -> MarkdownFile:
         """Read any bytes."""
-        problems: list[Problem] = []
+        problems: list[FrontmatterProblem] = []
         try:
             text = data.decode()
         except UnicodeDecodeError as error:
             # Lone surrogates stand for the bytes that are no text, so that an edit writes them back.
             text = data.decode(errors="surrogateescape")
-            problems.append(Problem("encoding", f"not UTF-8 at byte {error.start}: save it as UTF-8"))
+            problems.append(
+                FrontmatterProblem("encoding", f"not UTF-8 at byte {error.start}: save it as UTF-8")
+            )
         header = _find_header(text, problems)
         fields = _by_name(header.fields, problems) if header else {}
         if problems and problems[0].kind == "encoding":
@@ -106,7 +108,7 @@ class Document:
         """The file with these keys set, or removed where None; every other byte as it is."""
         document = self
         for key, change in changes.items():
-            document = Document.parse(document._with_field(key, change))
+            document = MarkdownFile.parse(document._with_field(key, change))
         return document.data
 
     def with_body(self, text: str) -> bytes:
@@ -168,7 +170,7 @@ class Document:
         mark = "\ufeff" if self._text.startswith("\ufeff") else ""
         below = self._text[len(mark) :]
         blank = eol if below.strip() and not below.startswith(("\n", "\r\n")) else ""
-        line = f"{_key(key)}: {written(change if change is not None else '')}"
+        line = f"{_key(key)}: {format_value(change if change is not None else '')}"
         return _encoded(f"{mark}---{eol}{line}{eol}---{eol}{blank}{below}")
 
     def _insert(self, lines: list[str], key: str, change: NewValue) -> None:
@@ -177,7 +179,7 @@ class Document:
         parent = NESTED_UNDER if self.is_nested and key in KNOWN_KEYS and key not in _TOP_KEYS else ""
         above = self._field(NESTED_UNDER)
         if parent and above is not None and above.style == "flowmap":
-            _insert_pair(lines, above, f"{_key(key)}: {written(change, in_flow=True)}")
+            _insert_pair(lines, above, f"{_key(key)}: {format_value(change, in_flow=True)}")
             return
         siblings = [field for field in fields if field.parent == parent]
         rank = _rank(key)
@@ -194,7 +196,7 @@ class Document:
             # The last line of a file without a line end gets one now.
             lines[-1] += carriage
             carriage = ""
-        lines.insert(at, f"{indent}{_key(key)}: {written(change)}{carriage}")
+        lines.insert(at, f"{indent}{_key(key)}: {format_value(change)}{carriage}")
 
     def _field(self, name: str) -> Field | None:
         """The field that speaks for a name: of two with one name the last, and the top before the nested."""
@@ -218,7 +220,7 @@ class Document:
         return "\r\n" if end > 0 and self._text[end - 1] == "\r" else "\n"
 
 
-def _find_header(text: str, problems: list[Problem]) -> _Header | None:
+def _find_header(text: str, problems: list[FrontmatterProblem]) -> _Header | None:
     opening = _OPENING.match(text)
     if opening is None:
         return None
@@ -232,21 +234,27 @@ def _find_header(text: str, problems: list[Problem]) -> _Header | None:
     if closing is None or (strays and _is_prose(lines, strays)):
         closing, end, fields = None, *_open_end(text, begin)
         problems.append(
-            Problem("unterminated", "the frontmatter has no closing ---: add it below the last key")
+            FrontmatterProblem(
+                "unterminated", "the frontmatter has no closing ---: add it below the last key"
+            )
         )
     elif strays:
         where = opening[0].count("\n") + strays[0] + 1
-        problems.append(Problem("stray", f"line {where} of the frontmatter is neither a key nor a value"))
+        problems.append(
+            FrontmatterProblem("stray", f"line {where} of the frontmatter is neither a key nor a value")
+        )
     if not fields and any(line.strip() and not line.lstrip().startswith("#") for line in lines):
         if closing is not None:
             problems[:] = [one for one in problems if one.kind == "encoding"]
-            problems.append(Problem("not-a-map", "the frontmatter holds no `key: value` lines"))
+            problems.append(FrontmatterProblem("not-a-map", "the frontmatter holds no `key: value` lines"))
         return None
     if opening[1]:
-        problems.append(Problem("late", "blank lines stand before the frontmatter: remove them"))
+        problems.append(FrontmatterProblem("late", "blank lines stand before the frontmatter: remove them"))
     if closing is not None and text.count("\n", 0, closing.start()) >= HEADER_LINES:
         problems.append(
-            Problem("long", f"the frontmatter is over {HEADER_LINES} lines: recall reads no further")
+            FrontmatterProblem(
+                "long", f"the frontmatter is over {HEADER_LINES} lines: recall reads no further"
+            )
         )
     return _Header(begin, end, closing.end() if closing else end, closing is not None, tuple(fields))
 
@@ -279,13 +287,15 @@ def _open_end(text: str, begin: int) -> tuple[int, list[Field]]:
     return min(begin + length, len(text)), fields
 
 
-def _by_name(fields: tuple[Field, ...], problems: list[Problem]) -> dict[str, FieldValue]:
+def _by_name(fields: tuple[Field, ...], problems: list[FrontmatterProblem]) -> dict[str, FieldValue]:
     named: dict[str, FieldValue] = {}
     nested: dict[str, FieldValue] = {}
     seen: set[str] = set()
     for field in fields:
         if field.path in seen:
-            problems.append(Problem("duplicate", f"`{field.key}` stands twice in the frontmatter: keep one"))
+            problems.append(
+                FrontmatterProblem("duplicate", f"`{field.key}` stands twice in the frontmatter: keep one")
+            )
         seen.add(field.path)
         if field.style in {"map", "flowmap"}:
             continue
@@ -320,7 +330,7 @@ def _replace(lines: list[str], field: Field, change: NewValue, *, quote: str = "
     if field.style == "list" and not isinstance(change, str | bool | datetime) and change:
         first = next(row for row in lines[field.first + 1 : field.last] if row.lstrip().startswith("-"))
         indent = first[: len(first) - len(first.lstrip())]
-        lines[field.first + 1 : field.last] = [f"{indent}- {written(item)}{carriage}" for item in change]
+        lines[field.first + 1 : field.last] = [f"{indent}- {format_value(item)}{carriage}" for item in change]
         return
     tail = bare[field.end :] if field.last == field.first + 1 or field.style == "list" else ""
     opens = bare[field.start : field.start + 1]
@@ -328,7 +338,7 @@ def _replace(lines: list[str], field: Field, change: NewValue, *, quote: str = "
         quote = quote or opens
     if field.style == "flow" and tail.strip():
         quote = quote or '"'
-    new = written(change, quote=quote, in_flow=field.style == "pair")
+    new = format_value(change, quote=quote, in_flow=field.style == "pair")
     lead = bare[: field.start] if bare[: field.start].endswith((" ", "\t")) else bare[: field.start] + " "
     gap = " " if tail and not tail.startswith((" ", "\t", ",", "}")) else ""
     lines[field.first : field.last] = [lead + new + gap + tail + carriage]
@@ -347,7 +357,7 @@ def _rank(key: str) -> int:
 
 
 def _key(key: str) -> str:
-    return written(key, in_flow=True)
+    return format_value(key, in_flow=True)
 
 
 def _as_value(change: NewValue) -> FieldValue:
@@ -355,7 +365,7 @@ def _as_value(change: NewValue) -> FieldValue:
         case str():
             return change
         case bool() | datetime():
-            return written(change)
+            return format_value(change)
         case _:
             return tuple(change)
 

@@ -24,7 +24,7 @@ _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Loaded:
+class LoadedIndex:
     """An index as it goes into a conversation."""
 
     text: str
@@ -38,7 +38,7 @@ class Loaded:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pressure:
+class IndexUsage:
     """How full an index is."""
 
     lines: int
@@ -49,12 +49,12 @@ class Pressure:
     """What to tell whoever wrote it; nothing while there is room."""
 
 
-def loaded(data: bytes, *, max_lines: int = MAX_LINES, max_bytes: int = MAX_BYTES) -> Loaded:
+def load_index(data: bytes, *, max_lines: int = MAX_LINES, max_bytes: int = MAX_BYTES) -> LoadedIndex:
     """As much of the index as fits: cut by lines, then by bytes at a line end, and never silently (M9)."""
     text, lines, size = _measured(data)
     over = [name for name, is_over in (("lines", lines > max_lines), ("bytes", size > max_bytes)) if is_over]
     if not over:
-        return Loaded(text=text, lines=lines, bytes=size)
+        return LoadedIndex(text=text, lines=lines, bytes=size)
     kept = "\n".join(text.split("\n")[:max_lines]).rstrip().encode()
     if len(kept) > max_bytes:
         end = kept.rfind(b"\n", 0, max_bytes + 1)
@@ -65,17 +65,17 @@ def loaded(data: bytes, *, max_lines: int = MAX_LINES, max_bytes: int = MAX_BYTE
         "is above. Keep every entry to one short line, and move detail into topic files."
     )
     shown = kept.decode(errors="ignore")
-    return Loaded(
+    return LoadedIndex(
         text=f"{shown}\n\n{warning}\n", cut=" and ".join(over), warning=warning, lines=lines, bytes=size
     )
 
 
-def pressure(data: bytes, *, max_lines: int = MAX_LINES, max_bytes: int = MAX_BYTES) -> Pressure:
+def index_usage(data: bytes, *, max_lines: int = MAX_LINES, max_bytes: int = MAX_BYTES) -> IndexUsage:
     """How full the index is, and what to tell its writer (M16c)."""
     _, lines, size = _measured(data)
     share = max(lines / max_lines, size / max_bytes)
     if share <= NEAR:
-        return Pressure(lines=lines, bytes=size, share=share)
+        return IndexUsage(lines=lines, bytes=size, share=share)
     state = f"{INDEX_FILE} is {lines} of {max_lines} lines and {size:,} of {max_bytes:,} bytes"
     goal = f"under {int(max_lines * TARGET)} lines and {int(max_bytes * TARGET):,} bytes"
     if share <= 1:
@@ -85,13 +85,13 @@ def pressure(data: bytes, *, max_lines: int = MAX_LINES, max_bytes: int = MAX_BY
             f"{state}: past its limit, so its end is no longer loaded. Rewrite it now to get {goal}: "
             "one line of about 150 characters per entry, detail in topic files."
         )
-    return Pressure(lines=lines, bytes=size, share=share, feedback=feedback)
+    return IndexUsage(lines=lines, bytes=size, share=share, feedback=feedback)
 
 
 def choose_listed(
     entries: Iterable[Entry],
     *,
-    index: Index | None = None,
+    index: MemoryIndex | None = None,
     useful: Mapping[str, float] | None = None,
     max_lines: int = MAX_LINES,
     max_bytes: int = MAX_BYTES,
@@ -174,7 +174,7 @@ LineKind: TypeAlias = Literal["pointer", "heading", "text", "hidden"]
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class IndexLine:
     """One line of the index, with its line end."""
 
     raw: str
@@ -187,23 +187,23 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Index:
+class MemoryIndex:
     """An index as lines; joined they are the bytes that were read."""
 
-    lines: tuple[Line, ...]
+    lines: tuple[IndexLine, ...]
 
     @classmethod
-    def parse(cls, data: bytes) -> Index:
+    def parse(cls, data: bytes) -> MemoryIndex:
         """Read any bytes."""
         raws = data.decode(errors="surrogateescape").split("\n")
         raws = [raw + "\n" for raw in raws[:-1]] + ([raws[-1]] if raws[-1] else [])
-        lines: list[Line] = []
+        lines: list[IndexLine] = []
         hidden = ""
         since = 0
         for number, raw in enumerate(raws):
             since = since if hidden else number
             hidden, is_hidden = _hidden_after(raw, hidden)
-            lines.append(Line(raw, "hidden") if is_hidden else _line(raw))
+            lines.append(IndexLine(raw, "hidden") if is_hidden else _line(raw))
         if hidden:
             # What is never closed hides nothing: else every line added below it would be lost.
             lines[since:] = [_line(raw) for raw in raws[since:]]
@@ -222,7 +222,7 @@ class Index:
         return "".join(line.raw for line in self.lines).encode(errors="surrogateescape")
 
     @property
-    def pointers(self) -> tuple[Line, ...]:
+    def pointers(self) -> tuple[IndexLine, ...]:
         return tuple(line for line in self.lines if line.kind == "pointer")
 
     def with_pointer(self, file: str, title: str, hook: str, *, kind: Kind | None = None) -> bytes:
@@ -285,7 +285,7 @@ def pointer_line(file: str, title: str, hook: str, *, lead: str = "- ", target: 
     return f"{link} — {said}" if said else link
 
 
-def _updated(line: Line, title: str, hook: str) -> str:
+def _updated(line: IndexLine, title: str, hook: str) -> str:
     """The same line with other words; what is not given stays."""
     bare = line.raw.rstrip("\r\n")
     found = _POINTER.match(bare.removeprefix("\ufeff"))
@@ -310,13 +310,13 @@ def is_usual_heading(title: str) -> bool:
 
 
 @lru_cache(maxsize=CACHED_LINES)
-def _line(raw: str) -> Line:
+def _line(raw: str) -> IndexLine:
     bare = raw.rstrip("\r\n").removeprefix("\ufeff")
     if "](" in bare and (found := _POINTER.match(bare)) and (file := _file(found["target"])):
-        return Line(raw, "pointer", file, _unescaped(found["title"]), (found["hook"] or "").strip())
+        return IndexLine(raw, "pointer", file, _unescaped(found["title"]), (found["hook"] or "").strip())
     if bare.startswith("#") and (found := _HEADING.match(bare)):
-        return Line(raw, "heading", title=found[1].strip(" \t#"))
-    return Line(raw, "text")
+        return IndexLine(raw, "heading", title=found[1].strip(" \t#"))
+    return IndexLine(raw, "text")
 
 
 def _hidden_after(raw: str, hidden: str) -> tuple[str, bool]:
@@ -360,7 +360,7 @@ def _target(file: str) -> str:
     return re.sub(r"[\s()<>\\]", lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode()), path)
 
 
-def _sections(lines: tuple[Line, ...]) -> list[tuple[str, int, int]]:
+def _sections(lines: tuple[IndexLine, ...]) -> list[tuple[str, int, int]]:
     """Title, first and last line of each stretch between headings; the one before the first has no title."""
     starts = [(0, "")] + [(n + 1, line.title) for n, line in enumerate(lines) if line.kind == "heading"]
     ends = [start - 1 for start, _ in starts[1:]] + [len(lines)]
@@ -368,7 +368,7 @@ def _sections(lines: tuple[Line, ...]) -> list[tuple[str, int, int]]:
 
 
 def _most_of(
-    lines: tuple[Line, ...], sections: list[tuple[str, int, int]], kind: Kind
+    lines: tuple[IndexLine, ...], sections: list[tuple[str, int, int]], kind: Kind
 ) -> tuple[int, int] | None:
     """The section with the most pointers to files that are named after this kind."""
     counts = [
@@ -379,7 +379,7 @@ def _most_of(
     return (-first, last) if count else None
 
 
-def _end_of(lines: tuple[Line, ...], first: int, last: int) -> int:
+def _end_of(lines: tuple[IndexLine, ...], first: int, last: int) -> int:
     """The line after the last pointer between these, else after what is said there, else the first."""
     spots = [n + 1 for n in range(first, last) if lines[n].kind == "pointer"]
     if spots:
@@ -390,7 +390,7 @@ def _end_of(lines: tuple[Line, ...], first: int, last: int) -> int:
     return min(first + 1, last) if last > first else first
 
 
-def _is_prose(line: Line) -> bool:
+def _is_prose(line: IndexLine) -> bool:
     bare = line.raw.strip()
     return line.kind == "text" and bool(bare) and not bare.startswith(("- ", "* ", "+ "))
 

@@ -21,9 +21,9 @@ from nacre.memory.instructions.includes import (
 )
 from nacre.store.disk import NotRegularError, explain, open_regular
 
-Kind: TypeAlias = Literal["managed", "user", "project", "local"]
+InstructionKind: TypeAlias = Literal["managed", "user", "project", "local"]
 """Who wrote a file, weakest first (M22)."""
-Reason: TypeAlias = Literal["start", "include", "scoped", "nested"]
+LoadReason: TypeAlias = Literal["start", "include", "scoped", "nested"]
 """What made a file load."""
 
 MAX_BYTES = 4 * 1024 * 1024
@@ -61,7 +61,7 @@ class InstructionFile:
     """One file as it reaches the model."""
 
     path: Path
-    kind: Kind
+    kind: InstructionKind
     text: str
     """Without its head and without block comments; not yet neutralised."""
     bytes: int
@@ -69,7 +69,7 @@ class InstructionFile:
     real: Path
     identity: tuple[int, int]
     """Device and inode: one file under two names is one file."""
-    reason: Reason = "start"
+    reason: LoadReason = "start"
     because: Path | None = None
     """The file that includes it, or whose reading made it load."""
     problems: tuple[str, ...] = ()
@@ -80,12 +80,12 @@ class ScopedRule:
     """A rule file that waits until a file its globs mean is touched."""
 
     path: Path
-    kind: Kind
+    kind: InstructionKind
     globs: Globs
 
 
 @dataclass(frozen=True, slots=True)
-class Skipped:
+class SkippedInstructions:
     """A file that was there and is not loaded, and why."""
 
     path: Path
@@ -93,18 +93,18 @@ class Skipped:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class InstructionSource:
     """A file to be read, and on whose account."""
 
     path: Path
-    kind: Kind
-    reason: Reason = "start"
+    kind: InstructionKind
+    reason: LoadReason = "start"
     because: Path | None = None
     base: Path | None = None
     """For a rule file: the folder its globs are relative to."""
 
 
-class Gathering:
+class InstructionLoader:
     """One load under way; mutable, and forgotten when the load is over."""
 
     def __init__(self, paths: InstructionPaths, known: Iterable[InstructionFile] = ()) -> None:
@@ -119,7 +119,7 @@ class Gathering:
         self._trees = tuple(Path(os.path.realpath(folder)) for folder in (paths.root, paths.cwd))
         self._excludes = tuple(_with_home(glob, paths.tilde) for glob in paths.excludes)
 
-    def add(self, source: Source, *, depth: int = 0) -> bool:
+    def add(self, source: InstructionSource, *, depth: int = 0) -> bool:
         """Load a file with what it includes, those first; says whether there is such a file."""
         real = Path(os.path.realpath(source.path))
         if real in self._seen:
@@ -142,7 +142,7 @@ class Gathering:
         self.files.append(_finished(file))
         return True
 
-    def may_enter(self, kind: Kind, folder: Path) -> bool:
+    def may_enter(self, kind: InstructionKind, folder: Path) -> bool:
         """Whether a folder of rules may be looked into; one outside is noted for consent."""
         real = Path(os.path.realpath(folder))
         if self._is_allowed(kind, real):
@@ -161,7 +161,7 @@ class Gathering:
             elif not is_text_name(path):
                 self.skipped.setdefault(path, "included, but its ending is not one of a text file")
             else:
-                self.add(Source(path, by.kind, "include", by.path), depth=depth)
+                self.add(InstructionSource(path, by.kind, "include", by.path), depth=depth)
             return
 
     def _located(self, name: str, folder: Path) -> Path | None:
@@ -175,7 +175,7 @@ class Gathering:
             return None
         return path
 
-    def _may_read(self, kind: Kind, real: Path) -> bool:
+    def _may_read(self, kind: InstructionKind, real: Path) -> bool:
         """A file in the working tree, or one the person agreed to; others are noted for consent."""
         if self._is_allowed(kind, real):
             return True
@@ -183,18 +183,18 @@ class Gathering:
             self.outside.setdefault(real)
         return False
 
-    def _is_allowed(self, kind: Kind, real: Path) -> bool:
+    def _is_allowed(self, kind: InstructionKind, real: Path) -> bool:
         # The person's own files and the organisation's may name anything; a repository's may not.
         if kind in {"managed", "user"} or any(real.is_relative_to(tree) for tree in self._trees):
             return True
         return any(place in self.paths.allow_outside for place in (real, *real.parents))
 
-    def _is_excluded(self, source: Source, real: Path) -> bool:
+    def _is_excluded(self, source: InstructionSource, real: Path) -> bool:
         if source.kind == "managed" or not self._excludes:
             return False
         return is_any(source.path, self._excludes) or is_any(real, self._excludes)
 
-    def _read(self, source: Source, real: Path) -> InstructionFile | None:
+    def _read(self, source: InstructionSource, real: Path) -> InstructionFile | None:
         if len(self.files) + len(self.waiting) >= MAX_FILES:
             if _mode(real):
                 self.skipped.setdefault(source.path, f"more than {MAX_FILES:,} instructions files")
@@ -222,12 +222,14 @@ class Gathering:
         )
 
 
-def rule_files(folder: Path, gathering: Gathering, kind: Kind) -> Iterator[Path]:
+def rule_files(folder: Path, gathering: InstructionLoader, kind: InstructionKind) -> Iterator[Path]:
     """Every Markdown file in a folder of rules, sorted; a link that leads in a circle is entered once."""
     yield from _walk(folder, gathering, kind, set())
 
 
-def _walk(folder: Path, gathering: Gathering, kind: Kind, entered: set[tuple[int, int]]) -> Iterator[Path]:
+def _walk(
+    folder: Path, gathering: InstructionLoader, kind: InstructionKind, entered: set[tuple[int, int]]
+) -> Iterator[Path]:
     try:
         found = folder.stat()
         mark = (found.st_dev, found.st_ino)

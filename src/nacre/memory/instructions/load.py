@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from nacre.memory.instructions.files import (
-    Gathering,
     InstructionFile,
+    InstructionKind,
+    InstructionLoader,
     InstructionPaths,
-    Kind,
+    InstructionSource,
     ScopedRule,
-    Skipped,
-    Source,
+    SkippedInstructions,
     rule_files,
 )
 
@@ -29,22 +29,22 @@ OTHER_PEOPLES = frozenset({".git", ".venv", "node_modules", "site-packages", "ve
 """Folders of installed code: its authors' instructions are not the person's and never load by themselves."""
 
 __all__ = [
-    "Arrival",
-    "Changes",
+    "InstructionChanges",
     "InstructionFile",
     "InstructionPaths",
     "Instructions",
+    "LateInstructions",
     "ScopedRule",
-    "Skipped",
+    "SkippedInstructions",
     "changed_since",
     "digests",
     "is_claude_home",
+    "load_announced",
+    "load_for_files",
     "load_instructions",
     "nested_for",
     "reload",
     "scoped_for",
-    "taken_up",
-    "touched",
 ]
 
 
@@ -59,7 +59,7 @@ class Instructions:
     waiting: tuple[ScopedRule, ...] = ()
     outside: tuple[Path, ...] = ()
     """Real paths that the repository names and that need the person's consent, once."""
-    skipped: tuple[Skipped, ...] = ()
+    skipped: tuple[SkippedInstructions, ...] = ()
     opened: tuple[Path, ...] = ()
     """Folders whose files have been looked for."""
 
@@ -76,7 +76,7 @@ class Instructions:
 
 
 @dataclass(frozen=True, slots=True)
-class Arrival:
+class LateInstructions:
     """Files that load now because of a touched file, and the instructions with them."""
 
     files: tuple[InstructionFile, ...]
@@ -84,7 +84,7 @@ class Arrival:
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class InstructionChanges:
     """What is different on disk since a load, and the instructions as they are now."""
 
     changed: tuple[InstructionFile, ...]
@@ -98,16 +98,16 @@ class Changes:
 
 def load_instructions(paths: InstructionPaths) -> Instructions:
     """Every file that counts from the start: managed, user, project from the root down, local."""
-    gathering = Gathering(paths)
+    gathering = InstructionLoader(paths)
     folders = _chain(paths.root, paths.cwd)
     _add_managed(gathering)
     _add_first(gathering, "user", paths.home / "CLAUDE.md", paths.home / "AGENTS.md")
-    _add_rules(gathering, paths.home / "rules", Source(paths.home, "user", base=paths.cwd))
-    _add_folders(gathering, folders, Source(paths.root, "project"))
+    _add_rules(gathering, paths.home / "rules", InstructionSource(paths.home, "user", base=paths.cwd))
+    _add_folders(gathering, folders, InstructionSource(paths.root, "project"))
     return _settled(Instructions(paths=paths, opened=folders), gathering, files=tuple(gathering.files))
 
 
-def touched(instructions: Instructions, paths: Iterable[Path]) -> Arrival:
+def load_for_files(instructions: Instructions, paths: Iterable[Path]) -> LateInstructions:
     """What loads because these files were read or changed: their folders' files, then rules they match."""
     given = tuple(paths)
     new: list[InstructionFile] = []
@@ -116,30 +116,32 @@ def touched(instructions: Instructions, paths: Iterable[Path]) -> Arrival:
         new += arrival.files
         instructions = arrival.instructions
     scoped = scoped_for(instructions, given)
-    return Arrival((*new, *scoped.files), scoped.instructions)
+    return LateInstructions((*new, *scoped.files), scoped.instructions)
 
 
-def nested_for(instructions: Instructions, path: Path) -> Arrival:
+def nested_for(instructions: Instructions, path: Path) -> LateInstructions:
     """The files of the folders between the root and a file below it, unless they were loaded before."""
     root = Path(os.path.realpath(instructions.paths.root))
     real = Path(os.path.realpath(path))
     if not real.is_relative_to(root) or _is_other_peoples(real.relative_to(root)):
-        return Arrival((), instructions)
+        return LateInstructions((), instructions)
     known = {Path(os.path.realpath(folder)) for folder in instructions.opened}
     folders = tuple(folder for folder in _chain(root, real.parent) if folder not in known)
-    return _open_folders(instructions, folders, because=path) if folders else Arrival((), instructions)
+    return (
+        _open_folders(instructions, folders, because=path) if folders else LateInstructions((), instructions)
+    )
 
 
-def scoped_for(instructions: Instructions, paths: Iterable[Path]) -> Arrival:
+def scoped_for(instructions: Instructions, paths: Iterable[Path]) -> LateInstructions:
     """The waiting rules that mean one of these files."""
     given = tuple(paths)
     active = {
         rule: path for rule in instructions.waiting for path in reversed(given) if rule.globs.matches(path)
     }
-    return _activate(instructions, active) if active else Arrival((), instructions)
+    return _activate(instructions, active) if active else LateInstructions((), instructions)
 
 
-def taken_up(instructions: Instructions, told: Iterable[Path]) -> Instructions:
+def load_announced(instructions: Instructions, told: Iterable[Path]) -> Instructions:
     """With what else was told in an earlier process: files of folders, and rules in force since (C21)."""
     known = {file.path for file in instructions.all_files}
     missing = [path for path in told if path not in known]
@@ -162,7 +164,7 @@ def reload(instructions: Instructions) -> Instructions:
     return replace(fresh, later=tuple(_as_before(file, because) for file in fresh.later))
 
 
-def changed_since(instructions: Instructions, told: Mapping[str, str] | None = None) -> Changes:
+def changed_since(instructions: Instructions, told: Mapping[str, str] | None = None) -> InstructionChanges:
     """Which files read otherwise now than they were told, to be announced at the tail (M25).
 
     `told` holds a digest by path, as of an earlier process; without it the instructions given count as told.
@@ -173,7 +175,7 @@ def changed_since(instructions: Instructions, told: Mapping[str, str] | None = N
     changed = tuple(file for file in fresh.all_files if before.get(str(file.path)) != now[str(file.path)])
     missing = (Path(path) for path, digest in before.items() if digest and path not in now)
     # A file of a folder that nobody has looked into this time is still there, only not loaded.
-    return Changes(changed, tuple(path for path in missing if not path.exists()), fresh)
+    return InstructionChanges(changed, tuple(path for path in missing if not path.exists()), fresh)
 
 
 def digests(files: Iterable[InstructionFile]) -> dict[str, str]:
@@ -194,26 +196,28 @@ def _is_other_peoples(inside: Path) -> bool:
     return bool(OTHER_PEOPLES & set(inside.parts)) or ".claude/worktrees/" in inside.as_posix()
 
 
-def _add_managed(gathering: Gathering) -> None:
+def _add_managed(gathering: InstructionLoader) -> None:
     paths = gathering.paths
     if is_claude_home(paths.home):
-        gathering.add(Source(paths.claude_managed, "managed"))
+        gathering.add(InstructionSource(paths.claude_managed, "managed"))
     _add_first(gathering, "managed", paths.managed / "CLAUDE.md", paths.managed / "AGENTS.md")
-    _add_rules(gathering, paths.managed / "rules", Source(paths.managed, "managed", base=paths.cwd))
+    _add_rules(
+        gathering, paths.managed / "rules", InstructionSource(paths.managed, "managed", base=paths.cwd)
+    )
 
 
-def _add_first(gathering: Gathering, kind: Kind, *candidates: Path) -> None:
+def _add_first(gathering: InstructionLoader, kind: InstructionKind, *candidates: Path) -> None:
     for path in candidates:
-        if gathering.add(Source(path, kind)):
+        if gathering.add(InstructionSource(path, kind)):
             return
 
 
-def _add_rules(gathering: Gathering, folder: Path, like: Source) -> None:
+def _add_rules(gathering: InstructionLoader, folder: Path, like: InstructionSource) -> None:
     for path in rule_files(folder, gathering, like.kind):
         gathering.add(replace(like, path=path))
 
 
-def _add_folders(gathering: Gathering, folders: Iterable[Path], like: Source) -> None:
+def _add_folders(gathering: InstructionLoader, folders: Iterable[Path], like: InstructionSource) -> None:
     """The project's files of every folder, then everybody's local ones: those count more."""
     given = tuple(folders)
     for folder in given:
@@ -224,31 +228,33 @@ def _add_folders(gathering: Gathering, folders: Iterable[Path], like: Source) ->
         gathering.add(replace(like, path=folder / "CLAUDE.local.md", kind="local"))
 
 
-def _open_folders(instructions: Instructions, folders: tuple[Path, ...], *, because: Path | None) -> Arrival:
-    gathering = Gathering(instructions.paths, instructions.all_files)
-    _add_folders(gathering, folders, Source(instructions.paths.root, "project", "nested", because))
+def _open_folders(
+    instructions: Instructions, folders: tuple[Path, ...], *, because: Path | None
+) -> LateInstructions:
+    gathering = InstructionLoader(instructions.paths, instructions.all_files)
+    _add_folders(gathering, folders, InstructionSource(instructions.paths.root, "project", "nested", because))
     return _arrived(replace(instructions, opened=(*instructions.opened, *folders)), gathering)
 
 
 def _activate(
     instructions: Instructions,
     active: dict[ScopedRule, Path | None] | dict[ScopedRule, Path] | dict[ScopedRule, None],
-) -> Arrival:
-    gathering = Gathering(instructions.paths, instructions.all_files)
+) -> LateInstructions:
+    gathering = InstructionLoader(instructions.paths, instructions.all_files)
     for rule, path in active.items():
-        gathering.add(Source(rule.path, rule.kind, "scoped", path, base=rule.globs.base))
+        gathering.add(InstructionSource(rule.path, rule.kind, "scoped", path, base=rule.globs.base))
     waiting = tuple(rule for rule in instructions.waiting if rule not in active)
     return _arrived(replace(instructions, waiting=waiting), gathering)
 
 
-def _arrived(instructions: Instructions, gathering: Gathering) -> Arrival:
+def _arrived(instructions: Instructions, gathering: InstructionLoader) -> LateInstructions:
     new = tuple(gathering.files)
-    return Arrival(new, _settled(instructions, gathering, later=(*instructions.later, *new)))
+    return LateInstructions(new, _settled(instructions, gathering, later=(*instructions.later, *new)))
 
 
 def _settled(
     instructions: Instructions,
-    gathering: Gathering,
+    gathering: InstructionLoader,
     *,
     files: tuple[InstructionFile, ...] | None = None,
     later: tuple[InstructionFile, ...] | None = None,
@@ -262,7 +268,7 @@ def _settled(
         later=instructions.later if later is None else later,
         waiting=(*instructions.waiting, *(rule for rule in gathering.waiting if rule.path not in known)),
         outside=tuple(dict.fromkeys((*instructions.outside, *gathering.outside))),
-        skipped=tuple(Skipped(path, why) for path, why in skipped.items()),
+        skipped=tuple(SkippedInstructions(path, why) for path, why in skipped.items()),
     )
 
 

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from nacre.errors import StoreError
-from nacre.memory.daily_log import LogLine, forget_line, logged, read_log, without
+from nacre.memory.daily_log import LogLine, forget_line, read_log, read_logs, without
 from nacre.memory.files.folder import Folder
 from nacre.memory.files.scan import LOGS
 from nacre.memory.files.undo import purge
-from nacre.memory.format.entry import Change, read_entry
-from nacre.memory.format.index import INDEX_FILE, Index
+from nacre.memory.format.entry import MemoryChange, read_entry
+from nacre.memory.format.index import INDEX_FILE, MemoryIndex
 from nacre.memory.memory import Memory
 from nacre.memory.purge.home import Spot, Sweep, Wishes, forget_derived
 from nacre.memory.purge.traces import Traces
@@ -111,10 +111,10 @@ def said_beside(memory: Memory, file: str) -> Iterator[tuple[Path, str]]:
         if name not in {file, INDEX_FILE}:
             yield directory / name, (folder.read(name) or b"").decode(errors="replace")
     if index := folder.read(INDEX_FILE):
-        yield directory / INDEX_FILE, Index.parse(index).without(file).decode(errors="replace")
+        yield directory / INDEX_FILE, MemoryIndex.parse(index).without(file).decode(errors="replace")
 
 
-async def erase(memory: Memory, file: str, change: Change, *, others: Sequence[Memory] = ()) -> Erased:
+async def erase(memory: Memory, file: str, change: MemoryChange, *, others: Sequence[Memory] = ()) -> Erased:
     """Forget a file if it is there, then take it and its lines out of the whole history.
 
     `others` are the memories it may have been moved from or to: where that is on record, their history loses
@@ -170,7 +170,7 @@ def _texts(file: str, content: bytes) -> Iterable[str]:
 
 
 def _pointers(index: bytes, file: str) -> Iterator[str]:
-    for line in Index.parse(index).lines:
+    for line in MemoryIndex.parse(index).lines:
         if line.file == file:
             yield from (text for text in (line.title, line.hook) if text)
 
@@ -196,7 +196,7 @@ def without_pointers(file: str) -> Scrub:
     )
 
     def scrub(data: bytes) -> bytes:
-        text = Index.parse(data).without(file).decode(errors="surrogateescape")
+        text = MemoryIndex.parse(data).without(file).decode(errors="surrogateescape")
         return reasons.sub("", text).encode(errors="surrogateescape")
 
     return scrub
@@ -208,7 +208,7 @@ ALL_LOGS = 1_000_000
 
 def line_named(memory: Memory, name: str) -> LogLine | None:
     """The line at exactly this place, or that says exactly this; what cannot be undone is never guessed."""
-    lines = logged(memory.location, newest=ALL_LOGS)
+    lines = read_logs(memory.location, newest=ALL_LOGS)
     if name.startswith(f"{LOGS}/"):
         return next((one for one in lines if one.place == name), None)
     same = [one for one in lines if one.text.casefold() == name.casefold()]
@@ -238,7 +238,7 @@ def past_of_line(memory: Memory, line: LogLine) -> Past:
     )
 
 
-async def erase_line(memory: Memory, line: LogLine, change: Change) -> Erased:
+async def erase_line(memory: Memory, line: LogLine, change: MemoryChange) -> Erased:
     """Take a line out of its log, then out of every version of it that the history has."""
     forms = {form for content, _ in versions_of(memory, line.file) for form in _forms(line, content)}
     scrub = and_rare_words(without_forms(forms), past_of_line(memory, line).traces)

@@ -21,7 +21,7 @@ from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.memory.files.folder import TEAM
 from nacre.memory.files.scan import MAX_DEPTH, moment_of
 from nacre.memory.format.entry import KINDS, Entry, read_entry
-from nacre.memory.format.frontmatter import Document
+from nacre.memory.format.frontmatter import MarkdownFile
 from nacre.memory.format.index import INDEX_FILE
 from nacre.memory.recall.base import Query, Ranked, Subject
 from nacre.memory.recall.ranking.analysis import Doc, analyse
@@ -299,7 +299,7 @@ def _doc(entry: Entry, data: bytes) -> Doc:
     # Files of one folder that are numbered follow each other: what stands beside an answer tells of it.
     number = _NUMBER.search(name)
     # Few have one, and to read a frontmatter a second time is a twentieth of all that indexing a file takes.
-    author = Document.parse(data).fields.get("author", "") if b"author" in data else ""
+    author = MarkdownFile.parse(data).fields.get("author", "") if b"author" in data else ""
     when = entry.modified or entry.written
     return Doc(
         id=entry.file,

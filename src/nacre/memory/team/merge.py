@@ -15,8 +15,8 @@ from nacre.errors import StoreError
 from nacre.memory.files.containment import INDEX_FILE
 from nacre.memory.files.folder import ABSENT, Folder, version_of
 from nacre.memory.format.entry import read_entry
-from nacre.memory.format.frontmatter import Document
-from nacre.memory.format.index import Index, Line, is_listable
+from nacre.memory.format.frontmatter import MarkdownFile
+from nacre.memory.format.index import IndexLine, MemoryIndex, is_listable
 from nacre.memory.team.plan import Had, Verdict, base_of, verdict
 from nacre.memory.team.remote import Refused, Shared, size_objection
 from nacre.memory.team.rules import LOCAL_ONLY, content_objection, is_index, name_objection, sharing_objection
@@ -246,9 +246,9 @@ class _Work:
             name = file.removeprefix(_prefix(index))
             if entry is None or self._nearest_index(file) != index or not is_listable(entry):
                 continue
-            if name not in Index.parse(data).mentions:
+            if name not in MemoryIndex.parse(data).mentions:
                 title = f"{entry.title} (theirs)" if THEIRS in name else entry.title
-                data = Index.parse(data).with_pointer(name, title, entry.description, kind=entry.kind)
+                data = MemoryIndex.parse(data).with_pointer(name, title, entry.description, kind=entry.kind)
         return data
 
     def _nearest_index(self, file: str) -> str:
@@ -281,7 +281,7 @@ def _prefix(index: str) -> str:
 
 def _undated(data: bytes) -> bytes:
     """What two people saved alike differs in its dates only."""
-    return Document.parse(data).with_fields(created=None, modified=None)
+    return MarkdownFile.parse(data).with_fields(created=None, modified=None)
 
 
 def merged_index(mine: bytes, theirs: bytes, base: bytes, *, is_listed: Callable[[str], bool]) -> bytes:
@@ -309,7 +309,9 @@ def _merged(mine: bytes, theirs: bytes, base: bytes) -> bytes:
     return merged if _prose(others) == _prose(old) else _with_words(merged, others, old)
 
 
-def _with_changes(start: Index, other: Index, old: Index, *, has_last_word: bool = False) -> bytes:
+def _with_changes(
+    start: MemoryIndex, other: MemoryIndex, old: MemoryIndex, *, has_last_word: bool = False
+) -> bytes:
     """What the other side did to pointers since `old`, done to `start`; who has the last word wins ties."""
     data = start.data
     mine = _lines(start)
@@ -319,17 +321,17 @@ def _with_changes(start: Index, other: Index, old: Index, *, has_last_word: bool
         here = mine.get(line.file)
         before = was.get(line.file)
         if _words(line) != before and (here in {before, None} or has_last_word):
-            data = Index.parse(data).with_pointer(line.file, line.title, line.hook)
+            data = MemoryIndex.parse(data).with_pointer(line.file, line.title, line.hook)
     for file, words in was.items():
         # A line that was reworded on one side while it was removed on the other stays, if its file does.
         if file not in kept and mine.get(file) == words:
-            data = Index.parse(data).without(file)
+            data = MemoryIndex.parse(data).without(file)
     return data
 
 
-def _with_words(data: bytes, other: Index, old: Index) -> bytes:
+def _with_words(data: bytes, other: MemoryIndex, old: MemoryIndex) -> bytes:
     """Both sides wrote around the pointers: what only the other wrote comes at the end."""
-    present = {*_prose(Index.parse(data)), *_prose(old)}
+    present = {*_prose(MemoryIndex.parse(data)), *_prose(old)}
     new = [line for line in _prose(other) if line not in present]
     if not new:
         return data
@@ -338,15 +340,15 @@ def _with_words(data: bytes, other: Index, old: Index) -> bytes:
 
 
 def _cleaned(data: bytes, keeps: Callable[[str], bool]) -> bytes:
-    for file in {line.file for line in Index.parse(data).pointers}:
+    for file in {line.file for line in MemoryIndex.parse(data).pointers}:
         if not keeps(file):
-            data = Index.parse(data).without(file)
+            data = MemoryIndex.parse(data).without(file)
     return data
 
 
-def _single(data: bytes) -> Index:
+def _single(data: bytes) -> MemoryIndex:
     """The first of several pointers to one file stands for them: what is merged is one line a file."""
-    index = Index.parse(data)
+    index = MemoryIndex.parse(data)
     seen = set[str]()
     raws = []
     for line in index.lines:
@@ -354,17 +356,17 @@ def _single(data: bytes) -> Index:
             continue
         seen.add(line.file)
         raws.append(line.raw)
-    return Index.parse("".join(raws).encode(errors="surrogateescape"))
+    return MemoryIndex.parse("".join(raws).encode(errors="surrogateescape"))
 
 
-def _prose(index: Index) -> list[str]:
+def _prose(index: MemoryIndex) -> list[str]:
     """What stands around the pointers, without blank lines."""
     return [line.raw.rstrip() for line in index.lines if line.kind != "pointer" and line.raw.strip()]
 
 
-def _lines(index: Index) -> dict[str, tuple[str, str]]:
+def _lines(index: MemoryIndex) -> dict[str, tuple[str, str]]:
     return {line.file: _words(line) for line in index.pointers}
 
 
-def _words(line: Line) -> tuple[str, str]:
+def _words(line: IndexLine) -> tuple[str, str]:
     return line.title, line.hook

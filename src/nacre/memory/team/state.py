@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from nacre.memory.format.index import INDEX_FILE, Index
+from nacre.memory.format.index import INDEX_FILE, MemoryIndex
 from nacre.store import disk
 
 FILE = "team.json"
@@ -71,7 +71,7 @@ def forget_copies(cache: Path, file: str) -> None:
         return
     for name, text in indexes.items():
         inner = file.removeprefix(name.removesuffix(INDEX_FILE))
-        kept = Index.parse(text.encode(errors="surrogateescape")).without(inner)
+        kept = MemoryIndex.parse(text.encode(errors="surrogateescape")).without(inner)
         indexes[name] = kept.decode(errors="surrogateescape")
     data = json.dumps({**value, "indexes": indexes}, ensure_ascii=False).encode(errors="surrogateescape")
     disk.replace_file(cache / FILE, data, temp_name=f"{FILE}.tmp")

@@ -20,7 +20,7 @@ from nacre.memory.files.location import Location
 from nacre.memory.files.recovery import told
 from nacre.memory.files.transaction import pick_up, transact
 from nacre.memory.files.watch import Watch
-from nacre.memory.format.entry import Change
+from nacre.memory.format.entry import MemoryChange
 from nacre.memory.team.merge import Conflict, Here, Merge, merge
 from nacre.memory.team.plan import Had
 from nacre.memory.team.remote import Refused, Shared, TeamRemote
@@ -145,7 +145,7 @@ async def _brought_in(
 ) -> tuple[Merge, str]:
     """Merge again while nobody else writes here, and write what came; the record follows at once."""
     shared, contents, state = pulled
-    change = Change(author="team", reason="synced with the team")
+    change = MemoryChange(author="team", reason="synced with the team")
     async with transact(team, change, clock=clock, watch=watch) as tx:
         done = await asyncio.to_thread(_merged, team, shared, contents, state)
         # With a part of the texts an index would lose the lines of the rest.

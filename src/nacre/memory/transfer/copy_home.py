@@ -30,11 +30,11 @@ from nacre.memory.files.location import (
 )
 from nacre.memory.files.roots import canonical_root
 from nacre.memory.files.scan import Skipped
-from nacre.memory.format.entry import Change, read_entry
-from nacre.memory.format.index import INDEX_FILE, Index
+from nacre.memory.format.entry import MemoryChange, read_entry
+from nacre.memory.format.index import INDEX_FILE, MemoryIndex
 from nacre.memory.memory import Memory
-from nacre.memory.transfer.import_memories import Imported, Terms, rehearse, take_in
-from nacre.memory.transfer.import_sources import Batch, Source
+from nacre.memory.transfer.import_memories import ImportOptions, ImportResult, import_batch, preview_import
+from nacre.memory.transfer.import_sources import ImportBatch, ImportFile
 from nacre.store import disk
 from nacre.store.history import History
 from nacre.store.home import same_folder, slug
@@ -45,7 +45,7 @@ _CWD = re.compile(r'"cwd":\s?("(?:[^"\\]|\\.)*")')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Crossing:
+class DirectoryPair:
     """One memory directory of the old home, and its place in the new one."""
 
     whose: str
@@ -55,11 +55,11 @@ class Crossing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Brought:
+class CopyResult:
     """What came of one directory, or would come of it."""
 
-    crossing: Crossing
-    imported: Imported = field(default_factory=Imported)
+    crossing: DirectoryPair
+    imported: ImportResult = field(default_factory=ImportResult)
     staying: tuple[str, ...] = ()
     """Local-only memories that were left where they are (M27)."""
     has_team: bool = False
@@ -69,7 +69,7 @@ class Brought:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Passage:
+class HomeCopy:
     """From which home to which, and what is to stay behind."""
 
     old: Path
@@ -79,20 +79,20 @@ class Passage:
     leaves_local: bool = False
     """Local-only memories stay: another program reads the new home, and sends what it reads (M27)."""
 
-    def crossings(self) -> tuple[list[Crossing], list[Skipped]]:
+    def crossings(self) -> tuple[list[DirectoryPair], list[Skipped]]:
         """Every memory of the old home with its place in the new one, and those that have none."""
-        found = list[Crossing]()
+        found = list[DirectoryPair]()
         without = list[Skipped]()
         if any(self.old.glob("memory/*.md")):
             user = user_location(self.new)
-            found.append(Crossing(whose=EVERYWHERE, source=self.old / "memory", target=user))
+            found.append(DirectoryPair(whose=EVERYWHERE, source=self.old / "memory", target=user))
         for folder in sorted(self.old.glob("agent-memory/*/")):
             try:
                 target = agent_location("user", folder.name, MemoryPaths(home=self.new, cwd=self.new))
             except ConfigError as error:
                 without.append(Skipped(str(folder), str(error)))
                 continue
-            found.append(Crossing(whose=f"agents of type {folder.name}", source=folder, target=target))
+            found.append(DirectoryPair(whose=f"agents of type {folder.name}", source=folder, target=target))
         for folder in sorted(self.old.glob("projects/*/")):
             if next((folder / "memory").rglob("*.md"), None) is None:
                 continue
@@ -101,43 +101,45 @@ class Passage:
                 without.append(Skipped(str(folder / "memory"), NOBODYS))
                 continue
             target = project_location(self.new, root)
-            found.append(Crossing(whose=str(root), source=folder / "memory", target=target))
+            found.append(DirectoryPair(whose=str(root), source=folder / "memory", target=target))
         return found, without
 
-    def rehearse(self, crossing: Crossing) -> Brought:
+    def preview(self, crossing: DirectoryPair) -> CopyResult:
         """What `bring` would do, without doing it."""
         batch, staying = self._batch(crossing)
-        imported = rehearse(crossing.target, batch, terms=self._terms(crossing)) if batch else Imported()
+        imported = (
+            preview_import(crossing.target, batch, terms=self._terms(crossing)) if batch else ImportResult()
+        )
         return self._told(crossing, imported, staying)
 
-    async def bring(self, crossing: Crossing, *, clock: Clock = SYSTEM_CLOCK) -> Brought:
+    async def bring(self, crossing: DirectoryPair, *, clock: Clock = SYSTEM_CLOCK) -> CopyResult:
         """Copy what is missing, in one change; what stands in the way is told, and stops nothing else."""
         if crossing.target.root is not None:
             # Another project of the same slug may have taken the folder a moment ago (M2).
             crossing = replace(crossing, target=project_location(self.new, crossing.target.root))
         batch, staying = self._batch(crossing)
-        imported = Imported()
+        imported = ImportResult()
         if batch:
-            change = Change(author="import", reason=f"brought from {self.old}")
+            change = MemoryChange(author="import", reason=f"brought from {self.old}")
             target = crossing.target
             try:
                 await Memory.at(target, target.root or target.directory, clock=clock)
-                imported = await take_in(
+                imported = await import_batch(
                     target, batch, terms=self._terms(crossing), change=change, clock=clock
                 )
             except StoreError as error:
-                return Brought(crossing=crossing, failed=str(error))
+                return CopyResult(crossing=crossing, failed=str(error))
         return self._told(crossing, imported, staying)
 
-    def _told(self, crossing: Crossing, imported: Imported, staying: tuple[str, ...]) -> Brought:
+    def _told(self, crossing: DirectoryPair, imported: ImportResult, staying: tuple[str, ...]) -> CopyResult:
         has_team = next((crossing.source / TEAM).rglob("*.md"), None) is not None
-        return Brought(crossing=crossing, imported=imported, staying=staying, has_team=has_team)
+        return CopyResult(crossing=crossing, imported=imported, staying=staying, has_team=has_team)
 
-    def _terms(self, crossing: Crossing) -> Terms:
+    def _terms(self, crossing: DirectoryPair) -> ImportOptions:
         is_project = crossing.target.root is not None
-        return Terms(keeps_index=self.keeps_index or not is_project)
+        return ImportOptions(keeps_index=self.keeps_index or not is_project)
 
-    def _batch(self, crossing: Crossing) -> tuple[Batch | None, tuple[str, ...]]:
+    def _batch(self, crossing: DirectoryPair) -> tuple[ImportBatch | None, tuple[str, ...]]:
         """What is to come, and the names of what is local and stays."""
         files, skipped = _read(crossing.source)
         index = files.pop(INDEX_FILE, None)
@@ -147,12 +149,12 @@ class Passage:
         there = Folder(crossing.target.directory)
         left_out = {*staying, *(file for file in forgotten if there.version(file) != version_of(files[file]))}
         for file in left_out:
-            index = None if index is None else Index.parse(index).without(file)
+            index = None if index is None else MemoryIndex.parse(index).without(file)
         here = Folder(crossing.source)
         coming = tuple(
-            Source(file, data, here.written(file)) for file, data in files.items() if file not in left_out
+            ImportFile(file, data, here.written(file)) for file, data in files.items() if file not in left_out
         )
-        batch = Batch(files=coming, index=index, skipped=skipped) if coming or skipped else None
+        batch = ImportBatch(files=coming, index=index, skipped=skipped) if coming or skipped else None
         return batch, tuple(staying)
 
 

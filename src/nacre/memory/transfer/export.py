@@ -22,7 +22,7 @@ _SECOND_NS = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Exported:
+class ExportResult:
     """What was written where."""
 
     path: Path
@@ -33,7 +33,9 @@ class Exported:
     """Files that seem to hold a credential, and went out with it."""
 
 
-def export(location: Location, target: Path, *, redacts: bool = False, replaces: bool = False) -> Exported:
+def export(
+    location: Location, target: Path, *, redacts: bool = False, replaces: bool = False
+) -> ExportResult:
     """Write every memory file and the index; nothing that exists is overwritten unless `replaces`."""
     folder = Folder(location.directory)
     files = {file: folder.read(file) for file in sorted(folder.scan())}
@@ -51,7 +53,7 @@ def export(location: Location, target: Path, *, redacts: bool = False, replaces:
     except OSError as error:
         raise StoreError(disk.explain(error, target)) from error
     done, left = (suspect, ()) if redacts else ((), suspect)
-    return Exported(path=target, files=tuple(whole), redacted=done, secrets=left)
+    return ExportResult(path=target, files=tuple(whole), redacted=done, secrets=left)
 
 
 def _has_secret(data: bytes) -> bool:

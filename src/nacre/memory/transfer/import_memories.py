@@ -19,11 +19,20 @@ from nacre.memory.files.location import Location
 from nacre.memory.files.scan import LOGS, Skipped, moment_of
 from nacre.memory.files.transaction import transact
 from nacre.memory.files.watch import Watch
-from nacre.memory.format.entry import KINDS, Change, Draft, Origin, compose, file_name, read_entry, title_of
-from nacre.memory.format.frontmatter import Document
-from nacre.memory.format.index import INDEX_FILE, Index, is_listable, pressure
+from nacre.memory.format.entry import (
+    KINDS,
+    MemoryChange,
+    MemoryDraft,
+    Origin,
+    compose,
+    file_name,
+    read_entry,
+    title_of,
+)
+from nacre.memory.format.frontmatter import MarkdownFile
+from nacre.memory.format.index import INDEX_FILE, MemoryIndex, index_usage, is_listable
 from nacre.memory.secrets import find_secrets
-from nacre.memory.transfer.import_sources import Batch, Fact, Source
+from nacre.memory.transfer.import_sources import ImportBatch, ImportedFact, ImportFile
 
 ROOM_FOR_A_LINE = 151
 """What one more pointer takes at most; with more memories than fit, the rest are rightly unlisted (M8)."""
@@ -33,7 +42,7 @@ INDEX_COPY = "imported_index.md"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
+class ImportOptions:
     """On what conditions memories are taken in."""
 
     origin: Origin = "untrusted"
@@ -52,7 +61,7 @@ class Renamed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Imported:
+class ImportResult:
     """What an import did, or would do."""
 
     files: tuple[str, ...] = ()
@@ -70,15 +79,15 @@ class Imported:
     """What the index is in for (M16c)."""
 
 
-async def take_in(
+async def import_batch(
     location: Location,
-    batch: Batch,
+    batch: ImportBatch,
     *,
-    terms: Terms,
-    change: Change,
+    terms: ImportOptions,
+    change: MemoryChange,
     clock: Clock = SYSTEM_CLOCK,
     watch: Watch | None = None,
-) -> Imported:
+) -> ImportResult:
     """Write all that is new in one change."""
     async with transact(location, change, clock=clock, watch=watch) as tx:
         present = {file: tx.read(file)[0] or b"" for file in tx.files()}
@@ -88,7 +97,9 @@ async def take_in(
     return replace(plan.told(batch), commit=tx.commit)
 
 
-def rehearse(location: Location, batch: Batch, *, terms: Terms, clock: Clock = SYSTEM_CLOCK) -> Imported:
+def preview_import(
+    location: Location, batch: ImportBatch, *, terms: ImportOptions, clock: Clock = SYSTEM_CLOCK
+) -> ImportResult:
     """What `take_in` would do, without doing it."""
     folder = Folder(location.directory)
     present = {file: folder.read(file) or b"" for file in folder.scan()}
@@ -101,7 +112,7 @@ class _Plan:
 
     folder: Folder
     present: dict[str, bytes]
-    terms: Terms
+    terms: ImportOptions
     writes: dict[str, bytes] = field(default_factory=dict)
     written: dict[str, int] = field(default_factory=dict)
     """The modification times of files that stay byte for byte, in nanoseconds."""
@@ -116,8 +127,8 @@ class _Plan:
     places: dict[bytes, str] = field(default_factory=dict)
     """Where each content is that we have already."""
 
-    def told(self, batch: Batch) -> Imported:
-        return Imported(
+    def told(self, batch: ImportBatch) -> ImportResult:
+        return ImportResult(
             files=tuple(sorted(file for file in self.writes if file != INDEX_FILE)),
             has_index=INDEX_FILE in self.writes,
             same=tuple(self.same),
@@ -173,7 +184,7 @@ class _Plan:
 
 
 def _planned(
-    batch: Batch, location: Location, present: dict[str, bytes], terms: Terms, now: datetime
+    batch: ImportBatch, location: Location, present: dict[str, bytes], terms: ImportOptions, now: datetime
 ) -> _Plan:
     plan = _Plan(Folder(location.directory), present, terms)
     plan.names |= {_last(file) for file in present}
@@ -183,7 +194,7 @@ def _planned(
     }
     for source in batch.files:
         is_log = day_of(source.file) is not None
-        if batch.index is not None or is_log or Document.parse(source.data).has_frontmatter:
+        if batch.index is not None or is_log or MarkdownFile.parse(source.data).has_frontmatter:
             _keep(plan, source, now)
         else:
             _note(plan, source, bodies, now)
@@ -197,7 +208,7 @@ def _planned(
     return plan
 
 
-def _keep(plan: _Plan, source: Source, now: datetime) -> None:
+def _keep(plan: _Plan, source: ImportFile, now: datetime) -> None:
     """A file in the form of a memory stays as it is, its age included."""
     elsewhere = plan.places.get(source.data)
     if elsewhere is not None and source.file not in plan.present:
@@ -210,7 +221,7 @@ def _keep(plan: _Plan, source: Source, now: datetime) -> None:
         plan.written[place] = source.written
 
 
-def _note(plan: _Plan, source: Source, bodies: dict[str, str], now: datetime) -> None:
+def _note(plan: _Plan, source: ImportFile, bodies: dict[str, str], now: datetime) -> None:
     """A plain note becomes an entry of its own, under the name its file had."""
     text = source.data.decode(errors="replace").removeprefix("\ufeff").replace("\r\n", "\n")
     if not text.strip():
@@ -226,12 +237,12 @@ def _note(plan: _Plan, source: Source, bodies: dict[str, str], now: datetime) ->
             # The line is that of the note, not of what it would have become.
             plan.refused.append(Skipped(source.file, findings))
             return
-        draft = Draft(body=text, name=name, file=file)
+        draft = MemoryDraft(body=text, name=name, file=file)
         plan.add(file, compose(draft, file=file, now=now), called=source.file)
         bodies[text.strip()] = file
 
 
-def _fact(plan: _Plan, fact: Fact, bodies: dict[str, str], now: datetime) -> None:
+def _fact(plan: _Plan, fact: ImportedFact, bodies: dict[str, str], now: datetime) -> None:
     called = f"memory {fact.id}" if fact.id else f"memory {title_of(fact.text)!r}"
     if fact.text.strip() in bodies:
         plan.same.append(called)
@@ -240,18 +251,18 @@ def _fact(plan: _Plan, fact: Fact, bodies: dict[str, str], now: datetime) -> Non
         plan.refused.append(Skipped(called, findings))
         return
     file = plan.free(title_of(fact.text))
-    draft = Draft(
+    draft = MemoryDraft(
         body=fact.text,
         kind=next((kind for kind in KINDS if kind == fact.kind.lower()), None),
         origin=plan.terms.origin,
         sources=(f"mem0 {fact.id}",) if fact.id else ("mem0",),
     )
-    document = Document.parse(compose(draft, file=file, now=fact.created or now))
+    document = MarkdownFile.parse(compose(draft, file=file, now=fact.created or now))
     if fact.modified:
-        document = Document.parse(document.with_fields(modified=fact.modified))
+        document = MarkdownFile.parse(document.with_fields(modified=fact.modified))
     if fact.rest:
         about = json.dumps(fact.rest, ensure_ascii=False, sort_keys=True)
-        document = Document.parse(document.with_fields(mem0=about))
+        document = MarkdownFile.parse(document.with_fields(mem0=about))
     plan.add(file, document.data, called=called)
     bodies[fact.text.strip()] = file
 
@@ -270,7 +281,7 @@ def _broken(data: bytes) -> str:
     return ""
 
 
-def _their_index(plan: _Plan, batch: Batch) -> bytes | None:
+def _their_index(plan: _Plan, batch: ImportBatch) -> bytes | None:
     if batch.index is not None and (objection := plan.objection(INDEX_FILE, batch.index)):
         plan.refused.append(Skipped(INDEX_FILE, objection))
         return None
@@ -284,11 +295,11 @@ def _takes_over(plan: _Plan) -> bool:
 
 def _keep_words(plan: _Plan, theirs: bytes, bodies: dict[str, str], now: datetime) -> None:
     """What an index says beyond pointers becomes a memory: many keep their facts there, and none is lost."""
-    known = {line.raw.strip() for line in Index.parse(plan.present.get(INDEX_FILE, b"")).lines}
-    lines = [line for line in Index.parse(theirs).lines if line.kind not in {"pointer", "heading"}]
+    known = {line.raw.strip() for line in MemoryIndex.parse(plan.present.get(INDEX_FILE, b"")).lines}
+    lines = [line for line in MemoryIndex.parse(theirs).lines if line.kind not in {"pointer", "heading"}]
     if {line.raw.strip() for line in lines} - known - {""}:
         before = set(plan.writes)
-        _note(plan, Source(INDEX_COPY, theirs), bodies, now)
+        _note(plan, ImportFile(INDEX_COPY, theirs), bodies, now)
         plan.renamed += [Renamed(INDEX_FILE, file) for file in plan.writes.keys() - before]
 
 
@@ -298,28 +309,28 @@ def _list(plan: _Plan, theirs: bytes | None) -> None:
     if theirs is not None and _takes_over(plan):
         new = theirs
         for file in {one.file for one in plan.refused} | _untrusted(plan):
-            new = Index.parse(new).without(file)
+            new = MemoryIndex.parse(new).without(file)
         plan.writes[INDEX_FILE] = new
     else:
-        new = _merged(plan, Index.parse(before or b""), theirs)
+        new = _merged(plan, MemoryIndex.parse(before or b""), theirs)
         if new != (before or b""):
             plan.writes[INDEX_FILE] = new
-    plan.feedback = pressure(new).feedback
+    plan.feedback = index_usage(new).feedback
 
 
-def _merged(plan: _Plan, index: Index, theirs: bytes | None) -> bytes:
-    hooks = {line.file: line for line in Index.parse(theirs or b"").pointers}
+def _merged(plan: _Plan, index: MemoryIndex, theirs: bytes | None) -> bytes:
+    hooks = {line.file: line for line in MemoryIndex.parse(theirs or b"").pointers}
     words = {one.file for one in plan.renamed if one.was == INDEX_FILE}
     listable = _listable(plan, plan.writes)
     for was, file in sorted(plan.landed.items()):
         if file not in listable or (theirs is not None and was not in hooks and file not in words):
             continue
-        if pressure(index.data + b"x" * ROOM_FOR_A_LINE).share > 1:
+        if index_usage(index.data + b"x" * ROOM_FOR_A_LINE).share > 1:
             break
         entry = read_entry(file, plan.writes[file])
         line = hooks.get(was)
         title, hook = (line.title, line.hook) if line else (entry.title, entry.description)
-        index = Index.parse(index.with_pointer(file, title, hook, kind=entry.kind))
+        index = MemoryIndex.parse(index.with_pointer(file, title, hook, kind=entry.kind))
     return index.data
 
 

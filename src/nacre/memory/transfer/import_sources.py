@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 
 from nacre.errors import StoreError
 from nacre.memory.files.scan import MAX_TOPIC_BYTES, NotAMemory, Skipped, read_head
-from nacre.memory.format.entry import moment
+from nacre.memory.format.entry import parse_timestamp
 from nacre.memory.format.index import INDEX_FILE
 from nacre.messages.blocks import Json, JsonObject
 from nacre.store import disk
@@ -31,7 +31,7 @@ NOT_MEMORIES = frozenset({"node_modules", "__pycache__"})
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ImportFile:
     """One Markdown file to import."""
 
     file: str
@@ -42,7 +42,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fact:
+class ImportedFact:
     """One memory of another program that keeps no files."""
 
     id: str
@@ -55,17 +55,17 @@ class Fact:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Batch:
+class ImportBatch:
     """All that was found at a path."""
 
-    files: tuple[Source, ...] = ()
+    files: tuple[ImportFile, ...] = ()
     index: bytes | None = None
     """The index of a memory folder; none where there was only a heap of notes."""
-    facts: tuple[Fact, ...] = ()
+    facts: tuple[ImportedFact, ...] = ()
     skipped: tuple[Skipped, ...] = ()
 
 
-def read_batch(path: Path) -> Batch:
+def read_batch(path: Path) -> ImportBatch:
     """Everything at a path that could be a memory; raises `StoreError` when there is nothing."""
     try:
         batch = _read(path)
@@ -78,7 +78,7 @@ def read_batch(path: Path) -> Batch:
     return batch
 
 
-def _read(path: Path) -> Batch:
+def _read(path: Path) -> ImportBatch:
     if path.is_dir():
         return _memory_folder(_folder_files(path), path)
     if path.suffix in {".json", ".jsonl"}:
@@ -88,10 +88,10 @@ def _read(path: Path) -> Batch:
     return _memory_folder(_packed_files(path), path)
 
 
-Found = Source | Skipped
+FoundFile = ImportFile | Skipped
 
 
-def _folder_files(root: Path) -> Iterator[Found]:
+def _folder_files(root: Path) -> Iterator[FoundFile]:
     """Every Markdown file below a folder, in a fixed order; links are not followed."""
     pairs: list[tuple[str, Path]] = []
     for folder, below, names in os.walk(root):
@@ -109,7 +109,7 @@ def _folder_files(root: Path) -> Iterator[Found]:
     return _opened(pairs)
 
 
-def _opened(pairs: Iterable[tuple[str, Path]]) -> Iterator[Found]:
+def _opened(pairs: Iterable[tuple[str, Path]]) -> Iterator[FoundFile]:
     total = 0
     for file, path in pairs:
         if path.is_symlink():
@@ -118,7 +118,7 @@ def _opened(pairs: Iterable[tuple[str, Path]]) -> Iterator[Found]:
         try:
             head = read_head(str(path), whole=True)
             total += len(head.data)
-            yield Source(file, head.data, head.mtime_ns)
+            yield ImportFile(file, head.data, head.mtime_ns)
         except NotAMemory as reason:
             yield Skipped(file, str(reason))
         except OSError as error:
@@ -127,7 +127,7 @@ def _opened(pairs: Iterable[tuple[str, Path]]) -> Iterator[Found]:
             raise StoreError(f"there are more than {MAX_TOTAL_BYTES:,} bytes of notes; import them in parts")
 
 
-def _packed_files(path: Path) -> Iterator[Found]:
+def _packed_files(path: Path) -> Iterator[FoundFile]:
     """Every Markdown file of a packed folder; nothing is ever unpacked to disk."""
     if not stat.S_ISREG(path.stat().st_mode):
         raise StoreError(f"{path} is not a file or a folder that memories can be read from")
@@ -154,7 +154,7 @@ def _packed_files(path: Path) -> Iterator[Found]:
             else:
                 content = packed.extractfile(member)
                 data = content.read() if content else b""
-                yield Source(str(name), data, _nanoseconds(member.mtime))
+                yield ImportFile(str(name), data, _nanoseconds(member.mtime))
 
 
 def _nanoseconds(mtime: float) -> int | None:
@@ -162,7 +162,7 @@ def _nanoseconds(mtime: float) -> int | None:
     return int(mtime * _SECOND_NS) if 0 < mtime < _MAX_SECONDS else None
 
 
-def _memory_folder(found: Iterable[Found], path: Path) -> Batch:
+def _memory_folder(found: Iterable[FoundFile], path: Path) -> ImportBatch:
     """The files of the one memory folder among what was found; without an index, all of it."""
     everything = list(found)
     sources = _sources(everything)
@@ -180,23 +180,23 @@ def _memory_folder(found: Iterable[Found], path: Path) -> Batch:
     inside = [replace(one, file=one.file.removeprefix(root)) for one in sources if one.file.startswith(root)]
     outside = len(sources) - len(inside)
     other = Skipped(f"{outside} more", f"not in {root.rstrip('/')}, the memory folder")
-    return Batch(
+    return ImportBatch(
         files=tuple(one for one in inside if one.file != INDEX_FILE),
         index=next((one.data for one in inside if one.file == INDEX_FILE), None),
         skipped=(*_skips(everything), *[other] * bool(outside)),
     )
 
 
-def _shared_folder(sources: tuple[Source, ...]) -> str:
+def _shared_folder(sources: tuple[ImportFile, ...]) -> str:
     """The folder that all of a packed heap of notes lies in."""
     folders = {one.file.partition("/")[0] + "/" if "/" in one.file else "" for one in sources}
     return folders.pop() if len(folders) == 1 else ""
 
 
-def _facts(path: Path) -> Batch:
+def _facts(path: Path) -> ImportBatch:
     if path.stat().st_size > MAX_TOTAL_BYTES:
         raise StoreError(f"{path} is larger than {MAX_TOTAL_BYTES:,} bytes; split it")
-    facts: list[Fact] = []
+    facts: list[ImportedFact] = []
     skipped: list[Skipped] = []
     for number, item in enumerate(_items(path), start=1):
         fact = _fact(item)
@@ -204,7 +204,7 @@ def _facts(path: Path) -> Batch:
             skipped.append(Skipped(f"{path.name}, item {number}", "has no text under `memory` or `text`"))
         else:
             facts.append(fact)
-    return Batch(facts=tuple(facts), skipped=tuple(skipped))
+    return ImportBatch(facts=tuple(facts), skipped=tuple(skipped))
 
 
 def _items(path: Path) -> list[Json]:
@@ -223,7 +223,7 @@ def _items(path: Path) -> list[Json]:
     return value
 
 
-def _fact(item: Json) -> Fact | None:
+def _fact(item: Json) -> ImportedFact | None:
     if not isinstance(item, dict):
         return None
     said = item.get("memory") or item.get("text") or item.get("content")
@@ -236,12 +236,12 @@ def _fact(item: Json) -> Fact | None:
     rest: JsonObject = {
         key: value for key, value in item.items() if key not in plain and value not in (None, [])
     }
-    return Fact(
+    return ImportedFact(
         id=str(item.get("id") or ""),
         text=said.encode(errors="replace").decode(),
         kind=kind if isinstance(kind, str) else "",
-        created=moment(_word(item.get("created_at"))),
-        modified=moment(_word(item.get("updated_at"))),
+        created=parse_timestamp(_word(item.get("created_at"))),
+        modified=parse_timestamp(_word(item.get("updated_at"))),
         rest=rest | {key: value for key, value in metadata.items() if key != "type"},
     )
 
@@ -255,9 +255,9 @@ def _folder_of(file: str) -> str:
     return folder + slash
 
 
-def _sources(found: Iterable[Found]) -> tuple[Source, ...]:
-    return tuple(one for one in found if isinstance(one, Source))
+def _sources(found: Iterable[FoundFile]) -> tuple[ImportFile, ...]:
+    return tuple(one for one in found if isinstance(one, ImportFile))
 
 
-def _skips(found: Iterable[Found]) -> tuple[Skipped, ...]:
+def _skips(found: Iterable[FoundFile]) -> tuple[Skipped, ...]:
     return tuple(one for one in found if isinstance(one, Skipped))

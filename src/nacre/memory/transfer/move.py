@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from nacre.errors import StoreError
 from nacre.memory.files.folder import ABSENT, TEAM, Folder, version_of
 from nacre.memory.files.location import Location
-from nacre.memory.format.entry import Change, file_name
-from nacre.memory.format.frontmatter import Document
-from nacre.memory.format.index import Index
+from nacre.memory.format.entry import MemoryChange, file_name
+from nacre.memory.format.frontmatter import MarkdownFile
+from nacre.memory.format.index import MemoryIndex
 from nacre.memory.memory import INDEX_FILE, Memory
 from nacre.memory.team.rules import UNTRUSTED
 from nacre.store.history import Commit, History
@@ -23,7 +23,7 @@ _SIDES = re.compile(rf"(?P<undone>(?:undo [0-9a-f]{{4,40}}: )*){MOVED}(?P<source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sides:
+class MoveScopes:
     """Between which two scopes a commit moved a memory."""
 
     source: str
@@ -36,7 +36,7 @@ class Sides:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moved:
+class MoveResult:
     """Where a memory was and is, and the commit on either side."""
 
     was: str
@@ -48,8 +48,8 @@ class Moved:
 
 
 async def move(
-    wanted: str, *, source: Memory, target: Memory, change: Change, is_trusted: bool = False
-) -> Moved:
+    wanted: str, *, source: Memory, target: Memory, change: MemoryChange, is_trusted: bool = False
+) -> MoveResult:
     """Take an entry over byte for byte, then remove it: a crash in between leaves it twice, never nowhere.
 
     Its file keeps its modification time, so that it does not seem new. The team gets nothing that nobody
@@ -65,7 +65,7 @@ async def move(
     if target.location.source == TEAM and entry.origin == "untrusted":
         if not is_trusted:
             raise StoreError(f"{entry.file} {UNTRUSTED}; read it, and vouch for it with --trust")
-        carried = Document.parse(data).with_fields(origin=None)
+        carried = MarkdownFile.parse(data).with_fields(origin=None)
     there = Folder(target.location.directory)
     file = entry.file
     present = there.read(entry.file)
@@ -81,17 +81,17 @@ async def move(
         tx.delete(entry.file, if_version=version_of(data))
         index, version = tx.read(INDEX_FILE)
         if index is not None:
-            tx.write(INDEX_FILE, Index.parse(index).without(entry.file), if_version=version)
-    return Moved(was=entry.file, file=file, removed=tx.commit, added=added)
+            tx.write(INDEX_FILE, MemoryIndex.parse(index).without(entry.file), if_version=version)
+    return MoveResult(was=entry.file, file=file, removed=tx.commit, added=added)
 
 
-def sides_of(commit: Commit) -> Sides | None:
+def move_scopes(commit: Commit) -> MoveScopes | None:
     """The scopes of a move, or of one that was taken back; none for any other change."""
     found = _SIDES.fullmatch(commit.reason.partition("\n")[0]) if commit.author == "user" else None
     if found is None:
         return None
     is_back = found["undone"].count("undo ") % 2 == 1
-    return Sides(source=found["source"], target=found["target"], is_back=is_back)
+    return MoveScopes(source=found["source"], target=found["target"], is_back=is_back)
 
 
 def other_side(commit: Commit, here: Location, there: Location) -> Commit | None:
@@ -101,7 +101,7 @@ def other_side(commit: Commit, here: Location, there: Location) -> Commit | None
     found = [
         each
         for each in history.log(LOOK_BACK)
-        if sides_of(each) == sides_of(commit) and moved & _bodies(history, each)
+        if move_scopes(each) == move_scopes(commit) and moved & _bodies(history, each)
     ]
     # The same memory may have been moved before: what was one command was done in one go.
     return min(found, key=lambda each: abs(each.at - commit.at), default=None)
@@ -112,4 +112,4 @@ def _bodies(history: History, commit: Commit) -> set[str]:
     states = (history.head(commit.id).parent, commit.id)
     topics = [file for file in commit.files if file.rpartition("/")[2] != INDEX_FILE]
     found = (history.read(state, file) for state in states if state for file in topics)
-    return {Document.parse(data).body for data in found if data is not None}
+    return {MarkdownFile.parse(data).body for data in found if data is not None}
