@@ -1,6 +1,6 @@
 """What the layers add to one round of a session of 10 to 10,000 records: keep results, fit, make a request.
 
-Everything is on that a session has by itself: offload, references to earlier results, clearing (warm, too),
+Everything is on that a session has by itself: offload, references to earlier results, clearing,
 a lifetime that is chosen. Of the processor, without writing to disk and without the provider.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import tempfile
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
@@ -89,7 +89,7 @@ def _session(folder: Path, clock: FrozenClock) -> Session:
     base = Base(MODEL, instructions=({"type": "text", "text": "You are careful. " * 200},))
     session = Session(base, settings=SessionSettings(cache_ttl="auto"), clock=clock)
     shelf = ToolResultStore(folder, sync=False)
-    clearing = Microcompact(session, shelf, replace(MicrocompactSettings(), economic=True))
+    clearing = Microcompact(session, shelf, MicrocompactSettings())
     session.layers += [Offload(shelf), clearing]
     return session
 

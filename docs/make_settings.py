@@ -158,8 +158,6 @@ _SAID_HERE: dict[tuple[str, ...], str] = {
         "offload",
         "per_tool",
     ): 'Characters by tool, as in `{"Bash": 20000}`; they decide before `offload.maxChars`.',
-    ("switches", "collapse"): "Finished spans are summarised one by one.",
-    ("switches", "snip"): "The model may take messages out of its own view.",
     ("switches", "search_past"): "The model may search earlier sessions.",
     ("switches", "grounding"): "A fact without support in the conversation is not saved.",
     ("memory", "enabled"): "Whether there is memory at all.",

@@ -40,8 +40,6 @@ async def _steps(work: Path, *, rounds: int) -> int:
             **environment(work),
             "NACRE_MODEL": MODEL,
             "NACRE_CACHE_TTL": "auto",
-            "NACRE_CLEAR_ECONOMIC": "1",
-            "NACRE_CLEAR_DECLARED": "1",
         },
     )
     clock = FrozenClock()

@@ -21,7 +21,7 @@ DIGEST = re.compile(r"\b[0-9a-f]{16,}\b")
 """In the name of a file: over something that holds the path of the scene."""
 COUNTED = re.compile(r"00000000-0000-4000-8000-\d{12}")
 """An id of the frozen clock."""
-BESIDE = ("nacre/side_query", "nacre/collapse_staged")
+BESIDE = ("nacre/side_query",)
 LEFT_OUT = {"cache", "locks", "objects"}
 ENVELOPE = {
     "parentUuid", "isSidechain", "userType", "cwd", "sessionId", "version", "gitBranch", "type", "uuid",

@@ -340,52 +340,6 @@ async def hooks(scene: Scene) -> Voices:
     return {"main": provider.sent}
 
 
-async def experimental(scene: Scene) -> Voices:
-    """What is off by default: messages the model takes out, clearing at the provider's end."""
-    scene.write("a.py", "def one():\n    return 1\n" * 200)
-    first = ScriptedProvider([
-        call("Read", file_path="a.py"), say("Read."), call("Snip", messages=[2], reason="seen"), say("Gone."),
-        say("Yes."),
-    ])  # fmt: skip
-    async with scene.opened(scene.settings({**QUIET, "NACRE_SNIP": "1"}), provider=first) as ready:
-        await scene.said(ready, "Look at it.", "Tidy up.", "Still there?")
-    second, third = ScriptedProvider(), ScriptedProvider()
-    for provider, calls in ((second, 8), (third, 24)):
-        for n in range(calls):
-            provider.script(call("Bash", command=f"seq {n}000 {n}200; echo file {n}"))
-        provider.script(say("All read."), say("Yes."))
-    environ = {**QUIET, "NACRE_CLEAR_DECLARED": "1", "NACRE_COMPACT_PROVIDER": "1"}
-    async with scene.opened(scene.settings(environ, model=OLDER), provider=second) as ready:
-        await scene.said(ready, "Count a lot.", "Still there?")
-    environ = {**QUIET, "NACRE_CLEAR_SERVER": "1"}
-    async with scene.opened(scene.settings(environ, model=OLDER), provider=third) as ready:
-        await scene.said(ready, "Count a lot.", "Still there?")
-    return {"snip": first.sent, "declared": second.sent, "edits": third.sent}
-
-
-async def collapse(scene: Scene) -> Voices:
-    """Finished work is collapsed under summaries of its own, near the end of the window."""
-    main = ScriptedProvider()
-    gates: list[anyio.Event] = []
-    summary = "<summary>looked it up, all is well</summary>"
-    # Held up until the turn is over: else how many are asked for depends on how fast the tools are.
-    fork = ScriptedProvider(otherwise=lambda _: together(summary, gate=gates[-1]))
-    environ = {
-        **QUIET, "NACRE_COLLAPSE": "1", "NACRE_MAX_CONTEXT_TOKENS": "40000", "NACRE_OFFLOAD": "0",
-        "NACRE_CLEAR_IDLE": "0",
-    }  # fmt: skip
-    async with scene.opened(
-        scene.settings(environ, model=OLDER),
-        provider=Cast(main, {"<summary>": fork}),
-        tools=lambda usual: [*usual, facts],
-    ) as ready:
-        for n in range(12):
-            main.script(call("facts", topic=f"topic {n}", lines=150), say(f"That was {n}."))
-            gates.append(anyio.Event())
-            await scene.said(ready, f"Please look up number {n}.", gate=gates[-1])
-    return {"main": main.sent, "summaries": fork.sent}
-
-
 async def older_model(scene: Scene) -> Voices:
     """Where thinking is stripped, what is attached goes into the results; another vendor's model, too."""
     await remember(scene, "Releases go out on Thursdays, because support is staffed on Fridays.")
@@ -426,7 +380,7 @@ SCENARIOS: dict[str, Scenario] = {
     one.__name__: one
     for one in (
         chat, tools, offload, idle, recall, notes, compaction, full_window, resumed, extraction,
-        skills_and_plan, agents, hooks, experimental, collapse, older_model, own_loop,
+        skills_and_plan, agents, hooks, older_model, own_loop,
     )
 }  # fmt: skip
 

@@ -28,13 +28,6 @@ EVENTS = (
     "SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "PreCompact", "PostCompact", "Stop",
     "SubagentStop", "SessionEnd", "InstructionsLoaded",
 )  # fmt: skip
-EXPERIMENTAL = {
-    "NACRE_SNIP": "1",
-    "NACRE_COLLAPSE": "1",
-    "NACRE_CLEAR_DECLARED": "1",
-    "NACRE_CLEAR_SERVER": "1",
-    "NACRE_COMPACT_PROVIDER": "1",
-}
 OFF = {
     f"NACRE_{name}": "0"
     for name in (
@@ -51,9 +44,9 @@ OFF = {
 }
 
 ONE_ORDER = (
-    "LocalOnly", "Date", "Instructions", "Offload", "DeclaredClearing", "Snip", "Microcompact",
-    "ServerEdits", "Recall", "Hooks", "Background", "Forks", "Skills", "Plan", "Agents",
-    "Notes", "Collapse", "ProviderCompaction", "Compact", "Extract", "Dream", "Mail", "Teammates", "KeepWarm",
+    "LocalOnly", "Date", "Instructions", "Offload", "Microcompact", "Recall", "Hooks", "Background", "Forks",
+    "Skills", "Plan", "Agents", "Notes", "ProviderCompaction", "Compact", "Extract", "Dream", "Mail",
+    "Teammates", "KeepWarm",
 )  # fmt: skip
 """A single order that gives every order below, at each point."""
 
@@ -74,40 +67,6 @@ EXPECTED: dict[str, tuple[Orders, list[str]]] = {
             "before_prompt": ["Mail"],
             "shrink": ["Microcompact", "Compact"],
             "before_turn": ["Background", "KeepWarm"],
-            "after_turn": ["Background", "Extract", "Dream", "Mail"],
-            "restore": ["Skills", "Plan", "Agents"],
-            "carry": ["Skills", "Plan"],
-            "child_opened": ["Mail"],
-            "agent_changed": ["Agents", "Mail", "Teammates"],
-            "draft": ["PreparedSummary", "Notes", "Summary"],
-        },
-        ["Mail", "Dream", "Agent", "Background", "Recall", "Memory", "Toolset", "SessionLog"],
-    ),
-    "experimental": (
-        {
-            "filter": ["LocalOnly", "Offload"],
-            "attach": [
-                "Date",
-                "Instructions",
-                "Offload",
-                "Snip",
-                "Recall",
-                "Skills",
-                "Plan",
-                "Agents",
-                "Mail",
-            ],
-            "redact": ["LocalOnly"],
-            "cache_points": ["Microcompact"],
-            "finish_request": ["DeclaredClearing", "ServerEdits", "ProviderCompaction"],
-            "on_cancel": ["Recall", "Forks"],
-            "on_reply": ["Notes", "Collapse", "Compact"],
-            "before_request": ["Background", "Agents", "Mail"],
-            "before_stop": ["Notes"],
-            "pending": ["Agents", "Mail"],
-            "before_prompt": ["Mail"],
-            "shrink": ["DeclaredClearing", "Snip", "Microcompact", "ServerEdits", "Collapse", "Compact"],
-            "before_turn": ["Background"],
             "after_turn": ["Background", "Extract", "Dream", "Mail"],
             "restore": ["Skills", "Plan", "Agents"],
             "carry": ["Skills", "Plan"],
@@ -295,7 +254,6 @@ async def opened_orders(scene: Scene, variant: str) -> tuple[Orders, list[str]]:
     """The order at each point, and the order of closing, of an agent opened in one of the ways below."""
     settings = {
         "default": lambda: scene.settings(interactive=True),
-        "experimental": lambda: scene.settings(EXPERIMENTAL, interactive=True),
         "hooks": lambda: scene.settings(interactive=True),
         "all off": lambda: scene.settings({**OFF, "NACRE_SIMPLE": "1"}),
         "one answer": scene.settings,

@@ -115,7 +115,7 @@ class LetsClear(Layer):
 
 
 async def test_what_a_provider_may_clear_by_itself_is_no_loss(clock: FrozenClock) -> None:
-    """C11, C32: it was asked to; bytes of ours that moved are found even so."""
+    """C32: it was asked to; bytes of ours that moved are found even so."""
     one = session(clock)
     one.layers.append(LetsClear())
     await talk(one, 50_000, 20_000)

@@ -13,8 +13,6 @@ from nacre.app.open_agent import OpenedAgent
 from nacre.context.environment import CurrentDate
 from nacre.context.skill_list import SKILL, loaded_skills
 from nacre.inspect.savings import booked
-from nacre.layers.experimental.provider_clearing import DECLARED, EDIT, Edit, declared, edits
-from nacre.layers.experimental.snip import NUMBERED, next_number
 from nacre.layers.l3_notes.layer import NOTES, Notes
 from nacre.layers.l7_mail.layer import MAIL, received
 from nacre.layers.l7_mail.letter import Letter
@@ -25,7 +23,7 @@ from nacre.messages.foreign_notes import listed_again
 from nacre.messages.jsonl import Envelope, decode, encode
 from nacre.messages.pairing import Item
 from nacre.messages.pins import pin, pinned
-from nacre.messages.records import Change, Compacted, Noted, Replaced, ReplyFacts, ResultOf, Said, Undone
+from nacre.messages.records import Compacted, Noted, ReplyFacts, Said, Undone
 from nacre.messages.usage import Usage
 from nacre.messages.view import View
 from nacre.session.attachments import DAY, INSTRUCTIONS, digests_in
@@ -118,12 +116,11 @@ def tasks_of(view: View) -> tuple[Task, ...]:
 async def test_who_resumes_behind_a_boundary_knows_what_a_live_session_knows(
     life: Life, home: Path, kept: int
 ) -> None:
-    """C21, T9: task list, pins, lifetime, declaration, opening, instructions, date, notes, facts, money."""
+    """C21, T9: task list, pins, lifetime, opening, instructions, date, notes, facts, money."""
     await life.turn("one")
     tasks = (Task("look", "done"), Task("mend", "in_progress"))
     await life.note(TASKS, {"tasks": stored(tasks)})
     await life.note(LIFETIME, {"lifetime": "1h"})
-    await life.note(DECLARED, {"config": {"edits": []}})
     await life.note(NOTES, {"covers": "x"})
     await life.note(INSTRUCTIONS, {"files": {"/p/CLAUDE.md": "old"}, "record": "gone"})
     await life.note(INSTRUCTIONS, {"files": {"/p/web/AGENTS.md": "seen no more"}, "record": "gone"})
@@ -140,7 +137,6 @@ async def test_who_resumes_behind_a_boundary_knows_what_a_live_session_knows(
         view = session.view
         assert tasks_of(view) == tasks
         assert noted_lifetime(view) == "1h"
-        assert declared(view) == {"edits": []}
         assert session.is_opened
         opening = view.last_noted(OPENING)
         assert opening is not None
@@ -184,26 +180,6 @@ def test_a_meter_survives_its_note() -> None:
     meter = Meter().after(Usage(input=7, cache_write=3), MODEL).after(Usage(), "nobody", purpose="keep_warm")
     assert Meter.of_json(json.loads(json.dumps(meter.as_json()))) == meter
     assert Meter.of_json({"requests": "x", "usage": 3, "cost_usd": None}) == Meter()
-
-
-async def test_an_edit_of_the_providers_cache_ends_with_the_bytes_it_was_sent_with(
-    life: Life, home: Path
-) -> None:
-    """C10: also one that is read again with the kept tail; a later one stands in both."""
-    await life.turn("one")
-    await life.turn("two")
-    change = Change(ResultOf("call-1"), (ToolResult("call-1", (Text("gone"),)),))
-    await life.session.transcript.append(
-        Replaced(id=life.clock.new_id(), at=life.clock.now(), changes=(change,), reason="clear")
-    )
-    await life.note(EDIT, {"calls": ["call-2"], "after": 1})
-    assert edits(life.session.view)
-    record = await life.compacts(3)
-    assert EDIT not in {note.kind for note in record.carries}
-    assert not edits(life.session.view)
-    await life.note(EDIT, {"calls": ["call-2"], "after": 2})
-    after = await resumed(life, home)
-    assert edits(after.view) == edits(life.session.view) == [Edit(calls=("call-2",), after=2)]
 
 
 async def test_a_given_note_stands_for_the_one_that_would_be_carried(life: Life) -> None:
@@ -260,11 +236,6 @@ def test_a_boundary_tells_other_readers_how_long_it_took(clock: FrozenClock) -> 
     assert decode(written.splitlines(keepends=True)).records == [record]
 
 
-SWITCHES = {
-    f"NACRE_{name}": "1"
-    for name in ("SNIP", "COLLAPSE", "CLEAR_DECLARED", "CLEAR_SERVER", "COMPACT_PROVIDER")
-}
-"""Those that are off by default."""
 SKILL_FILE = "---\nname: deploy\ndescription: How to deploy.\n---\n\nAsk first.\n"
 TYPE_FILE = "---\nname: reviewer\ndescription: Reviews.\n---\n\nReview.\n"
 
@@ -298,7 +269,7 @@ async def test_every_kind_of_note_that_an_agent_writes_is_declared() -> None:
         ]
         main = ScriptedProvider(works, otherwise=say("Done."))
         provider = Cast(main, {"Count it.": ScriptedProvider(otherwise=say("Three."))})
-        settings = scene.settings({**SWITCHES, "NACRE_CACHE_TTL": "auto"}, interactive=True)
+        settings = scene.settings({"NACRE_CACHE_TTL": "auto"}, interactive=True)
         async with scene.opened(settings, provider=provider) as ready:
             assert ready.planning is not None and ready.mail is not None
             await ready.planning.write("1. Look.")
@@ -306,8 +277,7 @@ async def test_every_kind_of_note_that_an_agent_writes_is_declared() -> None:
             scene.clock.advance(90_000)
             ready.mail.inbox("main").put(letter(scene, "l1"))
             await scene.said(ready, "which tea does the person drink?")
-            main.script(call("Snip", messages=[2], reason="old"))
-            await scene.said(ready, "take out what is old", "go on")
+            await scene.said(ready, "go on")
             await ready.compacting.compact(CompactionRequest())
             await scene.said(ready, "go on")
         paths = [*scene.home.glob("projects/*/*.jsonl"), *scene.home.glob("projects/*/*/subagents/*.jsonl")]
@@ -317,9 +287,9 @@ async def test_every_kind_of_note_that_an_agent_writes_is_declared() -> None:
     kinds = {note.kind for note in (*records, *carried) if isinstance(note, Noted)}
     assert kinds <= carry_rules().keys()
     assert kinds >= {
-        OPENING, METER, FACTS, DAY, INSTRUCTIONS, LIFETIME, SIDE_QUERY, TASKS, MAIL, SKILL, NUMBERED,
-        DECLARED, "agent", "agent_types", "checkpoint", "compaction", "extraction", "extract_cursor", "hook",
-        "offload", "plan", "recalled", "skills", "snip", "snip_waits",
+        OPENING, METER, FACTS, DAY, INSTRUCTIONS, LIFETIME, SIDE_QUERY, TASKS, MAIL, SKILL,
+        "agent", "agent_types", "checkpoint", "compaction", "extraction", "extract_cursor", "hook",
+        "offload", "plan", "recalled", "skills",
     }  # fmt: skip
 
 
@@ -375,12 +345,6 @@ KEPT = {
         lambda ready: ready.hands.board.tasks,
         TASKS_LEFT,
     ),
-    "numbers": Kept(
-        "NACRE_SNIP",
-        ((NUMBERED, {"number": 41, "message": "m"}),),
-        lambda ready: next_number(ready.agent.session.view),
-        42,
-    ),
 }
 
 
@@ -393,8 +357,8 @@ async def test_a_layer_that_was_off_during_a_compaction_goes_on_as_if_it_had_bee
     """C21: a session may be compacted with other switches than it is resumed with."""
     one = KEPT[name]
     with new_scene() as scene, steady():
-        usual = scene.settings(SWITCHES, interactive=True)
-        given = {**SWITCHES, one.switch: "1" if is_on else "0"}
+        usual = scene.settings(interactive=True)
+        given = {one.switch: "1" if is_on else "0"}
         provider = ScriptedProvider(otherwise=say("word " * 3_000))
         async with scene.opened(usual, provider=provider) as ready:
             session = ready.agent.session

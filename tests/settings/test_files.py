@@ -94,6 +94,18 @@ def test_unknown_keys_warn_and_wrong_types_are_errors(tmp_path: Path) -> None:
     assert (settings.small_model, settings.max_turns) == ("ok", 100)
 
 
+REMOVED = ("clear_economic", "clear_server", "clear_declared", "compact_provider", "collapse", "snip")
+
+
+def test_a_switch_of_version_0_1_that_is_gone_only_warns(tmp_path: Path) -> None:
+    given = {"switches": dict.fromkeys(REMOVED, True), "microcompact": {"minGainUsd": 0.5, "keep": 7}}
+    settings = read(tmp_path, json.dumps(given))
+    settings.require_sound()
+    assert settings.microcompact.keep == 7
+    assert len(settings.problems) == len(REMOVED) + 1
+    assert all(one.message.startswith("no setting") for one in settings.problems)
+
+
 def test_keys_in_the_user_s_env_block_reach_the_environment_but_are_never_shown(tmp_path: Path) -> None:
     """A key is only ever in the environment or in the user's or policy's `env`."""
     settings = read(tmp_path, '{"env": {"ANTHROPIC_API_KEY": "sk-1", "NACRE_MODEL": "m"}}')

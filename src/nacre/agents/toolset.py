@@ -10,7 +10,6 @@ from pathlib import Path
 from nacre.agents.team_task_tool import TaskDesk
 from nacre.agents.tools import Desk
 from nacre.context.skill_list import SkillRegistry
-from nacre.layers.experimental.snip import Scissors
 from nacre.layers.l2_microcompact.pin_tool import Pinboard
 from nacre.layers.l7_mail.send_message import PostDesk
 from nacre.messages.records import Noted
@@ -29,7 +28,6 @@ class Desks:
     """Where tools put what belongs to a session; each is bound to one later, because tools come first."""
 
     pins: Pinboard = field(default_factory=Pinboard)
-    scissors: Scissors = field(default_factory=Scissors)
     skills: SkillRegistry | None = None
     crew: Desk = field(default_factory=Desk)
     post: PostDesk = field(default_factory=PostDesk)
@@ -47,7 +45,6 @@ class Toolset:
     notices: NoticeQueue = field(default_factory=lambda: NoticeQueue())
     """Problems with tools: collected until a session takes them."""
     pins: Pinboard = field(default_factory=Pinboard)
-    scissors: Scissors = field(default_factory=Scissors)
     skills: SkillRegistry | None = None
     """None where they are switched off."""
     crew: Desk = field(default_factory=Desk)
@@ -104,14 +101,11 @@ def toolset_of(
 ) -> Toolset:
     """Tools that were built for these desks, with them."""
     pins = desks.pins
-    scissors = desks.scissors
     skills = desks.skills
     crew = desks.crew
     post = desks.post
     tasks = desks.team_tasks
-    return Toolset(
-        workspace, guard, board, tools, notices or NoticeQueue(), pins, scissors, skills, crew, post, tasks
-    )
+    return Toolset(workspace, guard, board, tools, notices or NoticeQueue(), pins, skills, crew, post, tasks)
 
 
 class NoticeQueue:

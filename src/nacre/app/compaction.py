@@ -3,33 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from nacre.agents.toolset import Toolset
 from nacre.app.model_for_role import model_for_role
 from nacre.app.restored_context import SessionRestorer
-from nacre.cache.models import profile
-from nacre.errors import SummaryRejected
 from nacre.hooks.points import Hooks
-from nacre.layers.experimental.collapse import Collapse
 from nacre.layers.l3_notes.config import Form
 from nacre.layers.l3_notes.file import NotesFile
 from nacre.layers.l3_notes.layer import Notes
 from nacre.layers.l3_notes.policy import is_wanted
-from nacre.layers.l4_compact.layer import SHRUNK_TAIL_SHARE, Compact, Summarise
+from nacre.layers.l4_compact.layer import Compact, Summarise
 from nacre.layers.l4_compact.overflow_files import FOLDER, OverflowFiles
 from nacre.layers.l4_compact.policy import COMPACTION, past
 from nacre.layers.l4_compact.prefetch_summary import SummaryPrefetch
-from nacre.layers.l4_compact.provider import CompactingThere, compacts
-from nacre.layers.l4_compact.summarise import Part, before_pivot
+from nacre.layers.l4_compact.summarise import Part
 from nacre.layers.l4_compact.summarise import summarise as ask_for
 from nacre.loop.fork import Fork
 from nacre.messages.draft import Draft
 from nacre.messages.facts import Facts
 from nacre.messages.records import Noted
-from nacre.messages.rounds import tail_from
 from nacre.messages.view import View
 from nacre.session.background import Background
 from nacre.session.compaction import AUTOMATIC, CompactionRequest
@@ -85,30 +79,19 @@ def join_compacting(session: Session, settings: Settings, staff: Staff) -> Compa
         tasks=lambda: str(staff.hands.board) if staff.hands.board.tasks else "",
         desk=desk,
         is_automatic=settings.switches.compact,
-        uses_provider=compacts_there(session, settings),
     )
-    compacting.yields_to = join_collapsing(session, settings, staff.background, staff.fork)
     session.layers.append(compacting)
     return compacting
 
 
 def _summariser(session: Session, settings: Settings, staff: Staff) -> Summarise | None:
-    """Who is asked for summaries: the provider for its own, where that is wanted; then a model."""
+    """Return the function that asks a model for summaries; None without a model."""
     fork = model_for_role(settings.roles.compact, staff.forker, settings)
     given = settings.compaction
     if fork is None:
         return None
-    there = None
-    if compacts_there(session, settings):
-        record = staff.background.record
-        there = CompactingThere(session, staff.forker.provider, settings=given, record=record)
 
     async def summarise(view: View, wish: CompactionRequest, facts: Facts) -> Draft:
-        most = min(given.tail_tokens, int(view.estimate * SHRUNK_TAIL_SHARE))
-        place = wish.span.keeps_from or tail_from(view.items, most)
-        if there is not None and place and not wish.span.first:
-            with suppress(SummaryRejected):
-                return await there(before_pivot(view, place), focus=wish.focus)
         words = [one.text for one in facts.words]
         part = _part(view, wish)
         return await ask_for(view, fork, focus=wish.focus, words=words, settings=given, part=part)
@@ -180,20 +163,3 @@ def join_noting(
     noting.gives_drafts = settings.switches.notes_compact
     session.layers.append(noting)
     return noting
-
-
-def join_collapsing(
-    session: Session, settings: Settings, background: Background, fork: Fork | None
-) -> Collapse | None:
-    """Let finished work be collapsed, if that is switched on; to be joined before compaction."""
-    if not settings.switches.collapse:
-        return None
-    collapsing = Collapse(session, background, fork)
-    session.layers.append(collapsing)
-    return collapsing
-
-
-def compacts_there(session: Session, settings: Settings) -> bool:
-    """Whether the provider compacts this session: switched on, and every model that may answer takes it."""
-    models = [session.base.model, *([settings.fallback_model] if settings.fallback_model else [])]
-    return settings.switches.compact_provider and compacts(profile(model) for model in models)

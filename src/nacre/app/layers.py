@@ -13,7 +13,6 @@ from nacre.agents.toolset import Toolset
 from nacre.app.recall_once import drift_of
 from nacre.app.startup_context import StartupContext
 from nacre.app.toolset import own_tools
-from nacre.cache.models import profile
 from nacre.context.environment import CurrentDate
 from nacre.context.instruction_updates import InstructionUpdates
 from nacre.context.plan import Plan
@@ -24,10 +23,8 @@ from nacre.hooks.layer import EVENTS, HookLayer
 from nacre.hooks.points import HookContext, Hooks
 from nacre.hooks.table import LEAVE_SECONDS, NO_HOOKS, parse_hooks
 from nacre.hooks.tool_layer import add_tool_hooks
-from nacre.layers.experimental.provider_clearing import DeclaredClearing, ServerEdits
-from nacre.layers.experimental.snip import Snip
 from nacre.layers.l1_offload.in_view import READER
-from nacre.layers.l1_offload.layer import NEVER, Offload
+from nacre.layers.l1_offload.layer import Offload
 from nacre.layers.l1_offload.offload import OFFLOAD
 from nacre.layers.l2_microcompact.layer import Microcompact
 from nacre.memory.recall.drift.word_cache import WordCache
@@ -68,10 +65,7 @@ def join_layers(
 ) -> None:
     """Let the layers that are switched on make the view smaller, cheapest first, with files in `folder`."""
     join_offloading(session, settings, hands, tools=tools, folder=folder)
-    join_declared_clearing(session, settings)
-    join_snipping(session, settings, hands)
     join_clearing(session, settings, hands, tools=tools, folder=folder)
-    join_server_edits(session, settings)
 
 
 async def join_recall(
@@ -146,63 +140,23 @@ def join_offloading(
     can_read = any(one.name == READER for one in tools)
     shelf = result_store_in(folder if can_read else None)
     own = {one.name: one.max_result_chars for one in tools if one.max_result_chars is not None}
-    chosen = settings.offload
-    if clears_there(session, settings):
-        # What the provider took out of its cache cannot be pointed to, and it need not say what that was.
-        chosen = replace(chosen, min_duplicate_bytes=NEVER)
-    session.layers.append(Offload(shelf, chosen, own=own))
+    session.layers.append(Offload(shelf, settings.offload, own=own))
     named = (str(Path(str(note.fact("path"))).parent) for note in session.view.noted(OFFLOAD))
     hands.open_to(result_folders_named(named, settings.home) | ({shelf.folder} if shelf.folder else set()))
-
-
-def join_snipping(session: Session, settings: Settings, hands: Toolset) -> Snip | None:
-    """Let the model snip, if that is switched on."""
-    if not settings.switches.snip:
-        return None
-    snipping = Snip(session)
-    session.layers.append(snipping)
-    hands.scissors.cut = snipping.cut
-    return snipping
 
 
 def join_clearing(
     session: Session, settings: Settings, hands: Toolset, *, tools: Iterable[Tool], folder: Path | None
 ) -> None:
     """Let old results of a session be cleared, as far as that is switched on; `folder` is the session's."""
-    switches = settings.switches
     usual = settings.microcompact
-    if not (switches.clear_idle or switches.clear_economic):
+    if not settings.switches.clear_idle:
         return
-    chosen = replace(
-        usual,
-        idle=switches.clear_idle,
-        economic=switches.clear_economic,
-        tools=usual.tools | {one.name for one in tools if one.clearable},
-    )
+    chosen = replace(usual, tools=usual.tools | {one.name for one in tools if one.clearable})
     shelf = result_store_in(folder)
     session.layers.append(Microcompact(session, shelf, chosen))
     named = result_folders_named((note.fact("folder") for note in session.view.noted(CLEARED)), settings.home)
     hands.open_to(named | ({shelf.folder} if shelf.folder else set()))
-
-
-def clears_there(session: Session, settings: Settings) -> bool:
-    """Whether the provider clears anything at its end: switched on, and every model asked takes it."""
-    switches = settings.switches
-    named = settings.fallback_model
-    is_able = session.profile.server_edits and (named is None or profile(named).server_edits)
-    return is_able and (switches.clear_declared or switches.clear_server)
-
-
-def join_declared_clearing(session: Session, settings: Settings) -> None:
-    """Declare to the provider what it may clear, if that is switched on and every model takes it."""
-    if clears_there(session, settings) and settings.switches.clear_declared:
-        session.layers.append(DeclaredClearing(session, settings.microcompact))
-
-
-def join_server_edits(session: Session, settings: Settings) -> None:
-    """Let the provider delete old results from its cache, if that is switched on and every model takes it."""
-    if clears_there(session, settings) and settings.switches.clear_server:
-        session.layers.append(ServerEdits(session, settings.microcompact))
 
 
 def join_hooks(session: Session, settings: Settings, hands: Toolset, stack: AsyncExitStack) -> Hooks:

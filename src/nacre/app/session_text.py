@@ -29,7 +29,6 @@ LAST_WORDS_CHARS = 160
 """Of each of the last two messages when a session is resumed: two lines on a narrow terminal."""
 PILLS = {
     "compact": "compacting",
-    "collapse": "compacting",
     "notes": "notes",
     "hooks": "hooks",
     "extract": "saving",

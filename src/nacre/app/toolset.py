@@ -16,7 +16,6 @@ from nacre.app.startup_context import StartupContext
 from nacre.context.skill_list import SkillRegistry, skill_tool
 from nacre.context.skills import SkillFolder
 from nacre.errors import ConfigError
-from nacre.layers.experimental.snip import snip_tool
 from nacre.layers.l2_microcompact.pin_tool import pin_tool
 from nacre.layers.l7_mail.send_message import send_message_tool
 from nacre.mcp_client import Servers, parse_servers
@@ -62,8 +61,6 @@ def own_tools(
     tools = [*default_tools(workspace, bash=_bash(settings)), task_list_tool(board)]
     if settings.microcompact.pin_tool:
         tools.append(pin_tool(desks.pins))
-    if settings.switches.snip:
-        tools.append(snip_tool(desks.scissors))
     if settings.switches.skills:
         skills = desks.skills or SkillRegistry(skill_places(settings))
         tools += [skill_tool(skills)] if skills.look() else []

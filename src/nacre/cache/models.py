@@ -73,9 +73,11 @@ class ModelProfile:
     binds_thinking: bool = False
     system_messages: bool = False
     server_edits: bool = False
+    """The provider can delete tool results from its cache; no layer asks for it."""
     structured_output: bool = False
     thinking: bool = False
     compaction: bool = False
+    """The provider offers compaction blocks of its own; no layer asks for them."""
     forced_tool_choice: bool = False
     counts_tokens: bool = False
     refreshes: bool = False

@@ -229,10 +229,6 @@ class PrefixMonitor:
             self._warnings.append(str(drop))
         self._ledger = self._ledger.after_usage(usage)
 
-    def expect_fewer_reads(self) -> None:
-        """What the provider was told to delete is no longer read, though no byte of the view moves."""
-        self._ledger = self._ledger.after_clear()
-
     def warnings(self) -> list[str]:
         """What there is to tell, told once."""
         told = self._warnings

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from nacre.messages.blocks import JsonObject, Opaque
+from nacre.messages.blocks import JsonObject
 
-DraftKind: TypeAlias = Literal["full", "notes", "rules", "provider"]
-"""A model's summary, the session's notes, facts alone, or the provider's own block."""
+DraftKind: TypeAlias = Literal["full", "notes", "rules"]
+"""A model's summary, the session's notes, or facts alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,8 +22,6 @@ class Draft:
     """The last record it knows of; none: all of the view it was made from."""
     place: int | None = None
     """Where among the items of its view the kept tail should begin, if there is room; none: anywhere."""
-    block: Opaque | None = None
-    """A provider's own, signed."""
     told: JsonObject = field(default_factory=dict)
     """For the log: how often it was asked for, what was dropped from it, and why."""
 

@@ -72,7 +72,6 @@ class Capabilities:
     """Takes `role: "system"` inside the conversation."""
     binds_thinking: bool = False
     """Thinking blocks are valid only while every byte before them stays the same."""
-    server_edits: bool = False
     counts_tokens: bool = False
     cache_markers: bool = False
     """Takes `cache_control` on blocks."""
@@ -130,7 +129,6 @@ def capabilities_of(model: str) -> Capabilities:
         structured_output=row.structured_output,
         system_messages=row.system_messages,
         binds_thinking=row.binds_thinking,
-        server_edits=row.server_edits,
         counts_tokens=row.counts_tokens,
         cache_markers=row.cache_markers,
         refreshes=row.refreshes,

@@ -14,7 +14,6 @@ HOW: dict[DraftKind, str] = {
     "full": "with a summary",
     "notes": "from the session's notes",
     "rules": "by rule",
-    "provider": "by the provider",
 }
 
 

@@ -333,10 +333,6 @@ class Session:
         """A request or a refresh begins now, or began then: the provider's cache lives on from there."""
         self._touched_at = at or self.clock.now()
 
-    def expect_fewer_reads(self) -> None:
-        """The next request has the provider delete some of its cache: that is no loss to be reported."""
-        self._books.expect_fewer_reads()
-
     def notify(self, text: str, level: NoticeLevel = "info") -> None:
         """Show the person a line with the next events of a turn."""
         notice = Notice(text, level)
@@ -388,7 +384,7 @@ class Session:
         self._cached = reply.usage
         self._cached_epochs = len(self.view.epochs)
         self.calibration = self.calibration.after(estimated=self._asked, real=reply.usage.prompt)
-        # What the provider may clear by itself is read no longer, and it need not say when it did (C11).
+        # A layer may let the provider clear by itself, and the provider need not report when it did.
         may_clear = self._sent is not None and "context_management" in self._sent.options
         self._books.heard(reply.usage, reply.model, may_clear=may_clear)
         if self._sent is not None and self._touched_at is not None:

@@ -282,7 +282,6 @@ _KEYS = (
     SettingKey("offload.perTool", NumberTable()),
     SettingKey("microcompact.keep", Number()),
     SettingKey("microcompact.idleSeconds", SECONDS),
-    SettingKey("microcompact.minGainUsd", Number(low=0, high=1_000, is_whole=False)),
     SettingKey("microcompact.pinTool", Flag()),
     SettingKey("notes.always", Flag()),
     SettingKey("notes.firstTokens", Number(low=1_000)),

@@ -38,12 +38,6 @@ class Switches:
     """Old tool results are cleared when the provider's cache has gone cold anyway."""
     keep_warm: Switch = "auto"
     """Refresh the cache while waiting for the user, where the provider is known to do that and it pays."""
-    clear_economic: bool = False
-    """Clear on a warm cache when the arithmetic says it pays; on real sessions it seldom did."""
-    clear_server: bool = False
-    """Let the provider delete results from its cache."""
-    clear_declared: bool = False
-    """Declare to the provider what it may clear."""
     notes: bool = True
     """Keep running notes of the session (only with `compact` on)."""
     notes_compact: bool = True
@@ -52,10 +46,6 @@ class Switches:
     """Automatic compaction near the window's end."""
     compact_prepare: bool = True
     """Prepare a compaction in the background before it is needed."""
-    compact_provider: bool = False
-    """Use the provider's own compaction."""
-    collapse: bool = False
-    snip: bool = False
     recall: bool = True
     """Attach the memories a message calls for."""
     recall_selector: Switch = "auto"

@@ -24,7 +24,7 @@ from nacre.tools.workspace import UnresolvedPathError, Workspace
 Mode: TypeAlias = Literal["default", "acceptEdits", "bypassPermissions"]
 """What goes ahead where no rule speaks: reading, edits in the project, or everything."""
 HARMLESS = frozenset(
-    {"Agent", "Pin", "SendMessage", "Skill", "Snip", "TaskList", "TaskStop", "TeamTasks"}
+    {"Agent", "Pin", "SendMessage", "Skill", "TaskList", "TaskStop", "TeamTasks"}
     | {"remember", "recall", "forget", "correct"}
 )
 """Tools that touch nothing but the session, who works with it, and memory, where all can be taken back.

@@ -156,5 +156,5 @@ async def test_progress_is_for_people_only(capsys: pytest.CaptureFixture[str]) -
 def test_the_status_line_names_what_goes_on_in_the_background_once() -> None:
     session = Session(Base("claude-opus-5-5", "Be kind.", ()))
     assert "…" not in status_line(session)
-    line = status_line(session, work_pills(("notes", "compact", "collapse", "something")))
+    line = status_line(session, work_pills(("notes", "compact", "something")))
     assert line.endswith(" · notes… · compacting… · something…")

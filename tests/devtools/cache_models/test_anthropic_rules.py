@@ -272,7 +272,7 @@ def test_a_deferred_tool_is_read_where_it_is_added():
 
 
 def test_a_deleted_result_takes_no_room_and_the_prefix_stays_cached():
-    """C10: only behind a switch."""
+    """Only behind a switch."""
     edits: JsonObject = {"type": "cache_edits", "edits": [{"type": "delete", "cache_reference": "c0"}]}
     head = rounds(2)
     switches = AnthropicSwitches(cache_edits=True)

@@ -314,18 +314,6 @@ async def test_a_round_that_is_cut_short_is_kept_small_too(work: Path) -> None:
         assert told.startswith("Bash result of") and len(ready.agent.session.view.noted(OFFLOAD)) == 1
 
 
-@pytest.mark.parametrize(("switch", "standing"), [("", 1), ("CLEAR_SERVER", 2), ("CLEAR_DECLARED", 2)])
-async def test_nothing_refers_to_a_result_that_the_provider_may_have_cleared(
-    work: Path, switch: str, standing: int
-) -> None:
-    """C7, C10, C11: what is gone from its cache does not stand anywhere in full."""
-    provider = ScriptedProvider([call("Bash", command="seq 300"), call("Bash", command="seq 1 300"), "done"])
-    switched = {f"NACRE_{switch}": "true"} if switch else {}
-    async with opened(work, provider, **switched) as ready:
-        await said(ready)
-        assert sum("\n299\n" in text for text in results(ready)) == standing
-
-
 async def test_people_with_a_loop_of_their_own_get_it_too(tmp_path: Path) -> None:
     """Q4: a layer on a bare session, results one by one."""
     session = Session(Base("claude-opus-5-5", "", []), clock=FrozenClock())

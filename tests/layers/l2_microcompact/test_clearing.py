@@ -224,28 +224,6 @@ async def test_a_clear_that_could_not_bring_it_below_the_threshold_is_left_to_a_
     assert not can_shrink(limits.autocompact + most + 1)
 
 
-async def test_a_conversation_that_became_shorter_is_weighed_anew(clock: FrozenClock) -> None:
-    """C12: what was weighed and left be in a long view says nothing about the one after a compaction."""
-    session = Session(Base("claude-opus-5", "s", [bash]), clock=clock)
-    rung = Microcompact(
-        session, ToolResultStore(None), replace(NACRE, economic=True, keep=5, min_gain_usd=100.0)
-    )
-    warmth = Warmth(now=START, touched_at=START)
-
-    def can_shrink(view: View) -> bool:
-        limits = session.thresholds
-        tokens = view.estimate
-        given = Pressure(tokens=tokens, thresholds=limits, profile=session.profile, warmth=warmth)
-        return rung.can_shrink(view, given)
-
-    long, short = view_of(42, chars=12_000), view_of(40, chars=12_000)
-    assert not can_shrink(long)
-    rung.settings = replace(rung.settings, min_gain_usd=0.01)
-    assert not can_shrink(long)
-    assert not can_shrink(short)
-    assert can_shrink(short)
-
-
 async def test_nobody_is_told_of_a_clear_that_was_not_enough_and_is_not_recorded(
     provider: ScriptedProvider, clock: FrozenClock, tmp_path: Path
 ) -> None:
@@ -258,25 +236,6 @@ async def test_nobody_is_told_of_a_clear_that_was_not_enough_and_is_not_recorded
         await played(agent, "and now?")
     assert not clears(agent)
     assert agent.session.notices() == []
-
-
-@MOVES
-async def test_what_pays_on_a_warm_cache_is_cleared_when_it_may_be(
-    provider: ScriptedProvider, clock: FrozenClock, tmp_path: Path
-) -> None:
-    """C12, C12b: a long turn is not interrupted for it, the next one starts with it."""
-    settings = replace(NACRE, economic=True, keep=5, min_gain_usd=0.01)
-    agent = opened(provider, clock, tmp_path, model=BINDING, settings=settings)
-    script_of(provider, 45, thinking=True)
-    await played(agent, "go")
-    assert not clears(agent)
-    script_of(provider, 3, thinking=True)
-    told = notices(await played(agent, "go on"))
-    assert len(told) == 1 and "because that pays" in told[0]
-    (note,) = clears(agent)
-    assert note.fact("reason") == "economic"
-    gained = note.fact("arithmetic")
-    assert isinstance(gained, dict) and float(str(gained["gain_usd"])) > 0.01
 
 
 async def test_without_a_clear_nothing_is_said_or_written(

@@ -83,7 +83,6 @@ async def test_a_clear_says_in_the_log_what_went_and_why(tmp_path: Path, clock: 
         "folder": str(tmp_path),
         "keeps_from": "c2",
         "idle_seconds": 301.0,
-        "arithmetic": {},
     }
 
 

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from nacre.errors import ContextOverflow, NothingToCompact, ProviderError, SpendCapReached
-from nacre.layers.l4_compact.layer import undo_compaction
+from nacre.layers.l4_compact.layer import BLOCK_BETA, undo_compaction
 from nacre.layers.l4_compact.overflow_files import DEEDS_FILE, FOLDER, OverflowFiles
 from nacre.layers.l4_compact.policy import CompactSettings, past
 from nacre.layers.l4_compact.prefetch_summary import SummaryPrefetch
+from nacre.messages.blocks import Opaque, Text
 from nacre.messages.draft import Draft, Span
 from nacre.messages.facts import Action, Facts
 from nacre.messages.records import Compacted, Noted
@@ -278,3 +279,20 @@ async def test_nobody_hears_of_a_compaction_that_was_not_recorded() -> None:
         await session.prepare()
     assert not any(isinstance(one, Compacted) for one in session.view.records)
     assert heard == []
+
+
+@pytest.mark.moves_prefix(reason="a provider's block stands for the conversation")
+async def test_a_provider_s_block_of_an_older_log_is_sent_first_and_with_its_beta() -> None:
+    """C23b: nothing asks for such a block any more, and a session that has one goes on."""
+    session = session_of()
+    compacting(session)
+    await session.add_user("hello")
+    assert session.request(session.view).betas == ()
+    block = Opaque("compaction", {"type": "compaction", "content": "in short", "signature": "s"})
+    clock = session.clock
+    await session.transcript.append(
+        Compacted(id=clock.new_id(), at=clock.now(), summary=(block, Text("words")), kind="provider")
+    )
+    request = session.request(session.view)
+    assert request.betas == (BLOCK_BETA,)
+    assert request.messages[0] == {"role": "assistant", "content": [block.wire]}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from nacre.layers.l4_compact.by_rule import HEAD, by_rule
-from nacre.layers.l4_compact.install import Material, Terms, install, share_out
+from nacre.layers.l4_compact.install import STANDING, Material, Terms, install, share_out
 from nacre.layers.l4_compact.policy import CompactSettings
 from nacre.messages.blocks import Opaque, Text
 from nacre.messages.draft import WHOLE, Draft, Span
@@ -83,5 +83,5 @@ def test_without_any_summary_rules_say_nothing() -> None:
 def test_what_a_provider_s_block_says_is_handed_on() -> None:
     """C23b, C26: rules cannot read it out of anything else."""
     block = Opaque("compaction", {"type": "compaction", "content": "half done", "signature": "x"})
-    records = put([said(1), said(2)], Draft(kind="provider", block=block))
-    assert by_rule(View.of([*records, said(3)]), WHOLE, ROOM).text == f"{HEAD}half done"
+    compacted = Compacted(id="k", at=AT, summary=(block, Text(STANDING)), kind="provider")
+    assert by_rule(View.of([said(1), said(2), compacted, said(3)]), WHOLE, ROOM).text == f"{HEAD}half done"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from nacre.layers.l4_compact.install import STANDING, Material, Shares, Terms, install, share_out
 from nacre.layers.l4_compact.policy import CompactSettings
-from nacre.messages.blocks import Image, JsonObject, Opaque, Text, Thinking, ToolCall, ToolResult
+from nacre.messages.blocks import Image, JsonObject, Text, Thinking, ToolCall, ToolResult
 from nacre.messages.draft import Draft, Fragment, Span
 from nacre.messages.facts import FACTS, Facts
 from nacre.messages.records import BlockOf, Compacted, Noted, Record, Replaced, ReplyFacts, Said
@@ -268,23 +268,6 @@ def test_thinking_that_is_bound_to_what_stood_before_goes_with_it() -> None:
     shares = share_out(view, RULES, Facts.of(view.records), Terms(room=600, settings=SMALL))
     made = install(view, RULES, shares, Material(binds_thinking=True), summary_id="s", clock=CLOCK)
     assert "thinking" not in str(view.after(*made).messages)
-
-
-def test_a_provider_s_block_comes_first_and_the_words_ride_in_the_message_behind_it() -> None:
-    """C23b, C20."""
-    block = Opaque("compaction", {"type": "compaction", "content": "…", "signature": "s"})
-    after, _, _ = compacted(conversation(10), Draft(kind="provider", block=block), room=900)
-    first, second = after.messages[:2]
-    assert first == {"role": "assistant", "content": [block.wire]}
-    assert second["role"] == "user"
-    assert "never touch generated/0" in str(second["content"])
-    assert is_valid(replace_first(after))
-
-
-def replace_first(view: View) -> View:
-    """The same without the block, which alone may come before the user."""
-    last = [record for record in view.records if isinstance(record, Compacted)][-1]
-    return view.after(replace(last, id="again", summary=last.summary[1:], first=last.summary_id))
 
 
 def test_what_is_restored_stands_in_the_same_record() -> None:

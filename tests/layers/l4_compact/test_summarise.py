@@ -22,7 +22,7 @@ async def test_a_good_reply_becomes_a_draft_without_its_draft_and_without_sectio
     """C18, C19: one request, no tools, bounded output, on the view it was given."""
     view, fork = talk(5), ScriptedFork(reply_text())
     draft = await summarise(view, fork, settings=SETTINGS)
-    assert (draft.kind, draft.covers, draft.block) == ("full", None, None)
+    assert (draft.kind, draft.covers) == ("full", None)
     assert draft.text.startswith("## Primary request and intent\n\nParse the ledger")
     assert "first this" not in draft.text and "All user messages" not in draft.text
     assert draft.told == {"tries": 1, "left_out_rounds": 0, "quotations": 0, "dropped": []}

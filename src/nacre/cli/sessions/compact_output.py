@@ -34,7 +34,6 @@ HOW = {
     "full": "with a model's summary",
     "notes": "from the session's notes",
     "rules": "by rule, without a model",
-    "provider": "by the provider",
 }
 
 

@@ -57,7 +57,7 @@ class AnthropicSwitches:
     binding: bool = True
     """Older accounts are not held to preserved thinking."""
     cache_edits: bool = False
-    """Whether `cache_edits` blocks are taken, which no documentation promises (C10)."""
+    """Whether `cache_edits` blocks are taken, which no documentation promises."""
     eviction: float = 0.0
     """The chance that an entry is gone before its time, drawn each time it would be read."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -32,10 +31,6 @@ RESULTS_GONE = prompts.load(__package__, "results_gone")
 
 
 RESULTS_MOVED = prompts.load(__package__, "results_moved")
-
-
-NEVER = sys.maxsize
-"""So many bytes no result has."""
 
 
 NAMED_FILES = 5

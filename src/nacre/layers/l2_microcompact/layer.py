@@ -9,7 +9,6 @@ from pathlib import Path
 from nacre.layers.l2_microcompact.microcompact import Outcome, microcompact, pointer_tokens
 from nacre.layers.l2_microcompact.policy import (
     NACRE,
-    WEIGHED_AGAIN,
     Decision,
     MicrocompactSettings,
     Moment,
@@ -51,19 +50,10 @@ class Microcompact(Layer):
         self._session = session
         self._shelf = shelf
         self._pointer_tokens = pointer_tokens(shelf)
-        self._weighed = 0
         self._marked: _Marked | None = None
 
     def can_shrink(self, view: View, pressure: Pressure) -> bool:
-        is_due = self._decision(view, pressure) is not None
-        least = self.settings.batch_tokens // WEIGHED_AGAIN
-        may_rewrite = pressure.starts_turn or not pressure.profile.binds_thinking
-        if is_due or view.estimate < self._weighed:
-            self._weighed = 0
-        elif may_rewrite and view.estimate >= self._weighed + least:
-            # So that a long conversation is not looked through before each of its requests.
-            self._weighed = view.estimate
-        return is_due
+        return self._decision(view, pressure) is not None
 
     def cache_points(self, view: View, messages: Sequence[JsonObject]) -> Sequence[int]:
         """How many messages stand before the oldest result the last clear kept: for a marker there (C31c)."""
@@ -97,8 +87,6 @@ class Microcompact(Layer):
             fits=pressure.fits,
             too_many=max(0, pressure.tokens - pressure.thresholds.autocompact),
             pointer_tokens=self._pointer_tokens,
-            head_tokens=self._session.base.tokens,
-            weighed=self._weighed,
         )
         return due(view, moment, self.settings)
 
@@ -126,12 +114,7 @@ def _place_of(call_id: str | None, messages: Sequence[JsonObject]) -> int | None
 def _told(decision: Decision, done: Outcome, idle_seconds: float, folder: Path | None) -> str:
     """What went, why, and where the originals are."""
     results = f"{done.cleared} old tool result" + "s" * (done.cleared != 1)
-    why = {
-        "idle": f"after a pause of {_span(idle_seconds)}",
-        "full": "to make room",
-        "economic": "because that pays",
-        "cliff": "because a smaller request has a lower price",
-    }[decision.reason]
+    why = f"after a pause of {_span(idle_seconds)}" if decision.reason == "idle" else "to make room"
     where = f"originals in {folder}" if done.lost < done.cleared else "the originals could not be kept"
     lost = f" ({done.lost} could not be kept)" if 0 < done.lost < done.cleared else ""
     return f"Cleared {results} (about {done.tokens:,} tokens) {why}; {where}{lost}."

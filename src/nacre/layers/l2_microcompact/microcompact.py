@@ -76,7 +76,6 @@ async def microcompact(
         "folder": str(shelf.folder) if shelf.folder else None,
         "keeps_from": decision.keeps_from,
         "idle_seconds": warmth.idle_seconds if warmth else None,
-        "arithmetic": decision.arithmetic,
     }
     note = Noted(id=clock.new_id(), at=clock.now(), kind=CLEARED, facts=facts)
     lost = sum(path is None for path in paths.values())

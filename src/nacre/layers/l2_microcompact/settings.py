@@ -18,22 +18,12 @@ class MicrocompactSettings:
     """The newest results that stay; at least one always does."""
     idle_seconds: float | None = None
     """A pause that counts as cold whatever the provider says; unset, its cache's own lifetime."""
-    economic: bool = False
-    """Clear on a warm cache, too, when the arithmetic says that it pays (C12)."""
-    min_gain_usd: float = 0.10
-    """A smaller expected gain is not worth the break in the cache."""
-    batch_tokens: int = 20_000
-    """Least a clear on a warm cache takes: after one, so much must have grown old before the next."""
     full: bool = True
     """Clear when nothing fits any more, before a dearer layer is asked."""
     full_keep: tuple[int, ...] = (20, 10, 5, 3, 1)
     """How many of the newest results stay then: the first number that frees enough."""
     full_share: float = 0.20
     """Least part of a request that does not fit which a clear must free: less would soon be full again."""
-    server_after: int = 20
-    """So many results may come together before the provider is told to delete old ones from its cache."""
-    server_keep: int = 5
-    """The newest results it is not told to delete."""
     tools: frozenset[str] = CLEARABLE
     """Tools whose results may go."""
     pin_tool: bool = False

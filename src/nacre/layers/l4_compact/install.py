@@ -181,8 +181,7 @@ def _tail_place(items: Sequence[Item], draft: Draft, span: Span, tokens: int) ->
     if draft.covers is not None:
         known = next((n for n, item in enumerate(items) if item.record_id == draft.covers), -1)
         unknown = max(cut for cut in cuts(items) if cut <= known + 1)
-        # Nothing that a provider's block stands for may follow it once more.
-        place = unknown if draft.block is not None else min(place, unknown)
+        place = min(place, unknown)
     return max(place, span.first)
 
 
@@ -204,8 +203,7 @@ def _blocks(draft: Draft, shares: Shares, material: Material) -> tuple[Block, ..
     )
     facts = "\n\n".join(section for section in sections if section)
     told = [said, Text(facts)] if facts else [said]
-    block: list[Block] = [draft.block] if draft.block else []
-    return (*block, *ahead, *told, *behind, *shares.last)
+    return (*ahead, *told, *behind, *shares.last)
 
 
 def _rest(shares: Shares, where: Where) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import takewhile
 from math import inf
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from nacre.errors import ContextOverflow, NacreError, NothingToCompact
 from nacre.layers.l4_compact.by_rule import by_rule
@@ -20,8 +20,7 @@ from nacre.layers.l4_compact.install import Material, Shares, Terms, install, sh
 from nacre.layers.l4_compact.overflow_files import OverflowFiles
 from nacre.layers.l4_compact.policy import COMPACTION, CompactSettings, Past, past, room
 from nacre.layers.l4_compact.prefetch_summary import SummaryPrefetch
-from nacre.layers.l4_compact.provider import always_with_compaction, with_compaction
-from nacre.messages.blocks import JsonObject
+from nacre.messages.blocks import JsonObject, Opaque
 from nacre.messages.draft import Draft, Fragment
 from nacre.messages.events import Reply
 from nacre.messages.facts import FACTS, Facts
@@ -48,16 +47,10 @@ SHORT_TOKENS = 1_000
 """Of a conversation: half of that has no room for words, deeds and a tail beside what must be said."""
 WITH = "with"
 """Where a boundary names the records that were made for it: results moved to disk, thinking left out."""
+BLOCK_BETA = "compact-2026-09-04"
+"""The beta under which Anthropic accepts a compaction block of its own."""
 ROUND_SHARE = 0.25
 """Of the room: a last round that takes more has its largest results moved to disk."""
-
-
-class Collapses(Protocol):
-    """Makes a conversation smaller piece by piece, as long as it can."""
-
-    def is_exhausted(self, view: View, pressure: Pressure) -> bool:
-        """Whether it cannot make this view smaller now."""
-        ...
 
 
 Summarise: TypeAlias = Callable[[View, CompactionRequest, Facts], Awaitable[Draft]]
@@ -107,12 +100,6 @@ class Compact(Layer):
     """The task list as text; empty when there is none."""
     desk: OverflowFiles = field(default_factory=OverflowFiles)
     is_automatic: bool = True
-    yields_to: Collapses | None = None
-    """While this works, nothing is compacted by itself, but by rule where it cannot make room (C30, C26)."""
-
-    uses_provider: bool = False
-    """The provider may be asked for its own compaction block: every request says so from the start (C31b)."""
-
     _why_not: str = field(default="", init=False)
     _is_focused: bool = False
     """A person's own commands said what to dwell on the last time: nobody can know that ahead."""
@@ -120,8 +107,6 @@ class Compact(Layer):
     def can_shrink(self, view: View, pressure: Pressure) -> bool:
         if not self.is_automatic or pressure.fits or not _has_past(view):
             return False
-        if self.yields_to is not None and not self.yields_to.is_exhausted(view, pressure):
-            return not _can_wait(pressure)
         # C12b: on models that bind thinking, between two rounds of a turn only when there is no other way.
         is_bound = pressure.profile.binds_thinking and not pressure.starts_turn
         return not (is_bound and _can_wait(pressure))
@@ -131,8 +116,7 @@ class Compact(Layer):
         if _can_wait(pressure) and self._is_better_later(view):
             return ()
         is_refused = pressure.overflow is not None
-        wish = replace(AUTOMATIC, by_rule=self.yields_to is not None)
-        done = await self._compacted(view, wish, tokens=pressure.tokens, must_shrink=is_refused)
+        done = await self._compacted(view, AUTOMATIC, tokens=pressure.tokens, must_shrink=is_refused)
         if done is None and self._why_not and not (_can_wait(pressure) or is_refused):
             raise ContextOverflow(f"the window is full and {self._why_not}; change it, or begin with /clear")
         if done is None:
@@ -144,9 +128,12 @@ class Compact(Layer):
         return done.records
 
     def finish_request(self, request: Request, view: View) -> Request:
-        if self.uses_provider:
-            return always_with_compaction(request, view)
-        return with_compaction(request, view)
+        """Return the request, with the beta that a provider's own block in an older log needs (C23b)."""
+        first = view.items[0].parts if len(view.items) else ()
+        block = first[0].block if first else None
+        if isinstance(block, Opaque) and block.kind == "compaction" and BLOCK_BETA not in request.betas:
+            return replace(request, betas=(*request.betas, BLOCK_BETA))
+        return request
 
     async def compact(self, wish: CompactionRequest) -> Compaction:
         """Do it now because a person asks; raises `NothingToCompact` where that would gain nothing."""
@@ -195,7 +182,7 @@ class Compact(Layer):
         return ahead.is_under_way
 
     def _wants_summary(self, view: View) -> bool:
-        is_barred = past(view).is_barred(self.settings) or self.yields_to is not None or self._is_focused
+        is_barred = past(view).is_barred(self.settings) or self._is_focused
         return self.summarise is not None and not is_barred and self._layer_draft(view) is None
 
     async def _compacted(

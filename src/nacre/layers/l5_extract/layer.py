@@ -221,7 +221,7 @@ Heads: TypeAlias = "dict[Memory, str]"
 MAX_COMMITS = 200
 """So many changes are looked through: one turn does not make more, and a strange history must not hold us."""
 _MEMORY = frozenset({"correct", "forget", "remember"})
-_HARMLESS = READERS | {"Pin", "Snip", "TaskList", "WebFetch", "recall"}
+_HARMLESS = READERS | {"Pin", "TaskList", "WebFetch", "recall"}
 
 
 def heads_of(memories: Sequence[Memory], note: Noted | None = None) -> Heads:

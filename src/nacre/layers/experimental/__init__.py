@@ -1,1 +1,0 @@
-"""Layers that are off by default: snip, collapse, clearing by the provider."""
