@@ -27,7 +27,7 @@ from nacre.providers.scripted import Scripted
 from nacre.settings import Settings, load
 from nacre.testing import ScriptedProvider, call, say
 from nacre.tools.base import Tool, tool
-from nacre.tools.guard import Answer
+from nacre.tools.guard import PermissionAnswer
 
 HAND = MemoryChange(author="user", reason="by hand")
 
@@ -202,5 +202,5 @@ def _browse(page: str) -> Tool:
     return browse
 
 
-async def _yes(*_: object) -> Answer:
+async def _yes(*_: object) -> PermissionAnswer:
     return "once"

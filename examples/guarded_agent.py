@@ -14,13 +14,13 @@ from nacre import Agent, Base, Session
 from nacre.messages.events import TextDelta, ToolCallEvent, ToolResultEvent
 from nacre.testing import ScriptedProvider, call, say
 from nacre.tools import default_tools
-from nacre.tools.guard import Answer, Guard, Question
-from nacre.tools.policy import Policy
+from nacre.tools.guard import Guard, PermissionAnswer, PermissionQuestion
+from nacre.tools.policy import PermissionPolicy
 from nacre.tools.rules import parse_rule
 from nacre.tools.workspace import Workspace
 
 
-async def ask(question: Question) -> Answer:
+async def ask(question: PermissionQuestion) -> PermissionAnswer:
     """Changing a file is fine, once; running anything is not."""
     print(f"asked   {question.preview.splitlines()[-1]!r}; always would mean {question.rule.text}")
     return "once" if question.tool == "Write" else "no"
@@ -29,7 +29,7 @@ async def ask(question: Question) -> Answer:
 async def main(folder: Path) -> None:
     (folder / "list.txt").write_text("milk\n", encoding="utf-8")
     workspace = Workspace(folder)
-    policy = Policy(root=workspace.root, rules=(parse_rule("Bash(rm:*)", "deny", "this program"),))
+    policy = PermissionPolicy(root=workspace.root, rules=(parse_rule("Bash(rm:*)", "deny", "this program"),))
     guard = Guard(policy, workspace, ask=ask)
     tools = guard.stand_before(default_tools(workspace))
     provider = ScriptedProvider().script(

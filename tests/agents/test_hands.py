@@ -17,8 +17,8 @@ from nacre.messages.events import Event, Notice, ToolResultEvent
 from nacre.settings import load
 from nacre.testing import ScriptedProvider, call, say
 from nacre.tools.base import Tool
-from nacre.tools.guard import Answer, Ask, Guard, Question, preview
-from nacre.tools.policy import Policy
+from nacre.tools.guard import Ask, Guard, PermissionAnswer, PermissionQuestion, preview
+from nacre.tools.policy import PermissionPolicy
 from nacre.tools.run import run_all
 from nacre.tools.tasks import TASKS, Task
 from nacre.tools.workspace import Workspace
@@ -53,11 +53,11 @@ def results(events: list[Event]) -> list[ToolResult]:
     return [event.result for event in events if isinstance(event, ToolResultEvent)]
 
 
-def answering(*answers: Answer) -> tuple[Ask, list[Question]]:
-    asked: list[Question] = []
+def answering(*answers: PermissionAnswer) -> tuple[Ask, list[PermissionQuestion]]:
+    asked: list[PermissionQuestion] = []
     left = list(answers)
 
-    async def ask(question: Question) -> Answer:
+    async def ask(question: PermissionQuestion) -> PermissionAnswer:
         asked.append(question)
         return left.pop(0)
 
@@ -117,7 +117,7 @@ async def test_an_always_that_cannot_be_kept_holds_for_the_session_and_the_perso
     """Somebody broke the file meanwhile: the call goes ahead, one line says so, the file stays as it is."""
     provider.script(*[call("Bash", command="touch made")] * 2, say("done"))
 
-    async def ask(question: Question) -> Answer:
+    async def ask(question: PermissionQuestion) -> PermissionAnswer:
         (home / FILE).write_text("{ my notes")
         return "always"
 
@@ -159,12 +159,15 @@ async def test_the_persons_time_to_answer_is_not_the_tools(tmp_path: Path) -> No
         await asyncio.sleep(seconds)
         return "slept"
 
-    async def ask(question: Question) -> Answer:
+    async def ask(question: PermissionQuestion) -> PermissionAnswer:
         await asyncio.sleep(0.3)
         return "once"
 
     tool = Tool(name="nap", description="", input_schema={}, call=nap, max_seconds=0.2)
-    tools = {one.name: one for one in Guard(Policy(root=tmp_path), workspace, ask=ask).stand_before([tool])}
+    tools = {
+        one.name: one
+        for one in Guard(PermissionPolicy(root=tmp_path), workspace, ask=ask).stand_before([tool])
+    }
     quick, hung = await run_all(
         [ToolCall("a", "nap", {"seconds": 0}), ToolCall("b", "nap", {"seconds": 1000})], tools
     )

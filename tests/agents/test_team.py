@@ -24,7 +24,7 @@ from nacre.session.compaction import CompactionRequest
 from nacre.session.meter import SIDE_QUERY
 from nacre.settings import load
 from nacre.testing import Cast, FrozenClock, ScriptedProvider, call, first_moved_block, say, together
-from nacre.tools.guard import Answer, Question
+from nacre.tools.guard import PermissionAnswer, PermissionQuestion
 from tests.stories.scenes import environment
 
 MODEL = "claude-sonnet-5-5"
@@ -287,7 +287,7 @@ async def test_waiting_for_a_person_is_no_hanging(tmp_path: Path) -> None:
     """Limits: whoever is asked may take longer than the stall limit, and is told who asks."""
     reasons = []
 
-    async def ask(question: Question) -> Answer:
+    async def ask(question: PermissionQuestion) -> PermissionAnswer:
         reasons.append(question.reason)
         await asyncio.sleep(1.5)
         return "once"

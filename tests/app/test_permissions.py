@@ -11,10 +11,10 @@ import pytest
 from nacre.app.permissions import FILE, Learned, policy_of
 from nacre.errors import ConfigError
 from nacre.settings import load
-from nacre.tools.rules import Rule
+from nacre.tools.rules import PermissionRule
 
-MAKE = Rule("allow", "Bash", "make test:*", "your answer")
-EDIT = Rule("allow", "Edit", "/a.py", "your answer")
+MAKE = PermissionRule("allow", "Bash", "make test:*", "your answer")
+EDIT = PermissionRule("allow", "Edit", "/a.py", "your answer")
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def test_what_was_allowed_for_good_is_known_to_the_next_session_of_that_project_
 
 
 def test_a_rule_comes_back_as_it_was_whatever_it_holds(project: Path, home: Path) -> None:
-    odd = Rule("allow", "Bash", 'for f in *; do\n  echo "$f" (ü)\ndone', "your answer")
+    odd = PermissionRule("allow", "Bash", 'for f in *; do\n  echo "$f" (ü)\ndone', "your answer")
     Learned(home, project).add(odd)
     (back,) = Learned(home, project).rules()
     assert (back.tool, back.pattern, back.effect) == (odd.tool, odd.pattern, "allow")

@@ -26,7 +26,7 @@ from nacre.devtools.sim.faults import FAULT_KINDS
 from nacre.mcp_client import McpLimits
 from nacre.messages.blocks import JsonObject
 from nacre.tools.base import Tool
-from nacre.tools.policy import SUBCOMMANDS, Mode, Policy
+from nacre.tools.policy import SUBCOMMANDS, Mode, PermissionPolicy
 from nacre.tools.rules import parse_rule
 from nacre.tools.workspace import Workspace
 from tests.architecture.pages import fences
@@ -378,7 +378,7 @@ def called(example: str) -> tuple[Tool, JsonObject]:
 
 def test_the_permissions_page_says_what_is_decided_where_no_rule_speaks(tmp_path: Path) -> None:
     workspace = Workspace(tmp_path)
-    policies = [Policy(root=workspace.root, mode=mode) for mode in MODES]
+    policies = [PermissionPolicy(root=workspace.root, mode=mode) for mode in MODES]
     for row in rows(read("docs/reference/permissions.md"), "Without a rule"):
         tool, arguments = called(re.findall(r"`([^`]+)`", row[0])[0])
         assert [policy.decide(tool, arguments, workspace).effect for policy in policies] == row[1:], row[0]

@@ -40,7 +40,7 @@ from nacre.session.attachments import RECORD, Attachment
 from nacre.session.session import Base, Session
 from nacre.settings import load
 from nacre.testing import FrozenClock
-from nacre.tools.policy import Policy
+from nacre.tools.policy import PermissionPolicy
 from nacre.tools.rules import parse_rule
 from nacre.tools.workspace import Workspace
 
@@ -351,6 +351,6 @@ def test_what_is_amiss_is_told_once(tmp_path: Path) -> None:
     [((), "allow"), (["Skill(dep*)"], "deny"), (["Skill"], "deny"), (["Skill(other)"], "allow")],
 )
 def test_a_person_can_forbid_a_skill_by_name(tmp_path: Path, rules: Sequence[str], effect: str) -> None:
-    policy = Policy(root=tmp_path, rules=tuple(parse_rule(text, "deny") for text in rules))
+    policy = PermissionPolicy(root=tmp_path, rules=tuple(parse_rule(text, "deny") for text in rules))
     one = skill_tool(SkillRegistry([]))
     assert policy.decide(one, {"skill": "deploy"}, Workspace(tmp_path)).effect == effect

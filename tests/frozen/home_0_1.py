@@ -19,7 +19,7 @@ from pathlib import Path
 from shutil import rmtree
 
 from nacre.testing import Cast, ScriptedProvider, call, say, together
-from nacre.tools.guard import Answer, Question
+from nacre.tools.guard import PermissionAnswer, PermissionQuestion
 from tests.frozen.commands import frozen_time, nacre
 from tests.frozen.scenarios import NOTES, STATE, SUMMARISED, SUMMARY, facts, long_text
 from tests.frozen.scenes import QUIET, START, Scene, compact, slug, steady, write_plan
@@ -60,7 +60,7 @@ def unpack(scene: Scene) -> None:
     scene.settle_times()
 
 
-async def _allow(question: Question) -> Answer:
+async def _allow(question: PermissionQuestion) -> PermissionAnswer:
     return "always"
 
 

@@ -8,21 +8,21 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from nacre.mcp_client import McpLimits, Server, parse_servers
+from nacre.mcp_client import McpLimits, ServerConfig, parse_servers
 
 HERE = Path(__file__).parent
 QUICK = McpLimits(start_seconds=10.0, call_seconds=1.0, probe_seconds=0.5, exit_seconds=0.5, term_seconds=0.5)
 """Short, so that what must time out does so soon; the start stays long, because a machine may be busy."""
 
 
-def raw(behaviour: str, *words: str, name: str = "raw") -> Server:
+def raw(behaviour: str, *words: str, name: str = "raw") -> ServerConfig:
     return parse_servers(
         {name: {"command": sys.executable, "args": ["-S", str(HERE / "raw_server.py"), behaviour, *words]}},
         environ=os.environ,
     )[0]
 
 
-def sdk(name: str = "sdk", **env: str) -> Server:
+def sdk(name: str = "sdk", **env: str) -> ServerConfig:
     return parse_servers(
         {name: {"command": sys.executable, "args": [str(HERE / "sdk_server.py")], "env": dict(env)}},
         environ=os.environ,

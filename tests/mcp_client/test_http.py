@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import pytest
 
-from nacre.mcp_client import CallOutcome, Server, Servers, parse_servers
+from nacre.mcp_client import CallOutcome, ServerConfig, Servers, parse_servers
 from nacre.mcp_client.transports import CONNECT_SECONDS
 from nacre.messages.blocks import Text
 from tests.mcp_client.places import HERE, QUICK, until
@@ -26,7 +26,7 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def at(port: int, path: str = "/mcp", **headers: str) -> Server:
+def at(port: int, path: str = "/mcp", **headers: str) -> ServerConfig:
     entry = {"type": "http", "url": f"http://127.0.0.1:{port}{path}", "headers": dict(headers)}
     return parse_servers({"web": entry}, environ={})[0]
 

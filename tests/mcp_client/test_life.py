@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from nacre.formatting import how_to_install
-from nacre.mcp_client import Fragment, McpTool, Servers, parse_servers
+from nacre.mcp_client import McpTool, Servers, ServerSummary, parse_servers
 from nacre.mcp_client.connection import FIRST_WAIT_SECONDS
 from nacre.messages.blocks import Text
 from nacre.messages.wire import canonical
@@ -97,7 +97,7 @@ async def test_what_a_server_says_of_itself_can_be_shown_again() -> None:
     async with Servers([raw("pages", "Be", "brief."), raw("dead", name="zz")], limits=limits) as servers:
         fragments = servers.fragments()
     assert fragments == (
-        Fragment(
+        ServerSummary(
             "raw", "MCP server raw\n\nBe brief.\n\nTools:\n- mcp__raw__t00: The tool t00.\n- mcp__raw__…"
         ),
     )

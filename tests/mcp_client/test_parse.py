@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nacre.errors import ConfigError
-from nacre.mcp_client import HttpServer, StdioServer, parse_servers
+from nacre.mcp_client import HttpServerConfig, StdioServerConfig, parse_servers
 
 ENVIRON = {"PATH": "/bin", "HOME": "/home/u", "ANTHROPIC_API_KEY": "secret", "TOKEN": "t0k", "EMPTY": ""}
 
@@ -34,15 +34,15 @@ def test_servers_are_read_in_the_common_shape_and_sorted_by_name() -> None:
         environ=ENVIRON,
     )
     assert servers == (
-        HttpServer(name="also", url="http://localhost:1/mcp"),
-        StdioServer(
+        HttpServerConfig(name="also", url="http://localhost:1/mcp"),
+        StdioServerConfig(
             name="files",
             command="npx",
             args=("-y", "files@1", "/home/u/docs"),
             env=(("HOME", "/home/u"), ("KEY", "t0k"), ("PATH", "/bin")),
             cwd=Path("/tmp"),
         ),
-        HttpServer(name="web", url="https://x.example/mcp", headers=(("Authorization", "Bearer t0k"),)),
+        HttpServerConfig(name="web", url="https://x.example/mcp", headers=(("Authorization", "Bearer t0k"),)),
     )
 
 
@@ -56,12 +56,12 @@ def test_secrets_are_not_shown_and_not_inherited() -> None:
         environ=ENVIRON,
     )
     assert "t0k" not in repr(servers)
-    assert "secret" not in str([server.env for server in servers if isinstance(server, StdioServer)])
+    assert "secret" not in str([server.env for server in servers if isinstance(server, StdioServerConfig)])
 
 
 def test_a_filled_in_value_is_not_looked_at_again() -> None:
     (server,) = parse_servers({"a": {"command": "${A}"}}, environ={"A": "${B}", "B": "evil"})
-    assert isinstance(server, StdioServer) and server.command == "${B}"
+    assert isinstance(server, StdioServerConfig) and server.command == "${B}"
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_a_filled_in_value_is_not_looked_at_again() -> None:
 )
 def test_variables_are_filled_in_as_a_shell_would(text: str, filled: str) -> None:
     (server,) = parse_servers({"a": {"command": "x", "args": [text]}}, environ=ENVIRON)
-    assert isinstance(server, StdioServer) and server.args == (filled,)
+    assert isinstance(server, StdioServerConfig) and server.args == (filled,)
 
 
 def test_a_disabled_server_is_left_out_whatever_else_it_says() -> None:

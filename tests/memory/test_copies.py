@@ -14,7 +14,7 @@ from nacre.memory.files.location import MemoryPaths, locate
 from nacre.memory.memory import Memory
 from nacre.tools import default_tools
 from nacre.tools.guard import Guard
-from nacre.tools.policy import Narrowing, Policy
+from nacre.tools.policy import Narrowing, PermissionPolicy
 from nacre.tools.rules import parse_rule
 from nacre.tools.workspace import Workspace
 
@@ -46,7 +46,7 @@ def at_work(base: Path, *denied: str) -> Iterator[tuple[Callable[..., Awaitable[
         workspace.copies = desk.copies
         rules = tuple(parse_rule(one.format(directory.resolve()), "deny", "settings") for one in denied)
         may = Narrowing(tools=TOOLS, writes_in=desk.places)
-        guard = Guard(Policy(root=project, rules=rules).narrowed(may), workspace)
+        guard = Guard(PermissionPolicy(root=project, rules=rules).narrowed(may), workspace)
         tools = {one.name: one for one in guard.stand_before(default_tools(workspace))}
 
         async def called(name: str, **arguments: str) -> object:

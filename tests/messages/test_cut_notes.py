@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mcp_types import CallToolResult, ImageContent, TextContent
 
-from nacre.mcp_client.results import outcome_of
+from nacre.mcp_client.translate import to_outcome
 from nacre.messages.blocks import JsonObject, Text, ToolCall, ToolResult
 from nacre.messages.cut_notes import UNKNOWN, cut_of
 from nacre.tools.base import Tool
@@ -90,7 +90,7 @@ def test_results_of_mcp_servers() -> None:
     picture = ImageContent(type="image", data="iVBORw0KGgo=", mime_type="image/png")
 
     def returned(*content: TextContent | ImageContent, tokens: int) -> str | None:
-        parts = outcome_of(CallToolResult(content=list(content)), max_tokens=tokens).parts
+        parts = to_outcome(CallToolResult(content=list(content)), max_tokens=tokens).parts
         return cut_of("mcp__db__query", ToolResult("c", parts))
 
     assert returned(words, tokens=100) == "400 of 17,000 characters"

@@ -20,13 +20,13 @@ from nacre.memory.memory import Memory
 from nacre.messages.facts import Facts
 from nacre.providers.scripted import Scripted
 from nacre.testing import ScriptedProvider, call, say
-from nacre.tools.guard import Answer
+from nacre.tools.guard import PermissionAnswer
 
 HAS_EXTRACTION = importlib.util.find_spec("nacre.layers.l5_extract.layer") is not None
 HEAD = "---\nname: Publishing\ndescription: how packages are published\ntype: feedback\n---\n"
 
 
-async def yes(*_: object) -> Answer:
+async def yes(*_: object) -> PermissionAnswer:
     return "once"
 
 

@@ -17,7 +17,7 @@ from nacre.messages.untrusted_text import neutralise
 from nacre.providers.scripted import Scripted
 from nacre.settings import Settings
 from nacre.testing import ScriptedProvider, call, say
-from nacre.tools.guard import Answer
+from nacre.tools.guard import PermissionAnswer
 
 HAND = MemoryChange(author="user", reason="by hand")
 
@@ -44,7 +44,7 @@ async def play(settings: Settings, *script: Scripted) -> list[str]:
     return answers
 
 
-async def yes(*_: object) -> Answer:
+async def yes(*_: object) -> PermissionAnswer:
     return "once"
 
 

@@ -18,14 +18,14 @@ from nacre.providers.scripted import Scripted
 from nacre.session.compaction import Compaction, CompactionRequest
 from nacre.settings import load
 from nacre.testing import ScriptedProvider, call, say
-from nacre.tools.guard import Answer
+from nacre.tools.guard import PermissionAnswer
 
 SEEN = {one.name: one.seen for one in attacks() if one.name.startswith("seen")}
 LONG = "The log was gone through, and nothing more was found in it. " * 300
 MOVES = pytest.mark.moves_prefix(reason="full compaction")
 
 
-async def yes(*_: object) -> Answer:
+async def yes(*_: object) -> PermissionAnswer:
     return "once"
 
 

@@ -11,7 +11,7 @@ from nacre.errors import AuthError, InvalidRequest, Overloaded, PromptTooLong, P
 from nacre.messages.blocks import Message, Opaque, Text, Thinking, ToolCall
 from nacre.messages.events import ProviderEvent, Reply, ReplyStarted, TextDelta, ThinkingDelta, ToolCallEvent
 from nacre.messages.usage import Usage
-from nacre.providers.anthropic import AnthropicProvider, Assembly
+from nacre.providers.anthropic import AnthropicProvider, AnthropicReplyBuilder
 from nacre.providers.base import Request, complete
 
 HELLO = Request(model="claude-sonnet-5-5", messages=[{"role": "user", "content": "hello"}])
@@ -351,7 +351,7 @@ async def test_an_equal_prefix_has_equal_bytes(canned: Any, provider: AnthropicP
 
 async def test_what_a_reply_has_used_so_far_is_known_while_it_streams() -> None:
     """Input as the provider reports it at the start; output by what was received, until that is reported."""
-    assembly = Assembly()
+    assembly = AnthropicReplyBuilder()
     (begun,) = assembly.take(started(input_tokens=7, cache_read_input_tokens=90, output_tokens=1))
     assert isinstance(begun, ReplyStarted)
     assert begun.usage_so_far() == Usage(input=7, cache_read=90, output=1, approximate=True)

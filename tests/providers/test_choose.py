@@ -9,7 +9,16 @@ import pytest
 
 from nacre.errors import ConfigError
 from nacre.providers.base import Request, capabilities_of, complete
-from nacre.providers.choose import Choice, RoleModel, RoleName, Roles, build, choose, preload, small_model
+from nacre.providers.choose import (
+    ModelChoice,
+    RoleModel,
+    RoleModels,
+    RoleName,
+    build,
+    choose,
+    preload,
+    small_model,
+)
 from nacre.providers.embedded.provider import EmbeddedProvider
 from nacre.providers.retry import RetryingProvider
 
@@ -126,7 +135,7 @@ async def test_a_vendor_that_is_not_installed_is_one_line_of_advice(
 
 def test_unset_roles_are_forks_of_the_main_model_and_side_queries_go_to_the_small_one() -> None:
     """P2."""
-    roles = Roles(main="big", small="little", notes="big", dream="other", summary="third")
+    roles = RoleModels(main="big", small="little", notes="big", dream="other", summary="third")
     wanted: dict[RoleName, RoleModel] = {
         "main": RoleModel(model="big", shares_cache=True),
         "extract": RoleModel(model="big", shares_cache=True),
@@ -137,7 +146,7 @@ def test_unset_roles_are_forks_of_the_main_model_and_side_queries_go_to_the_smal
         "summary": RoleModel(model="third", shares_cache=False),
     }
     assert {role: roles.resolve(role) for role in wanted} == wanted
-    assert Roles(main="only").resolve("select") == RoleModel(model="only", shares_cache=False)
+    assert RoleModels(main="only").resolve("select") == RoleModel(model="only", shares_cache=False)
 
 
 def test_the_small_model_is_one_the_same_provider_serves() -> None:
@@ -149,7 +158,8 @@ def test_the_small_model_is_one_the_same_provider_serves() -> None:
     assert chosen({}) == "embedded"
     assert chosen(LOCAL, "llama3.3") == "llama3.3"
     assert (
-        small_model(Choice(provider_name="openai", model="claude-opus-5-5", reason="")) == "claude-opus-5-5"
+        small_model(ModelChoice(provider_name="openai", model="claude-opus-5-5", reason=""))
+        == "claude-opus-5-5"
     )
 
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from nacre.errors import InvalidRequest, Overloaded, PromptTooLong, ProviderError, ThinkingMismatch
-from nacre.providers.failures import Refusal, error_of, retry_after
+from nacre.providers.failures import ProviderRefusal, error_of, retry_after
 
 
 class NewYear:
@@ -45,7 +45,7 @@ def test_the_wait_a_provider_asks_for_is_read_in_all_its_forms(
 
 def explain(status: int, message: str, code: str = "", **headers: str) -> ProviderError:
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    refusal = Refusal(status=status, message=message, code=code, headers=named)
+    refusal = ProviderRefusal(status=status, message=message, code=code, headers=named)
     return error_of(refusal, provider="p", key_variable="K")
 
 

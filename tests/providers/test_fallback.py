@@ -15,8 +15,7 @@ from nacre.messages.events import Event, Notice, ProviderEvent, Reply, StartedOv
 from nacre.messages.usage import Usage
 from nacre.providers.base import Provider, Request
 from nacre.providers.choose import choose
-from nacre.providers.fallback import REST_SECONDS, with_fallback
-from nacre.providers.retry import with_retry
+from nacre.providers.retry import REST_SECONDS, with_fallback, with_retry
 from nacre.session.agent import Agent
 from nacre.session.session import Base, Session
 from nacre.settings import load

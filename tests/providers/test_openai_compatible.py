@@ -12,7 +12,7 @@ from nacre.messages.blocks import Message, Text, ToolCall
 from nacre.messages.events import ProviderEvent, Reply, ReplyStarted, TextDelta, ThinkingDelta, ToolCallEvent
 from nacre.messages.usage import Usage
 from nacre.providers.base import Request, complete
-from nacre.providers.openai import Assembly, OpenAICompatibleProvider
+from nacre.providers.openai import OpenAICompatibleProvider, OpenAIReplyBuilder
 
 HELLO = Request(model="gpt-6.1-terra", messages=[{"role": "user", "content": "hello"}])
 
@@ -47,7 +47,7 @@ async def heard(provider: OpenAICompatibleProvider, request: Request = HELLO) ->
 def calls_of(*fragments: Any) -> list[ToolCall]:
     """The calls of a reply whose chunks carry these tool-call fragments."""
     ids = iter("123456789")
-    assembly = Assembly(lambda: next(ids))
+    assembly = OpenAIReplyBuilder(lambda: next(ids))
     for fragment in fragments:
         assembly.take(chunk({"tool_calls": [fragment]}))
     assembly.take(chunk({}, "tool_calls"))
@@ -340,7 +340,7 @@ def test_reasoning_that_is_not_kept_is_no_part_of_the_context(
     delta: dict[str, Any], details: dict[str, int] | None, discarded: int
 ) -> None:
     usage: dict[str, Any] = {"prompt_tokens": 100, "completion_tokens": 25_000}
-    assembly = Assembly(lambda: "id")
+    assembly = OpenAIReplyBuilder(lambda: "id")
     assembly.take(chunk(delta))
     assembly.take(chunk({"content": "answer"}, "stop"))
     assembly.take(
@@ -354,7 +354,7 @@ def test_reasoning_that_is_not_kept_is_no_part_of_the_context(
 
 def test_a_model_without_reasoning_keeps_its_whole_output_in_the_context() -> None:
     """An estimate that is off is no sign of reasoning."""
-    assembly = Assembly(lambda: "id")
+    assembly = OpenAIReplyBuilder(lambda: "id")
     assembly.take(chunk({"content": "word " * 40}, "stop"))
     assembly.take({"choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": 100}})
     (reply,) = assembly.finish()
@@ -363,7 +363,7 @@ def test_a_model_without_reasoning_keeps_its_whole_output_in_the_context() -> No
 
 
 def test_what_a_reply_has_used_so_far_is_estimated_until_it_is_reported() -> None:
-    assembly = Assembly(lambda: "id")
+    assembly = OpenAIReplyBuilder(lambda: "id")
     begun, _ = assembly.take(chunk({"reasoning_content": "r" * 400}))
     assert isinstance(begun, ReplyStarted)
     assembly.take(chunk({"content": "x" * 400}))

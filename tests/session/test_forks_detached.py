@@ -25,7 +25,7 @@ from nacre.settings import load
 from nacre.store.lines import read_lines
 from nacre.testing import FrozenClock, ScriptedProvider, call, say, together
 from nacre.tools.base import tool
-from nacre.tools.guard import Answer, Question
+from nacre.tools.guard import PermissionAnswer, PermissionQuestion
 from tests.stories.scenes import environment
 
 pytestmark = pytest.mark.moves_prefix(reason="a fork's directive is not part of its parent's next request")
@@ -43,11 +43,11 @@ async def weave(thread: str) -> str:
 class Person:
     """Answers what a guard asks."""
 
-    def __init__(self, *answers: Answer) -> None:
+    def __init__(self, *answers: PermissionAnswer) -> None:
         self.answers = list(answers)
-        self.asked: list[Question] = []
+        self.asked: list[PermissionQuestion] = []
 
-    async def __call__(self, question: Question) -> Answer:
+    async def __call__(self, question: PermissionQuestion) -> PermissionAnswer:
         self.asked.append(question)
         return self.answers.pop(0)
 
@@ -160,7 +160,7 @@ async def test_where_nobody_can_be_asked_it_is_refused_like_its_parent(
 
 @pytest.mark.parametrize("answers", [["no", "no", "no"], None])
 async def test_what_the_person_refuses_to_read_a_fork_does_not_read_either(
-    tmp_path: Path, provider: ScriptedProvider, answers: list[Answer] | None
+    tmp_path: Path, provider: ScriptedProvider, answers: list[PermissionAnswer] | None
 ) -> None:
     """Each call is asked about again while a person is there, and refused where nobody is."""
     secret = tmp_path / "diary.txt"

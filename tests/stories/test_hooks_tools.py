@@ -16,7 +16,7 @@ from nacre.messages.blocks import Json, JsonObject
 from nacre.messages.records import Noted, Said
 from nacre.testing import ScriptedProvider, call, first_moved_block, say, together
 from nacre.tools.base import Tool
-from nacre.tools.guard import Answer, Question
+from nacre.tools.guard import PermissionAnswer, PermissionQuestion
 from nacre.tools.policy import Narrowing
 from tests.stories.hooked import (
     cancel_in_the_command,
@@ -103,12 +103,12 @@ async def test_a_yes_spares_the_question_and_sets_no_rule_aside(
 
 @pytest.mark.parametrize("answer", ["once", "no", None])
 async def test_a_wish_to_ask_makes_a_question_of_what_is_allowed(
-    tmp_path: Path, answer: Answer | None
+    tmp_path: Path, answer: PermissionAnswer | None
 ) -> None:
     """Where nobody is there, the call is refused."""
-    asked: list[Question] = []
+    asked: list[PermissionQuestion] = []
 
-    async def ask(question: Question) -> Answer:
+    async def ask(question: PermissionQuestion) -> PermissionAnswer:
         asked.append(question)
         return answer or "no"
 

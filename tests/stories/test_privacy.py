@@ -13,7 +13,7 @@ from nacre.messages.blocks import ToolCall
 from nacre.messages.events import ToolResultEvent
 from nacre.settings import Settings, load
 from nacre.testing import ScriptedProvider, call, say, together
-from nacre.tools.guard import Answer
+from nacre.tools.guard import PermissionAnswer
 
 HAND = MemoryChange(author="user", reason="by hand")
 
@@ -172,5 +172,5 @@ async def test_what_nacre_put_inside_a_result_is_not_taken_for_the_tools_words(s
     assert entry.origin == "agent"
 
 
-async def yes(*_: object) -> Answer:
+async def yes(*_: object) -> PermissionAnswer:
     return "once"

@@ -15,7 +15,7 @@ from nacre.tools import git_config
 from nacre.tools.base import Tool
 from nacre.tools.bash import bash_tool
 from nacre.tools.guard import Guard
-from nacre.tools.policy import Policy
+from nacre.tools.policy import PermissionPolicy
 from nacre.tools.rules import parse_rule
 from nacre.tools.run import run_all
 from nacre.tools.workspace import Workspace
@@ -87,7 +87,7 @@ def effect(root: Path, command: str, *allow: str, cwd: Path | None = None) -> st
         return "done"
 
     bash = Tool(name="Bash", description="", input_schema={}, call=nothing)
-    policy = Policy(root=root, rules=tuple(parse_rule(text, "allow") for text in allow))
+    policy = PermissionPolicy(root=root, rules=tuple(parse_rule(text, "allow") for text in allow))
     workspace = Workspace(root)
     workspace.cwd = cwd or root
     return policy.decide(bash, {"command": command}, workspace).effect
@@ -96,7 +96,7 @@ def effect(root: Path, command: str, *allow: str, cwd: Path | None = None) -> st
 async def unasked(root: Path, command: str) -> ToolResult:
     """What a line prints where nobody can be asked."""
     workspace = Workspace(root)
-    tools = Guard(Policy(root=root), workspace).stand_before([bash_tool(workspace)])
+    tools = Guard(PermissionPolicy(root=root), workspace).stand_before([bash_tool(workspace)])
     [result] = await run_all([ToolCall("c", "Bash", {"command": command})], {one.name: one for one in tools})
     return result
 

@@ -14,9 +14,15 @@ from nacre.errors import ConfigError, ToolError
 from nacre.messages.blocks import JsonObject, ToolCall
 from nacre.tools import default_tools
 from nacre.tools.base import Tool
-from nacre.tools.guard import Answer, Guard, Question, Wish, wishing
-from nacre.tools.policy import Mode, Narrowing, Policy
-from nacre.tools.rules import Effect, Rule, parse_rule
+from nacre.tools.guard import (
+    Guard,
+    PermissionAnswer,
+    PermissionOverride,
+    PermissionQuestion,
+    permission_override,
+)
+from nacre.tools.policy import Mode, Narrowing, PermissionPolicy
+from nacre.tools.rules import Effect, PermissionRule, parse_rule
 from nacre.tools.run import run_all
 from nacre.tools.workspace import Workspace
 
@@ -41,15 +47,19 @@ def tool(name: str) -> Tool:
     return Tool(name=name, description="", input_schema={}, call=_nothing)
 
 
-def rules(**lists: list[str]) -> tuple[Rule, ...]:
+def rules(**lists: list[str]) -> tuple[PermissionRule, ...]:
     effects: tuple[Effect, ...] = ("deny", "ask", "allow")
     return tuple(parse_rule(text, effect, "settings") for effect in effects for text in lists.get(effect, []))
 
 
 def effect(
-    workspace: Workspace, name: str, mode: Mode = "default", given: tuple[Rule, ...] = (), **call: str
+    workspace: Workspace,
+    name: str,
+    mode: Mode = "default",
+    given: tuple[PermissionRule, ...] = (),
+    **call: str,
 ) -> str:
-    policy = Policy(root=workspace.root, rules=given, mode=mode)
+    policy = PermissionPolicy(root=workspace.root, rules=given, mode=mode)
     return policy.decide(tool(name), dict(call), workspace).effect
 
 
@@ -114,7 +124,7 @@ def test_in_a_worktree_below_the_home_only_what_is_guarded_in_it_is_asked_for(tm
     root.mkdir(parents=True)
     workspace = Workspace(root)
     files = ["src/app.py", ".git", ".claude/settings.json", "../agent-2/app.py", "../../../settings.json"]
-    usual = Policy(root=workspace.root, mode="acceptEdits")
+    usual = PermissionPolicy(root=workspace.root, mode="acceptEdits")
     apart = replace(usual, in_worktree=True)
     assert [usual.decide(tool("Write"), {"file_path": one}, workspace).effect for one in files] == ["ask"] * 5
     assert [apart.decide(tool("Write"), {"file_path": one}, workspace).effect for one in files] == [
@@ -194,7 +204,7 @@ def test_a_malformed_rule_is_refused_with_its_place(text: str) -> None:
 
 async def test_a_refused_call_tells_the_model_what_is_allowed(workspace: Workspace) -> None:
     """F3: so that the model can adapt; denials are counted."""
-    guard = Guard(Policy(root=workspace.root), workspace)
+    guard = Guard(PermissionPolicy(root=workspace.root), workspace)
     tools = {one.name: one for one in guard.stand_before(default_tools(workspace))}
     [result] = await run_all([ToolCall("c", "Bash", {"command": "touch made"})], tools)
     assert result.is_error
@@ -206,15 +216,15 @@ async def test_a_refused_call_tells_the_model_what_is_allowed(workspace: Workspa
 
 async def test_a_person_sees_a_diff_and_their_always_is_remembered(workspace: Workspace) -> None:
     """Guard: ask shows what would happen and remembers "always for this"."""
-    asked: list[Question] = []
-    learnt: list[Rule] = []
-    answers: list[Answer] = ["always"]
+    asked: list[PermissionQuestion] = []
+    learnt: list[PermissionRule] = []
+    answers: list[PermissionAnswer] = ["always"]
 
-    async def ask(question: Question) -> Answer:
+    async def ask(question: PermissionQuestion) -> PermissionAnswer:
         asked.append(question)
         return answers.pop()
 
-    guard = Guard(Policy(root=workspace.root), workspace, ask=ask, learn=learnt.append)
+    guard = Guard(PermissionPolicy(root=workspace.root), workspace, ask=ask, learn=learnt.append)
     tools = {one.name: one for one in guard.stand_before(default_tools(workspace))}
     read = ToolCall("r", "Read", {"file_path": "src/app.py"})
     edit = {"file_path": "src/app.py", "old_string": "old", "new_string": "new"}
@@ -227,11 +237,11 @@ async def test_a_person_sees_a_diff_and_their_always_is_remembered(workspace: Wo
 
 
 async def test_a_no_changes_nothing(workspace: Workspace) -> None:
-    async def ask(question: Question) -> Answer:
+    async def ask(question: PermissionQuestion) -> PermissionAnswer:
         assert question.preview == "touch made"
         return "no"
 
-    guard = Guard(Policy(root=workspace.root), workspace, ask=ask)
+    guard = Guard(PermissionPolicy(root=workspace.root), workspace, ask=ask)
     tools = {one.name: one for one in guard.stand_before(default_tools(workspace))}
     [result] = await run_all([ToolCall("c", "Bash", {"command": "touch made"})], tools)
     assert "the user said no" in result.text
@@ -243,13 +253,13 @@ async def test_a_link_that_moves_after_the_decision_leads_nowhere(workspace: Wor
     door = workspace.root / "door"
     door.symlink_to(workspace.root / "src" / "app.py")
 
-    async def ask(question: Question) -> Answer:
+    async def ask(question: PermissionQuestion) -> PermissionAnswer:
         door.unlink()
         door.symlink_to(workspace.root.parent / "outside.txt")
         return "once"
 
     given = rules(ask=["Read"])
-    guard = Guard(Policy(root=workspace.root, rules=given), workspace, ask=ask)
+    guard = Guard(PermissionPolicy(root=workspace.root, rules=given), workspace, ask=ask)
     tools = {one.name: one for one in guard.stand_before(default_tools(workspace))}
     [result] = await run_all([ToolCall("c", "Read", {"file_path": "door"})], tools)
     assert result.is_error
@@ -260,7 +270,7 @@ def test_a_fork_may_do_less_and_never_asks(workspace: Workspace) -> None:
     """F3, E5: read freely, run only what provably reads, write in one place."""
     notes = workspace.root / "notes"
     narrow = Narrowing(tools=frozenset({"Read", "Grep", "Glob", "Bash", "Edit", "Write"}), writes_in=(notes,))
-    policy = Policy(root=workspace.root, mode="bypassPermissions").narrowed(narrow)
+    policy = PermissionPolicy(root=workspace.root, mode="bypassPermissions").narrowed(narrow)
 
     def decide(name: str, **call: str) -> str:
         return policy.decide(tool(name), dict(call), workspace).effect
@@ -277,7 +287,7 @@ def test_a_fork_may_do_less_and_never_asks(workspace: Workspace) -> None:
 
 
 def test_a_rule_denies_a_fork_too(workspace: Workspace) -> None:
-    policy = Policy(root=workspace.root, rules=rules(deny=["Read(.env)"])).narrowed(
+    policy = PermissionPolicy(root=workspace.root, rules=rules(deny=["Read(.env)"])).narrowed(
         Narrowing(tools=frozenset({"Read"}))
     )
     assert policy.decide(tool("Read"), {"file_path": ".env"}, workspace).effect == "deny"
@@ -288,7 +298,7 @@ def test_what_a_person_wants_to_be_asked_about_no_fork_does(workspace: Workspace
     notes = workspace.root / "notes"
     narrow = Narrowing(tools=frozenset({"Read", "Bash", "Edit"}), writes_in=(notes,))
     asks = rules(ask=["Read(private/**)", "Bash(ls:*)", "Edit"])
-    policy = Policy(root=workspace.root, rules=asks).narrowed(narrow)
+    policy = PermissionPolicy(root=workspace.root, rules=asks).narrowed(narrow)
     refused = policy.decide(tool("Read"), {"file_path": "private/plan.md"}, workspace)
     assert (refused.effect, "nobody can be asked" in refused.reason) == ("deny", True)
     assert policy.decide(tool("Bash"), {"command": "ls -la"}, workspace).effect == "deny"
@@ -316,7 +326,7 @@ def test_a_fork_is_refused_a_read_that_its_parent_would_have_to_ask_for(
     notes = workspace.root / "notes"
     narrow = Narrowing(tools=frozenset({"Read", "Grep", "Glob", "Bash", "Edit"}), writes_in=(notes,))
     for mode in ("default", "acceptEdits", "bypassPermissions"):
-        policy = Policy(root=workspace.root, mode=mode).narrowed(narrow)
+        policy = PermissionPolicy(root=workspace.root, mode=mode).narrowed(narrow)
         decision = policy.decide(tool(name), call, workspace)
         assert decision.effect == "deny"
         assert "outside the project" in decision.reason and "nobody can be asked here" in decision.reason
@@ -328,7 +338,7 @@ def test_a_fork_reads_outside_the_project_what_the_person_or_the_program_has_ope
     workspace: Workspace, name: str, call: JsonObject
 ) -> None:
     outside, tools = workspace.root.parent, frozenset({"Read", "Grep", "Glob", "Bash"})
-    plain, directories = Policy(root=workspace.root), (outside, Path.home().resolve())
+    plain, directories = PermissionPolicy(root=workspace.root), (outside, Path.home().resolve())
     opened = [
         replace(plain, directories=directories).narrowed(Narrowing(tools=tools)),
         plain.narrowed(Narrowing(tools=tools, reads_in=directories)),
@@ -342,7 +352,7 @@ def test_a_fork_reads_outside_the_project_what_the_person_or_the_program_has_ope
 def test_malformed_arguments_reach_the_tool_which_says_what_is_wrong(
     workspace: Workspace, call: JsonObject
 ) -> None:
-    assert Policy(root=workspace.root).decide(tool("Read"), call, workspace).effect == "allow"
+    assert PermissionPolicy(root=workspace.root).decide(tool("Read"), call, workspace).effect == "allow"
 
 
 def _vanished(path: object) -> str:
@@ -357,7 +367,7 @@ def test_a_path_that_cannot_be_resolved_is_asked_about(
     """As where a link vanishes while it is followed: it may lead anywhere once it is back."""
     key = "path" if name == "Grep" else "file_path"
     monkeypatch.setattr(os, "readlink", _vanished)
-    policy = Policy(root=workspace.root, mode=mode)
+    policy = PermissionPolicy(root=workspace.root, mode=mode)
     call: JsonObject = {key: "link"}
     assert policy.decide(tool(name), call, workspace).effect == "ask"
     assert policy.rule_for(tool(name), call, workspace).text == f"{name}(/link)"
@@ -374,7 +384,7 @@ async def test_a_path_that_cannot_be_resolved_is_not_written_to_where_nobody_can
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where it can be resolved again by the time the tool looks."""
-    guard = Guard(Policy(root=workspace.root, mode="acceptEdits"), workspace)
+    guard = Guard(PermissionPolicy(root=workspace.root, mode="acceptEdits"), workspace)
     tools = guard.stand_before([replace(tool("Write"), call=_nothing)])
     monkeypatch.setattr(os, "readlink", _vanished)
     call = ToolCall("c", "Write", {"file_path": "link"})
@@ -410,9 +420,9 @@ def test_opening_through_a_swapped_directory_is_noticed(workspace: Workspace, tm
 def test_always_means_no_more_than_what_was_seen(workspace: Workspace, command: str, text: str) -> None:
     """An answer about one command must not open the door for every use of an interpreter or of rm."""
     call: JsonObject = {"command": command}
-    rule = Policy(root=workspace.root).rule_for(tool("Bash"), call, workspace)
+    rule = PermissionPolicy(root=workspace.root).rule_for(tool("Bash"), call, workspace)
     assert rule.text == text
-    learnt = Policy(root=workspace.root, rules=(parse_rule(rule.text, "allow"),))
+    learnt = PermissionPolicy(root=workspace.root, rules=(parse_rule(rule.text, "allow"),))
     assert learnt.decide(tool("Bash"), call, workspace).effect == "allow"
     assert learnt.decide(tool("Bash"), {"command": command + "\nrm -rf /"}, workspace).effect == "ask"
     assert learnt.decide(tool("Bash"), {"command": "python3 -c 'print(2)'"}, workspace).effect == "ask"
@@ -427,7 +437,7 @@ def test_a_rule_against_a_file_holds_wherever_the_session_is_and_whatever_the_fi
     (workspace.root / "alias").symlink_to(workspace.root / "secrets")
     (workspace.root / "real").mkdir()
     (workspace.root / "linked").symlink_to(workspace.root / "real")
-    policy = Policy(
+    policy = PermissionPolicy(
         root=workspace.root, rules=rules(deny=["Read(secrets/**)", "Read(linked/**)", "Read(.env)"])
     )
     workspace.cwd = workspace.root / "src"
@@ -520,22 +530,25 @@ def test_a_rule_can_mean_kinds_of_agents_receivers_and_skills(
     workspace: Workspace, rule: str, name: str, arguments: JsonObject, expected: str
 ) -> None:
     """A rule that looks as if it held and never does is worse than none."""
-    policy = Policy(root=workspace.root, rules=rules(deny=[rule]))
+    policy = PermissionPolicy(root=workspace.root, rules=rules(deny=[rule]))
     assert policy.decide(tool(name), arguments, workspace).effect == expected
 
 
 async def test_a_wish_is_for_one_call_and_not_for_those_it_leads_to(workspace: Workspace) -> None:
     """Who lets an agent be started has not let it do whatever it likes."""
-    guard = Guard(Policy(root=workspace.root), workspace)
+    guard = Guard(PermissionPolicy(root=workspace.root), workspace)
     (inner,) = guard.stand_before([tool("Other")])
 
     async def leads_on(arguments: JsonObject) -> str:
         return str(await inner.call({}))
 
     (outer,) = guard.stand_before([replace(tool("Starts"), call=leads_on)])
-    with wishing(Wish("allow")), pytest.raises(ToolError, match="Other comes from outside"):
+    with (
+        permission_override(PermissionOverride("allow")),
+        pytest.raises(ToolError, match="Other comes from outside"),
+    ):
         await outer.call({})
-    with wishing(Wish("allow")):
+    with permission_override(PermissionOverride("allow")):
         assert await inner.call({}) == "done"
 
 
@@ -545,21 +558,24 @@ async def test_a_wish_to_ask_holds_in_every_mode_and_after_every_always(
 ) -> None:
     asked: list[str] = []
 
-    async def ask(question: Question) -> Answer:
+    async def ask(question: PermissionQuestion) -> PermissionAnswer:
         asked.append(question.reason)
         return "always"
 
-    guard = Guard(Policy(root=workspace.root, mode=mode), workspace, ask=ask)
+    guard = Guard(PermissionPolicy(root=workspace.root, mode=mode), workspace, ask=ask)
     (reader,) = guard.stand_before([tool("Read")])
     for _ in range(2):
-        with wishing(Wish("ask", "it is Friday")):
+        with permission_override(PermissionOverride("ask", "it is Friday")):
             assert await reader.call({"file_path": "src/app.py"}) == "done"
     assert asked == ["it is Friday", "it is Friday"]
 
 
 async def test_a_yes_does_not_pass_a_line_on_which_a_rule_cannot_be_checked(workspace: Workspace) -> None:
     """A rule against `rm` holds although nobody can say what such a line runs."""
-    guard = Guard(Policy(root=workspace.root, rules=rules(deny=["Bash(rm:*)"])), workspace)
+    guard = Guard(PermissionPolicy(root=workspace.root, rules=rules(deny=["Bash(rm:*)"])), workspace)
     (bash,) = guard.stand_before([tool("Bash")])
-    with wishing(Wish("allow")), pytest.raises(ToolError, match="nobody is there to ask"):
+    with (
+        permission_override(PermissionOverride("allow")),
+        pytest.raises(ToolError, match="nobody is there to ask"),
+    ):
         await bash.call({"command": "$(echo rm) a"})

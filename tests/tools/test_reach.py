@@ -17,9 +17,9 @@ from nacre.tools.bash import bash_tool
 from nacre.tools.glob import glob_tool
 from nacre.tools.grep import grep_tool
 from nacre.tools.guard import Guard
-from nacre.tools.policy import Narrowing, Policy
+from nacre.tools.policy import Narrowing, PermissionPolicy
 from nacre.tools.read import read_tool
-from nacre.tools.rules import Effect, Rule, parse_rule
+from nacre.tools.rules import Effect, PermissionRule, parse_rule
 from nacre.tools.run import run_all
 from nacre.tools.workspace import Copies, Workspace
 
@@ -49,9 +49,9 @@ async def _nothing(arguments: JsonObject) -> str:
     return "done"
 
 
-def effect(workspace: Workspace, command: str, *rules: Rule) -> Effect:
+def effect(workspace: Workspace, command: str, *rules: PermissionRule) -> Effect:
     bash = Tool(name="Bash", description="", input_schema={}, call=_nothing)
-    policy = Policy(root=workspace.root, rules=rules)
+    policy = PermissionPolicy(root=workspace.root, rules=rules)
     return policy.decide(bash, {"command": command}, workspace).effect
 
 
@@ -199,7 +199,7 @@ def linked(workspace: Workspace) -> Workspace:
 
 async def answered(workspace: Workspace, tool: Tool, **arguments: str) -> str:
     """What a call gives where nobody can be asked."""
-    [guarded] = Guard(Policy(root=workspace.root), workspace).stand_before([tool])
+    [guarded] = Guard(PermissionPolicy(root=workspace.root), workspace).stand_before([tool])
     [result] = await run_all([ToolCall("c", tool.name, dict(arguments))], {tool.name: guarded})
     return result.text
 
@@ -212,7 +212,7 @@ async def test_no_tool_reads_outside_through_a_link_to_itself(linked: Workspace,
         (glob_tool(linked), {"pattern": f"{path}/*"}),
         (read_tool(linked), {"file_path": f"{path}/secret"}),
     ]
-    fork = Policy(root=linked.root).narrowed(Narrowing(tools=frozenset({"Read", "Grep", "Glob"})))
+    fork = PermissionPolicy(root=linked.root).narrowed(Narrowing(tools=frozenset({"Read", "Grep", "Glob"})))
     for tool, arguments in calls:
         text = await answered(linked, tool, **arguments)
         assert "cannot be resolved: too many levels of symbolic links" in text, text
@@ -297,7 +297,7 @@ def test_a_question_says_why_a_line_may_read_outside(workspace: Workspace) -> No
         ("cat ../secret", "it would read outside the project: ../secret"),
         ("git log *", "git: log: a variable or wildcard may expand to an option"),
     ):
-        decision = Policy(root=workspace.root).decide(bash, {"command": command}, workspace)
+        decision = PermissionPolicy(root=workspace.root).decide(bash, {"command": command}, workspace)
         assert (decision.effect, decision.reason) == ("ask", expected)
 
 
@@ -351,7 +351,7 @@ def test_an_allowed_cd_does_not_carry_other_commands_out(workspace: Workspace) -
 
 def test_always_for_a_name_with_brackets_means_that_file_and_no_other(workspace: Workspace) -> None:
     edit = Tool(name="Edit", description="", input_schema={}, call=_nothing)
-    policy = Policy(root=workspace.root)
+    policy = PermissionPolicy(root=workspace.root)
     rule = policy.rule_for(edit, {"file_path": "src/[id].{tsx}*"}, workspace)
     policy = policy.with_rules([rule])
     assert policy.decide(edit, {"file_path": "src/[id].{tsx}*"}, workspace).effect == "allow"
@@ -361,7 +361,7 @@ def test_always_for_a_name_with_brackets_means_that_file_and_no_other(workspace:
 async def test_a_pattern_that_names_a_directory_is_looked_for_there_behind_a_guard(
     workspace: Workspace,
 ) -> None:
-    guard = Guard(Policy(root=workspace.root), workspace)
+    guard = Guard(PermissionPolicy(root=workspace.root), workspace)
     [glob] = guard.stand_before([glob_tool(workspace)])
     assert await glob.call({"pattern": "src/*.py"}) == "src/app.py"
     assert await glob.call({"pattern": "*.py", "path": "src"}) == "src/app.py"

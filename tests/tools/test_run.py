@@ -10,7 +10,7 @@ from nacre.errors import ToolError
 from nacre.messages.blocks import Text, ToolCall, ToolResult, result_of
 from nacre.messages.events import ToolResultEvent
 from nacre.tools.base import Tool
-from nacre.tools.run import READERS_AT_ONCE, Running, run_all
+from nacre.tools.run import READERS_AT_ONCE, ToolCallRunner, run_all
 
 
 class Bench:
@@ -76,7 +76,7 @@ def failing(error: BaseException) -> dict[str, Tool]:
 
 async def test_readers_begin_while_the_reply_streams_and_writers_wait_for_its_end(bench):
     """Query loop, step 8: a writer must not start before the reply is whole and on disk."""
-    async with Running(bench.tools) as running:
+    async with ToolCallRunner(bench.tools) as running:
         running.start(reads("a"))
         running.start(writes("b"))
         await settle()
@@ -91,7 +91,7 @@ async def test_readers_begin_while_the_reply_streams_and_writers_wait_for_its_en
 
 
 async def test_writers_run_one_by_one_in_order_and_readers_see_what_was_written_before_them(bench):
-    async with Running(bench.tools) as running:
+    async with ToolCallRunner(bench.tools) as running:
         for call in (reads("a"), writes("b"), writes("c"), reads("d"), reads("e")):
             running.start(call)
         running.release()
@@ -110,7 +110,7 @@ async def test_writers_run_one_by_one_in_order_and_readers_see_what_was_written_
 async def test_calls_that_go_together_run_side_by_side_once_the_reply_is_whole(bench):
     bench.open("a", "w", "r")
     sent = [ToolCall(f"id-{key}", "send", {"key": key}) for key in ("s1", "s2")]
-    async with Running(bench.tools) as running:
+    async with ToolCallRunner(bench.tools) as running:
         for call in (writes("a"), *sent, writes("w"), reads("r")):
             running.start(call)
         await settle()
@@ -128,7 +128,7 @@ async def test_calls_that_go_together_run_side_by_side_once_the_reply_is_whole(b
 
 async def test_at_most_ten_readers_run_at_the_same_time(bench):
     keys = [f"{number:02}" for number in range(READERS_AT_ONCE + 5)]
-    async with Running(bench.tools) as running:
+    async with ToolCallRunner(bench.tools) as running:
         for key in keys:
             running.start(reads(key))
         await settle()
@@ -141,7 +141,7 @@ async def test_at_most_ten_readers_run_at_the_same_time(bench):
 
 
 async def test_results_keep_call_order_however_they_come(bench):
-    async with Running(bench.tools) as running:
+    async with ToolCallRunner(bench.tools) as running:
         running.start(reads("a"))
         running.start(reads("b"))
         bench.open("b")
@@ -152,7 +152,7 @@ async def test_results_keep_call_order_however_they_come(bench):
 
 
 async def test_answers_can_be_iterated_in_the_order_they_come(bench):
-    async with Running(bench.tools) as running:
+    async with ToolCallRunner(bench.tools) as running:
         running.start(reads("a"))
         running.start(reads("b"))
         seen = []
@@ -241,7 +241,7 @@ async def test_cancelling_the_caller_stops_every_tool_and_passes_on(bench):
 
 async def test_what_was_answered_before_a_stop_can_be_kept(bench):
     """T6: a cancelled turn keeps the results it has; the view marks the others as interrupted."""
-    running = Running(bench.tools)
+    running = ToolCallRunner(bench.tools)
     running.start(reads("a"))
     running.start(reads("b"))
     bench.open("b")

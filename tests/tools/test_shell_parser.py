@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from nacre.tools.shell import (
     EXTRACTION,
     Allowed,
+    CommandVerdict,
     SimpleCommand,
-    Verdict,
     explain,
     is_read_only,
     objection,
@@ -105,8 +105,8 @@ def test_only_what_the_shell_leaves_alone_is_literal(word: str, *, is_literal: b
 
 
 def test_a_verdict_names_the_programs_and_the_first_objection() -> None:
-    assert explain("ls | grep x") == Verdict(read_only=True, programs=("ls", "grep"))
-    assert explain("ls; make; ls > out") == Verdict(
+    assert explain("ls | grep x") == CommandVerdict(read_only=True, programs=("ls", "grep"))
+    assert explain("ls; make; ls > out") == CommandVerdict(
         read_only=False, reason="unknown program: make", programs=("ls", "make", "ls")
     )
 

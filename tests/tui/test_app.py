@@ -13,8 +13,8 @@ from nacre.providers.scripted import Scripted
 from nacre.session.background import IN_BACKGROUND
 from nacre.store.input_history import read_typed
 from nacre.testing import Cast, FrozenClock, ScriptedProvider, call, say, together
-from nacre.tools.guard import Question
-from nacre.tools.rules import Rule
+from nacre.tools.guard import PermissionQuestion
+from nacre.tools.rules import PermissionRule
 from nacre.tui.pieces import NoticeLine, ReplyText
 from nacre.tui.transcript import LEAST_LAID_OUT
 from tests.tui.stage import staged
@@ -401,8 +401,12 @@ async def test_an_agent_beside_the_conversation_does_not_ask_into_a_line_that_is
     tmp_path: Path, provider: ScriptedProvider
 ) -> None:
     """What is typed was meant for the message, and must not say yes to anything."""
-    question = Question(
-        tool="Bash", arguments={}, reason="reader asks: unknown", preview="rm x", rule=Rule("allow", "Bash")
+    question = PermissionQuestion(
+        tool="Bash",
+        arguments={},
+        reason="reader asks: unknown",
+        preview="rm x",
+        rule=PermissionRule("allow", "Bash"),
     )
     async with staged(tmp_path, provider) as stage:
         await stage.paste("half a thought")

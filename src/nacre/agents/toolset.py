@@ -18,7 +18,7 @@ from nacre.session.session import Session
 from nacre.tools.base import Tool
 from nacre.tools.guard import Guard
 from nacre.tools.policy import WILD, WRITTEN_OUT
-from nacre.tools.rules import Rule
+from nacre.tools.rules import PermissionRule
 from nacre.tools.tasks import TASKS, Task, TaskBoard, restored, stored
 from nacre.tools.workspace import Workspace
 
@@ -67,7 +67,9 @@ class Toolset:
         """
         # The very place is meant: `[id]` is a name here and no set of letters.
         pattern = f"//{WILD.sub(WRITTEN_OUT, str(place).lstrip('/'))}"
-        self.guard.policy = self.guard.policy.with_rules(Rule("allow", name, pattern, why) for name in tools)
+        self.guard.policy = self.guard.policy.with_rules(
+            PermissionRule("allow", name, pattern, why) for name in tools
+        )
 
     def belong_to(self, session: Session, folder: Path | None) -> Rewind:
         """Tie the task list and the files before a change to a session, whose log then holds them."""

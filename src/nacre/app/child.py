@@ -33,7 +33,7 @@ from nacre.memory.agent_memory import AgentMemory, AgentMemorySpec, agent_memory
 from nacre.messages.jsonl import Envelope, decode
 from nacre.messages.records import Record
 from nacre.providers.base import Provider
-from nacre.providers.choose import Choice, build, choose, leaves_machine, small_model
+from nacre.providers.choose import ModelChoice, build, choose, leaves_machine, small_model
 from nacre.session.agent import Agent
 from nacre.session.background import Background
 from nacre.session.forks import ForkRunner
@@ -49,9 +49,9 @@ from nacre.session.session_log import (
 from nacre.settings import Settings
 from nacre.store.session_log import SessionLog
 from nacre.tools.base import Tool
-from nacre.tools.checkout_guard import kept_out
-from nacre.tools.policy import Policy
-from nacre.tools.rules import Rule
+from nacre.tools.checkout_guard import deny_other_checkouts
+from nacre.tools.policy import PermissionPolicy
+from nacre.tools.rules import PermissionRule
 from nacre.tools.tasks import TaskBoard
 from nacre.tools.workspace import Workspace
 
@@ -202,7 +202,7 @@ def check_apart(kind: AgentType, order: Order, parent: Parent) -> None:
             raise ToolError(str(error)) from error
 
 
-def _choice(named: str, parent: Parent) -> Choice:
+def _choice(named: str, parent: Parent) -> ModelChoice:
     settings = parent.settings
     if named == SMALL:
         named = settings.small_model or small_model(choose(settings.model, settings.environ))
@@ -266,13 +266,15 @@ def _hands(birth: ChildSpec, parent: Parent, settings: Settings, stack: AsyncExi
     desks = Desks(skills=skills)
     built = own_tools(settings, workspace, board, desks)
     theirs = parent.agent.tools
-    tools = kept_out(guard.stand_before(one for one in built if one.name in theirs), workspace, policy)
+    tools = deny_other_checkouts(
+        guard.stand_before(one for one in built if one.name in theirs), workspace, policy
+    )
     # Tools of servers stand behind the parent's guard already; a caller's own stand behind none.
     lent = [one for one in theirs.values() if one.name.startswith(FROM_SERVERS) or not one.guarded]
     return toolset_of(workspace, guard, board, desks, [*tools, *lent])
 
 
-def _policy(policy: Policy, tree: Worktree | None) -> Policy:
+def _policy(policy: PermissionPolicy, tree: Worktree | None) -> PermissionPolicy:
     """The parent's, without what opens the parent's memory; in a worktree the project is that one."""
     rules = tuple(rule for rule in policy.rules if rule.origin != MEMORY)
     if tree is None:
@@ -292,7 +294,7 @@ def _tools(kind: AgentType, hands: Toolset, known: StartupContext, memory: Agent
         brought = with_memory(hands, owned)[len(hands.tools) :]
     else:
         pattern = f"//{str(memory.memory.location.directory).lstrip('/')}/**"
-        hands.guard.policy = hands.guard.policy.with_rules([Rule("allow", "Read", pattern, MEMORY)])
+        hands.guard.policy = hands.guard.policy.with_rules([PermissionRule("allow", "Read", pattern, MEMORY)])
         brought = hands.guard.stand_before(memory.tools)
     return [one for one in (*usual, *brought) if one.name not in kind.disallowed]
 

@@ -32,7 +32,7 @@ from nacre.session.session import Session
 from nacre.session.session_log import SessionLogWriter
 from nacre.settings import Settings
 from nacre.store.tool_results import result_store_in
-from nacre.tools.rules import Rule
+from nacre.tools.rules import PermissionRule
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,9 @@ def join_compacting(session: Session, settings: Settings, staff: Staff) -> Compa
     if folder is not None and keeper is not None:
         staff.hands.open_to([folder / FOLDER])
         # What a summary points to may be read without a question.
-        rule = Rule("allow", "Read", f"//{str(keeper.path.resolve()).lstrip('/')}", "this session's log")
+        rule = PermissionRule(
+            "allow", "Read", f"//{str(keeper.path.resolve()).lstrip('/')}", "this session's log"
+        )
         staff.hands.guard.policy = staff.hands.guard.policy.with_rules([rule])
     writer = model_for_role(settings.roles.notes, staff.forker, settings)
     join_noting(session, settings, folder=folder, background=staff.background, fork=writer)

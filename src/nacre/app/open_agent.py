@@ -43,9 +43,8 @@ from nacre.loop.limits import Limits
 from nacre.memory.memory import Memory
 from nacre.memory.recall.base import Recalled
 from nacre.providers.base import Provider
-from nacre.providers.choose import Choice, build, choose, leaves_machine, require_installed
-from nacre.providers.fallback import with_fallback
-from nacre.providers.retry import RetrySettings
+from nacre.providers.choose import ModelChoice, build, choose, leaves_machine, require_installed
+from nacre.providers.retry import RetrySettings, with_fallback
 from nacre.session.agent import Agent
 from nacre.session.background import Background
 from nacre.session.forks import ForkRunner
@@ -77,7 +76,7 @@ class OpenedAgent:
     """An agent, and what there is to say about it before the first turn."""
 
     agent: Agent
-    choice: Choice | None
+    choice: ModelChoice | None
     hands: Toolset
     rewind: Rewind
     notices: tuple[str, ...] = ()
@@ -147,7 +146,7 @@ class _Beginning:
     """What there is before a session is tied to anybody."""
 
     settings: Settings
-    choice: Choice | None
+    choice: ModelChoice | None
     provider: Provider
     opened: OpenedLog | None
     tools: Sequence[Tool] | Chooser | None
@@ -202,7 +201,7 @@ async def _ready(begun: _Beginning, stack: AsyncExitStack) -> OpenedAgent:
     )
 
 
-def _hired(choice: Choice | None, settings: Settings, stack: AsyncExitStack) -> Provider:
+def _hired(choice: ModelChoice | None, settings: Settings, stack: AsyncExitStack) -> Provider:
     """The chosen provider, let go with the stack."""
     assert choice is not None, "chosen when nobody brings a provider"
     provider = hire(choice, settings)
@@ -222,7 +221,7 @@ def _told(opened: OpenedLog | None, hands: Toolset, known: StartupContext) -> tu
     return (*(opened.notices if opened else ()), *hands.notices.take(), *known.notices)
 
 
-def _leaves(choice: Choice | None, settings: Settings) -> bool:
+def _leaves(choice: ModelChoice | None, settings: Settings) -> bool:
     """Whether what the model is told leaves the machine; nobody knows where a provider of one's own is."""
     if choice is None:
         return True
@@ -257,7 +256,7 @@ def _session(base: Base, opened: OpenedLog | None, settings: Settings, clock: Cl
     )
 
 
-def hire(choice: Choice, settings: Settings) -> Provider:
+def hire(choice: ModelChoice, settings: Settings) -> Provider:
     """The chosen provider, with the one that takes over when it is out of reach (Q5)."""
     main = build(choice, settings.environ, retry=_retry(settings))
     if settings.fallback_model is None:

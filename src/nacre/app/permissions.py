@@ -16,8 +16,8 @@ from nacre.settings import Settings
 from nacre.settings.values import ListEntry
 from nacre.store import disk
 from nacre.store.locks import one_writer
-from nacre.tools.policy import Policy
-from nacre.tools.rules import Effect, Rule, parse_rule
+from nacre.tools.policy import PermissionPolicy
+from nacre.tools.rules import Effect, PermissionRule, parse_rule
 
 FILE = "permissions.json"
 
@@ -29,12 +29,12 @@ class Learned:
         self._path = home / FILE
         self._project = str(project)
 
-    def rules(self) -> tuple[Rule, ...]:
+    def rules(self) -> tuple[PermissionRule, ...]:
         return tuple(
             parse_rule(text, "allow", str(self._path)) for text in self._read().get(self._project, [])
         )
 
-    def add(self, rule: Rule) -> None:
+    def add(self, rule: PermissionRule) -> None:
         """Remember a rule; a file that cannot be read is left alone, and `ConfigError` says so."""
         try:
             with one_writer(self._path):
@@ -74,10 +74,10 @@ def _is_listing(value: Json) -> bool:
     )
 
 
-def policy_of(settings: Settings, learned: Learned) -> Policy:
+def policy_of(settings: Settings, learned: Learned) -> PermissionPolicy:
     """What the settings and the person's own answers say."""
     given = settings.permissions
-    return Policy(
+    return PermissionPolicy(
         root=settings.project_root,
         rules=(
             *_rules("deny", given.deny),
@@ -90,7 +90,7 @@ def policy_of(settings: Settings, learned: Learned) -> Policy:
     )
 
 
-def _rules(effect: Effect, listed: tuple[ListEntry, ...]) -> list[Rule]:
+def _rules(effect: Effect, listed: tuple[ListEntry, ...]) -> list[PermissionRule]:
     return [parse_rule(each.text, effect, each.origin) for each in listed]
 
 

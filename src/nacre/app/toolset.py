@@ -24,7 +24,7 @@ from nacre.tools import default_tools
 from nacre.tools.base import Tool
 from nacre.tools.bash import BashSettings
 from nacre.tools.guard import Ask, Guard
-from nacre.tools.rules import Rule
+from nacre.tools.rules import PermissionRule
 from nacre.tools.tasks import TaskBoard, task_list_tool
 from nacre.tools.web_fetch import web_fetch_tool
 from nacre.tools.workspace import Workspace
@@ -73,10 +73,12 @@ def own_tools(
     return [*tools, web_fetch_tool()] if settings.switches.web_fetch else tools
 
 
-def _learn_or_report(learn: Callable[[Rule], None], report: Callable[[str], None]) -> Callable[[Rule], None]:
+def _learn_or_report(
+    learn: Callable[[PermissionRule], None], report: Callable[[str], None]
+) -> Callable[[PermissionRule], None]:
     """A permission that cannot be saved holds for the session and is reported."""
 
-    def try_learn(rule: Rule) -> None:
+    def try_learn(rule: PermissionRule) -> None:
         try:
             learn(rule)
         except ConfigError as error:
@@ -110,6 +112,9 @@ def with_memory(toolset: Toolset, known: StartupContext) -> list[Tool]:
         known.own(toolset.workspace)
         directory = known.memory.location.directory
         pattern = f"//{str(directory).lstrip('/')}/**"
-        rules = [Rule("allow", "Read", pattern, "memory"), Rule("allow", "Edit", pattern, "memory")]
+        rules = [
+            PermissionRule("allow", "Read", pattern, "memory"),
+            PermissionRule("allow", "Edit", pattern, "memory"),
+        ]
         toolset.guard.policy = toolset.guard.policy.with_rules(rules)
     return [*toolset.tools, *toolset.guard.stand_before(known.tools)]

@@ -21,7 +21,7 @@ from nacre.messages.events import NoticeLevel
 from nacre.messages.untrusted_text import neutralise
 from nacre.store.result_pointer import pointer, preview
 from nacre.store.tool_results import ToolResultStore
-from nacre.tools.guard import Wish
+from nacre.tools.guard import PermissionOverride
 
 MAX_CHARS = 10_000
 """Of what one command says to the model; more goes to a file, and its beginning stays."""
@@ -64,7 +64,7 @@ class PreToolUse:
 
     refused: str | None = None
     """Why it must not be made."""
-    wish: Wish | None = None
+    wish: PermissionOverride | None = None
     """What the guard is asked to do."""
     arguments: JsonObject | None = None
     """What the tool is called with instead."""
@@ -262,13 +262,15 @@ def _told(call: ToolCall) -> JsonObject:
     return {"tool_name": call.name, "tool_input": call.input, "tool_use_id": call.id}
 
 
-def _wish(heard: list[HookAnswer]) -> Wish | None:
+def _wish(heard: list[HookAnswer]) -> PermissionOverride | None:
     """A question weighs more than a yes."""
     for effect in ("ask", "allow"):
         wanted = [one for one in heard if one.permission == effect]
         if wanted:
             why = short(neutralise(_joined(one.reason for one in wanted)), REASON_CHARS)
-            return Wish(effect, f"a PreToolUse hook wants it: {why}" if why else "a PreToolUse hook wants it")
+            return PermissionOverride(
+                effect, f"a PreToolUse hook wants it: {why}" if why else "a PreToolUse hook wants it"
+            )
     return None
 
 

@@ -21,7 +21,7 @@ from nacre.session.attachments import Attachment
 from nacre.session.layer import Layer
 from nacre.session.session import Session
 from nacre.tools.base import Tool
-from nacre.tools.guard import Wish, in_its_time, wishing
+from nacre.tools.guard import PermissionOverride, call_with_timeout, permission_override
 from nacre.tools.rules import EDITORS, READERS
 from nacre.tools.run import RUNNING
 
@@ -138,13 +138,13 @@ class ToolHookLayer(Layer):
         return replace(call, input={**call.input, **whole})
 
 
-async def _made(tool: Tool, arguments: JsonObject, wish: Wish | None) -> ToolResult | str:
+async def _made(tool: Tool, arguments: JsonObject, wish: PermissionOverride | None) -> ToolResult | str:
     """Make the call, with what is wished told to the guard; a tool without one asks nobody."""
     if not tool.guarded:
         is_asked = wish is not None and wish.effect == "ask"
-        return _refusal(NOBODY) if is_asked else await in_its_time(tool, arguments)
-    with wishing(wish):
-        return await in_its_time(tool, arguments)
+        return _refusal(NOBODY) if is_asked else await call_with_timeout(tool, arguments)
+    with permission_override(wish):
+        return await call_with_timeout(tool, arguments)
 
 
 def response_of(call: ToolCall, answer: ToolResult | str) -> Json:

@@ -17,7 +17,7 @@ from nacre.messages.rewrite import drop_thinking
 from nacre.messages.transcript import Transcript
 from nacre.messages.view import View
 from nacre.tools.base import Tool
-from nacre.tools.run import Running
+from nacre.tools.run import ToolCallRunner
 
 CUT_SHORT = "[The user interrupted this reply.]"
 
@@ -29,7 +29,7 @@ class Round:
         self._transcript = transcript
         self._tools = tools
         self._clock = clock
-        self._running = Running(tools)
+        self._running = ToolCallRunner(tools)
         self._partial = ""
         self.reply: Reply | None = None
 
@@ -55,7 +55,7 @@ class Round:
                 self._running.start(call)
             case StartedOver():
                 await self.stop()
-                self._running = Running(self._tools)
+                self._running = ToolCallRunner(self._tools)
                 self._partial = ""
             case Reply():
                 await self._transcript.append(said(event, self._clock, self._transcript.view))

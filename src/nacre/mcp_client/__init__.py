@@ -3,18 +3,26 @@
 May import messages, cache and the leaves. The vendor's SDK is imported when the first server starts.
 """
 
-from nacre.mcp_client.base import CallOutcome, Fragment, HttpServer, McpLimits, McpTool, Server, StdioServer
-from nacre.mcp_client.config import parse_servers
+from nacre.mcp_client.base import (
+    CallOutcome,
+    HttpServerConfig,
+    McpLimits,
+    McpTool,
+    ServerConfig,
+    ServerSummary,
+    StdioServerConfig,
+    parse_servers,
+)
 from nacre.mcp_client.servers import Servers
 
 __all__ = [
     "CallOutcome",
-    "Fragment",
-    "HttpServer",
+    "HttpServerConfig",
     "McpLimits",
     "McpTool",
-    "Server",
+    "ServerConfig",
+    "ServerSummary",
     "Servers",
-    "StdioServer",
+    "StdioServerConfig",
     "parse_servers",
 ]

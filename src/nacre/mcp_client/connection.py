@@ -21,16 +21,15 @@ from nacre.clock import Clock
 from nacre.errors import ToolError
 from nacre.mcp_client.base import (
     CallOutcome,
-    HttpServer,
+    HttpServerConfig,
     McpLimits,
-    Server,
-    StdioServer,
+    ServerConfig,
+    StdioServerConfig,
     error_outcome,
     one_line,
 )
-from nacre.mcp_client.listing import Listing, listing_of
-from nacre.mcp_client.results import outcome_of
-from nacre.mcp_client.transports import Child, HttpLine
+from nacre.mcp_client.translate import ToolListing, list_tools, to_outcome
+from nacre.mcp_client.transports import HttpTransport, StdioTransport
 from nacre.messages.blocks import JsonObject
 from nacre.version import VERSION
 
@@ -46,10 +45,10 @@ class Connection:
     """The way to one server; its `listing` is the one the session began with and never changes."""
 
     def __init__(
-        self, server: Server, limits: McpLimits, *, clock: Clock, on_notice: Callable[[str], None]
+        self, server: ServerConfig, limits: McpLimits, *, clock: Clock, on_notice: Callable[[str], None]
     ) -> None:
         self.name = server.name
-        self.listing: Listing | None = None
+        self.listing: ToolListing | None = None
         self._server = server
         self._limits = limits
         self._clock = clock
@@ -59,14 +58,14 @@ class Connection:
         self._failures = 0
         self._not_before = 0.0
         self._choosing = asyncio.Lock()
-        self._links: list[Link] = []
+        self._links: list[McpSession] = []
         self._is_closed = False
 
     async def start(self) -> None:
         """Connect; a failure is one notice, and the server has no tools."""
         try:
             self.listing = await self._new_link().listing()
-        except LinkError as error:
+        except McpSessionError as error:
             self._on_notice(f"MCP server {self.name} {error}")
             return
         self._offered = frozenset(offer.name for offer in self.listing.offers)
@@ -80,7 +79,7 @@ class Connection:
             if tool not in self._offered:
                 return error_outcome(f"MCP server {self.name} no longer offers {tool}.")
             outcome = await link.call(tool, arguments)
-        except LinkError as error:
+        except McpSessionError as error:
             return error_outcome(f"MCP server {self.name} is down: it {error}.")
         if link.ended is None and not link.is_suspect:
             self._failures = 0
@@ -99,7 +98,7 @@ class Connection:
         for link in self._links:
             link.kill()
 
-    async def _living(self) -> Link:
+    async def _living(self) -> McpSession:
         # One at a time: ten calls that find the server dead must not start it ten times.
         async with self._choosing:
             link = self._links[-1]
@@ -116,25 +115,25 @@ class Connection:
                 self._compare(listing)
             return link
 
-    def _restarted(self, dead: Link) -> Link:
+    def _restarted(self, dead: McpSession) -> McpSession:
         now = self._clock.seconds()
         why = dead.ended or dead.why
         if self._is_closed:
-            raise LinkError("was closed")
+            raise McpSessionError("was closed")
         if now < self._not_before:
-            raise LinkError(f"{why}; it can be tried again in {self._not_before - now:.0f} s")
+            raise McpSessionError(f"{why}; it can be tried again in {self._not_before - now:.0f} s")
         self._not_before = now + min(FIRST_WAIT_SECONDS * 2**self._failures, LONGEST_WAIT_SECONDS)
         self._failures += 1
         return self._new_link()
 
-    def _new_link(self) -> Link:
+    def _new_link(self) -> McpSession:
         # A dead one may still be tidying up; it is kept until it has, so that closing can wait for it.
         self._links = [link for link in self._links if not link.task.done()]
-        link = Link(self._server, self._limits, on_notice=self._on_notice, on_listing=self._compare)
+        link = McpSession(self._server, self._limits, on_notice=self._on_notice, on_listing=self._compare)
         self._links.append(link)
         return link
 
-    def _compare(self, now: Listing) -> None:
+    def _compare(self, now: ToolListing) -> None:
         """Note how the offer changed; the session keeps the definitions it began with (C31b)."""
         offered = frozenset(offer.name for offer in now.offers)
         added = offered - self._offered
@@ -162,7 +161,7 @@ CLOSE_SECONDS = 2.0
 SETTLE_SECONDS = 0.2
 """A server that changes ten tools says so ten times; one look afterwards is enough."""
 
-Line: TypeAlias = Child | HttpLine
+Transport: TypeAlias = StdioTransport | HttpTransport
 _ANSWER = TypeAdapter[types.CallToolResult | types.InputRequiredResult](
     types.CallToolResult | types.InputRequiredResult
 )
@@ -172,12 +171,12 @@ for _name in ("mcp", "client"):
     logging.getLogger(_name).addHandler(logging.NullHandler())
 
 
-class LinkError(ToolError):
+class McpSessionError(ToolError):
     """The connection is over; the message says why."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Asked:
+class _PendingCall:
     """A call under way."""
 
     tool: str
@@ -186,29 +185,29 @@ class _Asked:
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
 
 
-class Link:
+class McpSession:
     """One connection; `ended` is None while it lives, afterwards the reason of its end."""
 
     def __init__(
         self,
-        server: Server,
+        server: ServerConfig,
         limits: McpLimits,
         *,
         on_notice: Callable[[str], None],
-        on_listing: Callable[[Listing], None],
+        on_listing: Callable[[ToolListing], None],
     ) -> None:
         self._server = server
         self._limits = limits
         self._on_listing = on_listing
-        self._line = _line_to(server, limits, on_notice=on_notice)
+        self._transport = _open_transport(server, limits, on_notice=on_notice)
         self._session: ClientSession | None = None
         self._calls: anyio.abc.TaskGroup | None = None
         self._scope = anyio.CancelScope()
         self._over = anyio.Event()
         self._changed = anyio.Event()
         self.why: str | None = None
-        self._asked: set[_Asked] = set()
-        self._listed: asyncio.Future[Listing] = asyncio.get_running_loop().create_future()
+        self._asked: set[_PendingCall] = set()
+        self._listed: asyncio.Future[ToolListing] = asyncio.get_running_loop().create_future()
         self.ended: str | None = None
         self.is_new = True
         """Nobody has looked at its listing yet."""
@@ -221,14 +220,14 @@ class Link:
         """Whether it has ended or is about to."""
         return self._over.is_set() or self.ended is not None
 
-    async def listing(self) -> Listing:
+    async def listing(self) -> ToolListing:
         """What the server offers, once it is connected; `LinkError` if that fails or takes too long."""
-        waiting: set[asyncio.Future[Listing] | asyncio.Task[None]] = {self._listed, self.task}
+        waiting: set[asyncio.Future[ToolListing] | asyncio.Task[None]] = {self._listed, self.task}
         await asyncio.wait(waiting, timeout=self._limits.start_seconds, return_when="FIRST_COMPLETED")
         if not self._listed.done():
-            words = self._line.last_words
+            words = self._transport.last_words
             self.stop(f"did not answer within {self._limits.start_seconds:g} s{words}", at_once=True)
-            raise LinkError(self.ended or self.why)
+            raise McpSessionError(self.ended or self.why)
         if (error := self._listed.exception()) is not None:
             raise error
         return self._listed.result()
@@ -236,8 +235,8 @@ class Link:
     async def call(self, tool: str, arguments: JsonObject) -> CallOutcome:
         """Ask and wait; being cancelled tells the server and returns at once."""
         if self._calls is None or self.is_over:
-            raise LinkError(self.ended or self.why or self._line.end)
-        asked = _Asked(tool, arguments, asyncio.get_running_loop().create_future())
+            raise McpSessionError(self.ended or self.why or self._transport.end)
+        asked = _PendingCall(tool, arguments, asyncio.get_running_loop().create_future())
         self._asked.add(asked)
         self._calls.start_soon(self._answer, asked)
         try:
@@ -269,13 +268,13 @@ class Link:
     def kill(self) -> None:
         """End the child without any grace, if there is one."""
         self._scope.cancel()
-        self._line.kill()
+        self._transport.kill()
 
     async def _live(self) -> None:
         try:
             with self._scope:
                 async with self._client() as client, anyio.create_task_group() as calls:
-                    listing = await listing_of(client.session, self._server.name, self._limits)
+                    listing = await list_tools(client.session, self._server.name, self._limits)
                     self._session = client.session
                     self._calls = calls
                     if not self._listed.done():
@@ -286,13 +285,13 @@ class Link:
                     await self._over.wait()
                     calls.cancel_scope.cancel()
         except Exception as error:  # noqa: BLE001  # a background task: its failure is the reason others read
-            self.why = self.why or _reason(error, self._line)
+            self.why = self.why or _reason(error, self._transport)
         finally:
             self._settle()
 
     def _client(self) -> Client:
         return Client(
-            self._line.open(),
+            self._transport.open(),
             # We ask once and keep the answer ourselves; a change must be seen, not served from a cache.
             cache=None,
             message_handler=self._heard,
@@ -302,16 +301,16 @@ class Link:
     def _settle(self) -> None:
         """Say why to everybody who still waits."""
         self._calls = None
-        self.ended = self.why or self._line.end
+        self.ended = self.why or self._transport.end
         if not self._listed.done():
-            self._listed.set_exception(LinkError(self.ended))
+            self._listed.set_exception(McpSessionError(self.ended))
             self._listed.exception()  # read once, so that nobody is warned about it when nobody asks
         for asked in self._asked:
             if not asked.answer.done():
                 asked.answer.set_result(error_outcome(f"MCP server {self._server.name} {self.ended}."))
 
     async def _watch(self) -> None:
-        await self._line.gone.wait()
+        await self._transport.gone.wait()
         self._over.set()
 
     async def _heard(self, message: IncomingMessage) -> None:
@@ -337,7 +336,7 @@ class Link:
                 contextlib.suppress(MCPError, ValidationError),
                 anyio.move_on_after(self._limits.start_seconds),
             ):
-                self._on_listing(await listing_of(session, self._server.name, self._limits))
+                self._on_listing(await list_tools(session, self._server.name, self._limits))
 
     async def _probe(self, answered: asyncio.Future[bool]) -> None:
         is_answered = False
@@ -351,7 +350,7 @@ class Link:
         finally:
             answered.set_result(is_answered)
 
-    async def _answer(self, asked: _Asked) -> None:
+    async def _answer(self, asked: _PendingCall) -> None:
         """Run one call; without an outcome the end of the connection will answer for it."""
         outcome: CallOutcome | None = None
         try:
@@ -370,7 +369,7 @@ class Link:
         if outcome is not None and not asked.answer.done():
             asked.answer.set_result(outcome)
 
-    async def _ask(self, asked: _Asked) -> CallOutcome:
+    async def _ask(self, asked: _PendingCall) -> CallOutcome:
         started = anyio.current_time()
         limits = self._limits
 
@@ -390,32 +389,34 @@ class Link:
         )
         if isinstance(result, types.InputRequiredResult):
             return error_outcome(f"{asked.tool} asks the user for more input, which is not supported.")
-        return outcome_of(result, max_tokens=limits.result_tokens)
+        return to_outcome(result, max_tokens=limits.result_tokens)
 
     def _refusal(self, error: MCPError) -> CallOutcome | None:
         if _is_lost(error):
-            if isinstance(self._line, Child):
+            if isinstance(self._transport, StdioTransport):
                 # The process is on its way out: its exit code and last words say more than this error.
                 self._over.set()
                 return None
             self.is_suspect = True
-        words = (
-            f"{one_line(error.message)}{self._line.last_words if isinstance(self._line, HttpLine) else ''}"
+        status = self._transport.last_words if isinstance(self._transport, HttpTransport) else ""
+        return error_outcome(
+            f"MCP server {self._server.name} refused the call: {one_line(error.message)}{status}"
         )
-        return error_outcome(f"MCP server {self._server.name} refused the call: {words}")
 
     def _require_session(self) -> ClientSession:
         if self._session is None:
-            raise LinkError("is not connected")
+            raise McpSessionError("is not connected")
         return self._session
 
 
-def _line_to(server: Server, limits: McpLimits, *, on_notice: Callable[[str], None]) -> Line:
+def _open_transport(
+    server: ServerConfig, limits: McpLimits, *, on_notice: Callable[[str], None]
+) -> Transport:
     match server:
-        case StdioServer():
-            return Child(server, limits, on_notice=on_notice)
-        case HttpServer():
-            return HttpLine(server, limits)
+        case StdioServerConfig():
+            return StdioTransport(server, limits, on_notice=on_notice)
+        case HttpServerConfig():
+            return HttpTransport(server, limits)
         case _:
             assert_never(server)
 
@@ -426,7 +427,7 @@ def _is_lost(error: MCPError) -> bool:
     return error.code == types.CONNECTION_CLOSED or forgotten
 
 
-def _reason(error: BaseException, line: Line) -> str:
+def _reason(error: BaseException, line: Transport) -> str:
     """Why a connection failed, in the words of whoever knows best."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]

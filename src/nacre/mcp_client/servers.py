@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Self
 
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.formatting import how_to_install
-from nacre.mcp_client.base import CallOutcome, Fragment, McpLimits, McpTool, Server, error_outcome, one_line
+from nacre.mcp_client.base import (
+    CallOutcome,
+    McpLimits,
+    McpTool,
+    ServerConfig,
+    ServerSummary,
+    error_outcome,
+    one_line,
+)
 from nacre.mcp_client.naming import bounded, wire_names
 from nacre.messages.blocks import JsonObject
 
@@ -34,7 +42,7 @@ class Servers:
 
     def __init__(
         self,
-        servers: Sequence[Server],
+        servers: Sequence[ServerConfig],
         *,
         limits: McpLimits | None = None,
         clock: Clock = SYSTEM_CLOCK,
@@ -88,10 +96,10 @@ class Servers:
             return error_outcome(f"There is no MCP tool named {one_line(wire_name, chars=64)}.")
         return await self._connections[tool.server].call(tool.name, arguments)
 
-    def fragments(self) -> tuple[Fragment, ...]:
+    def fragments(self) -> tuple[ServerSummary, ...]:
         """What each connected server says of itself and its tools, to be shown again after a compaction."""
         return tuple(
-            Fragment(
+            ServerSummary(
                 name, bounded(self._told(name, connection.listing.instructions), self._limits.fragment_chars)
             )
             for name, connection in self._connections.items()

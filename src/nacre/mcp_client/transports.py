@@ -8,28 +8,24 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 import anyio
 import anyio.abc
+import httpx2
+from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
-from nacre.mcp_client.base import McpLimits, StdioServer, one_line
+from nacre.mcp_client.base import HttpServerConfig, McpLimits, StdioServerConfig, one_line
 from nacre.process import end_group, kill_group, spawn
 
 if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams
-import os
-from dataclasses import dataclass
-from typing import IO
-
-import httpx2
-from mcp.client.streamable_http import streamable_http_client
-
-from nacre.mcp_client.base import HttpServer
 
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
 """A longer line is a server that prints without end; no result of this size is of use."""
@@ -39,10 +35,12 @@ DRAIN_SECONDS = 0.5
 """What a dead server wrote is read at once; who still holds its pipes after this is not the server."""
 
 
-class Child:
+class StdioTransport:
     """One life of a server's process; what it wrote to its error output is kept to explain its end."""
 
-    def __init__(self, server: StdioServer, limits: McpLimits, *, on_notice: Callable[[str], None]) -> None:
+    def __init__(
+        self, server: StdioServerConfig, limits: McpLimits, *, on_notice: Callable[[str], None]
+    ) -> None:
         self._server = server
         self._limits = limits
         self._on_notice = on_notice
@@ -275,10 +273,10 @@ CONNECT_SECONDS = 10.0
 FAILED_STATUS = 400
 
 
-class HttpLine:
+class HttpTransport:
     """One connection to a remote server; what its last refusal was is kept to explain a failure."""
 
-    def __init__(self, server: HttpServer, limits: McpLimits) -> None:
+    def __init__(self, server: HttpServerConfig, limits: McpLimits) -> None:
         self._server = server
         self._limits = limits
         self._refused: int | None = None

@@ -84,7 +84,7 @@ class AnthropicProvider:
         if not request.generates:
             yield await self._read_only(client, request)
             return
-        assembly = Assembly()
+        assembly = AnthropicReplyBuilder()
         with self._explained(client):
             async with await self._open(client, request) as events:
                 async for event in events:
@@ -210,9 +210,9 @@ def _some(options: JsonObject, names: frozenset[str]) -> JsonObject:
     return {key: value for key, value in options.items() if key in names}
 
 
-def _refusal(error: APIStatusError) -> failures.Refusal:
+def _refusal(error: APIStatusError) -> failures.ProviderRefusal:
     kind = error.type or ""
-    return failures.Refusal(
+    return failures.ProviderRefusal(
         status=error.status_code if error.status_code >= 400 else _STATUS_OF.get(kind, 500),
         message=error.api_message or error.message,
         code=kind,
@@ -224,7 +224,7 @@ def _keyless() -> AuthError:
     return AuthError(f"no key for Anthropic: set {KEY_VARIABLE}")
 
 
-class Assembly:
+class AnthropicReplyBuilder:
     """A reply while it is being streamed."""
 
     def __init__(self) -> None:

@@ -52,7 +52,7 @@ _OFFER = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class ModelChoice:
     """What will answer, and why."""
 
     provider_name: ProviderName
@@ -63,7 +63,7 @@ class Choice:
     """What the user could have instead; never done without being asked."""
 
 
-def choose(model: str | None, environ: Mapping[str, str]) -> Choice:
+def choose(model: str | None, environ: Mapping[str, str]) -> ModelChoice:
     """The named model if there is one, else what the environment has a key for, else the embedded engine."""
     if model:
         return _wanted(model, environ, because="as asked")
@@ -75,7 +75,7 @@ def choose(model: str | None, environ: Mapping[str, str]) -> Choice:
         return _choice("openai", OPENAI_MAIN, "OPENAI_API_KEY is set")
     if url := environ.get("OPENAI_BASE_URL"):
         raise ConfigError(f"OPENAI_BASE_URL is set, but not which model {url} serves: set NACRE_MODEL")
-    return Choice(
+    return ModelChoice(
         provider_name="embedded",
         model=EMBEDDED,
         reason="no language model is configured: the embedded engine answers by rules",
@@ -83,7 +83,7 @@ def choose(model: str | None, environ: Mapping[str, str]) -> Choice:
     )
 
 
-def leaves_machine(choice: Choice, environ: Mapping[str, str]) -> bool:
+def leaves_machine(choice: ModelChoice, environ: Mapping[str, str]) -> bool:
     """Whether what is asked goes to somebody else's computer (M27)."""
     if choice.provider_name == "embedded":
         return False
@@ -95,7 +95,7 @@ def leaves_machine(choice: Choice, environ: Mapping[str, str]) -> bool:
         return True
 
 
-def build(choice: Choice, environ: Mapping[str, str], *, retry: RetrySettings | None = None) -> Provider:
+def build(choice: ModelChoice, environ: Mapping[str, str], *, retry: RetrySettings | None = None) -> Provider:
     """The provider of a choice, patient; vendors are loaded by their first call."""
     match choice.provider_name:
         case "anthropic":
@@ -122,14 +122,14 @@ def build(choice: Choice, environ: Mapping[str, str], *, retry: RetrySettings | 
             return EmbeddedProvider()
 
 
-def require_installed(choice: Choice) -> None:
+def require_installed(choice: ModelChoice) -> None:
     """Raise `ConfigError` where the vendor's package is missing; it is looked for, not loaded."""
     name = choice.provider_name
     if name != EMBEDDED and find_spec(name) is None:
         raise ConfigError(f"{choice.model} needs the {name} package: {how_to_install(name)}")
 
 
-def preload(choice: Choice) -> None:
+def preload(choice: ModelChoice) -> None:
     """Load the vendor's package ahead of the first call, from a thread where somebody waits."""
     if choice.provider_name != EMBEDDED:
         with suppress(ImportError):  # the first call says what to install
@@ -146,7 +146,7 @@ class RoleModel:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Roles:
+class RoleModels:
     """A model per role; unset ones fall back to the main model, side queries to the small one."""
 
     main: str
@@ -166,13 +166,13 @@ class Roles:
         return RoleModel(model=named, shares_cache=named == self.main)
 
 
-def small_model(choice: Choice) -> str:
+def small_model(choice: ModelChoice) -> str:
     """The model for side queries beside this one; a private server is asked for nothing it may not have."""
     row = profile(choice.model)
     return _SMALL[choice.provider_name] if row.provider == choice.provider_name else choice.model
 
 
-def _wanted(model: str, environ: Mapping[str, str], *, because: str) -> Choice:
+def _wanted(model: str, environ: Mapping[str, str], *, because: str) -> ModelChoice:
     name, bare = _provider_of(model, environ)
     if name == "anthropic" and not environ.get("ANTHROPIC_API_KEY"):
         raise ConfigError(f"{bare} needs a key: set ANTHROPIC_API_KEY")
@@ -202,5 +202,5 @@ def _provider_of(model: str, environ: Mapping[str, str]) -> tuple[ProviderName, 
     raise ConfigError(f"no provider is known for {model}: write anthropic/{model} or openai/{model}")
 
 
-def _choice(name: ProviderName, model: str, because: str) -> Choice:
-    return Choice(provider_name=name, model=model, reason=f"{model} through {name} ({because})")
+def _choice(name: ProviderName, model: str, because: str) -> ModelChoice:
+    return ModelChoice(provider_name=name, model=model, reason=f"{model} through {name} ({because})")

@@ -49,7 +49,7 @@ TOO_LONG_CODES = frozenset({"context_length_exceeded", "exceed_context_size_erro
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
+class ProviderRefusal:
     """What an adapter could read off a failed call."""
 
     status: int
@@ -60,7 +60,7 @@ class Refusal:
 
 
 def error_of(
-    refusal: Refusal, *, provider: str, key_variable: str, clock: Clock = SYSTEM_CLOCK
+    refusal: ProviderRefusal, *, provider: str, key_variable: str, clock: Clock = SYSTEM_CLOCK
 ) -> ProviderError:
     """The error to raise for a refused call, with advice where someone can act on it."""
     said = _one_line(refusal.message)
@@ -109,7 +109,7 @@ def retry_after(headers: Mapping[str, str], clock: Clock = SYSTEM_CLOCK) -> floa
     return max(0.0, (moment - clock.now()).total_seconds())
 
 
-def _too_long(refusal: Refusal) -> PromptTooLong | None:
+def _too_long(refusal: ProviderRefusal) -> PromptTooLong | None:
     if refusal.status not in {400, 422, TOO_LARGE}:
         return None
     for pattern in _TOO_LONG:

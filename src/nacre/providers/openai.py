@@ -76,7 +76,7 @@ class OpenAICompatibleProvider:
 
         Reasoning is shown but no part of the reply: these servers take none of it back.
         """
-        assembly = Assembly(self._clock.new_id, lambda: _call_ids(request))
+        assembly = OpenAIReplyBuilder(self._clock.new_id, lambda: _call_ids(request))
         client = self._connect()
         with self._explained(client):
             async with await self._open(client, request) as chunks:
@@ -168,10 +168,10 @@ def _body(request: Request, messages: list[JsonObject], *, is_openai: bool) -> d
     return body | request.options
 
 
-def _refusal(error: APIError, *, status: int, headers: dict[str, str]) -> failures.Refusal:
+def _refusal(error: APIError, *, status: int, headers: dict[str, str]) -> failures.ProviderRefusal:
     body = error.body
     said = body.get("message") if isinstance(body, dict) else None
-    return failures.Refusal(
+    return failures.ProviderRefusal(
         status=status,
         message=said if isinstance(said, str) else error.message,
         code=error.code or error.type or "",
@@ -198,7 +198,7 @@ _REASONING = ("reasoning_content", "reasoning")
 """Where servers put what the model thinks; there is no standard field."""
 
 
-class Assembly:
+class OpenAIReplyBuilder:
     """A reply while it is being streamed; `taken` finds the call ids the conversation already holds."""
 
     def __init__(self, new_id: Callable[[], str], taken: Callable[[], set[str]] = set) -> None:
@@ -294,7 +294,7 @@ class Assembly:
 
 
 @dataclass(slots=True)
-class _Call:
+class _StreamedCall:
     id: str = ""
     name: str = ""
     arguments: list[str] = field(default_factory=list)
@@ -316,8 +316,8 @@ class _Calls:
         self._find_taken = taken
         self._taken: set[str] | None = None
         self.ready: list[ToolCall] = []
-        self._all: list[_Call] = []
-        self._by_index: dict[int, _Call] = {}
+        self._all: list[_StreamedCall] = []
+        self._by_index: dict[int, _StreamedCall] = {}
 
     @property
     def tokens(self) -> int:
@@ -337,7 +337,7 @@ class _Calls:
         done: list[ToolCall] = []
         if call is None or _begins_another(call, given, name):
             done = self._announce(new_id, only_whole=True)
-            call = _Call()
+            call = _StreamedCall()
             self._all.append(call)
         if isinstance(index, int):
             self._by_index[index] = call
@@ -364,7 +364,7 @@ class _Calls:
         return done
 
 
-def _begins_another(call: _Call, given: str, name: str) -> bool:
+def _begins_another(call: _StreamedCall, given: str, name: str) -> bool:
     """Whether a fragment under a known index is a new call: some servers number all their calls 0."""
     if not name or not call.name:
         return False

@@ -36,7 +36,7 @@ from nacre.session.layer import Layer
 from nacre.session.meter import SIDE_QUERY, metered
 from nacre.session.session import Session
 from nacre.tools.base import Tool
-from nacre.tools.checkout_guard import kept_out
+from nacre.tools.checkout_guard import deny_other_checkouts
 from nacre.tools.guard import Guard
 from nacre.tools.policy import Narrowing
 from nacre.tools.workspace import Version, Workspace, version_of
@@ -214,7 +214,7 @@ class ForkRunner(Layer):
         guard = self._guard(may, workspace)
         built = {one.name: one for one in self._make(workspace)} if may is not None else {}
         guarded = guard.stand_before(_same(one, built.get(one.name)) for one in self._tools.values())
-        tools = kept_out(guarded, workspace, guard.policy)
+        tools = deny_other_checkouts(guarded, workspace, guard.policy)
         lent = {one.name: one for one in self._tools.values() if may == FULL_ACCESS and _is_lent(one)}
         try:
             yield {one.name: one for one in tools} | lent, guard

@@ -10,7 +10,7 @@ from pathlib import Path
 from nacre.errors import ToolError
 from nacre.messages.blocks import JsonObject, ToolResult
 from nacre.tools.base import Tool
-from nacre.tools.policy import Policy
+from nacre.tools.policy import PermissionPolicy
 from nacre.tools.reach import named
 from nacre.tools.rules import EDITORS
 from nacre.tools.shell import explain, programs
@@ -19,16 +19,16 @@ from nacre.tools.workspace import Workspace
 SHELL = "Bash"
 
 
-def kept_out(tools: Iterable[Tool], workspace: Workspace, policy: Policy) -> list[Tool]:
+def deny_other_checkouts(tools: Iterable[Tool], workspace: Workspace, policy: PermissionPolicy) -> list[Tool]:
     """The same tools, of which none writes into a checkout that the policy's root was taken from."""
     kept = list(tools)
     for twin in policy.twins:
-        border = _Border(workspace, twin, policy.root)
+        border = _CheckoutBoundary(workspace, twin, policy.root)
         kept = [_stopped(one, border) if one.name in {*EDITORS, SHELL} else one for one in kept]
     return kept
 
 
-class _Border:
+class _CheckoutBoundary:
     def __init__(self, workspace: Workspace, outside: Path, inside: Path) -> None:
         self._workspace = workspace
         self._outside = outside
@@ -61,7 +61,7 @@ class _Border:
         return path.is_relative_to(self._outside) and not path.is_relative_to(self.inside)
 
 
-def _stopped(tool: Tool, border: _Border) -> Tool:
+def _stopped(tool: Tool, border: _CheckoutBoundary) -> Tool:
     async def call(arguments: JsonObject) -> ToolResult | str:
         if (path := border.crossed(tool.name, arguments)) is not None:
             raise ToolError(

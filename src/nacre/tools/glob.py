@@ -56,12 +56,12 @@ def glob_tool(workspace: Workspace, settings: GlobSettings | None = None) -> Too
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _GlobResult:
     total: int
     paths: list[str]
 
 
-async def _find(place: Path, pattern: str, limits: GlobSettings) -> _Found:
+async def _find(place: Path, pattern: str, limits: GlobSettings) -> _GlobResult:
     order = {"target": ".", "names": patterns.translate(pattern), "limit": limits.files}
     output = ProcessOutput(head=limits.max_bytes)
     spec = ProcessSpec(
@@ -79,10 +79,10 @@ async def _find(place: Path, pattern: str, limits: GlobSettings) -> _Found:
     if ended.exit_code not in {0, 1}:
         raise ToolError(f"Cannot use the pattern {pattern}: {output.head.strip().removeprefix('error: ')}.")
     answer = json.loads(output.head)
-    return _Found(answer["total"], answer["paths"])
+    return _GlobResult(answer["total"], answer["paths"])
 
 
-def _shown(found: _Found, place: Path, workspace: Workspace, limits: GlobSettings) -> str:
+def _shown(found: _GlobResult, place: Path, workspace: Workspace, limits: GlobSettings) -> str:
     if not found.paths:
         return "No files match."
     lines = [printable(workspace.shown(place / path)) for path in found.paths]

@@ -46,7 +46,7 @@ class GrepSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Query:
+class GrepQuery:
     """One search."""
 
     pattern: str
@@ -79,7 +79,7 @@ def grep_tool(workspace: Workspace, settings: GrepSettings | None = None) -> Too
         head_limit: Annotated[int | None, "How many lines to return; 250 unless given."] = None,
     ) -> str:
         place = _place(workspace, path or ".")
-        query = Query(
+        query = GrepQuery(
             pattern=pattern,
             target="./" if place.is_dir() else f"./{place.name}",
             names=glob,
@@ -110,7 +110,7 @@ def _prefix(workspace: Workspace, folder: Path) -> str:
     return "" if shown == "." else f"{shown.rstrip('/')}/"
 
 
-async def _search(query: Query, cwd: Path, limits: GrepSettings) -> tuple[ProcessOutput, ProcessExit]:
+async def _search(query: GrepQuery, cwd: Path, limits: GrepSettings) -> tuple[ProcessOutput, ProcessExit]:
     output = ProcessOutput(head=limits.chars)
     argv = _ripgrep(query, limits) if shutil.which("rg") else _plain(query, limits)
     with tempfile.TemporaryFile() as errors:
@@ -132,7 +132,7 @@ async def _search(query: Query, cwd: Path, limits: GrepSettings) -> tuple[Proces
     return output, ended
 
 
-def _ripgrep(query: Query, limits: GrepSettings) -> Sequence[str]:
+def _ripgrep(query: GrepQuery, limits: GrepSettings) -> Sequence[str]:
     modes = {
         "content": ("--line-number",),
         "files_with_matches": ("--files-with-matches",),
@@ -150,7 +150,7 @@ def _ripgrep(query: Query, limits: GrepSettings) -> Sequence[str]:
     )  # fmt: skip
 
 
-def _plain(query: Query, limits: GrepSettings) -> Sequence[str]:
+def _plain(query: GrepQuery, limits: GrepSettings) -> Sequence[str]:
     order = {
         "target": query.target,
         "pattern": query.pattern,

@@ -17,16 +17,16 @@ from nacre.messages.wire import canonical
 from nacre.tools.base import Tool
 from nacre.tools.edit import replaced
 from nacre.tools.files import decode, printable, read_whole
-from nacre.tools.policy import Decision, Policy
-from nacre.tools.rules import Rule
+from nacre.tools.policy import PermissionDecision, PermissionPolicy
+from nacre.tools.rules import PermissionRule
 from nacre.tools.workspace import Workspace, expecting, in_thread
 
-Answer = Literal["once", "always", "no"]
+PermissionAnswer = Literal["once", "always", "no"]
 """What a person says to a question: for this call, from now on, or not at all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class PermissionQuestion:
     """What a person is asked before a call goes ahead."""
 
     tool: str
@@ -35,33 +35,33 @@ class Question:
     """Why the guard asks."""
     preview: str
     """What would happen: a diff, a command, an address."""
-    rule: Rule
+    rule: PermissionRule
     """What "always" would allow from now on."""
 
 
-Ask = Callable[[Question], Awaitable[Answer]]
+Ask = Callable[[PermissionQuestion], Awaitable[PermissionAnswer]]
 """Puts the question to a person."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class PermissionOverride:
     """What a person's command wants a guard to do with one call; no rule is set aside by it."""
 
     effect: Literal["allow", "ask"]
     reason: str = ""
 
 
-_wished: ContextVar[Wish | None] = ContextVar("wished", default=None)
+_override: ContextVar[PermissionOverride | None] = ContextVar("wished", default=None)
 
 
 @contextmanager
-def wishing(wish: Wish | None) -> Iterator[None]:
+def permission_override(wish: PermissionOverride | None) -> Iterator[None]:
     """Have the guard of the call made in here heed a wish; no call that this one leads to hears of it."""
-    token = _wished.set(wish)
+    token = _override.set(wish)
     try:
         yield
     finally:
-        _wished.reset(token)
+        _override.reset(token)
 
 
 class Guard:
@@ -69,11 +69,11 @@ class Guard:
 
     def __init__(
         self,
-        policy: Policy,
+        policy: PermissionPolicy,
         workspace: Workspace,
         *,
         ask: Ask | None = None,
-        learn: Callable[[Rule], None] | None = None,
+        learn: Callable[[PermissionRule], None] | None = None,
     ) -> None:
         self._held = [policy]
         self.denials = 0
@@ -86,12 +86,12 @@ class Guard:
         """Entered while a person is waited for, who may take their time."""
 
     @property
-    def policy(self) -> Policy:
+    def policy(self) -> PermissionPolicy:
         """The rules as they are now; an answer "always" adds one."""
         return self._held[0]
 
     @policy.setter
-    def policy(self, policy: Policy) -> None:
+    def policy(self, policy: PermissionPolicy) -> None:
         self._held[0] = policy
 
     @property
@@ -99,7 +99,7 @@ class Guard:
         """Where the guarded tools work."""
         return self._workspace
 
-    def apart(self, workspace: Workspace, *, who: str, policy: Policy | None = None) -> Guard:
+    def apart(self, workspace: Workspace, *, who: str, policy: PermissionPolicy | None = None) -> Guard:
         """The same before tools of another workspace: the person is asked in one line, and told for whom.
 
         With a policy of its own it goes by that one; what a person allows for good there holds here as well,
@@ -107,7 +107,7 @@ class Guard:
         """
         ask = self._ask
 
-        async def ask_for(question: Question) -> Answer:
+        async def ask_for(question: PermissionQuestion) -> PermissionAnswer:
             assert ask is not None, "only where somebody can be asked"
             return await ask(replace(question, reason=f"{who} asks: {question.reason}"))
 
@@ -120,7 +120,7 @@ class Guard:
         twin._held = self._held if policy is None else twin._held
         return twin
 
-    def _taught(self, rule: Rule) -> None:
+    def _taught(self, rule: PermissionRule) -> None:
         self.policy = self.policy.with_rules([rule])
         if self._learn is not None:
             self._learn(rule)
@@ -131,35 +131,41 @@ class Guard:
 
     def _guarded(self, tool: Tool) -> Tool:
         async def call(arguments: JsonObject) -> ToolResult | str:
-            wish = _wished.get()
+            wish = _override.get()
             decision = self._decided(tool, arguments, wish)
             if decision.effect == "ask":
                 decision = await self._asked(tool, arguments, wish)
             if decision.effect == "deny":
                 self.denials += 1
                 raise ToolError(f"Not allowed: {decision.reason}. {self.policy.summary()}")
-            with expecting(decision.path), wishing(None):
-                return await in_its_time(tool, arguments)
+            with expecting(decision.path), permission_override(None):
+                return await call_with_timeout(tool, arguments)
 
         return replace(tool, call=call, max_seconds=None, guarded=True)
 
-    def _decided(self, tool: Tool, arguments: JsonObject, wish: Wish | None) -> Decision:
+    def _decided(
+        self, tool: Tool, arguments: JsonObject, wish: PermissionOverride | None
+    ) -> PermissionDecision:
         decision = self.policy.decide(tool, arguments, self._workspace)
         match wish:
-            case Wish("allow") if decision.effect == "ask" and not decision.is_ruled:
+            case PermissionOverride("allow") if decision.effect == "ask" and not decision.is_ruled:
                 return replace(decision, effect="allow")
-            case Wish("ask", reason) if decision.effect == "allow":
+            case PermissionOverride("ask", reason) if decision.effect == "allow":
                 return replace(decision, effect="ask", reason=reason)
             case _:
                 return decision
 
-    async def _asked(self, tool: Tool, arguments: JsonObject, wish: Wish | None) -> Decision:
+    async def _asked(
+        self, tool: Tool, arguments: JsonObject, wish: PermissionOverride | None
+    ) -> PermissionDecision:
         # One question at a time; and an earlier "always" may have answered this one already.
         with self.waiting():
             async with self._one_at_a_time:
                 return await self._answered(tool, arguments, wish)
 
-    async def _answered(self, tool: Tool, arguments: JsonObject, wish: Wish | None) -> Decision:
+    async def _answered(
+        self, tool: Tool, arguments: JsonObject, wish: PermissionOverride | None
+    ) -> PermissionDecision:
         decision = self._decided(tool, arguments, wish)
         if decision.effect != "ask":
             return decision
@@ -167,7 +173,7 @@ class Guard:
             return replace(decision, effect="deny", reason=f"{decision.reason}, and nobody is there to ask")
         rule = self.policy.rule_for(tool, arguments, self._workspace)
         shown = await preview(tool.name, arguments, self._workspace)
-        question = Question(
+        question = PermissionQuestion(
             tool=tool.name, arguments=arguments, reason=decision.reason, preview=shown, rule=rule
         )
         match await self._ask(question):
@@ -182,7 +188,7 @@ class Guard:
                 return replace(decision, effect="deny", reason="the user said no")
 
 
-async def in_its_time(tool: Tool, arguments: JsonObject) -> ToolResult | str:
+async def call_with_timeout(tool: Tool, arguments: JsonObject) -> ToolResult | str:
     """The tool's time begins when it does: whoever was asked before may have taken theirs."""
     try:
         async with asyncio.timeout(tool.max_seconds) as limit:

@@ -21,14 +21,14 @@ _SPACES = re.compile(r"[ \t\r\f\v]+")
 
 def page_text(html: str) -> str:
     """What a reader of the page would read."""
-    reader = _Reader()
+    reader = _PageReader()
     reader.feed(html)
     reader.close()
     lines = (_SPACES.sub(" ", line).strip() for line in "".join(reader.pieces).split("\n"))
     return _BLANK_LINES.sub("\n\n", "\n".join(lines)).strip()
 
 
-class _Reader(HTMLParser):
+class _PageReader(HTMLParser):
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
         self.pieces: list[str] = []

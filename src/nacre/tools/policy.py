@@ -17,7 +17,7 @@ from nacre.tools.base import Tool
 from nacre.tools.git_config import repository_problem
 from nacre.tools.patterns import named_place
 from nacre.tools.reach import named
-from nacre.tools.rules import EDITORS, READERS, Effect, Rule, meets_command, meets_host, meets_path
+from nacre.tools.rules import EDITORS, READERS, Effect, PermissionRule, meets_command, meets_host, meets_path
 from nacre.tools.shell import EXTRACTION, Allowed, SimpleCommand, explain, objection, programs
 from nacre.tools.workspace import UnresolvedPathError, Workspace
 
@@ -46,7 +46,7 @@ WRITTEN_OUT = r"[\g<0>]"
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class PermissionDecision:
     """What happens to a call, and why."""
 
     effect: Effect
@@ -71,12 +71,12 @@ class Narrowing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
+class PermissionPolicy:
     """Rules, and what holds where no rule speaks."""
 
     root: Path
     """The project: what lies in it is the session's business."""
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[PermissionRule, ...] = ()
     mode: Mode = "default"
     directories: tuple[Path, ...] = ()
     """Further directories that are the session's business."""
@@ -86,22 +86,22 @@ class Policy:
     twins: tuple[Path, ...] = ()
     """Checkouts of the project that such a root was taken from: rules against files hold there, too."""
 
-    def with_rules(self, rules: Iterable[Rule]) -> Policy:
+    def with_rules(self, rules: Iterable[PermissionRule]) -> PermissionPolicy:
         """The same policy with these rules behind its own."""
         return replace(self, rules=(*self.rules, *rules))
 
-    def narrowed(self, narrowing: Narrowing) -> Policy:
+    def narrowed(self, narrowing: Narrowing) -> PermissionPolicy:
         """The same rules for somebody who may do less; nobody can be asked on their behalf."""
         return replace(self, narrowing=narrowing, mode="default")
 
-    def decide(self, tool: Tool, arguments: JsonObject, workspace: Workspace) -> Decision:
+    def decide(self, tool: Tool, arguments: JsonObject, workspace: Workspace) -> PermissionDecision:
         """What happens to this call; malformed arguments pass, because the tool itself refuses them."""
         try:
             path = _path(tool.name, arguments, workspace)
         except UnresolvedPathError as error:
             return self._unresolved(tool.name, arguments, workspace, error)
         except ToolError:
-            return Decision("allow")
+            return PermissionDecision("allow")
         decision = self._by_rule(tool.name, arguments, path, workspace)
         if self.narrowing is not None and (decision is None or decision.effect != "deny"):
             ruled = decision
@@ -128,7 +128,7 @@ class Policy:
         commands = f" In Bash only {programs}." if "Bash" in self.narrowing.tools else ""
         return f"You may use: {allowed}.{writes}{commands}"
 
-    def rule_for(self, tool: Tool, arguments: JsonObject, workspace: Workspace) -> Rule:
+    def rule_for(self, tool: Tool, arguments: JsonObject, workspace: Workspace) -> PermissionRule:
         """What "always for this" means: this command, this file, this host, or this tool."""
         try:
             path = _path(tool.name, arguments, workspace)
@@ -144,7 +144,7 @@ class Policy:
             pattern = _command_pattern(str(arguments.get("command", "")))
         elif tool.name == "WebFetch":
             pattern = f"domain:{_host(arguments)}"
-        return Rule("allow", tool.name, pattern, "your answer")
+        return PermissionRule("allow", tool.name, pattern, "your answer")
 
     @property
     def _roots(self) -> tuple[Path, ...]:
@@ -152,7 +152,7 @@ class Policy:
 
     def _unresolved(
         self, tool: str, arguments: JsonObject, workspace: Workspace, error: UnresolvedPathError
-    ) -> Decision:
+    ) -> PermissionDecision:
         """Nobody can say where the path leads, so only a person may let it pass."""
         written = _as_named(arguments, workspace)
         reason = str(error).removesuffix(".")
@@ -161,12 +161,12 @@ class Policy:
             if is_denial and self._meets(rule, arguments, written, workspace):
                 return _ruled(rule)
         if self.narrowing is not None:
-            return Decision("deny", f"{reason}, and nobody can be asked here")
-        return Decision("ask", reason, is_ruled=True)
+            return PermissionDecision("deny", f"{reason}, and nobody can be asked here")
+        return PermissionDecision("ask", reason, is_ruled=True)
 
     def _by_rule(
         self, tool: str, arguments: JsonObject, path: Path | None, workspace: Workspace
-    ) -> Decision | None:
+    ) -> PermissionDecision | None:
         met = [rule for rule in self.rules if rule.names(tool)]
         shields = self._shields(arguments, workspace) if tool == "Bash" else []
         for effect in ("deny", "ask", "allow"):
@@ -176,11 +176,13 @@ class Policy:
                     return _ruled(rule)
                 if effect == "ask" and tool == "Bash" and _dodges(rule, arguments):
                     unsure = f"{rule.text} cannot be checked on a line like this"
-                    return Decision("ask", unsure, is_ruled=True)
+                    return PermissionDecision("ask", unsure, is_ruled=True)
         is_allowed_in_parts = tool == "Bash" and self._allows_each_part(arguments, met, workspace)
-        return Decision("allow") if is_allowed_in_parts else None
+        return PermissionDecision("allow") if is_allowed_in_parts else None
 
-    def _meets(self, rule: Rule, arguments: JsonObject, path: Path | None, workspace: Workspace) -> bool:
+    def _meets(
+        self, rule: PermissionRule, arguments: JsonObject, path: Path | None, workspace: Workspace
+    ) -> bool:
         if not rule.pattern:
             return True
         if path is not None:
@@ -207,7 +209,7 @@ class Policy:
         found = {root / path.relative_to(home) for path, home in homes.items() if home for root in roots}
         return {*paths, *found}
 
-    def _shields(self, arguments: JsonObject, workspace: Workspace) -> list[Rule]:
+    def _shields(self, arguments: JsonObject, workspace: Workspace) -> list[PermissionRule]:
         """Rules against reading files that a command names: `cat` must not read what Read may not."""
         against = [
             rule for rule in self.rules if rule.effect != "allow" and rule.pattern and rule.names("Read")
@@ -219,7 +221,9 @@ class Policy:
             rule for rule in against if any(meets_path(rule.pattern, path, root=self.root) for path in paths)
         ]
 
-    def _allows_each_part(self, arguments: JsonObject, rules: Iterable[Rule], workspace: Workspace) -> bool:
+    def _allows_each_part(
+        self, arguments: JsonObject, rules: Iterable[PermissionRule], workspace: Workspace
+    ) -> bool:
         """Whether rules cover the commands of a line, but for those that only read what lies here."""
         parts = programs(str(arguments.get("command", ""))) or ()
         allowing = [rule for rule in rules if rule.effect == "allow" and rule.pattern]
@@ -234,60 +238,74 @@ class Policy:
 
     def _by_narrowing(
         self, limits: Narrowing, tool: str, arguments: JsonObject, path: Path | None
-    ) -> Decision:
+    ) -> PermissionDecision:
         if tool not in limits.tools:
-            return Decision("deny", f"{tool} is not for this agent")
+            return PermissionDecision("deny", f"{tool} is not for this agent")
         if tool in EDITORS and not (path and any(path.is_relative_to(place) for place in limits.writes_in)):
-            return Decision("deny", "this agent may not write there")
+            return PermissionDecision("deny", "this agent may not write there")
         if tool == "Bash":
             verdict = explain(str(arguments.get("command", "")), allowed=limits.commands)
-            return Decision("allow") if verdict.read_only else Decision("deny", verdict.reason)
-        return Decision("allow")
+            return (
+                PermissionDecision("allow")
+                if verdict.read_only
+                else PermissionDecision("deny", verdict.reason)
+            )
+        return PermissionDecision("allow")
 
     def _for_reader(
         self, limits: Narrowing, tool: Tool, arguments: JsonObject, path: Path | None, workspace: Workspace
-    ) -> Decision:
+    ) -> PermissionDecision:
         """What the parent's policy says about a call that reads; the narrowing's own places are readable."""
         if tool.name not in READERS | {"Bash"}:
-            return Decision("allow")
+            return PermissionDecision("allow")
         places = (*self.directories, *limits.writes_in, *limits.reads_in)
         whole = replace(self, narrowing=None, directories=places)
         return whole._by_default(tool, arguments, path, workspace)
 
     def _by_default(
         self, tool: Tool, arguments: JsonObject, path: Path | None, workspace: Workspace
-    ) -> Decision:
+    ) -> PermissionDecision:
         if self.mode == "bypassPermissions" or tool.name in HARMLESS:
-            return Decision("allow")
+            return PermissionDecision("allow")
         if path is not None:
             return self._for_path(tool.name, path)
         if tool.name == "Bash":
             return self._for_command(str(arguments.get("command", "")), workspace)
         if tool.name == "WebFetch":
-            return Decision("ask", f"it would fetch a page from {_host(arguments)}")
-        return Decision("ask", f"{tool.name} comes from outside and may do anything")
+            return PermissionDecision("ask", f"it would fetch a page from {_host(arguments)}")
+        return PermissionDecision("ask", f"{tool.name} comes from outside and may do anything")
 
-    def _for_path(self, tool: str, path: Path) -> Decision:
+    def _for_path(self, tool: str, path: Path) -> PermissionDecision:
         is_inside = any(path.is_relative_to(place) for place in self._roots)
         if tool in READERS:
-            return Decision("allow") if is_inside else Decision("ask", f"{path} is outside the project")
+            return (
+                PermissionDecision("allow")
+                if is_inside
+                else PermissionDecision("ask", f"{path} is outside the project")
+            )
         if not is_inside:
-            return Decision("ask", f"it would write outside the project, to {path}")
+            return PermissionDecision("ask", f"it would write outside the project, to {path}")
         is_own = self.in_worktree and path.is_relative_to(self.root)
         if GUARDED_FOLDERS & set(path.relative_to(self.root).parts if is_own else path.parts):
-            return Decision("ask", f"{path} decides what programs run later")
-        return Decision("allow") if self.mode == "acceptEdits" else Decision("ask", f"it would change {path}")
+            return PermissionDecision("ask", f"{path} decides what programs run later")
+        return (
+            PermissionDecision("allow")
+            if self.mode == "acceptEdits"
+            else PermissionDecision("ask", f"it would change {path}")
+        )
 
-    def _for_command(self, command: str, workspace: Workspace) -> Decision:
+    def _for_command(self, command: str, workspace: Workspace) -> PermissionDecision:
         verdict = explain(command)
         if not verdict.read_only:
-            return Decision("ask", verdict.reason)
+            return PermissionDecision("ask", verdict.reason)
         parts = programs(command) or ()
         if outside := _outside(parts, self._roots, workspace):
-            return Decision("ask", outside)
+            return PermissionDecision("ask", outside)
         if problem := self._git_problem(parts, workspace):
-            return Decision("ask", f"git may start a program or read elsewhere in this repository: {problem}")
-        return Decision("allow")
+            return PermissionDecision(
+                "ask", f"git may start a program or read elsewhere in this repository: {problem}"
+            )
+        return PermissionDecision("allow")
 
     def _git_problem(self, parts: Sequence[SimpleCommand], workspace: Workspace) -> str:
         """Why git may not run unasked where a line runs it; empty if it may."""
@@ -300,9 +318,9 @@ class Policy:
         return next(filter(None, problems), "")
 
 
-def _ruled(rule: Rule) -> Decision:
+def _ruled(rule: PermissionRule) -> PermissionDecision:
     says = f"{rule.text} ({rule.origin or 'a rule'}) says {rule.effect}"
-    return Decision(rule.effect, says, is_ruled=True)
+    return PermissionDecision(rule.effect, says, is_ruled=True)
 
 
 def _path(tool: str, arguments: JsonObject, workspace: Workspace) -> Path | None:
@@ -341,7 +359,7 @@ def _host(arguments: JsonObject) -> str:
         return "nowhere"
 
 
-def _allows(rule: Rule, part: SimpleCommand) -> bool:
+def _allows(rule: PermissionRule, part: SimpleCommand) -> bool:
     """Whether a rule about commands covers all that this one does; what it writes besides is not covered."""
     writes = any(objection(replace(part, words=(), redirections=(one,))) for one in part.redirections)
     return not part.assignments and not writes and meets_command(rule.pattern, part)
@@ -353,7 +371,7 @@ def _bare(part: SimpleCommand) -> SimpleCommand:
     return replace(part, words=(*words, *part.words[1:]))
 
 
-def _dodges(rule: Rule, arguments: JsonObject) -> bool:
+def _dodges(rule: PermissionRule, arguments: JsonObject) -> bool:
     """Whether a command could hide from a rule against it, because nobody can say what it will run."""
     is_against = rule.effect != "allow" and bool(rule.pattern)
     return is_against and programs(str(arguments.get("command", ""))) is None

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from nacre.tools.files import resolve
 from nacre.tools.patterns import translate
-from nacre.tools.shell import SimpleCommand, Word
+from nacre.tools.shell import ShellWord, SimpleCommand
 
 MAX_PLACES = 8
 """Directories a line may be in after its `cd`s; one that moves about more is not followed."""
@@ -106,7 +106,7 @@ def _entered_by_git(part: SimpleCommand) -> list[str | None]:
     return targets
 
 
-def _entered(words: Sequence[Word]) -> str | None:
+def _entered(words: Sequence[ShellWord]) -> str | None:
     """The directory a `cd` goes to; None for home, for the one before and for what is not written out.
 
     Bash runs a line with `set -P`. With `cd -L`, `..` would mean another directory than it does here.
@@ -125,7 +125,7 @@ def _indirect(part: SimpleCommand) -> Iterator[Named]:
                 yield Named(option, None, why=f"{program} {option} {why}")
 
 
-def _meant(word: Word, place: Path) -> Iterator[Path | None]:
+def _meant(word: ShellWord, place: Path) -> Iterator[Path | None]:
     """What one word may name in one directory; None when nobody can say."""
     # A variable may hold any path, and so may an escape that was not read.
     if word.has_variable or (not word.is_literal and "\\" in word.text):

@@ -29,7 +29,7 @@ _FAMILY = {**dict.fromkeys(READERS, "Read"), **dict.fromkeys(EDITORS, "Edit")}
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class PermissionRule:
     """What may, may not, or may only with a person's word be called."""
 
     effect: Effect
@@ -51,13 +51,13 @@ class Rule:
         )
 
 
-def parse_rule(text: str, effect: Effect, origin: str = "") -> Rule:
+def parse_rule(text: str, effect: Effect, origin: str = "") -> PermissionRule:
     """A rule as it stands in settings; `ConfigError` says what is wrong with it."""
     found = _RULE.fullmatch(text.strip())
     where = f"{origin}: " if origin else ""
     if found is None or found["pattern"] == "":
         raise ConfigError(f"{where}{text!r} is no permission rule; write Tool or Tool(pattern)")
-    rule = Rule(effect, found["tool"], found["pattern"] or "", origin)
+    rule = PermissionRule(effect, found["tool"], found["pattern"] or "", origin)
     if any(map(rule.names, READERS | EDITORS)):
         try:
             re.compile(translate(rule.pattern))

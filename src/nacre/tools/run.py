@@ -26,13 +26,13 @@ RUNNING: ContextVar[ToolCall | None] = ContextVar("running", default=None)
 
 async def run_all(calls: Sequence[ToolCall], tools: Mapping[str, Tool]) -> list[ToolResult]:
     """Answer every call, in the order of the calls."""
-    async with Running(tools) as running:
+    async with ToolCallRunner(tools) as running:
         for call in calls:
             running.start(call)
         return await running.results()
 
 
-class Running:
+class ToolCallRunner:
     """The tool calls of one reply, started as they become ready.
 
     Order as the model meant it: a writer waits for all calls before it, a reader for the writers before it;

@@ -19,7 +19,7 @@ from nacre.formatting import printable
 from nacre.session.background import IN_BACKGROUND
 from nacre.session.session import Session
 from nacre.store.input_history import read_typed, write_typed
-from nacre.tools.guard import Answer, Question
+from nacre.tools.guard import PermissionAnswer, PermissionQuestion
 from nacre.tui.editing import Editor
 from nacre.tui.leaving import ClosingScreen
 from nacre.tui.memory import MemoryBrowser
@@ -321,16 +321,16 @@ class ChatApp(App[int]):
             await asyncio.wait({self._task}, timeout=STOP_SECONDS)
         await self.talk.abandon()
 
-    async def _ask(self, question: Question) -> Answer:
+    async def _ask(self, question: PermissionQuestion) -> PermissionAnswer:
         if IN_BACKGROUND.get() and self.prompt.text.strip():
             # Somebody who is typing would answer with what was meant for the message.
             self._later(
                 NoticeLine(printable(f"{question.reason}; you are asked once your line is sent or empty"))
             )
             await self.prompt.quiet.wait()
-        answered: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        answered: asyncio.Future[PermissionAnswer] = asyncio.get_running_loop().create_future()
 
-        def settle(answer: Answer | None) -> None:
+        def settle(answer: PermissionAnswer | None) -> None:
             if not answered.done():
                 answered.set_result(answer or "no")
 

@@ -13,7 +13,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Button, Static
 
 from nacre.formatting import printable, shorten
-from nacre.tools.guard import Answer, Question
+from nacre.tools.guard import PermissionAnswer, PermissionQuestion
 
 SETTLE_SECONDS = 0.4
 """Keys that come sooner were meant for the message that was being typed, and must not say yes to anything."""
@@ -22,10 +22,14 @@ OTHER_LINES = 12
 RULE_CHARS = 160
 """Of a rule: it may be a whole command, which stands above it."""
 _STYLES = {"+": "$success", "-": "$error"}
-_BUTTONS: tuple[tuple[Answer, str], ...] = (("once", "Yes (y)"), ("always", "Always (a)"), ("no", "No (n)"))
+_BUTTONS: tuple[tuple[PermissionAnswer, str], ...] = (
+    ("once", "Yes (y)"),
+    ("always", "Always (a)"),
+    ("no", "No (n)"),
+)
 
 
-def preview_of(question: Question) -> Content:
+def preview_of(question: PermissionQuestion) -> Content:
     """What would happen, line by line; a diff in its colours."""
     lines = [
         Content.styled(printable(line), _STYLES.get(line[:1], "")) for line in question.preview.splitlines()
@@ -33,7 +37,7 @@ def preview_of(question: Question) -> Content:
     return Content("\n").join(lines)
 
 
-class QuestionDialog(ModalScreen[Answer]):
+class QuestionDialog(ModalScreen[PermissionAnswer]):
     """Shows what would happen; begins on No."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -48,7 +52,7 @@ class QuestionDialog(ModalScreen[Answer]):
         Binding("pagedown,space", "page(1)", show=False, priority=True),
     ]
 
-    def __init__(self, question: Question, *, settle_seconds: float = SETTLE_SECONDS) -> None:
+    def __init__(self, question: PermissionQuestion, *, settle_seconds: float = SETTLE_SECONDS) -> None:
         super().__init__()
         self._question = question
         self._settle_seconds = settle_seconds
@@ -101,7 +105,7 @@ class QuestionDialog(ModalScreen[Answer]):
         pane = self.query_one(".preview")
         self.action_scroll(pages * max(1, pane.size.height - 1))
 
-    def action_answer(self, answer: Answer) -> None:
+    def action_answer(self, answer: PermissionAnswer) -> None:
         if self._is_settled:
             self.dismiss(answer)
 

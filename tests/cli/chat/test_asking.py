@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from nacre.cli.chat.chat import ask_outside, ask_permission, ask_trust
-from nacre.tools.guard import Question
-from nacre.tools.rules import Rule
+from nacre.tools.guard import PermissionQuestion
+from nacre.tools.rules import PermissionRule
 
 DIFF = "--- app.py\n+++ app.py\n@@ -1 +1 @@\n-old\n+new"
 
 
-def question(preview: str = DIFF, reason: str = "it would change app.py") -> Question:
-    rule = Rule("allow", "Edit", "/app.py")
-    return Question(tool="Edit", arguments={}, reason=reason, preview=preview, rule=rule)
+def question(preview: str = DIFF, reason: str = "it would change app.py") -> PermissionQuestion:
+    rule = PermissionRule("allow", "Edit", "/app.py")
+    return PermissionQuestion(tool="Edit", arguments={}, reason=reason, preview=preview, rule=rule)
 
 
 def typing(word: str) -> Callable[[str], str]:

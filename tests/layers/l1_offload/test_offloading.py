@@ -22,7 +22,7 @@ from nacre.store.tool_results import ToolResultStore
 from nacre.testing import FrozenClock, ScriptedProvider, call, together
 from nacre.tools import default_tools
 from nacre.tools.base import Tool, tool
-from nacre.tools.guard import Question
+from nacre.tools.guard import PermissionQuestion
 from nacre.tools.workspace import Workspace
 
 LONG = {"command": "seq 1 5000"}
@@ -169,9 +169,9 @@ async def test_files_that_came_along_to_another_place_are_pointed_to_there(work:
 
 async def test_what_is_on_disk_is_read_back_without_a_question_and_never_offloaded_again(work: Path) -> None:
     """C8: with ranges, with grep, with cut; and only what reads is free."""
-    questions: list[Question] = []
+    questions: list[PermissionQuestion] = []
 
-    async def ask(question: Question) -> str:
+    async def ask(question: PermissionQuestion) -> str:
         questions.append(question)
         return "no"
 
@@ -268,7 +268,7 @@ async def test_tools_of_ones_own_beside_the_usual_ones_are_read_back_without_a_q
         """All of a log."""
         return NUMBERS
 
-    async def ask(question: Question) -> None:
+    async def ask(question: PermissionQuestion) -> None:
         pytest.fail(f"asked about {question.reason}")
 
     def beside(usual: list[Tool]) -> list[Tool]:

@@ -24,7 +24,7 @@ from nacre.messages.records import Compacted, Noted, Said
 from nacre.providers.base import Request
 from nacre.settings import Settings, load
 from nacre.testing import ScriptedProvider, call, say, together
-from nacre.tools.guard import Answer, Ask, Question
+from nacre.tools.guard import Ask, PermissionAnswer, PermissionQuestion
 
 FORKS = pytest.mark.moves_prefix(reason="requests of forks stand between those of the conversation")
 ASKED = "This message does not come from the user"
@@ -338,7 +338,7 @@ async def test_it_does_not_read_what_the_person_refused_but_reads_memory_and_kep
     secret.write_text("the heron sleeps at noon\n")
     asked_for: list[str] = []
 
-    async def refuse(question: Question) -> Answer:
+    async def refuse(question: PermissionQuestion) -> PermissionAnswer:
         asked_for.append(question.tool)
         return "no"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nacre.providers.embedded.grammar import Intent
-from nacre.providers.embedded.reading import understand
+from nacre.providers.embedded.parse import parse_message
 
 REMEMBER_EN = [
     ("remember that I prefer tabs", "I prefer tabs"),
@@ -243,7 +243,7 @@ UNTOUCHED = [
 @pytest.mark.parametrize(("said", "fact"), REMEMBER_EN + REMEMBER_ZH)
 def test_a_request_to_remember_keeps_the_users_exact_words(said: str, fact: str) -> None:
     """P4: several-word natural phrasing in English and Chinese."""
-    assert [(meaning.intent, meaning.text) for meaning in understand(said).meanings] == [
+    assert [(meaning.intent, meaning.text) for meaning in parse_message(said).meanings] == [
         (Intent.REMEMBER, fact)
     ]
 
@@ -253,57 +253,59 @@ def test_a_question_or_a_request_to_forget_yields_its_subject(
     intent: Intent, said: str, subject: str
 ) -> None:
     """P4"""
-    assert [(meaning.intent, meaning.query) for meaning in understand(said).meanings] == [(intent, subject)]
+    assert [(meaning.intent, meaning.query) for meaning in parse_message(said).meanings] == [
+        (intent, subject)
+    ]
 
 
 @pytest.mark.parametrize(("said", "subject", "fact"), CORRECTIONS)
 def test_a_correction_yields_what_is_wrong_and_the_users_words(said: str, subject: str, fact: str) -> None:
     """P4"""
-    found = [(meaning.intent, meaning.query, meaning.text) for meaning in understand(said).meanings]
+    found = [(meaning.intent, meaning.query, meaning.text) for meaning in parse_message(said).meanings]
     assert found == [(Intent.CORRECT, subject, fact)]
 
 
 @pytest.mark.parametrize(("said", "intent", "subject", "path"), FILES)
 def test_plain_file_requests_are_understood(said: str, intent: Intent, subject: str, path: str) -> None:
-    found = [(meaning.intent, meaning.query, meaning.path) for meaning in understand(said).meanings]
+    found = [(meaning.intent, meaning.query, meaning.path) for meaning in parse_message(said).meanings]
     assert found == [(intent, subject, path)]
 
 
 @pytest.mark.parametrize(("said", "intent"), SMALL_TALK)
 def test_small_talk_is_recognised(said: str, intent: Intent) -> None:
-    assert [meaning.intent for meaning in understand(said).meanings] == [intent]
+    assert [meaning.intent for meaning in parse_message(said).meanings] == [intent]
 
 
 @pytest.mark.parametrize("said", UNTOUCHED)
 def test_what_is_not_clearly_a_request_triggers_nothing(said: str) -> None:
     """P4: it never pretends, and not acting is the safe side."""
-    assert understand(said).meanings == ()
+    assert parse_message(said).meanings == ()
 
 
 @pytest.mark.parametrize(
     "said", ["forget everything", "forget that", "remember this", "忘掉一切", "记住这个"]
 )
 def test_a_request_without_a_subject_stays_without_one(said: str) -> None:
-    [meaning] = understand(said).meanings
+    [meaning] = parse_message(said).meanings
     assert (meaning.text, meaning.query) == ("", "")
 
 
 def test_two_requests_in_one_message_are_both_heard() -> None:
-    heard = understand("Remember that I use vim. Also remember that I hate spaces.")
+    heard = parse_message("Remember that I use vim. Also remember that I hate spaces.")
     assert [meaning.text for meaning in heard.meanings] == ["I use vim", "I hate spaces"]
     assert not heard.has_rest
 
 
 def test_what_stands_beside_a_request_is_known_as_not_understood() -> None:
-    heard = understand("Remember that I use vim. Now write me a parser in Rust.")
+    heard = parse_message("Remember that I use vim. Now write me a parser in Rust.")
     assert [meaning.text for meaning in heard.meanings] == ["I use vim"]
     assert heard.has_rest
 
 
 def test_a_pasted_document_or_code_is_not_read_as_commands() -> None:
     document = "\n".join(f"Line {number} of a text." for number in range(30)) + "\nRemember that I use vim."
-    assert understand(document).meanings == ()
-    assert understand("Look at this:\n```\nremember that x = 1\n```").meanings == ()
+    assert parse_message(document).meanings == ()
+    assert parse_message("Look at this:\n```\nremember that x = 1\n```").meanings == ()
 
 
 def test_the_table_is_as_large_as_it_claims() -> None:

@@ -33,7 +33,7 @@ from nacre.memory.instructions.load import load_instructions
 from nacre.session.background import IN_BACKGROUND
 from nacre.settings import Settings, decline, trust
 from nacre.settings.trust import consent
-from nacre.tools.guard import Answer, Question
+from nacre.tools.guard import PermissionAnswer, PermissionQuestion
 
 
 @click.command()
@@ -210,7 +210,7 @@ class _Conversation:
             print_error(str(error))
             return None
 
-    async def _ask(self, question: Question) -> Answer:
+    async def _ask(self, question: PermissionQuestion) -> PermissionAnswer:
         # An agent in the background asks while the person types: their line stays, and the question waits.
         is_beside = IN_BACKGROUND.get()
         if is_beside:
@@ -219,7 +219,7 @@ class _Conversation:
         with self._printer.held():
             return await self._loop.in_main(lambda: self._answer(question, is_beside=is_beside))
 
-    def _answer(self, question: Question, *, is_beside: bool) -> Answer:
+    def _answer(self, question: PermissionQuestion, *, is_beside: bool) -> PermissionAnswer:
         try:
             return ask_permission(question, self._history.answer)
         except KeyboardInterrupt:
@@ -272,10 +272,10 @@ async def _play(ready: OpenedAgent, text: str | None, printer: TurnPrinter, besi
     printer.end()
 
 
-_ANSWERS: dict[str, Answer] = {"y": "once", "yes": "once", "a": "always", "always": "always"}
+_ANSWERS: dict[str, PermissionAnswer] = {"y": "once", "yes": "once", "a": "always", "always": "always"}
 
 
-def ask_permission(question: Question, read: Callable[[str], str] = input) -> Answer:
+def ask_permission(question: PermissionQuestion, read: Callable[[str], str] = input) -> PermissionAnswer:
     """Show what would happen and read the answer; anything but yes or always is no."""
     colour = has_colour()
     heading = f"? {question.tool} needs your word ({printable(question.reason)})"

@@ -10,7 +10,7 @@ from nacre.errors import ConfigError
 from nacre.settings import Settings
 
 if TYPE_CHECKING:
-    from nacre.providers.choose import Choice
+    from nacre.providers.choose import ModelChoice
 
 VENDORS = {"anthropic": "https://api.anthropic.com", "openai": "https://api.openai.com"}
 """Where requests go unless an address is configured."""
@@ -30,7 +30,7 @@ class DataSent:
     detail: str
 
 
-def ways_out(settings: Settings, choice: Choice | None) -> list[DataSent]:
+def ways_out(settings: Settings, choice: ModelChoice | None) -> list[DataSent]:
     """Every way in which something can leave, closed ones too."""
     return [
         *_providers(settings, choice),
@@ -61,7 +61,7 @@ def _telemetry(settings: Settings) -> DataSent:
     )
 
 
-def _providers(settings: Settings, choice: Choice | None) -> list[DataSent]:
+def _providers(settings: Settings, choice: ModelChoice | None) -> list[DataSent]:
     from nacre.providers.choose import choose
 
     if choice is None:
@@ -80,7 +80,7 @@ def _providers(settings: Settings, choice: Choice | None) -> list[DataSent]:
     return list(dict.fromkeys(ways))
 
 
-def _provider(what: str, choice: Choice, settings: Settings) -> DataSent:
+def _provider(what: str, choice: ModelChoice, settings: Settings) -> DataSent:
     if choice.provider_name == "embedded":
         return DataSent(what, HERE, "nothing leaves: the embedded engine answers on this machine")
     address = settings.environ.get(BASE_URLS[choice.provider_name]) or VENDORS[choice.provider_name]

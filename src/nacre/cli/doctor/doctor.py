@@ -26,7 +26,7 @@ from nacre.tools.rules import parse_rule
 from nacre.version import VERSION
 
 if TYPE_CHECKING:
-    from nacre.providers.choose import Choice
+    from nacre.providers.choose import ModelChoice
 import shlex
 
 from nacre.cli.doctor.check import note
@@ -46,7 +46,7 @@ MIN_FREE_BYTES = 100_000_000
 class DoctorReport:
     """All that was found."""
 
-    choice: Choice | None
+    choice: ModelChoice | None
     known: MemoryReport
     checks: tuple[Check, ...]
     ways: tuple[DataSent, ...]
@@ -76,7 +76,7 @@ def doctor(options: RunOptions, /, *, as_json: bool, show_all: bool) -> int:
     return 0 if all(check.ok for check in checks) else 1
 
 
-def _model(settings: Settings) -> tuple[Choice | None, Check]:
+def _model(settings: Settings) -> tuple[ModelChoice | None, Check]:
     from nacre.providers.choose import choose
 
     try:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from nacre.messages.blocks import Json, JsonObject, ToolCall
 from nacre.providers.embedded.grammar import Intent
-from nacre.providers.embedded.reading import Meaning
+from nacre.providers.embedded.parse import ParsedRequest
 
 TOOL_NAMES: dict[Intent, tuple[str, ...]] = {
     Intent.REMEMBER: ("remember", "save_memory", "memory_save"),
@@ -64,7 +64,7 @@ def shapes(tools: list[JsonObject]) -> tuple[ToolShape, ...]:
     return tuple(_shape(tool) for tool in tools if isinstance(tool.get("name"), str))
 
 
-def plan_call(meaning: Meaning, tools: tuple[ToolShape, ...], call_id: str) -> ToolCall | None:
+def plan_call(meaning: ParsedRequest, tools: tuple[ToolShape, ...], call_id: str) -> ToolCall | None:
     """The call that does what was asked, or None where no tool of the request can."""
     for wanted in TOOL_NAMES.get(meaning.intent, ()):
         for tool in tools:
@@ -108,7 +108,7 @@ def _shape(tool: JsonObject) -> ToolShape:
     )
 
 
-def _arguments(meaning: Meaning, tool: ToolShape) -> JsonObject | None:
+def _arguments(meaning: ParsedRequest, tool: ToolShape) -> JsonObject | None:
     words = _words(meaning)
     arguments: JsonObject = {}
     for position, (source, names) in enumerate(FIELDS[meaning.intent]):
@@ -122,7 +122,7 @@ def _arguments(meaning: Meaning, tool: ToolShape) -> JsonObject | None:
     return arguments if tool.required <= arguments.keys() else None
 
 
-def _words(meaning: Meaning) -> dict[str, str]:
+def _words(meaning: ParsedRequest) -> dict[str, str]:
     query = meaning.query
     if meaning.intent is Intent.LIST:
         query = query or "*"
@@ -133,7 +133,7 @@ def _words(meaning: Meaning) -> dict[str, str]:
     return {"text": meaning.text, "query": query, "path": meaning.path}
 
 
-def _extras(meaning: Meaning, tool: ToolShape, arguments: JsonObject) -> JsonObject:
+def _extras(meaning: ParsedRequest, tool: ToolShape, arguments: JsonObject) -> JsonObject:
     """What the schema has besides: a type where it is plain, the rest only where it is demanded."""
     extras: JsonObject = {}
     kind = _kind(meaning, is_demanded="type" in tool.required)
@@ -149,7 +149,7 @@ def _extras(meaning: Meaning, tool: ToolShape, arguments: JsonObject) -> JsonObj
     return extras
 
 
-def _kind(meaning: Meaning, *, is_demanded: bool) -> str:
+def _kind(meaning: ParsedRequest, *, is_demanded: bool) -> str:
     if not meaning.text:
         return ""
     if _RULE_OF_CONDUCT.match(meaning.text):

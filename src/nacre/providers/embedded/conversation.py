@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from nacre.messages.blocks import Block, JsonObject, Text, ToolCall, ToolResult
 from nacre.messages.wire import parse_content
 from nacre.providers.embedded.grammar import Intent
-from nacre.providers.embedded.reading import read_sentence, split_sentences
+from nacre.providers.embedded.parse import parse_sentence, split_sentences
 
 LETTER = "teammate-message"
 """The tag around another agent's words; it names the sender."""
@@ -34,7 +34,7 @@ MIN_STEM = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Earlier:
+class EarlierSentence:
     """A sentence the user said before."""
 
     number: int
@@ -109,16 +109,16 @@ def _without_injected(text: str) -> str:
     return text
 
 
-def find_earlier(said: Sequence[str], query: str) -> tuple[Earlier, ...]:
+def find_earlier(said: Sequence[str], query: str) -> tuple[EarlierSentence, ...]:
     """The user's sentences about a subject, best and latest chosen, told in their order."""
     wanted = terms(query)
     about_me = query.casefold() in _ME
-    scored: list[tuple[float, int, Earlier]] = []
+    scored: list[tuple[float, int, EarlierSentence]] = []
     for number, text in enumerate(said, start=1):
         for sentence in split_sentences(text):
             share = float(bool(_I_SAY.search(sentence))) if about_me else _share(wanted, sentence)
             if share >= MIN_SHARE and not _is_question(sentence):
-                scored.append((share, len(scored), Earlier(number, sentence)))
+                scored.append((share, len(scored), EarlierSentence(number, sentence)))
     best = sorted(scored, key=lambda item: item[:2], reverse=True)[:MAX_QUOTES]
     return tuple(earlier for _, _, earlier in sorted(best, key=lambda item: item[1]))
 
@@ -145,7 +145,7 @@ def _stem(word: str) -> str:
 
 
 def _is_question(sentence: str) -> bool:
-    meaning = read_sentence(sentence)
+    meaning = parse_sentence(sentence)
     return meaning is not None and meaning.intent in {Intent.RECALL, Intent.WHEN, Intent.FORGET}
 
 

@@ -38,7 +38,7 @@ class Intent(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class PhraseRule:
     """One way to say something."""
 
     intent: Intent
@@ -71,9 +71,9 @@ class Grammar:
     """Endings that carry nothing: ", please"."""
     polite: re.Pattern[str]
     """The opening of a request put as a question: "could you please"."""
-    headed: tuple[Rule, ...]
+    headed: tuple[PhraseRule, ...]
     """Tried on the whole message: a head with a colon owns everything after it."""
-    rules: tuple[Rule, ...]
+    rules: tuple[PhraseRule, ...]
     """Tried on each sentence."""
 
 
@@ -83,9 +83,9 @@ class Notation:
 
     shorthands: Mapping[str, str]
 
-    def rules(self, intent: Intent, *phrases: str, unless: str | None = None) -> tuple[Rule, ...]:
+    def rules(self, intent: Intent, *phrases: str, unless: str | None = None) -> tuple[PhraseRule, ...]:
         """One rule per phrase; `unless` is a plain regular expression, searched for."""
-        return tuple(Rule(intent, self._pattern(phrase), unless) for phrase in phrases)
+        return tuple(PhraseRule(intent, self._pattern(phrase), unless) for phrase in phrases)
 
     def _pattern(self, phrase: str) -> str:
         # Longest first: shorthands stand side by side without a space, and one may begin like another.

@@ -29,7 +29,7 @@ from nacre.providers.embedded.conversation import (
     read_conversation,
 )
 from nacre.providers.embedded.grammar import Intent, Language
-from nacre.providers.embedded.reading import SMALL_TALK, Meaning, understand
+from nacre.providers.embedded.parse import SMALL_TALK, ParsedRequest, parse_message
 
 MODEL = "embedded"
 ID_CHARS = 20
@@ -72,7 +72,7 @@ class EmbeddedProvider:
         """Nothing to close."""
 
 
-def _blocks(given: Answer) -> tuple[Block, ...]:
+def _blocks(given: EmbeddedAnswer) -> tuple[Block, ...]:
     text: tuple[Block, ...] = (Text(given.text),) if given.text else ()
     return text + given.calls
 
@@ -114,7 +114,7 @@ _FILE_TOOLS = {Intent.READ: "Read", Intent.LIST: "Glob", Intent.SEARCH: "Grep"}
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class EmbeddedAnswer:
     """What goes into the reply."""
 
     text: str
@@ -123,21 +123,21 @@ class Answer:
     """It says that it cannot do what was asked, and nothing else."""
 
 
-def answer(request: Request, call_prefix: str) -> Answer:
+def answer(request: Request, call_prefix: str) -> EmbeddedAnswer:
     """Tell what the tools answered, then see to what the user says now."""
     talk = read_conversation(request.messages)
     told = _tell_results(talk)
     if told and not talk.words:
-        return Answer(told)
+        return EmbeddedAnswer(told)
     reply = _see_to(talk, shapes(request.tools), call_prefix)
     text = "\n\n".join(part for part in (told, reply.text) if part)
-    return Answer(text, reply.calls, declines=reply.declines and not told)
+    return EmbeddedAnswer(text, reply.calls, declines=reply.declines and not told)
 
 
 def _tell_results(talk: Conversation) -> str:
     if not talk.answered:
         return ""
-    asked = understand(talk.said[-1] if talk.said else "")
+    asked = parse_message(talk.said[-1] if talk.said else "")
     told = [_tell(call, result, asked.language, talk.results) for call, result in talk.answered]
     if asked.meanings and asked.has_rest:
         told.append(say(asked.language, "rest"))
@@ -169,13 +169,13 @@ def _shorten(text: str, language: Language, *, is_verbatim: bool = False) -> str
     return f"{shown}\n{say(language, 'cut', lines=lines_left, chars=len(text) - len(kept))}"
 
 
-def _see_to(talk: Conversation, tools: tuple[ToolShape, ...], call_prefix: str) -> Answer:
-    heard = understand(talk.words)
+def _see_to(talk: Conversation, tools: tuple[ToolShape, ...], call_prefix: str) -> EmbeddedAnswer:
+    heard = parse_message(talk.words)
     if not heard.meanings and talk.recalled:
         told = "\n\n".join(f"{file}: {_shorten(words, heard.language)}" for file, words in talk.recalled)
-        return Answer(say(heard.language, "recalled", result=told))
+        return EmbeddedAnswer(say(heard.language, "recalled", result=told))
     if not heard.meanings:
-        return Answer(say(heard.language, "unknown"), declines=True)
+        return EmbeddedAnswer(say(heard.language, "unknown"), declines=True)
     calls: list[ToolCall] = []
     spoken: list[str] = []
     for meaning in heard.meanings:
@@ -187,10 +187,10 @@ def _see_to(talk: Conversation, tools: tuple[ToolShape, ...], call_prefix: str) 
     if heard.has_rest and not calls:
         spoken.append(say(heard.language, "rest"))
     declines = not calls and all(_is_missing(meaning) for meaning in heard.meanings)
-    return Answer("\n\n".join(spoken), tuple(calls), declines=declines)
+    return EmbeddedAnswer("\n\n".join(spoken), tuple(calls), declines=declines)
 
 
-def _is_complete(meaning: Meaning) -> bool:
+def _is_complete(meaning: ParsedRequest) -> bool:
     match meaning.intent:
         case Intent.REMEMBER | Intent.CORRECT:
             return bool(meaning.text)
@@ -200,13 +200,13 @@ def _is_complete(meaning: Meaning) -> bool:
             return True
 
 
-def _is_missing(meaning: Meaning) -> bool:
+def _is_missing(meaning: ParsedRequest) -> bool:
     """Whether only a tool could do it, given that none was called."""
     spoken = meaning.intent in SMALL_TALK or meaning.intent in {Intent.RECALL, Intent.WHEN}
     return _is_complete(meaning) and not spoken
 
 
-def _speak(meaning: Meaning, talk: Conversation) -> str:
+def _speak(meaning: ParsedRequest, talk: Conversation) -> str:
     """What is said where no tool is called: small talk, a question back, or that the tool is missing."""
     language = meaning.language
     intent = meaning.intent
@@ -221,7 +221,7 @@ def _speak(meaning: Meaning, talk: Conversation) -> str:
     return say(language, f"{intent.value}.absent")
 
 
-def _look_back(meaning: Meaning, talk: Conversation) -> str:
+def _look_back(meaning: ParsedRequest, talk: Conversation) -> str:
     language = meaning.language
     found = find_earlier(talk.said, meaning.query)
     if not found:

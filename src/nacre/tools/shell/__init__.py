@@ -4,12 +4,12 @@ What is not understood is not read-only. Trusted is what the command line does n
 programs on PATH, the configuration of git. May import nothing of nacre but the leaves.
 """
 
-from nacre.tools.shell.commands import Redirection, SimpleCommand, Word
+from nacre.tools.shell.commands import Redirection, ShellWord, SimpleCommand
 from nacre.tools.shell.judge import (
     EXTRACTION,
     READ_ONLY,
     Allowed,
-    Verdict,
+    CommandVerdict,
     explain,
     is_read_only,
     objection,
@@ -20,10 +20,10 @@ __all__ = [
     "EXTRACTION",
     "READ_ONLY",
     "Allowed",
+    "CommandVerdict",
     "Redirection",
+    "ShellWord",
     "SimpleCommand",
-    "Verdict",
-    "Word",
     "explain",
     "is_read_only",
     "objection",

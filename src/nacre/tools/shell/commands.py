@@ -10,7 +10,7 @@ class NotParsedError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Word:
+class ShellWord:
     """One word as written, after quotes are removed."""
 
     text: str
@@ -39,7 +39,7 @@ class Redirection:
     """One redirection; a here-document's target is its delimiter, and its text is not kept."""
 
     operator: str
-    target: Word
+    target: ShellWord
     descriptor: str = ""
     """The number written in front of the operator, if there is one."""
 
@@ -52,7 +52,7 @@ class Redirection:
 class SimpleCommand:
     """One program with its arguments; redirections of a group around it are listed with its own."""
 
-    words: tuple[Word, ...] = ()
+    words: tuple[ShellWord, ...] = ()
     assignments: tuple[str, ...] = ()
     redirections: tuple[Redirection, ...] = ()
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from nacre.tools.shell.commands import Word
-from nacre.tools.shell.options import Given, Options, names, sort_out
+from nacre.tools.shell.commands import ShellWord
+from nacre.tools.shell.options import AllowedOptions, SortedArguments, names, sort_arguments
 from nacre.tools.shell.special import UNSURE
 
 _GLOBAL_FLAGS = frozenset({"--no-pager", "-P", "--no-optional-locks", "--literal-pathspecs"})
@@ -41,7 +41,7 @@ _RUNS_GPG = re.compile(
 )
 
 
-def check_git(arguments: Sequence[Word]) -> str:
+def check_git(arguments: Sequence[ShellWord]) -> str:
     """What is wrong with a git command; empty if it only reads."""
     rest = list(arguments)
     while rest and rest[0].is_literal and rest[0].text.startswith("-"):
@@ -65,7 +65,7 @@ def check_git(arguments: Sequence[Word]) -> str:
     return f"{name.text} {problem}" if problem else ""
 
 
-def _check_every(arguments: Sequence[Word]) -> str:
+def _check_every(arguments: Sequence[ShellWord]) -> str:
     """What no subcommand may be given; also after `--`, which an option may take as its value."""
     for word in arguments:
         if not word.is_tame:
@@ -78,7 +78,7 @@ def _check_every(arguments: Sequence[Word]) -> str:
     return ""
 
 
-def _check_nothing(_: Sequence[Word]) -> str:
+def _check_nothing(_: Sequence[ShellWord]) -> str:
     return ""
 
 
@@ -86,12 +86,12 @@ _ANCESTRY = re.compile(r"-[^-LCM]*S")
 """-S, alone or behind other letters; -L, -C and -M take what follows them as their value."""
 
 
-def _check_blame(arguments: Sequence[Word]) -> str:
+def _check_blame(arguments: Sequence[ShellWord]) -> str:
     """-S prints lines of a file, which git looks for from the top of the work tree."""
     return next((word.text for word in arguments if _ANCESTRY.match(word.text)), "")
 
 
-def _check_grep(arguments: Sequence[Word]) -> str:
+def _check_grep(arguments: Sequence[ShellWord]) -> str:
     """-O opens a pager on what was found."""
     for word in arguments:
         if word.text.startswith("-") and not word.text.startswith("--") and "O" in word.text:
@@ -100,7 +100,7 @@ def _check_grep(arguments: Sequence[Word]) -> str:
 
 
 _SELECTS = names("contains no-contains merged no-merged points-at sort")
-_BRANCH = Options(
+_BRANCH = AllowedOptions(
     flags="alrvq",
     long=_SELECTS
     | names(
@@ -110,18 +110,18 @@ _BRANCH = Options(
             """
     ),
 )
-_TAG = Options(
+_TAG = AllowedOptions(
     flags="li",
     attached="n",
     long=_SELECTS | names("list format color column no-column ignore-case"),
 )
 
 
-def _check_listing(allowed: Options, *modes: str) -> Callable[[Sequence[Word]], str]:
+def _check_listing(allowed: AllowedOptions, *modes: str) -> Callable[[Sequence[ShellWord]], str]:
     """Names are patterns when a listing is asked for; otherwise they are created."""
 
-    def check(arguments: Sequence[Word]) -> str:
-        given = sort_out(arguments, allowed)
+    def check(arguments: Sequence[ShellWord]) -> str:
+        given = sort_arguments(arguments, allowed)
         if given.refused or (given.operands and not given.has(*modes)):
             return given.refused or given.operands[0].text
         return ""
@@ -130,7 +130,7 @@ def _check_listing(allowed: Options, *modes: str) -> Callable[[Sequence[Word]], 
 
 
 _CONFIG_MODES = names("get get-all get-regexp get-urlmatch list")
-_CONFIG = Options(
+_CONFIG = AllowedOptions(
     flags="lz",
     long=_CONFIG_MODES
     | names(
@@ -143,12 +143,12 @@ _CONFIG = Options(
 _CONFIG_VERBS = names("list get set unset rename-section remove-section edit")
 
 
-def _check_config(arguments: Sequence[Word]) -> str:
+def _check_config(arguments: Sequence[ShellWord]) -> str:
     """A mode that reads, or a single key: a second operand would be its new value.
 
     Only settings of the repository: those of the person may hold credentials.
     """
-    given = sort_out(arguments, _CONFIG)
+    given = sort_arguments(arguments, _CONFIG)
     if given.refused:
         return given.refused
     if not given.has("local", "worktree"):
@@ -160,14 +160,14 @@ def _check_config(arguments: Sequence[Word]) -> str:
     return "" if _is_one_key(given) else "without --get"
 
 
-def _is_one_key(given: Given) -> bool:
+def _is_one_key(given: SortedArguments) -> bool:
     return len(given.operands) == 1 and given.operands[0].is_literal and "." in given.operands[0].text
 
 
-def _check_first(*verbs: str, alone: bool) -> Callable[[Sequence[Word]], str]:
+def _check_first(*verbs: str, alone: bool) -> Callable[[Sequence[ShellWord]], str]:
     """The first argument must be one of these; `alone` if there may be none, or one option."""
 
-    def check(arguments: Sequence[Word]) -> str:
+    def check(arguments: Sequence[ShellWord]) -> str:
         if not arguments:
             return "" if alone else "without arguments"
         first = arguments[0].text
@@ -178,11 +178,13 @@ def _check_first(*verbs: str, alone: bool) -> Callable[[Sequence[Word]], str]:
     return check
 
 
-def _check_symbolic_ref(arguments: Sequence[Word]) -> str:
-    return sort_out(arguments, Options(flags="q", long=frozenset({"short", "quiet"}), max_operands=1)).refused
+def _check_symbolic_ref(arguments: Sequence[ShellWord]) -> str:
+    return sort_arguments(
+        arguments, AllowedOptions(flags="q", long=frozenset({"short", "quiet"}), max_operands=1)
+    ).refused
 
 
-_SUBCOMMANDS: Mapping[str, Callable[[Sequence[Word]], str]] = {
+_SUBCOMMANDS: Mapping[str, Callable[[Sequence[ShellWord]], str]] = {
     **dict.fromkeys(
         names(
             """

@@ -6,9 +6,9 @@ import posixpath
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from nacre.tools.shell.commands import NotParsedError, Redirection, SimpleCommand, Word
+from nacre.tools.shell.commands import NotParsedError, Redirection, ShellWord, SimpleCommand
 from nacre.tools.shell.git import check_git
-from nacre.tools.shell.options import Options, names, sort_out
+from nacre.tools.shell.options import AllowedOptions, names, sort_arguments
 from nacre.tools.shell.parser import parse
 from nacre.tools.shell.special import (
     check_bracket,
@@ -41,16 +41,16 @@ SYSTEM_DIRECTORIES = ("/bin/", "/usr/bin/")
 """Where a program is the one its name says; elsewhere it may be anyone's."""
 
 
-RESTRICTED: dict[str, Options] = {
-    "base64": Options(flags="d", valued="w", long=names("decode"), long_valued=names("wrap")),
-    "date": Options(  # -s and a bare operand set the clock
+RESTRICTED: dict[str, AllowedOptions] = {
+    "base64": AllowedOptions(flags="d", valued="w", long=names("decode"), long_valued=names("wrap")),
+    "date": AllowedOptions(  # -s and a bare operand set the clock
         flags="Ru",
         valued="dr",
         attached="I",
         long=names("utc universal rfc-email iso-8601 rfc-3339"),
         long_valued=names("date reference"),
     ),
-    "diff": Options(  # -l runs pr
+    "diff": AllowedOptions(  # -l runs pr
         flags="abBcdeEiNnpqrsTtuwyZ",
         valued="CFIUWXx",
         attached="0123456789",
@@ -64,7 +64,7 @@ RESTRICTED: dict[str, Options] = {
         ),
         long_valued=names("exclude width label ignore-matching-lines"),
     ),
-    "file": Options(  # -C writes a database, -z runs unpackers, -p sets the time of access
+    "file": AllowedOptions(  # -C writes a database, -z runs unpackers, -p sets the time of access
         flags="0bEhikLNrv",
         valued="F",
         long=names(
@@ -75,12 +75,12 @@ RESTRICTED: dict[str, Options] = {
         ),
         long_valued=names("separator"),
     ),
-    "hostname": Options(  # an operand sets the name
+    "hostname": AllowedOptions(  # an operand sets the name
         flags="AdfiIsy",
         long=names("fqdn long short domain ip-address all-ip-addresses all-fqdns"),
         max_operands=0,
     ),
-    "rg": Options(  # --pre and --hostname-bin run a program, -z runs unpackers
+    "rg": AllowedOptions(  # --pre and --hostname-bin run a program, -z runs unpackers
         flags="0abcFHhIiLlNnopqSsUuvwx.P",
         valued="ABCEefgjMmrTtd",
         long=names(
@@ -101,7 +101,7 @@ RESTRICTED: dict[str, Options] = {
             """
         ),
     ),
-    "sort": Options(  # -o writes, -T places temporary files, --compress-program runs a program
+    "sort": AllowedOptions(  # -o writes, -T places temporary files, --compress-program runs a program
         flags="bCcdfghiMmnRrsuVz",
         valued="kSt",
         long=names(
@@ -113,7 +113,7 @@ RESTRICTED: dict[str, Options] = {
         ),
         long_valued=names("key field-separator buffer-size parallel"),
     ),
-    "tree": Options(  # -o writes, -R writes an index into each directory
+    "tree": AllowedOptions(  # -o writes, -R writes an index into each directory
         flags="aACdDfFghilnNpqQrstuUvxJX",
         separate="ILP",
         long=names(
@@ -124,21 +124,21 @@ RESTRICTED: dict[str, Options] = {
         ),
         long_valued=names("sort timefmt filelimit charset"),
     ),
-    "uniq": Options(  # a second operand is written to
+    "uniq": AllowedOptions(  # a second operand is written to
         flags="cDdiuz",
         valued="fsw",
         long=names("count repeated all-repeated unique ignore-case group zero-terminated"),
         long_valued=names("skip-fields skip-chars check-chars"),
         max_operands=1,
     ),
-    "w": Options(flags="fhiosu", max_operands=0),
+    "w": AllowedOptions(flags="fhiosu", max_operands=0),
 }
 
 
 MAX_REASON_CHARS = 120
 """A reason is one line of a terminal; it quotes arguments, which may be long."""
 
-_LANGUAGES: Mapping[str, Callable[[Sequence[Word]], str]] = {
+_LANGUAGES: Mapping[str, Callable[[Sequence[ShellWord]], str]] = {
     "[": check_bracket,
     "command": check_command,
     "env": check_env,
@@ -172,7 +172,7 @@ EXTRACTION = Allowed(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class CommandVerdict:
     """Whether a command line only reads."""
 
     read_only: bool
@@ -187,19 +187,19 @@ def is_read_only(command: str, *, allowed: Allowed = READ_ONLY) -> bool:
     return explain(command, allowed=allowed).read_only
 
 
-def explain(command: str, *, allowed: Allowed = READ_ONLY) -> Verdict:
+def explain(command: str, *, allowed: Allowed = READ_ONLY) -> CommandVerdict:
     """Whether the command line only reads, and if not, what speaks against it."""
     try:
         script = parse(command)
     except NotParsedError as error:
-        return Verdict(read_only=False, reason=_shorten(str(error)))
+        return CommandVerdict(read_only=False, reason=_shorten(str(error)))
     written = tuple(part.argv[0] for part in script.commands if part.words)
     reason = "" if script.commands else "no command"
     for part in script.commands:
         reason = reason or objection(part, allowed)
     if script.has_background:
         reason = reason or "a process is left in the background"
-    return Verdict(read_only=not reason, reason=_shorten(reason), programs=written)
+    return CommandVerdict(read_only=not reason, reason=_shorten(reason), programs=written)
 
 
 def programs(command: str) -> tuple[SimpleCommand, ...] | None:
@@ -262,7 +262,7 @@ def _is_network(path: str) -> bool:
     return posixpath.normpath(path).startswith(("/dev/tcp", "/dev/udp", "//dev/tcp", "//dev/udp"))
 
 
-def _object_to_program(words: Sequence[Word], allowed: Allowed) -> str:
+def _object_to_program(words: Sequence[ShellWord], allowed: Allowed) -> str:
     command = words[0]
     arguments = words[1:]
     if not command.is_literal:
@@ -279,7 +279,7 @@ def _object_to_program(words: Sequence[Word], allowed: Allowed) -> str:
     return f"{name}: {problem}" if problem else ""
 
 
-def _object_to_arguments(name: str, arguments: Sequence[Word]) -> str:
+def _object_to_arguments(name: str, arguments: Sequence[ShellWord]) -> str:
     if check := _LANGUAGES.get(name):
         return check(arguments)
     if options := RESTRICTED.get(name):
@@ -287,6 +287,6 @@ def _object_to_arguments(name: str, arguments: Sequence[Word]) -> str:
     return "" if name in HARMLESS else "not judged"
 
 
-def _object_to_options(name: str, arguments: Sequence[Word], options: Options) -> str:
-    given = sort_out(arguments, options)
+def _object_to_options(name: str, arguments: Sequence[ShellWord], options: AllowedOptions) -> str:
+    given = sort_arguments(arguments, options)
     return given.refused or (check_date_operands(given.operands) if name == "date" else "")

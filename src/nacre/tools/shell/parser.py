@@ -9,7 +9,7 @@ import re
 import unicodedata
 from dataclasses import dataclass, field, replace
 
-from nacre.tools.shell.commands import NotParsedError, Redirection, Script, SimpleCommand, Word
+from nacre.tools.shell.commands import NotParsedError, Redirection, Script, ShellWord, SimpleCommand
 
 MAX_CHARS = 20_000
 """Longer than any line that is meant to look at something, and short enough to judge at once."""
@@ -77,7 +77,7 @@ def _check_characters(source: str) -> None:
 
 
 @dataclass(slots=True)
-class _Open:
+class _OpenGroup:
     """A group that is not closed yet."""
 
     closer: str
@@ -99,9 +99,9 @@ class _Parser:
     source: str
     at: int = 0
     done: list[SimpleCommand] = field(default_factory=list)
-    groups: list[_Open] = field(default_factory=list)
+    groups: list[_OpenGroup] = field(default_factory=list)
     heredocs: list[_Heredoc] = field(default_factory=list)
-    words: list[Word] = field(default_factory=list)
+    words: list[ShellWord] = field(default_factory=list)
     assignments: list[str] = field(default_factory=list)
     redirections: list[Redirection] = field(default_factory=list)
     closed_group: int | None = None
@@ -203,7 +203,7 @@ class _Parser:
         """Where the shell reads `name[` up to its closing bracket, blanks and all."""
         return not self.words or self.words[0].text in _ASSIGNING
 
-    def _take_descriptor(self, word: Word) -> bool:
+    def _take_descriptor(self, word: ShellWord) -> bool:
         if _NAMED_DESCRIPTOR.fullmatch(word.text):
             raise NotParsedError("a redirection that sets a variable")
         if not (word.text.isascii() and word.text.isdigit()):
@@ -232,7 +232,7 @@ class _Parser:
         return True
 
     def _open_group(self, closer: str) -> None:
-        self.groups.append(_Open(closer, len(self.done)))
+        self.groups.append(_OpenGroup(closer, len(self.done)))
         self.wants_command = True
 
     def _close_group(self, closer: str) -> None:
@@ -246,7 +246,7 @@ class _Parser:
         start = self.at
         if operator in ("<&", ">&") and self.source[start] == "-":
             # The shell reads this dash as a token of its own, whatever follows it.
-            target = Word(text="-")
+            target = ShellWord(text="-")
             self.at = start + 1
         else:
             target, self.at = read_word(self.source, start)
@@ -263,12 +263,12 @@ class _Parser:
         self.redirections.append(Redirection(operator=operator, target=target, descriptor=descriptor))
         self.wants_command = False
 
-    def _expect_heredoc(self, written: str, *, strips_tabs: bool) -> Word:
+    def _expect_heredoc(self, written: str, *, strips_tabs: bool) -> ShellWord:
         if not _DELIMITER.fullmatch(written):
             raise NotParsedError("a here-document with an unusual delimiter")
         delimiter = written.strip("'\"")
         self.heredocs.append(_Heredoc(delimiter, delimiter != written, strips_tabs))
-        return Word(text=delimiter)
+        return ShellWord(text=delimiter)
 
     def _read_heredocs(self) -> None:
         for heredoc in self.heredocs:
@@ -348,7 +348,7 @@ class _Draft:
         self.bare.append(_UNSURE)
 
 
-def read_word(source: str, start: int) -> tuple[Word, int]:
+def read_word(source: str, start: int) -> tuple[ShellWord, int]:
     """The word that begins at `start`, and where it ends."""
     draft = _Draft()
     at = start
@@ -459,7 +459,7 @@ def _read_ansi_quoted(source: str, at: int, draft: _Draft) -> int:
     raise NotParsedError("a quote that is not closed")
 
 
-def _finish(draft: _Draft) -> Word:
+def _finish(draft: _Draft) -> ShellWord:
     bare = "".join(draft.bare)
     text = "".join(draft.text)
     has_glob = "*" in bare or "?" in bare or ("[" in bare and "]" in bare)
@@ -473,7 +473,7 @@ def _finish(draft: _Draft) -> Word:
     has_tilde = bare.startswith("~") or "=~" in bare or ":~" in bare
     expands = draft.unsure or has_glob or has_brace or has_foreign or has_tilde
     splits = draft.splits or has_glob or has_brace or has_foreign
-    return Word(
+    return ShellWord(
         text=text,
         is_literal=not expands,
         is_single=not splits,

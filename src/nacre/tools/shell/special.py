@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from nacre.tools.shell.commands import Word
-from nacre.tools.shell.options import Options, names, sort_out
+from nacre.tools.shell.commands import ShellWord
+from nacre.tools.shell.options import AllowedOptions, names, sort_arguments
 
 UNSURE = "a variable or wildcard may expand to an option"
 
@@ -28,7 +28,7 @@ _LESS_THAN = re.compile(r"-[0-9]+[a-zA-Z]?")
 _MODE = re.compile(r"-[0-7ugoarwxstX+,=]+")
 
 
-def check_find(arguments: Sequence[Word]) -> str:
+def check_find(arguments: Sequence[ShellWord]) -> str:
     """Only tests and actions that print."""
     previous = ""
     for word in arguments:
@@ -42,7 +42,7 @@ def check_find(arguments: Sequence[Word]) -> str:
     return ""
 
 
-_SED_OPTIONS = Options(
+_SED_OPTIONS = AllowedOptions(
     flags="nErsuz",
     valued="e",
     long=names("quiet silent regexp-extended separate unbuffered null-data posix sandbox"),
@@ -74,9 +74,9 @@ _SED_COMMAND = re.compile(
 )
 
 
-def check_sed(arguments: Sequence[Word]) -> str:
+def check_sed(arguments: Sequence[ShellWord]) -> str:
     """Scripts of addresses with p, d, =, q and of s without w and e; everything else may write or run."""
-    given = sort_out(arguments, _SED_OPTIONS)
+    given = sort_arguments(arguments, _SED_OPTIONS)
     if given.refused:
         return given.refused
     scripts = [value for name, value in given.options if name in ("e", "expression") and value is not None]
@@ -101,7 +101,7 @@ def _is_plain_sed(script: str) -> bool:
 _STORES_COUNT = re.compile(r"%[^A-Za-z%]*[hjlLqtz]*n")
 
 
-def check_printf(arguments: Sequence[Word]) -> str:
+def check_printf(arguments: Sequence[ShellWord]) -> str:
     """No -v and no %n: both set a variable, and PATH is one."""
     operands = arguments[1:] if arguments and arguments[0].text == "--" else arguments
     if not operands:
@@ -120,7 +120,7 @@ _UNARY = names("-b -c -d -e -f -g -h -k -n -p -r -s -t -u -w -x -z -G -L -N -O -
 _BINARY = names("= == != < > -eq -ne -lt -le -gt -ge -nt -ot -ef")
 
 
-def check_test(arguments: Sequence[Word]) -> str:
+def check_test(arguments: Sequence[ShellWord]) -> str:
     """One test of a known form: -v and -R evaluate a subscript, which may hold a command."""
     terms = list(arguments)
     while terms and terms[0].text == "!" and terms[0].is_literal:
@@ -138,7 +138,7 @@ def check_test(arguments: Sequence[Word]) -> str:
             return "a test of several parts"
 
 
-def check_bracket(arguments: Sequence[Word]) -> str:
+def check_bracket(arguments: Sequence[ShellWord]) -> str:
     """As `test`, closed by a bracket."""
     if not arguments or arguments[-1].text != "]":
         return "no closing bracket"
@@ -150,7 +150,7 @@ _XXD_VALUED = names("-c -g -l -o -s")
 _XXD_VALUE = re.compile(r"[+-]*(?:0x)?[0-9a-fA-F]+")
 
 
-def check_xxd(arguments: Sequence[Word]) -> str:
+def check_xxd(arguments: Sequence[ShellWord]) -> str:
     """At most one file, after all options: the second is written to, and so is what -r gives back."""
     rest = list(arguments)
     while rest and rest[0].is_literal and rest[0].text.startswith("-") and rest[0].text != "-":
@@ -164,12 +164,12 @@ def check_xxd(arguments: Sequence[Word]) -> str:
     return ""
 
 
-def check_env(arguments: Sequence[Word]) -> str:
+def check_env(arguments: Sequence[ShellWord]) -> str:
     """With arguments it runs a program."""
     return arguments[0].text if arguments else ""
 
 
-def check_command(arguments: Sequence[Word]) -> str:
+def check_command(arguments: Sequence[ShellWord]) -> str:
     """Only the form that describes a name."""
     if arguments and arguments[0].is_literal and arguments[0].text in ("-v", "-V"):
         return ""
@@ -180,7 +180,7 @@ _JQ_LOADS = re.compile(r"\b(?:import|include)\b")
 _JQ_FROM_FILE = re.compile(r"-[^-]*[fL]|--from|--lib")
 
 
-def check_jq(arguments: Sequence[Word]) -> str:
+def check_jq(arguments: Sequence[ShellWord]) -> str:
     """No program from a file and none that loads others: what those read is not among the arguments."""
     for word in arguments:
         if not word.is_tame:
@@ -193,7 +193,7 @@ def check_jq(arguments: Sequence[Word]) -> str:
 _DATE_FORMAT = "+"
 
 
-def check_date_operands(operands: Sequence[Word]) -> str:
+def check_date_operands(operands: Sequence[ShellWord]) -> str:
     """A format to print; anything else sets the clock."""
     for word in operands:
         if not word.text.startswith(_DATE_FORMAT) or not word.is_tame or not word.is_single:

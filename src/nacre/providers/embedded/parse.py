@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from nacre.providers.embedded.chinese import CHINESE
 from nacre.providers.embedded.english import ENGLISH
-from nacre.providers.embedded.grammar import Grammar, Intent, Language, Rule
+from nacre.providers.embedded.grammar import Grammar, Intent, Language, PhraseRule
 
 MAX_SENTENCE_CHARS = 1_000
 """A longer sentence is pasted text, not a request; it also bounds the time a pattern may take."""
@@ -22,7 +22,7 @@ SMALL_TALK = frozenset({Intent.HELLO, Intent.THANKS, Intent.BYE, Intent.HELP, In
 
 
 @dataclass(frozen=True, slots=True)
-class Meaning:
+class ParsedRequest:
     """One thing the user asks for, in the user's own words."""
 
     intent: Intent
@@ -35,21 +35,21 @@ class Meaning:
 
 
 @dataclass(frozen=True, slots=True)
-class Understanding:
+class ParsedMessage:
     """All that was understood of one message."""
 
     language: Language
-    meanings: tuple[Meaning, ...] = ()
+    meanings: tuple[ParsedRequest, ...] = ()
     has_rest: bool = False
     """Some of the message was not understood."""
 
 
-def understand(message: str) -> Understanding:
+def parse_message(message: str) -> ParsedMessage:
     """The requests in a message; nothing where a phrase is not clearly one."""
     message = message.strip()
     headed = _match_headed(message)
     if headed is not None:
-        return Understanding(headed.language, (headed,))
+        return ParsedMessage(headed.language, (headed,))
     plain = _FENCE.sub("\n", message)
     sentences = split_sentences(plain)
     if len(sentences) > MAX_SENTENCES:
@@ -57,10 +57,10 @@ def understand(message: str) -> Understanding:
     found, has_rest = _read_sentences(sentences)
     actions = tuple(meaning for meaning in found if meaning.intent not in SMALL_TALK)[:MAX_MEANINGS]
     if actions:
-        return Understanding(actions[0].language, actions, has_rest or plain != message)
+        return ParsedMessage(actions[0].language, actions, has_rest or plain != message)
     if found and not has_rest:
-        return Understanding(found[-1].language, (found[-1],))
-    return Understanding(language_of(message), (), bool(message))
+        return ParsedMessage(found[-1].language, (found[-1],))
+    return ParsedMessage(language_of(message), (), bool(message))
 
 
 def language_of(text: str) -> Language:
@@ -76,7 +76,7 @@ def split_sentences(text: str) -> list[str]:
     return [part for part in (piece.strip() for piece in _BREAK.split(text)) if part]
 
 
-def read_sentence(sentence: str) -> Meaning | None:
+def parse_sentence(sentence: str) -> ParsedRequest | None:
     """What one sentence asks for, or None."""
     if len(sentence) > MAX_SENTENCE_CHARS:
         return None
@@ -89,7 +89,7 @@ def read_sentence(sentence: str) -> Meaning | None:
     return None
 
 
-def _match_headed(message: str) -> Meaning | None:
+def _match_headed(message: str) -> ParsedRequest | None:
     head = message[:MAX_SENTENCE_CHARS]
     for grammar in (ENGLISH, CHINESE):
         start = _end_of(grammar.lead, head)
@@ -99,14 +99,14 @@ def _match_headed(message: str) -> Meaning | None:
     return None
 
 
-def _read_sentences(sentences: list[str]) -> tuple[list[Meaning], bool]:
-    found: list[Meaning] = []
+def _read_sentences(sentences: list[str]) -> tuple[list[ParsedRequest], bool]:
+    found: list[ParsedRequest] = []
     rest: list[str] = []
     for sentence in sentences:
-        meaning = read_sentence(sentence)
+        meaning = parse_sentence(sentence)
         if meaning is None and rest:
             # "No. My name is Ana." is one correction in two sentences.
-            joined = read_sentence(f"{rest[-1]} {sentence}")
+            joined = parse_sentence(f"{rest[-1]} {sentence}")
             if joined is not None and joined.intent is Intent.CORRECT:
                 meaning = joined
                 rest.pop()
@@ -143,8 +143,8 @@ def _end_of(pattern: re.Pattern[str], text: str) -> int:
 
 
 def _match(
-    rules: tuple[Rule, ...], body: str, language: Language, *, keeps_end: bool = False
-) -> Meaning | None:
+    rules: tuple[PhraseRule, ...], body: str, language: Language, *, keeps_end: bool = False
+) -> ParsedRequest | None:
     # One character for one character, so that a span in `spelled` is the same span in the user's own words.
     spelled = body.translate(_SPELLING)
     bare = spelled if keeps_end else spelled.rstrip(_ENDS)
@@ -159,7 +159,7 @@ def _match(
     return None
 
 
-def _meaning(intent: Intent, language: Language, words: dict[str, str]) -> Meaning:
+def _meaning(intent: Intent, language: Language, words: dict[str, str]) -> ParsedRequest:
     text = words.get("text", "")
     query = words.get("query", "")
     if not query and intent is Intent.CORRECT:
@@ -169,7 +169,9 @@ def _meaning(intent: Intent, language: Language, words: dict[str, str]) -> Meani
         query = _SELF[language]
     of_files = intent in {Intent.READ, Intent.LIST, Intent.SEARCH}
     subject_words = _unquote(query) if of_files else clean_query(query)
-    return Meaning(intent, language, text=text, query=subject_words, path=_unquote(words.get("path", "")))
+    return ParsedRequest(
+        intent, language, text=text, query=subject_words, path=_unquote(words.get("path", ""))
+    )
 
 
 def clean_query(query: str) -> str:
