@@ -20,7 +20,7 @@ from bench.extract.judged import labels, outputs, precision
 from bench.extract.recalled import recalled
 from bench.machine import bar, spread
 from bench.recall.raw import read_lines
-from nacre.layers.l5_extract.by_rule import found
+from nacre.layers.l5_extract.by_rule import stated_facts
 from nacre.messages.blocks import JsonObject
 from nacre.messages.facts import UserQuote
 
@@ -125,7 +125,7 @@ def _letta(folder: Path) -> dict[str, Any]:
 
 
 def _texts(text: str) -> list[str]:
-    return [one.text for one in found([UserQuote("r", AT, text)], zone=UTC)]
+    return [one.text for one in stated_facts([UserQuote("r", AT, text)], zone=UTC)]
 
 
 def _said(read: Chats) -> list[str]:

@@ -16,7 +16,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from bench.extract.chats import Chats, Half
-from nacre.layers.l5_extract.by_rule import Found, found
+from nacre.layers.l5_extract.by_rule import StatedFact, stated_facts
 from nacre.messages.blocks import JsonObject
 from nacre.messages.facts import UserQuote
 
@@ -35,7 +35,7 @@ class Output:
 
     session: str
     turn: int
-    fact: Found
+    fact: StatedFact
 
     @property
     def digest(self) -> str:
@@ -69,7 +69,7 @@ def outputs(chats: Chats, half: Half = "judge") -> Iterator[Output]:
         at = chats.dates[session]
         for turn, (role, text) in enumerate(chats.sessions[session]):
             if role == "user" and at.tzinfo:
-                for fact in found([UserQuote(f"{session}:{turn}", at, text)], zone=at.tzinfo):
+                for fact in stated_facts([UserQuote(f"{session}:{turn}", at, text)], zone=at.tzinfo):
                     yield Output(session, turn, fact)
 
 

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from bench.extract.chats import Chats, Evidence, Half
-from nacre.layers.l5_extract.by_rule import found
+from nacre.layers.l5_extract.by_rule import stated_facts
 from nacre.memory.recall.ranking.terms import content
 from nacre.messages.blocks import JsonObject
 from nacre.messages.facts import UserQuote
@@ -55,7 +55,7 @@ def judge(chats: Chats, one: Evidence) -> tuple[bool, bool, bool]:
     """Whether the message bears answer terms, whether they were extracted, and whether anything was."""
     text = chats.sessions[one.session][one.turn][1]
     said = UserQuote(f"{one.session}:{one.turn}", chats.dates[one.session], text)
-    texts = [fact.text for fact in found([said], zone=said.at.tzinfo)] if said.at.tzinfo else []
+    texts = [fact.text for fact in stated_facts([said], zone=said.at.tzinfo)] if said.at.tzinfo else []
     here = terms(text)
     answers = terms(one.answer) & here
     wanted = answers or terms(one.question) & here

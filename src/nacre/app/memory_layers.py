@@ -11,9 +11,9 @@ from nacre.app.model_for_role import model_for_role
 from nacre.app.startup_context import StartupContext
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import NacreError
-from nacre.layers.l5_extract.layer import Extract, Means
-from nacre.layers.l5_extract.policy import Circumstances, is_wanted
-from nacre.layers.l5_extract.saving import nothing_hidden
+from nacre.layers.l5_extract.extract import nothing_hidden
+from nacre.layers.l5_extract.layer import Extract, ExtractConfig
+from nacre.layers.l5_extract.policy import ExtractEnvironment, is_enabled
 from nacre.layers.l6_dream.dream import recover
 from nacre.layers.l6_dream.layer import Dream, DreamTarget, dream_model
 from nacre.layers.l6_dream.with_model import DreamModel
@@ -26,10 +26,10 @@ from nacre.settings import Settings
 def join_extracting(
     agent: Agent, known: StartupContext, settings: Settings, forker: ForkRunner, *, leaves: bool
 ) -> Extract | None:
-    """Draw memories from a session where that is wanted; `leaves`: what its model is told leaves here."""
+    """Add extraction to a session if it is enabled; `leaves` whether its model is on another machine."""
     memory = known.memory
     given = settings.memory
-    here = Circumstances(
+    environment = ExtractEnvironment(
         switch=settings.switches.extract is not False,
         is_kept=bool(known.session),
         is_bare=given.simple,
@@ -37,14 +37,14 @@ def join_extracting(
         is_interactive=settings.is_interactive,
         is_daily=given.mode == "daily",
     )
-    if memory is None or not is_wanted(here, settings.extract):
+    if memory is None or not is_enabled(environment, settings.extract):
         return None
 
     async def hidden(one: Memory) -> frozenset[str]:
         return await known.stays.files_of(one.location)
 
     can_write = {"Edit", "Write"} <= agent.tools.keys()
-    means = Means(
+    config = ExtractConfig(
         memories=[one for one in (known.team, memory) if one is not None],
         others=[known.users] if known.users else [],
         fork=model_for_role(settings.roles.extract, forker, settings) if can_write else None,
@@ -52,9 +52,9 @@ def join_extracting(
         hidden=hidden if leaves else nothing_hidden,
         grounds=settings.switches.grounding,
     )
-    extracting = Extract(agent.session, forker.background, means, settings.extract)
-    agent.session.layers.append(extracting)
-    return extracting
+    layer = Extract(agent.session, forker.background, config, settings.extract)
+    agent.session.layers.append(layer)
+    return layer
 
 
 async def join_dreaming(

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nacre.layers.l5_extract.by_rule import Found, found
+from nacre.layers.l5_extract.by_rule import StatedFact, stated_facts
 from nacre.memory.dates.relative import relative_phrases
 from nacre.memory.format.entry import one_line
 from nacre.messages.facts import UserQuote
@@ -17,13 +17,13 @@ from nacre.messages.facts import UserQuote
 AT = datetime(2024, 5, 2, 9, tzinfo=UTC)
 
 
-def facts(*texts: str) -> list[Found]:
-    return found([UserQuote(f"r{place}", AT, text) for place, text in enumerate(texts)], zone=UTC)
+def facts(*texts: str) -> list[StatedFact]:
+    return stated_facts([UserQuote(f"r{place}", AT, text) for place, text in enumerate(texts)], zone=UTC)
 
 
 def test_a_fact_holds_all_that_a_memory_needs() -> None:
     assert facts("By the way, we decided on Tuesday to drop Python 3.9. What now?") == [
-        Found(
+        StatedFact(
             text="we decided on 2024-04-30 to drop Python 3.9.",
             kind="project",
             name="decided-drop-python-3-9",
@@ -156,7 +156,7 @@ def test_facts_with_other_numbers_are_two() -> None:
 
 def test_dates_follow_the_zone_of_the_person() -> None:
     at = datetime(2024, 1, 1, 1, 30, tzinfo=UTC)
-    told = found(
+    told = stated_facts(
         [UserQuote("r", at, "We decided today to stop the sale.")], zone=ZoneInfo("America/New_York")
     )
     assert [(one.text, one.on) for one in told] == [

@@ -6,16 +6,22 @@ from dataclasses import replace
 
 import pytest
 
-from nacre.layers.l5_extract.policy import Circumstances, ExtractSettings, Moment, due, is_wanted
+from nacre.layers.l5_extract.policy import (
+    ExtractConditions,
+    ExtractEnvironment,
+    ExtractSettings,
+    due,
+    is_enabled,
+)
 
-CHAT = Circumstances(switch=True, is_kept=True, is_interactive=True)
-ENDED = Moment(is_answered=True, has_news=True)
+CHAT = ExtractEnvironment(switch=True, is_kept=True, is_interactive=True)
+ENDED = ExtractConditions(is_answered=True, has_news=True)
 
 
 def test_a_kept_conversation_with_a_person_is_drawn_from() -> None:
     """E1, E7: by itself, unless somebody says otherwise."""
-    assert is_wanted(CHAT)
-    assert is_wanted(CHAT, ExtractSettings(mode="suggest"))
+    assert is_enabled(CHAT)
+    assert is_enabled(CHAT, ExtractSettings(mode="suggest"))
 
 
 @pytest.mark.parametrize(
@@ -29,18 +35,18 @@ def test_a_kept_conversation_with_a_person_is_drawn_from() -> None:
         replace(CHAT, is_daily=True),
     ],
 )
-def test_one_reason_is_enough_to_leave_it(here: Circumstances) -> None:
+def test_one_reason_is_enough_to_leave_it(here: ExtractEnvironment) -> None:
     """E1: off, incognito, bare, remote, nobody there, a log of the day."""
-    assert not is_wanted(here)
+    assert not is_enabled(here)
 
 
 def test_settings_open_what_is_closed_by_itself_and_consent_closes_all() -> None:
     """E1, E7: remote and `-p` each need their own word."""
-    assert is_wanted(replace(CHAT, is_remote=True), ExtractSettings(remote=True))
-    assert is_wanted(replace(CHAT, is_interactive=False), ExtractSettings(non_interactive=True))
+    assert is_enabled(replace(CHAT, is_remote=True), ExtractSettings(remote=True))
+    assert is_enabled(replace(CHAT, is_interactive=False), ExtractSettings(non_interactive=True))
     far = replace(CHAT, is_remote=True, is_interactive=False)
-    assert not is_wanted(far, ExtractSettings(remote=True))
-    assert not is_wanted(CHAT, ExtractSettings(mode="off"))
+    assert not is_enabled(far, ExtractSettings(remote=True))
+    assert not is_enabled(CHAT, ExtractSettings(mode="off"))
 
 
 def test_a_run_is_due_once_a_turn_with_news_was_answered() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from nacre.context.privacy import OriginTracker
 from nacre.errors import MailError
 from nacre.inspect.context_usage import parts
-from nacre.layers.l5_extract.conversation import has_news, heard_since
+from nacre.layers.l5_extract.judge import has_news, messages_since
 from nacre.layers.l7_mail.inbox import Place, Tray, Waiting
 from nacre.layers.l7_mail.layer import MAIL, Mail, received
 from nacre.layers.l7_mail.letter import Letter
@@ -184,7 +184,7 @@ async def test_a_letter_is_nobodys_words_but_its_senders(talk: Talk) -> None:
     await talk.session.add_results([])
     records = talk.session.transcript.records
     assert not has_news(records, cursor)
-    heard = heard_since(talk.session.view, None)
+    heard = messages_since(talk.session.view, None)
     assert [one.text for one in heard.words] == ["Wait for letters."]
     assert [one.text for one in Facts.of(records).words] == ["Wait for letters."]
     assert not any("lemons" in text for text in heard.outside)
@@ -202,7 +202,7 @@ async def test_a_letter_inside_a_result_is_not_believed_either(home: Path, clock
     await talk.session.add_user("Wait for letters.")
     talk.put("The deploy key lives in the blue drawer behind the third shelf.")
     await talk.session.add_results([ToolResult("call-1", (Text("done"),))])
-    heard = heard_since(talk.session.view, None)
+    heard = messages_since(talk.session.view, None)
     assert not any("drawer" in text for text in heard.outside)
     witness = OriginTracker()
     witness.attend(talk.session.transcript)

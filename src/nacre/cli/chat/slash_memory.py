@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from nacre.cli.output import print_error, printable
 from nacre.context.recalled import recalled_in_view
 from nacre.errors import NacreError
+from nacre.layers.l5_extract.extract import REASON, SHORT_COMMIT
 from nacre.layers.l5_extract.layer import WORK
-from nacre.layers.l5_extract.saving import REASON, SHORT_COMMIT
 from nacre.memory.files.folder import TEAM_PREFIX
 from nacre.memory.files.undo import in_force, undo
 from nacre.memory.format.entry import MemoryChange
@@ -18,7 +18,7 @@ from nacre.memory.format.index import INDEX_FILE
 
 if TYPE_CHECKING:
     from nacre.app.open_agent import OpenedAgent
-    from nacre.layers.l5_extract.saving import Kept
+    from nacre.layers.l5_extract.extract import SavedMemories
     from nacre.memory.memory import Memory
     from nacre.store.history import Commit
 
@@ -105,10 +105,10 @@ async def _changes(ready: OpenedAgent) -> list[tuple[Memory, Commit]]:
 
 
 async def _taken_back(
-    ready: OpenedAgent, changes: Sequence[tuple[Memory, Commit]], drawn: Kept | None
+    ready: OpenedAgent, changes: Sequence[tuple[Memory, Commit]], drawn: SavedMemories | None
 ) -> None:
     """The newest change; what was drawn from one turn goes together, whichever memories it is in."""
-    together = {commit for _, commit in drawn.where} if drawn else set()
+    together = {commit for _, commit in drawn.commits} if drawn else set()
     last = (
         changes[:1] if changes[0][1].id not in together else [one for one in changes if one[1].id in together]
     )

@@ -15,12 +15,16 @@ from nacre.errors import NacreError, VersionConflict
 from nacre.integrations.claude_code.input import HookInput, transcript_of
 from nacre.integrations.claude_code.session_start import AUDIT_FILE, typed
 from nacre.integrations.claude_code.state import FOLDER, HookState, change_state, forget_old, state_of
-from nacre.layers.l5_extract.conversation import heard_since
-from nacre.layers.l5_extract.judging import Heard, Judge
-from nacre.layers.l5_extract.layer import by_rules
-from nacre.layers.l5_extract.policy import Circumstances, is_wanted
-from nacre.layers.l5_extract.rule_changes import ruled
-from nacre.layers.l5_extract.saving import Kept, kept, manifest_of, nothing_hidden
+from nacre.layers.l5_extract.by_rule import stated_facts
+from nacre.layers.l5_extract.extract import (
+    SavedMemories,
+    changes_by_rule,
+    memory_manifest,
+    nothing_hidden,
+    save_changes,
+)
+from nacre.layers.l5_extract.judge import Judge, NewMessages, messages_since
+from nacre.layers.l5_extract.policy import ExtractEnvironment, is_enabled
 from nacre.memory.checks.audit import audit
 from nacre.memory.files.location import Location
 from nacre.memory.memory import Memory
@@ -48,7 +52,7 @@ RESTING = "nacre draws no more memories from this session: {failures} attempts i
 def draw(told: HookInput, settings: Settings, *, is_attended: bool) -> None:
     """Save what was stated since the last time; at the end of a session look its memory over, too."""
     given = settings.memory
-    here = Circumstances(
+    here = ExtractEnvironment(
         switch=settings.switches.extract is not False,
         is_kept=True,
         is_bare=given.simple,
@@ -57,7 +61,7 @@ def draw(told: HookInput, settings: Settings, *, is_attended: bool) -> None:
         is_daily=given.mode == "daily",
     )
     try:
-        if is_wanted(here, settings.extract):
+        if is_enabled(here, settings.extract):
             log = transcript_of(told)
             with one_writer(told.home / FOLDER / f"{told.session}.drawing", wait=TURN_SECONDS):
                 _drawn_or_counted(told, settings, log)
@@ -91,10 +95,10 @@ async def _drawn(told: HookInput, settings: Settings, log: Path) -> None:
     if seen is None:
         raise NacreError(f"{told.transcript} is too long to be read")
     cursor = state_of(told.home, told.session).cursor
-    heard = heard_since(seen.view, cursor or None)
-    left = Kept()
+    heard = messages_since(seen.view, cursor or None)
+    left = SavedMemories()
     location = memory_place(settings, "project")
-    if heard.words and not wrote_itself(seen.view, cursor, location.directory):
+    if heard.quotes and not wrote_itself(seen.view, cursor, location.directory):
         memory = await Memory.at(location, told.cwd, keeps_index=settings.memory.keeps_index)
         left = await _kept(memory, heard, told, settings)
     line = f"nacre {left.line}" if left.files else ""
@@ -113,13 +117,13 @@ async def _drawn(told: HookInput, settings: Settings, log: Path) -> None:
 
 
 async def _kept(
-    memory: Memory, heard: Heard, told: HookInput, settings: Settings, *, clock: Clock = SYSTEM_CLOCK
-) -> Kept:
-    _, names = await manifest_of([memory], nothing_hidden)
+    memory: Memory, heard: NewMessages, told: HookInput, settings: Settings, *, clock: Clock = SYSTEM_CLOCK
+) -> SavedMemories:
+    _, names = await memory_manifest([memory], nothing_hidden)
     zone = clock.now().astimezone().tzinfo
     assert zone is not None, "a local time has a zone"
     judge = Judge(
-        heard=heard,
+        messages=heard,
         session=told.session,
         now=clock.now(),
         zone=zone,
@@ -127,11 +131,11 @@ async def _kept(
         names=names,
         grounds=settings.switches.grounding,
     )
-    found = await asyncio.to_thread(by_rules, heard.words, zone)
+    found = await asyncio.to_thread(stated_facts, heard.quotes, zone=zone)
 
-    async def saved() -> Kept:
-        changes = await ruled(memory, found, judge, session=told.session)
-        return await kept(changes, mode=settings.extract.mode, session=told.session)
+    async def saved() -> SavedMemories:
+        changes = await changes_by_rule(memory, found, judge, session=told.session)
+        return await save_changes(changes, mode=settings.extract.mode, session=told.session)
 
     for _ in range(TRIES - 1):
         # Another session, or the client itself, wrote on the same subject just now: look at that first.

@@ -1,5 +1,5 @@
-"""Layer 5, extraction: durable facts of what was just said are written into memory.
+"""Layer 5, extraction: facts of lasting value in the new messages are written to memory.
 
-Trigger: the end of a turn, once something new was said. Cost: one fork a turn, by rule nothing.
+Trigger: the end of a turn with new messages of a person. Cost: one fork per turn, nothing by rule.
 Prefix: never moves; the fork reads the parent's cache and writes nothing into its conversation (E1 to E10).
 """

@@ -1,7 +1,7 @@
-"""Facts of lasting worth found without a model, in English and Chinese: conservative rules (E10).
+"""Finds facts of lasting value without a model, in English and Chinese, by conservative rules (E10).
 
-Every text is the person's own sentence, word for word but for its dates. What is asked, supposed, guessed,
-quoted, pasted or wanted for the task at hand is left out.
+Every fact is a sentence of the person, unchanged but for its dates. Questions, assumptions, guesses,
+quotations, pasted text and requests for the current task are left out.
 """
 
 from __future__ import annotations
@@ -21,45 +21,45 @@ from nacre.memory.format.entry import MAX_DESCRIPTION_CHARS, Kind, clipped, one_
 from nacre.messages.facts import UserQuote
 
 MIN_WORDS = 3
-"""A shorter statement says nothing by itself; two characters of Chinese count as a word."""
+"""Shorter statements are ignored; two Chinese characters count as a word."""
 MIN_HAN = 4
 MIN_EVENT_WORDS = 7
-"""What happened, told in fewer words, is about something that was said before."""
+"""An event in fewer words refers to an earlier message."""
 NAME_WORDS = 6
 NAME_CHARS = 60
-"""As long as a file's name may be."""
+"""Limit of a file name."""
 HAN_NAME_CHARS = 12
 MIN_CLEAR_WORDS = 22
-"""A longer statement mostly says itself what its pronouns stand for."""
-SAME = 0.8
-"""Above this share of words in common, and with the same numbers, two statements are one."""
+"""A longer statement usually contains what its pronouns refer to."""
+SAME_SHARE = 0.8
+"""Statements with this share of common words and the same numbers count as one."""
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class StatedFact:
     """One fact that a person stated."""
 
     text: str
-    """Their sentence, with its dates made absolute where that is certain."""
+    """The sentence, with dates made absolute where that is certain."""
     kind: Kind
     name: str
-    """A slug of what it is about."""
+    """A slug of the subject."""
     description: str
     sources: tuple[str, ...]
-    """The records it was said in."""
+    """Ids of the records that state it."""
     on: date | None
-    """The day it speaks of."""
+    """The day that it is about."""
     negates: str = ""
-    """What it says is not so, or no longer."""
+    """What it denies."""
 
 
-def found(words: Sequence[UserQuote], *, zone: tzinfo) -> list[Found]:
-    """What these messages state that is worth keeping, in their order, each fact once."""
-    kept: list[Found] = []
+def stated_facts(words: Sequence[UserQuote], *, zone: tzinfo) -> list[StatedFact]:
+    """Return the facts that these messages state, in their order, each once."""
+    facts: list[StatedFact] = []
     for message in words:
         for text, kind in _facts(message.text):
-            _add(kept, _made(text, kind, message, zone))
-    return kept
+            _add(facts, _made(text, kind, message, zone))
+    return facts
 
 
 def _facts(message: str) -> Iterator[tuple[str, Kind]]:
@@ -71,78 +71,77 @@ def _facts(message: str) -> Iterator[tuple[str, Kind]]:
     if phrases.reply.search(plain):
         return
     is_prompt = bool(phrases.prompt.search(plain))
-    rules = (
-        [one for one in phrases.rules if not one.is_event] if _is_code(message, phrases) else phrases.rules
-    )
+    is_code = "```" in message or bool(phrases.machine.search(message))
+    rules = [one for one in phrases.rules if not (is_code and one.is_event)]
     is_listing = False
     for sentence in sentences:
-        told = phrases.remember.match(sentence.text)
-        if told is not None and not sentence.is_item:
-            is_listing = not told["fact"].strip()
-            fact = None if is_listing or is_prompt else _remembered(told, phrases)
-            if fact is not None:
-                yield fact
+        asked = phrases.remember.match(sentence.text)
+        if asked is not None and not sentence.is_item:
+            fact = asked["fact"].strip()
+            is_listing = not fact
+            if fact and not is_prompt and _is_fact(fact, phrases):
+                yield fact, _kind_of(fact, phrases, default="project")
         elif is_listing and sentence.is_item and not is_prompt:
-            if _says_something(sentence.text):
+            if _is_long_enough(sentence.text):
                 yield sentence.text, _kind_of(sentence.text, phrases, default="user")
         elif not is_prompt:
             is_listing = False
             yield from _stated(sentence, phrases, rules)
 
 
-def _is_code(message: str, phrases: Phrases) -> bool:
-    return "```" in message or bool(phrases.machine.search(message))
+def _is_fact(text: str, phrases: Phrases) -> bool:
+    if phrases.not_a_fact.match(text) or not _is_long_enough(text):
+        return False
+    return not _QUESTION.search(text) and text[-1] not in ":："
 
 
-def _remembered(told: re.Match[str], phrases: Phrases) -> tuple[str, Kind] | None:
-    fact = told["fact"].strip()
-    if phrases.not_a_fact.match(fact) or not _says_something(fact) or _ASKS.search(fact) or fact[-1] in ":：":
-        return None
-    return fact, _kind_of(fact, phrases, default="project")
-
-
-def _stated(sentence: Sentence, phrases: Phrases, rules: Sequence[Rule]) -> Iterator[tuple[str, Kind]]:
+def _stated(
+    sentence: Sentence, phrases: Phrases, rules: Sequence[StatementRule]
+) -> Iterator[tuple[str, Kind]]:
     corrected = phrases.correction.match(sentence.text)
     text = sentence.text if corrected is None else corrected["fact"]
     if corrected is None:
-        text = phrases.question.sub("", text) if _ASKS.search(text) else text
-        text = text[_lead_end(text, phrases) :].strip()
+        text = phrases.question.sub("", text) if _QUESTION.search(text) else text
+        lead = phrases.lead.match(text)
+        text = text[lead.end() if lead else 0 :].strip()
     plain = blanked(text)
-    if not _says_something(plain) or _ASKS.search(plain) or phrases.unsure.match(plain):
+    if not _is_long_enough(plain) or _QUESTION.search(plain) or phrases.unsure.match(plain):
         return
-    if confirmed := _wish(sentence.text, phrases):
-        yield sentence.text, confirmed.kind
+    if preference := _preference(sentence.text, phrases):
+        yield sentence.text, preference.kind
     elif rule := _rule_for(plain, phrases, rules):
         yield text, rule.kind
     elif corrected is not None and phrases.negated.search(plain):
         yield text, "project"
 
 
-def _wish(text: str, phrases: Phrases) -> Rule | None:
-    """A wish in the sentence as it stands: `yes, exactly` belongs to one."""
+def _preference(text: str, phrases: Phrases) -> StatementRule | None:
+    """Return the rule for a preference in the whole sentence: `yes, exactly` is part of one."""
     plain = blanked(text)
-    if _ASKS.search(plain):
+    if _QUESTION.search(plain):
         return None
     return next((rule for rule in phrases.rules if rule.is_wish and rule.match(plain)), None)
 
 
-def _rule_for(plain: str, phrases: Phrases, rules: Sequence[Rule]) -> Rule | None:
+def _rule_for(plain: str, phrases: Phrases, rules: Sequence[StatementRule]) -> StatementRule | None:
     size = _length(plain)
-    is_dark = bool(phrases.task.search(plain)) or (size < MIN_CLEAR_WORDS and phrases.unclear.search(plain))
+    is_unclear = bool(phrases.task.search(plain)) or (
+        size < MIN_CLEAR_WORDS and phrases.unclear.search(plain)
+    )
     is_request = bool(phrases.request.match(plain))
-    is_thin = (size < MIN_EVENT_WORDS and not _is_chinese(plain)) or not phrases.specific.search(plain)
+    is_vague = (size < MIN_EVENT_WORDS and not _is_chinese(plain)) or not phrases.specific.search(plain)
     for rule in rules:
-        if (is_dark and not rule.is_wish) or (is_thin and rule.is_event):
+        if (is_unclear and not rule.is_wish) or (is_vague and rule.is_event):
             continue
         match = rule.match(plain)
-        # Behind what the person wants now, another clause may still state something.
+        # After a request, another clause may still state a fact.
         if match and (not is_request or rule.is_wish or rule.is_hint or match.start() > 0):
             return rule
     return None
 
 
 def _kind_of(fact: str, phrases: Phrases, *, default: Kind) -> Kind:
-    """Of what a person wants to be remembered: by the rules, else by who it is about."""
+    """Return the kind of a fact that the person asked to remember: by rule, else by its subject."""
     matching = next((rule.kind for rule in phrases.rules if not rule.is_hint and rule.match(fact)), None)
     if matching is not None:
         return matching
@@ -153,16 +152,11 @@ def _kind_of(fact: str, phrases: Phrases, *, default: Kind) -> Kind:
     return "user" if _FIRST_PERSON.search(fact) else default
 
 
-def _lead_end(text: str, phrases: Phrases) -> int:
-    lead = phrases.lead.match(text)
-    return lead.end() if lead else 0
-
-
-def _made(text: str, kind: Kind, message: UserQuote, zone: tzinfo) -> Found:
+def _made(text: str, kind: Kind, message: UserQuote, zone: tzinfo) -> StatedFact:
     resolved = one_line(resolve_dates(text, message.at, zone))
     negated = (chinese() if _is_chinese(text) else english()).negated.search(text)
     days = full_dates(resolved)
-    return Found(
+    return StatedFact(
         text=resolved,
         kind=kind,
         name=_name(resolved),
@@ -173,14 +167,14 @@ def _made(text: str, kind: Kind, message: UserQuote, zone: tzinfo) -> Found:
     )
 
 
-def _add(kept: list[Found], new: Found) -> None:
-    """A fact that was said before takes its place, in its later words."""
-    for place, old in enumerate(kept):
+def _add(facts: list[StatedFact], new: StatedFact) -> None:
+    """Add a fact; one that was stated before is replaced by the newer text."""
+    for index, old in enumerate(facts):
         if _is_same(old.text, new.text):
             sources = tuple(dict.fromkeys((*old.sources, *new.sources)))
-            kept[place] = replace(new, sources=sources)
+            facts[index] = replace(new, sources=sources)
             return
-    kept.append(new)
+    facts.append(new)
 
 
 def _is_same(one: str, other: str) -> bool:
@@ -188,11 +182,11 @@ def _is_same(one: str, other: str) -> bool:
     theirs = set(_TERM.findall(other.casefold()))
     if {term for term in mine if term.isdigit()} != {term for term in theirs if term.isdigit()}:
         return False
-    return bool(mine | theirs) and len(mine & theirs) / len(mine | theirs) >= SAME
+    return bool(mine | theirs) and len(mine & theirs) / len(mine | theirs) >= SAME_SHARE
 
 
 def _name(text: str) -> str:
-    """Of what it is about, without its dates: a later day is no other subject."""
+    """Return a file name from the subject, without dates: another day is not another subject."""
     text = _DAY.sub(" ", text)
     if _is_chinese(text):
         return "".join(_HAN_NAME.findall(text))[:HAN_NAME_CHARS] or "fact"
@@ -201,18 +195,18 @@ def _name(text: str) -> str:
     return "-".join(telling[:NAME_WORDS])[:NAME_CHARS].strip("-") or "fact"
 
 
-def _says_something(text: str) -> bool:
+def _is_long_enough(text: str) -> bool:
     return _length(text) >= MIN_WORDS or len(_HAN.findall(text)) >= MIN_HAN
 
 
 def _length(text: str) -> int:
-    """In words."""
+    """Return the length in words."""
     han = len(_HAN.findall(text))
     return han // 2 + len(_WORD.findall(_HAN.sub(" ", text) if han else text))
 
 
 def _is_chinese(text: str) -> bool:
-    """More of it is written in Chinese characters than in words of letters; kana is Japanese."""
+    """Whether most of a text is in Chinese characters; text with kana is Japanese."""
     return not _KANA.search(text) and len(_HAN.findall(text)) > len(_WORD.findall(_HAN.sub(" ", text)))
 
 
@@ -221,7 +215,7 @@ _KANA = re.compile(r"[\u3040-\u30ff]")
 _HAN_NAME = re.compile(r"[\u4e00-\u9fffA-Za-z0-9]+")
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)?")
 _TERM = re.compile(r"[\u4e00-\u9fff]|[^\W_]+")
-_ASKS = re.compile(r"[?？][\"'”’)」]*\s*$|吗[。.!！]*$")
+_QUESTION = re.compile(r"[?？][\"'”’)」]*\s*$|吗[。.!！]*$")
 _ADDRESS = re.compile(r"https?://\S|#[a-z][\w-]+")
 _IMPERATIVE = re.compile(r"^(?:to|always|never|don['’]t|do not|use|不要|别|总是|用|要)\b", re.IGNORECASE)
 _FIRST_PERSON = re.compile(r"\b(?:i|i['’]m|my|me|we|our)\b|我", re.IGNORECASE)
@@ -236,60 +230,60 @@ _EMPTY_WORDS = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
-    """What a statement looks like that is worth keeping, and of which kind it is."""
+class StatementRule:
+    """A pattern of statements that are kept, and the kind of memory they become."""
 
     kind: Kind
     phrase: re.Pattern[str]
     needs: re.Pattern[str] | None = None
-    """What else must stand in the statement."""
+    """What the statement must contain, too."""
     is_wish: bool = False
-    """About how to work: it may use the words of a request."""
+    """A preference about how to work: it may look like a request."""
     is_event: bool = False
-    """Something that happened or is going on: not kept from talk about code and errors."""
+    """Something that happened: not kept from messages about code and errors."""
     is_hint: bool = False
-    """A fact said in passing, in a statement about something else."""
+    """A fact that is mentioned in a statement about something else."""
 
     def match(self, statement: str) -> re.Match[str] | None:
-        """Where the phrase stands, if all it needs is there."""
-        found = self.phrase.search(statement)
-        if found and self.needs is not None and not self.needs.search(statement):
+        """Return the match of the phrase, if the statement has all that it needs."""
+        match = self.phrase.search(statement)
+        if match and self.needs is not None and not self.needs.search(statement):
             return None
-        return found
+        return match
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Phrases:
-    """All that is known of one language."""
+    """The patterns of one language."""
 
-    rules: tuple[Rule, ...]
+    rules: tuple[StatementRule, ...]
     remember: re.Pattern[str]
-    """The person says that something is to be kept, and what."""
+    """The person asks to remember something."""
     not_a_fact: re.Pattern[str]
-    """What stands behind `remember` when nothing is to be kept."""
+    """What follows `remember` when it is not such a request."""
     lead: re.Pattern[str]
-    """Manners and turns before a statement."""
+    """Introductory words before a statement."""
     unsure: re.Pattern[str]
-    """A question, a condition, or a guess."""
+    """A question, condition or guess."""
     task: re.Pattern[str]
-    """About the task at hand."""
+    """About the current task."""
     request: re.Pattern[str]
     """What the person wants now."""
     prompt: re.Pattern[str]
-    """The message is a game or about a text: nobody knows who speaks in it."""
+    """The message is a role play or about a text: its first person may not be the user."""
     unclear: re.Pattern[str]
-    """Nobody could understand it who does not know what was said before."""
+    """Not understandable without earlier messages."""
     specific: re.Pattern[str]
-    """A name, a number, a title, a date, one of the family: without any of these an event says too little."""
+    """A name, number, title, date or relative: an event without any of these says too little."""
     machine: re.Pattern[str]
-    """The message is about code or its errors: what happened there is the task's state (M13)."""
+    """The message is about code or errors: events in it are state of the task (M13)."""
     reply: re.Pattern[str]
-    """The words of an assistant, pasted or played."""
+    """Text of an assistant."""
     question: re.Pattern[str]
     """A question at the end of a statement."""
     correction: re.Pattern[str]
     negated: re.Pattern[str]
-    """What a statement says is not so, or no longer."""
+    """What a statement denies."""
 
 
 @cache
@@ -305,15 +299,15 @@ def chinese() -> Phrases:
 def _read(name: str) -> Phrases:
     text = files("nacre.layers.l5_extract").joinpath("data", f"{name}.toml").read_text(encoding="utf-8")
     table = tomllib.loads(text)
-    parts = {key: _either(words) for key, words in table["words"].items()}
+    parts = {key: _alternatives(words) for key, words in table["words"].items()}
     for key, part in table["parts"].items():
         parts[key] = _filled(part, parts)
     patterns = {key: _compiled(pattern, parts) for key, pattern in table["patterns"].items()}
     return Phrases(rules=tuple(_rule(one, parts) for one in table["rules"]), **patterns)
 
 
-def _rule(row: Mapping[str, Any], parts: Mapping[str, str]) -> Rule:
-    return Rule(
+def _rule(row: Mapping[str, Any], parts: Mapping[str, str]) -> StatementRule:
+    return StatementRule(
         kind=row["kind"],
         phrase=_compiled(row["phrase"], parts),
         needs=_compiled(row["needs"], parts) if "needs" in row else None,
@@ -332,31 +326,31 @@ def _filled(pattern: str, parts: Mapping[str, str]) -> str:
     return re.sub(r"<<(\w+)>>", lambda match: parts[match[1]], joined)
 
 
-def _either(words: str) -> str:
-    """One of the words; the longest first, so that none hides another."""
+def _alternatives(words: str) -> str:
+    """Return a pattern for one of the words, the longest first, so that none hides another."""
     ranked = sorted(set(words.split()), key=lambda word: (-len(word), word))
     return "(?:" + "|".join(re.escape(word.replace("_", " ")) for word in ranked) + ")"
 
 
 MAX_MESSAGE_CHARS = 1_500
-"""A longer message holds a document: whose first person it speaks in, no rule can tell."""
+"""A longer message contains a document, whose first person may not be the user."""
 MAX_SENTENCE_CHARS = 600
-"""A longer sentence is no statement of one fact."""
+"""A longer sentence does not state one fact."""
 MAX_ITEMS = 8
 """A message with more list items is a document."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """One statement, word for word, and where it stands."""
+    """One sentence of a message."""
 
     text: str
     is_item: bool = False
-    """Of a list."""
+    """Whether it is an item of a list."""
 
 
 def statements(message: str) -> list[Sentence]:
-    """What the person states, in order; nothing when the message is mostly somebody else's text."""
+    """Return the sentences of a message; none if it is mostly quoted or pasted text."""
     plain = _FENCE.sub("\n\n", message.replace("\r\n", "\n")).strip()
     if len(plain) > MAX_MESSAGE_CHARS or _is_pasted(plain):
         return []
@@ -364,7 +358,7 @@ def statements(message: str) -> list[Sentence]:
 
 
 def blanked(text: str) -> str:
-    """The text with everything between quotation marks made unreadable, in the same length."""
+    """Return the text with everything in quotation marks masked, at the same length."""
     return _QUOTED.sub(lambda match: match[0][0] + "\x00" * (len(match[0]) - 2) + match[0][-1], text)
 
 
@@ -386,7 +380,7 @@ def _sentences(text: str) -> Iterator[Sentence]:
 
 
 def _spans(line: str) -> Iterator[tuple[int, int]]:
-    """Where each sentence of a line begins and ends; a stop inside quotation marks ends none."""
+    """Yield start and end of each sentence of a line; a full stop inside quotation marks is ignored."""
     masked = blanked(line)
     start = 0
     for match in _STOP.finditer(masked):
@@ -407,7 +401,7 @@ _SPEAKER = re.compile(
     r"^\s*(?:\*\*)?([A-Z][\w.-]*(?: [A-Z][\w.-]*)?"
     r"|user|assistant|human|ai|我|你|他|她|用户|助手)(?:\*\*)?\s*[:：]\s*\S"
 )
-"""A name and a colon: a line of a dialogue, or of a form."""
+"""A name and a colon: a line of a dialogue or a form."""
 _LETTER = re.compile(
     r"^\s*(?:dear|hi|hello|hey) [\w .]{1,40},\s*$"
     r"|^\s*(?:best|kind|warm)?\s*regards,?\s*$|^\s*sincerely,?|^\s*(?:subject|from|to|sent):\s",

@@ -1,31 +1,34 @@
-"""Layer 5 in a session: when a turn has ended, what it taught is drawn into memory (E1 to E8).
+"""Layer 5 in a session: after a turn, extract memories from its messages in the background (E1 to E8).
 
-One run at a time, and only the newest request waits. The cursor says how far it came; it moves when a run
-has ended well, and stands in the log from the next boundary on.
+One run at a time; of requests that come meanwhile, the newest waits. The cursor moves when a run has ended
+well, and is recorded in the log at the next boundary.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import tzinfo
-from typing import TypeAlias
 
 from nacre.errors import NacreError, StoreError
-from nacre.layers.l5_extract.by_rule import Found, found
-from nacre.layers.l5_extract.conversation import has_news, heard_since
-from nacre.layers.l5_extract.extract import Extracted, Stock, extract
-from nacre.layers.l5_extract.judging import Heard, Judge
-from nacre.layers.l5_extract.policy import NACRE, ExtractSettings, Moment, due
-from nacre.layers.l5_extract.rule_changes import ruled
-from nacre.layers.l5_extract.saving import Hidden, Kept, kept, manifest_of, nothing_hidden
+from nacre.layers.l5_extract.by_rule import stated_facts
+from nacre.layers.l5_extract.extract import (
+    ExtractResult,
+    Hidden,
+    SavedMemories,
+    changes_by_rule,
+    extract_with_model,
+    memory_manifest,
+    nothing_hidden,
+    save_changes,
+)
+from nacre.layers.l5_extract.judge import Judge, NewMessages, has_news, messages_since
+from nacre.layers.l5_extract.policy import EXTRACT, ExtractConditions, ExtractSettings, due
 from nacre.loop.fork import FORK, SOURCE, Fork
 from nacre.memory.files.transaction import pick_up
 from nacre.memory.memory import Memory
 from nacre.memory.tools import OriginOf, by_agent
 from nacre.messages.blocks import JsonObject
-from nacre.messages.facts import UserQuote
 from nacre.messages.records import Noted
 from nacre.messages.view import View
 from nacre.session.background import EXTRACTION_GRACE_SECONDS, Background
@@ -36,64 +39,72 @@ from nacre.tools.rules import EDITORS, READERS
 from nacre.tools.shell import explain
 
 CURSOR = "extract_cursor"
-"""The kind of note that says up to which record memories were drawn; a compaction carries it."""
+"""The kind of log note with the last record that was extracted from; a compaction carries it."""
 EXTRACTION = "extraction"
-"""The kind of note that says what a run came to."""
+"""The kind of log note with the result of a run."""
 WORK = "extract"
-"""Its name among what runs in the background."""
-TOLD = "remembering what was said"
+"""The name of the background task."""
+PROGRESS = "remembering what was said"
 RESTING = (
     "Memories are no longer drawn from this session, because {failures} attempts in a row failed ({why}); "
     "what you ask to be remembered still is."
 )
-OWN = "the agent wrote memories itself"
-
-Find = Callable[[Sequence[UserQuote], tzinfo], list[Found]]
-
-
-def by_rules(words: Sequence[UserQuote], zone: tzinfo) -> list[Found]:
-    return found(words, zone=zone)
+WRITTEN_BY_AGENT = "the agent wrote memories itself"
+MAX_COMMITS = 200
+"""The newest commits that are searched for changes of the agent; one turn does not make more."""
+_MEMORY_TOOLS = frozenset({"correct", "forget", "remember"})
+_READ_ONLY = READERS | {"Pin", "TaskList", "WebFetch", "recall"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Means:
-    """What memories are drawn with, and into."""
+class ExtractConfig:
+    """The memories to write, and how."""
 
     memories: Sequence[Memory]
-    """What is written: the team's, if there is one, before the project's, which it lies in."""
+    """The memories to write: the team's, if there is one, before the project's, which it lies in."""
     others: Sequence[Memory] = ()
-    """What the agent may write to, but nobody does by himself."""
+    """Memories that only the agent writes to."""
     fork: Fork | None = None
-    """None: there is no model, and rules do it."""
-    find: Find = by_rules
+    """None: extract by rule."""
     origin_of: OriginOf = by_agent
     hidden: Hidden = nothing_hidden
     grounds: bool = True
+    """Whether claims are checked against the messages."""
 
 
 class Extract(Layer):
-    """Draws memories from one session."""
+    """Extracts memories from one session."""
 
-    log_kinds = {CURSOR: "last", "extraction": "drop"}  # else all that is kept would be looked at again (E2)
+    log_kinds = {CURSOR: "last", EXTRACTION: "drop"}  # without the cursor everything would be read again (E2)
 
     def __init__(
-        self, session: Session, background: Background, means: Means, settings: ExtractSettings = NACRE
+        self,
+        session: Session,
+        background: Background,
+        config: ExtractConfig,
+        settings: ExtractSettings = EXTRACT,
     ) -> None:
         self.settings = settings
-        self.last: Kept | None = None
-        """What the last run that found something left behind."""
+        self.last: SavedMemories | None = None
+        """The result of the last run that found something."""
         self._session = session
         self._background = background
-        self._means = means
+        self._config = config
         self._turns = 0
         self._waiting: View | None = None
         self._is_resting = False
         note = session.view.last_noted(CURSOR)
         self._cursor = str(note.fact("covers")) if note else None
-        self._heads: Heads = heads_of([*means.memories, *means.others], note)
+        commits = note.fact("commits") if note else None
+        noted = commits if isinstance(commits, dict) else {}
+        self._heads = {
+            one: str(noted.get(str(one.location.directory)) or _newest_commit(one))
+            for one in (*config.memories, *config.others)
+        }
+        """The newest commit of each memory when the cursor was set."""
 
     async def after_turn(self) -> None:
-        """A turn has ended by itself, stop hooks included: begin a run where one is due (E1)."""
+        """Start a run if one is due (E1)."""
         view = self._session.view
         reply = view.last_reply
         if SOURCE.get() != "main" or view.last_noted(FORK) or reply is None or reply.tool_calls:
@@ -104,17 +115,17 @@ class Extract(Layer):
             return
         news = has_news(view.records, self._cursor)
         self._turns += news
-        moment = Moment(is_answered=True, has_news=news, turns=self._turns, failures=failures)
+        conditions = ExtractConditions(is_answered=True, has_news=news, turns=self._turns, failures=failures)
         if news and self._background.is_running(WORK):
-            # The newest request holds the others, and its run does not wait for more turns (E4).
+            # The newest request includes the others, and its run does not wait for more turns (E4).
             self._waiting = view
             self._turns = 0
-        elif due(moment, self.settings):
+        elif due(conditions, self.settings):
             self._turns = 0
-            self._background.start(WORK, self._work(view), grace=EXTRACTION_GRACE_SECONDS, told=TOLD)
+            self._background.start(WORK, self._work(view), grace=EXTRACTION_GRACE_SECONDS, told=PROGRESS)
 
     async def _work(self, view: View) -> None:
-        """One run, and a trailing one for what was said meanwhile."""
+        """Run once, and again for the messages that came meanwhile."""
         self._waiting = None
         following: View | None = view
         while following is not None:
@@ -128,83 +139,114 @@ class Extract(Layer):
 
     async def _run(self, view: View) -> None:
         begun = self._session.clock.seconds()
-        heard = heard_since(view, self._cursor)
-        if not heard.words:
-            self._advance(heard)
+        messages = messages_since(view, self._cursor)
+        if not messages.quotes:
+            self._advance(messages)
             return
-        if await wrote_itself(heard, self._heads, session=self._session.id):
-            self._report(heard, begun, skipped=OWN)
-            self._advance(heard)
+        if await self._has_agent_written(messages):
+            self._report(messages, begun, skipped=WRITTEN_BY_AGENT)
+            self._advance(messages)
             return
-        done = await self._extracted(view, heard)
-        left = await kept(done.changes, mode=self.settings.mode, session=self._session.id)
-        if left.files:
-            self.last = left
-            self._session.notify(left.line)
-        self._report(heard, begun, done=done, left=left)
-        self._advance(heard)
+        result = await self._extract(view, messages)
+        saved = await save_changes(result.changes, mode=self.settings.mode, session=self._session.id)
+        if saved.files:
+            self.last = saved
+            self._session.notify(saved.line)
+        self._report(messages, begun, result=result, saved=saved)
+        self._advance(messages)
 
-    async def _extracted(self, view: View, heard: Heard) -> Extracted:
-        means = self._means
+    async def _has_agent_written(self, messages: NewMessages) -> bool:
+        """Whether a tool call in these messages changed a memory."""
+        writers = [
+            name
+            for name, command in messages.calls
+            if name not in _READ_ONLY and not (name == "Bash" and explain(command).read_only)
+        ]
+        if not writers:
+            return False
+        # A shell leaves no name in the history; an unconfirmed change while it ran may be its work.
+        has_shell = any(name not in EDITORS | _MEMORY_TOOLS for name in writers)
+        for memory, head in self._heads.items():
+            if not memory.location.directory.is_dir():
+                continue
+            await pick_up(memory.location, clock=memory.clock)
+            for commit in await memory.log(limit=MAX_COMMITS):
+                if commit.id == head:
+                    break
+                if commit.author == "agent" and commit.session == self._session.id:
+                    return True
+                if commit.author == "unconfirmed" and has_shell:
+                    return True
+        return False
+
+    async def _extract(self, view: View, messages: NewMessages) -> ExtractResult:
+        config = self._config
         clock = self._session.clock
-        memory = means.memories[-1]
-        manifest, names = await manifest_of(means.memories, means.hidden)
+        memory = config.memories[-1]
+        manifest, names = await memory_manifest(config.memories, config.hidden)
         zone = clock.now().astimezone().tzinfo
         assert zone is not None, "a local time has a zone"
         judge = Judge(
-            heard=heard,
+            messages=messages,
             session=self._session.id,
             now=clock.now(),
             zone=zone,
-            origin_of=means.origin_of,
+            origin_of=config.origin_of,
             names=names,
-            grounds=means.grounds,
+            grounds=config.grounds,
         )
-        if means.fork is None:
-            new = await asyncio.to_thread(means.find, heard.words, zone)
-            return Extracted(changes=await ruled(memory, new, judge, session=self._session.id))
-        scratch = memory.location.cache / WORK / self._session.id
-        stock = Stock(memories=means.memories, manifest=manifest, scratch=scratch)
-        return await extract(view, stock, fork=means.fork, judge=judge, settings=self.settings)
+        if config.fork is None:
+            facts = await asyncio.to_thread(stated_facts, messages.quotes, zone=zone)
+            return ExtractResult(
+                changes=await changes_by_rule(memory, facts, judge, session=self._session.id)
+            )
+        return await extract_with_model(
+            view,
+            config.memories,
+            manifest=manifest,
+            fork=config.fork,
+            judge=judge,
+            max_rounds=self.settings.max_rounds,
+        )
 
-    def _advance(self, heard: Heard) -> None:
-        """From here on only what comes after counts as new."""
-        self._cursor = heard.last
-        self._heads = heads_of(list(self._heads))
+    def _advance(self, messages: NewMessages) -> None:
+        """Move the cursor behind these messages."""
+        self._cursor = messages.last
+        self._heads = {one: _newest_commit(one) for one in self._heads}
         commits: JsonObject = {str(one.location.directory): at for one, at in self._heads.items()}
-        facts: JsonObject = {"covers": heard.last, "commits": commits}
+        facts: JsonObject = {"covers": messages.last, "commits": commits}
         clock = self._session.clock
         self._background.record(Noted(id=clock.new_id(), at=clock.now(), kind=CURSOR, facts=facts))
 
     def _report(
         self,
-        heard: Heard,
+        messages: NewMessages,
         begun: float,
         *,
-        done: Extracted | None = None,
-        left: Kept | None = None,
+        result: ExtractResult | None = None,
+        saved: SavedMemories | None = None,
         skipped: str = "",
     ) -> None:
-        """What a run came to, for the log and for statistics (E6)."""
+        """Record the result of a run in the log, for statistics (E6)."""
         facts: JsonObject = {
-            "messages": heard.count,
+            "messages": messages.count,
             "seconds": round(self._session.clock.seconds() - begun, 3),
-            "by": "model" if self._means.fork else "rule",
+            "by": "model" if self._config.fork else "rule",
             "mode": self.settings.mode,
         }
         if skipped:
             facts["skipped"] = skipped
-        if done is not None and done.forked is not None:
-            facts["usage"] = done.forked.usage.as_json()
-            facts["rounds"] = len(done.forked.replies)
-            facts["denials"] = done.forked.denials
-        if done is not None and left is not None:
+        if result is not None and result.forked is not None:
+            facts["usage"] = result.forked.usage.as_json()
+            facts["rounds"] = len(result.forked.replies)
+            facts["denials"] = result.forked.denials
+        if result is not None and saved is not None:
             facts |= {
-                "files": [*left.files],
-                "saved": 0 if left.is_proposed else len(left.files),
-                "team_saved": 0 if left.is_proposed else left.team,
-                "commits": [commit for _, commit in left.where],
-                "rejected": [*done.rejected],
+                "files": [*saved.files],
+                "saved": 0 if saved.is_proposed else len(saved.files),
+                "team_saved": 0 if saved.is_proposed else saved.team,
+                "commits": [commit for _, commit in saved.commits],
+                "rejected": [*result.rejected],
             }
         clock = self._session.clock
         self._background.record(Noted(id=clock.new_id(), at=clock.now(), kind=EXTRACTION, facts=facts))
@@ -216,52 +258,7 @@ class Extract(Layer):
             self._session.notify(RESTING.format(failures=failures, why=why))
 
 
-Heads: TypeAlias = "dict[Memory, str]"
-"""The newest commit of each memory when the cursor was set."""
-MAX_COMMITS = 200
-"""So many changes are looked through: one turn does not make more, and a strange history must not hold us."""
-_MEMORY = frozenset({"correct", "forget", "remember"})
-_HARMLESS = READERS | {"Pin", "TaskList", "WebFetch", "recall"}
-
-
-def heads_of(memories: Sequence[Memory], note: Noted | None = None) -> Heads:
-    """Where the histories stand now, or stood when the note was written."""
-    noted = note.fact("commits") if note else None
-    known = noted if isinstance(noted, dict) else {}
-    return {one: str(known.get(str(one.location.directory)) or _newest(one)) for one in memories}
-
-
-async def wrote_itself(heard: Heard, heads: Heads, *, session: str) -> bool:
-    """Whether one of the calls that were heard changed a memory."""
-    suspects = [name for name, command in heard.calls if not _only_reads(name, command)]
-    if not suspects:
-        return False
-    # A shell leaves no name in the history; what changed beside it while it ran may be its doing.
-    has_shell = any(name not in EDITORS | _MEMORY for name in suspects)
-    for memory, head in heads.items():
-        is_there = memory.location.directory.is_dir()
-        if is_there and await _has_written(memory, head, session=session, has_shell=has_shell):
-            return True
-    return False
-
-
-async def _has_written(memory: Memory, head: str, *, session: str, has_shell: bool) -> bool:
-    await pick_up(memory.location, clock=memory.clock)
-    for commit in await memory.log(limit=MAX_COMMITS):
-        if commit.id == head:
-            return False
-        if commit.author == "agent" and commit.session == session:
-            return True
-        if commit.author == "unconfirmed" and has_shell:
-            return True
-    return False
-
-
-def _only_reads(name: str, command: str) -> bool:
-    return name in _HARMLESS or (name == "Bash" and explain(command).read_only)
-
-
-def _newest(memory: Memory) -> str:
+def _newest_commit(memory: Memory) -> str:
     try:
         return History(memory.location.history).newest
     except StoreError:

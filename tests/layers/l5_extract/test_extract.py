@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from nacre.layers.l5_extract.by_rule import Found
-from nacre.layers.l5_extract.judging import Heard, Judge
-from nacre.layers.l5_extract.rule_changes import ruled, slot_of
+from nacre.layers.l5_extract.by_rule import StatedFact
+from nacre.layers.l5_extract.extract import changes_by_rule, slot_of
+from nacre.layers.l5_extract.judge import Judge, NewMessages
 from nacre.memory.copies import ChangedFile
 from nacre.memory.files.folder import version_of
 from nacre.memory.format.entry import MemoryChange, MemoryDraft, read_entry
@@ -29,17 +29,19 @@ async def memory(tmp_path: Path, clock: FrozenClock) -> Memory:
     return await Memory.open(project, environ={"NACRE_HOME": str(tmp_path / "home")}, clock=clock)
 
 
-def stated(text: str, *, name: str = "", negates: str = "") -> Found:
-    return Found(text, "user", name or "-".join(text.lower().split()[:4]), text, ("m1",), None, negates)
+def stated(text: str, *, name: str = "", negates: str = "") -> StatedFact:
+    return StatedFact(text, "user", name or "-".join(text.lower().split()[:4]), text, ("m1",), None, negates)
 
 
-async def changes(memory: Memory, *found: Found, said: str = "") -> list[ChangedFile]:
+async def changes(memory: Memory, *found: StatedFact, said: str = "") -> list[ChangedFile]:
     words = [UserQuote("m1", AT, said or "\n".join(one.text for one in found))]
-    judge = Judge(heard=Heard(words=words), session="s", now=AT, zone=UTC, origin_of=lambda _: "user")
-    return await ruled(memory, found, judge, session="s")
+    judge = Judge(
+        messages=NewMessages(quotes=words), session="s", now=AT, zone=UTC, origin_of=lambda _: "user"
+    )
+    return await changes_by_rule(memory, found, judge, session="s")
 
 
-async def kept(memory: Memory, *found: Found) -> list[str]:
+async def kept(memory: Memory, *found: StatedFact) -> list[str]:
     done = await changes(memory, *found)
     files = {one.file: (one.after, version_of(one.before)) for one in done}
     await memory.put_all(files, MemoryChange(author="extract", reason="heard", session="s"))
@@ -126,7 +128,9 @@ async def test_what_was_found_is_judged_beside_the_conversation(memory: Memory) 
             where.append(threading.current_thread())
 
     words = [UserQuote("m1", AT, "I prefer tabs over spaces.")]
-    judge = Watched(heard=Heard(words=words), session="s", now=AT, zone=UTC, origin_of=lambda _: "user")
-    await ruled(memory, [stated("I prefer tabs over spaces.")], judge, session="s")
+    judge = Watched(
+        messages=NewMessages(quotes=words), session="s", now=AT, zone=UTC, origin_of=lambda _: "user"
+    )
+    await changes_by_rule(memory, [stated("I prefer tabs over spaces.")], judge, session="s")
     assert where
     assert threading.main_thread() not in where

@@ -13,7 +13,7 @@ import pytest
 
 from nacre.app.open_agent import LATEST, NEW, UNKEPT, OpenedAgent, open_agent
 from nacre.errors import ProviderError
-from nacre.layers.l5_extract.layer import CURSOR, EXTRACTION, OWN, WORK
+from nacre.layers.l5_extract.layer import CURSOR, EXTRACTION, WORK, WRITTEN_BY_AGENT
 from nacre.layers.l5_extract.policy import ExtractSettings
 from nacre.memory.checks.review import waiting
 from nacre.memory.format.entry import MemoryChange, MemoryDraft, read_entry
@@ -231,7 +231,7 @@ async def test_where_the_agent_wrote_memory_itself_nobody_does_so_again(
         await played(ready, "I drink green tea.")
         assert provider.calls == 2
         (note,) = notes(ready, EXTRACTION)
-        assert note.fact("skipped") == OWN
+        assert note.fact("skipped") == WRITTEN_BY_AGENT
         assert len(notes(ready, CURSOR)) == 1
         await played(ready, "and now?")
         assert "the last 2 messages" in asked(provider.requests[3])

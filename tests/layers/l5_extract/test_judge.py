@@ -11,7 +11,7 @@ from nacre.memory.format.entry import read_entry
 from nacre.memory.memory import Memory
 from nacre.providers.base import Request
 from nacre.testing import ScriptedProvider, call, say, together
-from tests.layers.l5_extract.test_extracting import (
+from tests.layers.l5_extract.test_layer import (
     BY_HAND,
     FORKS,
     directory,

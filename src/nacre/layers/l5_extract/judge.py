@@ -1,0 +1,234 @@
+"""Checks what a fork writes against the new messages, and adds origin and sources to it (E2, E8, E9)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, tzinfo
+from itertools import groupby
+
+from nacre import prompts
+from nacre.context.privacy import TRUSTED_TOOLS, by_tools
+from nacre.errors import StoreError, ToolError
+from nacre.memory.checks.grounding import (
+    is_blank,
+    is_supported,
+    sources,
+    uncorrected_claims,
+    ungrounded_claims,
+)
+from nacre.memory.copies import ChangedFile
+from nacre.memory.format.entry import Entry, MemoryDraft, Origin, compose, read_entry
+from nacre.memory.format.frontmatter import MarkdownFile
+from nacre.memory.format.index import INDEX_FILE
+from nacre.memory.memory import refuse_secrets
+from nacre.memory.team.rules import refuse_for_team
+from nacre.messages.blocks import Text, ToolCall, ToolResult
+from nacre.messages.facts import Facts, UserQuote
+from nacre.messages.records import Compacted, Noted, Record, Said
+from nacre.messages.view import View
+from nacre.session.attachments import INSIDE, digest
+
+UNGROUNDED = prompts.load("nacre.layers.l5_extract", "ungrounded")
+LOSES = prompts.load("nacre.layers.l5_extract", "loses")
+LEAVE_IT = "Not saved, as before; leave it."
+INDEX_REFUSED = (
+    "Not saved: leave MEMORY.md alone. The line of each memory that you save is added automatically."
+)
+EMPTY = "A memory says something: there is no text below its frontmatter."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewMessages:
+    """The messages that memories may come from, by origin (M16b)."""
+
+    quotes: Sequence[UserQuote] = ()
+    """Messages of the person."""
+    replies: Sequence[str] = ()
+    """Replies of the agent, and the arguments of its tool calls."""
+    tool_texts: Sequence[str] = ()
+    """Untrusted output of tools."""
+    attached: Sequence[str] = ()
+    """Texts that nacre added: already in memory, never a source."""
+    count: int = 0
+    """Number of messages as the model sees them."""
+    last: str = ""
+    """Id of the newest record."""
+    calls: Sequence[tuple[str, str]] = ()
+    """Tool names, each with the command of a shell call."""
+
+
+def messages_since(view: View, cursor: str | None) -> NewMessages:
+    """Return the messages of a view after the cursor; all of them if its message is gone (E2)."""
+    items = view.items
+    start = next((n for n in range(len(items), 0, -1) if items[n - 1].record_id == cursor), 0)
+    new_ids = {item.record_id for item in items[start:]}
+    records = view.records
+    inside = {str(one.fact(INSIDE)) for one in records if isinstance(one, Noted) and one.fact(INSIDE)}
+    new = [one for one in records if isinstance(one, Said) and one.aside is None and one.id in new_ids]
+    blocks = [block for one in new if one.role == "assistant" for block in one.blocks]
+    calls = [block for block in blocks if isinstance(block, ToolCall)]
+    return NewMessages(
+        quotes=Facts.of(new).words,
+        replies=tuple(
+            block.text if isinstance(block, Text) else json.dumps(block.input, ensure_ascii=False)
+            for block in blocks
+            if isinstance(block, Text | ToolCall)
+        ),
+        tool_texts=tuple(text for text in by_tools(new, inside) if text.strip()),
+        attached=tuple(_attached(records, inside)),
+        count=sum(1 for _ in groupby(items[start:], key=lambda item: item.role)),
+        last=items[-1].record_id if items else "",
+        calls=tuple((call.name, str(call.input.get("command", ""))) for call in calls),
+    )
+
+
+def has_news(records: Sequence[Record], cursor: str | None) -> bool:
+    """Whether a person wrote something after the cursor; reads backwards and stops at the first answer."""
+    for one in reversed(records):
+        if one.id == cursor:
+            return False
+        if not isinstance(one, Said) or one.role != "user" or one.meta or one.aside is not None:
+            continue
+        if any(isinstance(block, Text) for block in one.blocks):
+            return True
+    return False
+
+
+def _attached(records: Sequence[Record], inside: set[str]) -> Iterator[str]:
+    """Yield the texts that nacre added: attachments, also in results, summaries, output of its own tools."""
+    trusted: set[str] = set()
+    for one in records:
+        if isinstance(one, Compacted):
+            yield from (block.text for block in one.summary if isinstance(block, Text))
+        if not isinstance(one, Said) or one.aside is not None:
+            continue
+        for block in one.blocks:
+            if isinstance(block, Text) and one.meta:
+                yield block.text
+            elif isinstance(block, ToolCall) and block.name in TRUSTED_TOOLS:
+                trusted.add(block.id)
+            elif isinstance(block, ToolResult):
+                texts = (part.text for part in block.content if isinstance(part, Text))
+                yield from (text for text in texts if block.call_id in trusted or digest(text) in inside)
+
+
+@dataclass(slots=True, kw_only=True)
+class Judge:
+    """Checks every file that a fork writes, and adds origin and sources to the accepted ones."""
+
+    messages: NewMessages
+    session: str
+    now: datetime
+    zone: tzinfo
+    origin_of: Callable[[str], Origin]
+    names: Sequence[str] = ()
+    """Existing files, which a memory may link to."""
+    grounds: bool = True
+    """Whether claims are checked."""
+    rejected: dict[str, list[str]] = field(default_factory=dict)
+    """The ungrounded or lost claims of each rejected file."""
+
+    def check(self, change: ChangedFile) -> None:
+        """Raise `ToolError` for a file that may not become a memory; an objection is explained once."""
+        self._check(change)
+        self.rejected.pop(change.file, None)
+
+    def check_rewrite(self, change: ChangedFile) -> None:
+        """Like `check`; an existing memory must also keep what it names, unless the person corrected it."""
+        self._check(change)
+        if change.before is not None and self.grounds:
+            before = read_entry(change.file, change.before)
+            after = read_entry(change.file, self.signed(change))
+            said = [one.text for one in self.messages.quotes]
+            self._refuse_claims(
+                change.file, uncorrected_claims(_whole(before), _whole(after), said=said), LOSES
+            )
+        self.rejected.pop(change.file, None)
+
+    def signed(self, change: ChangedFile) -> bytes:
+        """Return the file as it is saved: with origin and sources, without fields that a fork may not set."""
+        entry = read_entry(change.file, change.after)
+        text = _whole(entry)
+        previous = MarkdownFile.parse(change.before) if change.before is not None else None
+        draft = MemoryDraft(
+            body=entry.body,
+            kind=entry.kind,
+            name=self._supported(entry.name, entry, change),
+            description=self._supported(entry.description, entry, change),
+            origin=self._origin(text, _old(change)),
+            sources=(self.session, *self.sources(text)),
+        )
+        return compose(draft, file=change.file, now=self.now, previous=previous)
+
+    def sources(self, text: str) -> list[str]:
+        """Return the ids of the records that a text came from, at least the last one of the person."""
+        return sources(text, self.messages.quotes) or [one.record_id for one in self.messages.quotes[-1:]]
+
+    def _check(self, change: ChangedFile) -> None:
+        if change.file.rpartition("/")[2] == INDEX_FILE:
+            raise ToolError(INDEX_REFUSED)
+        text = change.after.decode(errors="replace")
+        try:
+            refuse_secrets(text)
+            if change.memory.location.source == "team":
+                refuse_for_team(change.file, self.signed(change))
+        except StoreError as error:
+            raise ToolError(f"Not saved: {error}.") from error
+        entry = read_entry(change.file, change.after)
+        if is_blank(entry.body):
+            raise ToolError(EMPTY)
+        claims = self._claims(_whole(entry), _old(change)) if self.grounds else []
+        self._refuse_claims(change.file, claims, UNGROUNDED)
+
+    def _supported(self, line: str, entry: Entry, change: ChangedFile) -> str:
+        """Return a title or description; empty, so that it is derived again, if no text supports it.
+
+        It becomes a line of the index, which is part of every prompt.
+        """
+        texts = [entry.body, _old(change), *(one.text for one in self.messages.quotes)]
+        return line if not self.grounds or is_supported(line, texts) else ""
+
+    def _refuse_claims(self, file: str, claims: list[str], why: str) -> None:
+        """Raise `ToolError` if there are claims; the reason is explained once per file."""
+        if not claims:
+            return
+        is_explained = file in self.rejected
+        self.rejected[file] = claims
+        raise ToolError(LEAVE_IT if is_explained else prompts.render(why, claims=", ".join(claims)))
+
+    def _claims(self, text: str, old: str) -> list[str]:
+        """Return the claims that are in no message, or only in texts that nacre attached (M16b)."""
+        messages = self.messages
+        own = self._ungrounded(text, [one.text for one in messages.quotes], old)
+        if not own:
+            return []
+        others = set(self._ungrounded(text, [*messages.replies, *messages.tool_texts], old))
+        said = [one.text for one in messages.quotes]
+        everywhere = set(self._ungrounded(text, [*said, *messages.replies, *messages.tool_texts], old))
+        repeated = set(own) - set(self._ungrounded(text, [*said, *messages.attached], old))
+        return [one for one in own if one in everywhere or (one not in others and one in repeated)]
+
+    def _origin(self, text: str, old: str) -> Origin:
+        """Return the origin of a text; `untrusted` also if a claim is only in tool output."""
+        messages = self.messages
+        ours = [*(one.text for one in messages.quotes), *messages.replies]
+        if messages.tool_texts and self._ungrounded(text, ours, old):
+            return "untrusted"
+        return self.origin_of(text)
+
+    def _ungrounded(self, text: str, said: Sequence[str], old: str) -> list[str]:
+        at = self.messages.quotes[-1].at if self.messages.quotes else self.now
+        return ungrounded_claims(text, said=[*said, *self.names], old=old, at=at, zone=self.zone)
+
+
+def _whole(entry: Entry) -> str:
+    return "\n".join(part for part in (entry.name, entry.description, entry.body) if part)
+
+
+def _old(change: ChangedFile) -> str:
+    if change.before is None:
+        return ""
+    entry = read_entry(change.file, change.before)
+    return _whole(replace(entry, name=entry.title))
