@@ -17,8 +17,7 @@ from pathlib import Path
 from bench.machine import bar, middle_us
 from nacre.cli.memory.open import run
 from nacre.memory.files.location import Location
-from nacre.memory.files.scan import scan
-from nacre.memory.files.scan_cache import FILE
+from nacre.memory.files.scan import FILE, scan
 from nacre.memory.memory import Memory
 from nacre.messages.blocks import JsonObject
 

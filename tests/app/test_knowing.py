@@ -18,8 +18,7 @@ from nacre.memory.checks import local_only as staying
 from nacre.memory.checks.local_only import LocalOnly
 from nacre.memory.files.external_edits import LIVE
 from nacre.memory.files.folder import Folder
-from nacre.memory.files.scan import Scan, scan
-from nacre.memory.files.scan_cache import ScanCache
+from nacre.memory.files.scan import Scan, ScanCache, scan
 from nacre.memory.format.entry import MemoryChange, MemoryDraft
 from nacre.memory.memory import Memory
 from nacre.settings import Settings, load

@@ -12,8 +12,7 @@ import pytest
 from nacre.errors import ConfigError, StoreError
 from nacre.memory.team.choice import remote_of
 from nacre.memory.team.folder import FolderRemote
-from nacre.memory.team.git import GitRemote
-from nacre.memory.team.git_run import run_git
+from nacre.memory.team.git import GitRemote, run_git
 from nacre.memory.team.remote import KNOWN_FILE
 from nacre.memory.team.sync import sync
 from nacre.testing import FrozenClock

@@ -13,9 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nacre.errors import OutsideStore, StoreError
-from nacre.store.history import Commit, History, Signature
-from nacre.store.history_purge import Purged, holding, purge, without_lines
-from nacre.store.history_trees import SPLIT_ABOVE
+from nacre.store.git_objects import SPLIT_ABOVE
+from nacre.store.history import Commit, History, PurgedHistory, Signature, holding, purge, without_lines
 from tests.scale import scaled
 
 NEEDS_GIT = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
@@ -245,7 +244,7 @@ def test_a_purge_leaves_nothing_in_any_object(history: History) -> None:
     scrub = without_lines("plum.md")
     assert holding(history, ["plum.md"], scrub=scrub)
     report = purge(history, ["plum.md"], scrub=scrub)
-    assert report == Purged(commits=3, files=("MEMORY.md", "b.md", "plum.md"), left=())
+    assert report == PurgedHistory(commits=3, files=("MEMORY.md", "b.md", "plum.md"), left=())
     fresh = History(history.repository.path)
     assert holding(fresh, ["plum.md"], scrub=scrub) == ()
     told = [(one.reason, one.files) for one in fresh.log(9)]
@@ -275,12 +274,14 @@ def test_a_purge_works_on_packs_and_leaves_a_sound_repository(history: History) 
 def test_a_purge_of_what_was_never_there_changes_no_content(history: History) -> None:
     commit(history, {"a.md": b"one\n"})
     newest = history.newest
-    assert purge(history, ["b.md"], scrub=without_lines("nowhere")) == Purged(commits=0, files=(), left=())
+    assert purge(history, ["b.md"], scrub=without_lines("nowhere")) == PurgedHistory(
+        commits=0, files=(), left=()
+    )
     assert History(history.repository.path).newest == newest
 
 
 def test_a_purge_of_an_empty_history_does_nothing(history: History) -> None:
-    assert purge(history, ["b.md"]) == Purged(commits=0, files=(), left=())
+    assert purge(history, ["b.md"]) == PurgedHistory(commits=0, files=(), left=())
 
 
 def _signature() -> Signature:

@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nacre.store.result_pointer import OPENING, has_long_line, pointer, preview
-from nacre.store.tool_results import Kept
+from nacre.store.tool_results import OPENING, StoredResult, has_long_line, pointer, preview
 
-KEPT = Kept(Path("/home/ada/.nacre/projects/-x/s/tool-results/toolu_1.txt"), 52_340)
+KEPT = StoredResult(Path("/home/ada/.nacre/projects/-x/s/tool-results/toolu_1.txt"), 52_340)
 
 
 def test_a_pointer_says_size_place_way_back_and_beginning() -> None:

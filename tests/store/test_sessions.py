@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from nacre.errors import SessionNotFound, TranscriptError
 from nacre.store.derived import DerivedCache
 from nacre.store.home import slug
-from nacre.store.search import Query, query
+from nacre.store.search import LogQuery, query
 from nacre.store.session_log import SessionLog, log_path
 from nacre.store.sessions import Sessions
 from nacre.store.summaries import SessionSummary
@@ -368,7 +368,7 @@ PIECES = st.sampled_from(
 def test_the_test_of_bytes_lets_every_match_of_a_pattern_through(pattern: str, text: str) -> None:
     """T7: the shortcut may only skip lines that cannot match."""
     try:
-        made: Query = query(pattern, regex=True)
+        made: LogQuery = query(pattern, regex=True)
     except TranscriptError:
         return
     for each in (text, _example(pattern, text)):

@@ -27,7 +27,7 @@ from nacre.agents.worktree_record import (
 )
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import ConfigError, StoreError, ToolError
-from nacre.memory.team.git_run import Ran, run_git
+from nacre.memory.team.git import GitResult, run_git
 from nacre.store import disk
 from nacre.store.home import canonical, slug
 from nacre.tools.git_config import OFFLINE, environment
@@ -287,7 +287,7 @@ class Repository:
         self.directory = directory
         self._without: dict[Path, dict[str, str]] = {}
 
-    async def run(self, *arguments: str, at: Path | None = None) -> Ran:
+    async def run(self, *arguments: str, at: Path | None = None) -> GitResult:
         """One command, here or in one of its worktrees; how it ended is for the caller to judge."""
         place = at or self.directory
         if place not in self._without:
@@ -302,7 +302,7 @@ class Repository:
             raise ToolError(f"git {arguments[0]} failed in {at or self.directory}: {ran.told}")
         return os.fsdecode(ran.out).removesuffix("\n")
 
-    async def _ran(self, directory: Path, *arguments: str, variables: Mapping[str, str]) -> Ran:
+    async def _ran(self, directory: Path, *arguments: str, variables: Mapping[str, str]) -> GitResult:
         try:
             return await run_git(directory, *arguments, seconds=SECONDS, variables=variables)
         except ConfigError as error:
@@ -314,7 +314,7 @@ class Repository:
 _LIST = ("config", "--show-scope", "--name-only", "--null", "--list")
 
 
-def _without(listed: Ran) -> dict[str, str]:
+def _without(listed: GitResult) -> dict[str, str]:
     """Variables that have git pass over the filters that a repository's own settings name."""
     words = os.fsdecode(listed.out).split("\0")
     own = [name for scope, name in zip(words[::2], words[1::2], strict=False) if scope in _OWN_SCOPES]

@@ -39,8 +39,7 @@ from nacre.session.session import Session
 from nacre.session.session_log import NullRecordWriter, SessionLogWriter
 from nacre.session.spending import Spending
 from nacre.settings import Settings
-from nacre.store.result_pointer import CLEARED
-from nacre.store.tool_results import result_folders_named, result_store_in
+from nacre.store.tool_results import CLEARED, result_folders_named, result_store_in
 from nacre.tools.base import Tool
 from nacre.tools.tasks import TaskBoard
 from nacre.tools.workspace import Workspace

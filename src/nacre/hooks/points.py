@@ -19,8 +19,7 @@ from nacre.hooks.table import HookTable
 from nacre.messages.blocks import Json, JsonObject, ToolCall
 from nacre.messages.events import NoticeLevel
 from nacre.messages.untrusted_text import neutralise
-from nacre.store.result_pointer import pointer, preview
-from nacre.store.tool_results import ToolResultStore
+from nacre.store.tool_results import ToolResultStore, pointer, preview
 from nacre.tools.guard import PermissionOverride
 
 MAX_CHARS = 10_000

@@ -44,8 +44,7 @@ from nacre.session.layer import Layer
 from nacre.session.session import Base, Session
 from nacre.session.session_log import NullRecordWriter, RecordWriter
 from nacre.session.settings import SessionSettings
-from nacre.store.result_pointer import LONG_LINE_CHARS, Advice
-from nacre.store.tool_results import ToolResultStore
+from nacre.store.tool_results import LONG_LINE_CHARS, Advice, ToolResultStore
 from nacre.tools.base import Tool
 from nacre.tools.read import ReadSettings, read_tool
 from nacre.tools.workspace import Workspace

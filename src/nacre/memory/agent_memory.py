@@ -17,7 +17,7 @@ from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import StoreError
 from nacre.memory.files.external_edits import LIVE
 from nacre.memory.files.location import Location, MemoryPaths, agent_location
-from nacre.memory.files.recovery import Place, told
+from nacre.memory.files.recovery import MemoryStorage, as_store_error
 from nacre.memory.files.transaction import LOCK_WAIT, held, in_thread, opened
 from nacre.memory.files.watch import Watch
 from nacre.memory.memory import Memory
@@ -165,9 +165,9 @@ async def agent_live(
             lock.release()
 
 
-def _marked(place: Place, clock: Clock) -> FileLock:
+def _marked(place: MemoryStorage, clock: Clock) -> FileLock:
     folder = place.cache / LIVE
-    with told(folder):
+    with as_store_error(folder):
         disk.make_folder(folder)
         lock = FileLock(folder / clock.new_id(), mode=disk.FILE_MODE, thread_local=False)
         lock.acquire(timeout=0)

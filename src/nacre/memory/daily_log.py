@@ -22,7 +22,7 @@ from nacre.errors import StoreError, VersionConflict
 from nacre.memory.corrections import parse_correction
 from nacre.memory.files.folder import Folder
 from nacre.memory.files.location import Location
-from nacre.memory.files.recovery import told
+from nacre.memory.files.recovery import as_store_error
 from nacre.memory.files.scan import LOGS
 from nacre.memory.format.entry import KINDS, Entry, Kind, MemoryChange
 from nacre.memory.memory import MAX_FOUND, Memory, refuse_secrets, single_match
@@ -82,7 +82,7 @@ async def append(
 def entries_of_day(location: Location, day: date) -> tuple[LogLine, ...]:
     """What the log of a day says, oldest first; nothing when the day has none."""
     file = log_file(day)
-    with told(location.directory / file):
+    with as_store_error(location.directory / file):
         return read_log(file, Folder(location.directory).read(file) or b"")
 
 

@@ -17,8 +17,7 @@ from nacre.memory.corrections import parse_correction
 from nacre.memory.files.containment import inside
 from nacre.memory.files.folder import TEAM_PREFIX, Folder
 from nacre.memory.files.location import Location, MemoryPaths, claim, locate, prepare
-from nacre.memory.files.scan import LOGS, Scan, scan
-from nacre.memory.files.scan_cache import ScanCache
+from nacre.memory.files.scan import LOGS, Scan, ScanCache, scan
 from nacre.memory.files.transaction import Transaction, recover, transact
 from nacre.memory.files.watch import Watch
 from nacre.memory.format.entry import (

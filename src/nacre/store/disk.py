@@ -176,19 +176,19 @@ _AT_FDCWD = -100
 
 
 @dataclass(frozen=True, slots=True)
-class Name:
+class NameInFolder:
     """A name in a folder that is held open, so that nobody can put another folder in its place."""
 
     folder: int
     name: str
 
 
-def is_swapped(one: Path | Name, other: Path | Name) -> bool:
+def is_swapped(one: Path | NameInFolder, other: Path | NameInFolder) -> bool:
     """Exchange what two names stand for, at once; False when this system cannot."""
     return _renamed(one, other, _EXCHANGE)
 
 
-def take_free(source: Path | Name, target: Path | Name) -> None:
+def take_free(source: Path | NameInFolder, target: Path | NameInFolder) -> None:
     """Rename, or raise `FileExistsError` when the target's name is taken."""
     if _renamed(source, target, _NO_REPLACE):
         return
@@ -198,7 +198,7 @@ def take_free(source: Path | Name, target: Path | Name) -> None:
     os.unlink(from_name, dir_fd=from_folder)
 
 
-def _renamed(source: Path | Name, target: Path | Name, flags: int) -> bool:
+def _renamed(source: Path | NameInFolder, target: Path | NameInFolder, flags: int) -> bool:
     call = _renameat2()
     if call is None:
         return False
@@ -211,8 +211,8 @@ def _renamed(source: Path | Name, target: Path | Name, flags: int) -> bool:
     return True
 
 
-def _at(place: Path | Name) -> tuple[int | None, str]:
-    return (place.folder, place.name) if isinstance(place, Name) else (None, str(place))
+def _at(place: Path | NameInFolder) -> tuple[int | None, str]:
+    return (place.folder, place.name) if isinstance(place, NameInFolder) else (None, str(place))
 
 
 def _fd(folder: int | None) -> int:

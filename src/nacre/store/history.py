@@ -1,7 +1,7 @@
 """The git history of a directory: commit, log, read, compare, purge (M14b, M15).
 
 Files go in as names and bytes; the directory itself is never read. The caller holds a lock, so that one
-process at a time commits. No git library: see `history_objects`; how files become trees: `history_trees`.
+process at a time commits. No git library: see `git_objects`.
 Any git reads it: `git log`, `git show`, `git log -- '*name.md'`.
 """
 
@@ -9,15 +9,24 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+import shutil
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from nacre.errors import StoreError
 from nacre.store import disk
-from nacre.store.history_objects import ID_CHARS, Loose, Repository, loose
-from nacre.store.history_trees import REMEMBERED, Trees, is_reserved
+from nacre.store.disk import is_swapped
+from nacre.store.git_objects import (
+    ID_CHARS,
+    REMEMBERED,
+    GitRepository,
+    GitTrees,
+    LooseObject,
+    is_reserved,
+    loose_object,
+)
 
 _SESSION = "\n\nSession: "
 """Ends every message, so that what stands before it is the reason whatever that holds."""
@@ -66,16 +75,16 @@ class Signature:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prepared:
+class PreparedCommit:
     """A commit that is made but not yet written."""
 
     id: str
     parent: str
-    objects: tuple[Loose, ...]
+    objects: tuple[LooseObject, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Head:
+class CommitHeader:
     """What a commit object itself says."""
 
     tree: str
@@ -87,9 +96,9 @@ class History:
     """Every state a directory had, in a bare repository that need not exist yet."""
 
     def __init__(self, path: Path) -> None:
-        self.repository = Repository(path)
-        self._trees = Trees(self.repository)
-        self._heads: dict[str, Head] = {}
+        self.repository = GitRepository(path)
+        self._trees = GitTrees(self.repository)
+        self._heads: dict[str, CommitHeader] = {}
 
     @property
     def newest(self) -> str:
@@ -110,17 +119,19 @@ class History:
             raise StoreError(disk.explain(error, self.repository.path)) from error
         return prepared.id
 
-    def prepare(self, files: Mapping[str, bytes | None], signature: Signature, *, on: str = "") -> Prepared:
+    def prepare(
+        self, files: Mapping[str, bytes | None], signature: Signature, *, on: str = ""
+    ) -> PreparedCommit:
         """Make a commit on the newest one (or on `on`) without writing anything."""
         parent = on or self.newest
         for file in files:
             if is_reserved(disk.check_key(file)):
                 raise StoreError(f"{file!r} cannot be kept in the history; choose another name")
-        blobs = {file: loose("blob", data) for file, data in files.items() if data is not None}
+        blobs = {file: loose_object("blob", data) for file, data in files.items() if data is not None}
         ids = {file: blobs[file].id if file in blobs else None for file in files}
         tree, trees = self._trees.changed(self._tree(parent), ids)
-        commit = loose("commit", commit_object(tree, parent, signature))
-        return Prepared(id=commit.id, parent=parent, objects=(*blobs.values(), *trees, commit))
+        commit = loose_object("commit", commit_object(tree, parent, signature))
+        return PreparedCommit(id=commit.id, parent=parent, objects=(*blobs.values(), *trees, commit))
 
     def log(self, limit: int, *, file: str | None = None) -> list[Commit]:
         """The newest commits first; with a file, those that changed it."""
@@ -130,7 +141,7 @@ class History:
             head = self.head(at)
             before = self._tree(head.parent)
             if file is None or self._id(head.tree, file) != self._id(before, file):
-                found.append(self._told(at, head))
+                found.append(self._commit(at, head))
             at = head.parent
         return found
 
@@ -162,7 +173,7 @@ class History:
     def one(self, commit: str) -> Commit:
         """One commit by its id or the beginning of it."""
         found = self.resolve(commit)
-        return self._told(found, self.head(found))
+        return self._commit(found, self.head(found))
 
     def resolve(self, commit: str) -> str:
         """The whole id that begins like this."""
@@ -181,7 +192,7 @@ class History:
             )
         return found[0]
 
-    def head(self, commit: str) -> Head:
+    def head(self, commit: str) -> CommitHeader:
         """What a commit object says of itself."""
         if commit not in self._heads:
             if len(self._heads) >= REMEMBERED:
@@ -189,7 +200,7 @@ class History:
             self._heads[commit] = self._head(commit)
         return self._heads[commit]
 
-    def _head(self, commit: str) -> Head:
+    def _head(self, commit: str) -> CommitHeader:
         text = self.repository.content(commit, "commit").decode("utf-8", "replace")
         head, _, message = text.partition("\n\n")
         tree = _TREE.search(head)
@@ -199,7 +210,7 @@ class History:
             raise StoreError(f"commit {commit} cannot be read; run `git fsck` in {self.repository.path}")
         reason, _, session = message.rpartition(_SESSION)
         session = session.strip() if reason else ""
-        return Head(
+        return CommitHeader(
             tree=tree[1],
             parent=parent[1] if parent else "",
             signature=Signature(
@@ -211,7 +222,7 @@ class History:
             ),
         )
 
-    def _told(self, commit: str, head: Head) -> Commit:
+    def _commit(self, commit: str, head: CommitHeader) -> Commit:
         signed = head.signature
         return Commit(
             id=commit,
@@ -254,3 +265,196 @@ def commit_object(tree: str, parent: str, signature: Signature) -> bytes:
         f"committer nacre <nacre@nacre.invalid> {when}\n\n",
         f"{reason}{_SESSION}{session or _NO_SESSION}\n",
     ]).encode("utf-8", "replace")  # fmt: skip
+
+
+_COMMIT = re.compile(r"\b[0-9a-f]{40}\b")
+
+Scrub = Callable[[bytes], bytes]
+"""What is left of a text; applied to what it returned, it changes nothing more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PurgedHistory:
+    """Where the text had been, and where it still is."""
+
+    commits: int
+    """How many commits held some of it, in a file, a name or a reason."""
+    files: tuple[str, ...]
+    """The files it stood in at some time, sorted."""
+    left: tuple[str, ...]
+    """Objects that still hold some of it; always empty unless something is wrong."""
+
+
+def without_lines(*texts: str) -> Scrub:
+    """Leave out every line that holds one of these texts, upper or lower case."""
+    needles = [text.casefold() for text in texts if text]
+
+    def scrub(data: bytes) -> bytes:
+        lines = data.splitlines(keepends=True)
+        kept = [line for line in lines if not _holds(line, needles)]
+        return data if len(kept) == len(lines) else b"".join(kept)
+
+    return scrub
+
+
+def _holds(line: bytes, needles: Sequence[str]) -> bool:
+    plain = line.decode("utf-8", "replace").casefold()
+    return any(needle in plain for needle in needles)
+
+
+def purge(history: History, files: Collection[str] = (), *, scrub: Scrub = bytes) -> PurgedHistory:
+    """Take files out of every commit, and text out of every file and reason that is left.
+
+    The caller holds the lock. Commits that changed nothing else go too.
+    """
+    path = history.repository.path
+    finish_purge(path)
+    if not history.newest:
+        return PurgedHistory(commits=0, files=(), left=())
+    try:
+        fresh = _HistoryRewrite(history, GitRepository(_aside(path)), frozenset(files), scrub)
+        fresh.run()
+        fresh.into.pack(fresh.into.names())
+        _put_in_place(path)
+    except OSError as error:
+        shutil.rmtree(_aside(path), ignore_errors=True)
+        raise StoreError(disk.explain(error, path)) from error
+    shutil.rmtree(_aside(path), ignore_errors=True)
+    left = holding(History(path), files, scrub=scrub)
+    return PurgedHistory(commits=fresh.commits, files=tuple(sorted(fresh.files)), left=left)
+
+
+def holding(history: History, files: Collection[str] = (), *, scrub: Scrub = bytes) -> tuple[str, ...]:
+    """Every object, reachable or not, loose or packed, that holds one of these files or some of this text."""
+    repository = history.repository
+    contents = {name: repository.read(name) for name in sorted(repository.names())}
+    found: set[str] = set()
+    others: set[bytes] = set()
+    for name in (name for name, (kind, _) in contents.items() if kind == "commit"):
+        head = history.head(name)
+        touched = history.changes(head.parent, name)
+        others |= {_last_part(file) for file in touched if file not in files}
+        if scrub(head.signature.reason.encode()) != head.signature.reason.encode() or touched.keys() & set(
+            files
+        ):
+            found.add(name)
+    # A tree knows only the last part of a path, which another file may have as well.
+    names = {_last_part(file) for file in files} - others
+    for name, (kind, data) in contents.items():
+        if kind == "blob" and scrub(data) != data:
+            found.add(name)
+        if kind == "tree" and any(b" %s\0" % each in data for each in names):
+            found.add(name)
+    return tuple(sorted(found))
+
+
+def _last_part(file: str) -> bytes:
+    return file.rpartition("/")[2].encode("utf-8", "surrogateescape")
+
+
+def finish_purge(path: Path) -> None:
+    """Finish or drop what a killed purge left beside the history."""
+    aside = _aside(path)
+    old = _old(path)
+    if aside.exists() and not path.exists():
+        aside.rename(path)
+    for leftover in (aside, old):
+        if leftover.exists():
+            shutil.rmtree(leftover)
+
+
+def _put_in_place(path: Path) -> None:
+    aside = _aside(path)
+    if not is_swapped(aside, path):
+        # Two renames; `settle` knows what a kill between them left.
+        path.rename(_old(path))
+        aside.rename(path)
+        shutil.rmtree(_old(path))
+    disk.sync_folder(path.parent)
+
+
+def _aside(path: Path) -> Path:
+    return path.with_name(f".{path.name}.purging")
+
+
+def _old(path: Path) -> Path:
+    return path.with_name(f".{path.name}.purged")
+
+
+class _HistoryRewrite:
+    """One pass over all commits, oldest first."""
+
+    def __init__(self, history: History, into: GitRepository, files: frozenset[str], scrub: Scrub) -> None:
+        self.into = into
+        self.commits = 0
+        self.files: set[str] = set()
+        self._history = history
+        self._before = GitTrees(history.repository)
+        self._after = GitTrees(into)
+        self._dropped = files
+        self._scrub = scrub
+        self._names: dict[str, str] = {}
+        """What each commit is called now."""
+
+    def run(self) -> None:
+        self.into.make()
+        tree = ""
+        parent = ""
+        before = ""
+        for name, head in self._oldest_first():
+            after, has_hit = self._tree(tree, before, head.tree)
+            signed, has_hit_reason = self._signature(head.signature)
+            self.commits += has_hit or has_hit_reason
+            before = head.tree
+            if after == tree and (has_hit or has_hit_reason):
+                continue
+            commit = loose_object("commit", commit_object(after, parent, signed))
+            self.into.write([commit])
+            tree = after
+            parent = commit.id
+            self._names[name] = commit.id
+        if parent:
+            self.into.move_head(parent)
+
+    def _oldest_first(self) -> list[tuple[str, CommitHeader]]:
+        heads = list[tuple[str, CommitHeader]]()
+        at = self._history.newest
+        while at:
+            heads.append((at, self._history.head(at)))
+            at = heads[-1][1].parent
+        return heads[::-1]
+
+    def _tree(self, tree: str, before: str, after: str) -> tuple[str, bool]:
+        """The commit's change on top of the new tree, and whether any of it had to go."""
+        has_hit = False
+        files: dict[str, str | None] = {}
+        for file, (old, new) in self._before.compared(before, after).items():
+            if file in self._dropped:
+                self.files.add(file)
+                has_hit = True
+                continue
+            files[file] = self._blob(file, new) if new else None
+            # A commit that only removes the text held it too, in what it removed.
+            has_hit |= any(name is not None and self._is_hit(name) for name in (old, new))
+        result, trees = self._after.changed(tree, files)
+        self.into.write(trees)
+        return result, has_hit
+
+    def _blob(self, file: str, name: str) -> str:
+        data = self._history.repository.content(name, "blob")
+        kept = self._scrub(data)
+        if kept != data:
+            self.files.add(file)
+        blob = loose_object("blob", kept)
+        self.into.write([blob])
+        return blob.id
+
+    def _is_hit(self, name: str) -> bool:
+        data = self._history.repository.content(name, "blob")
+        return self._scrub(data) != data
+
+    def _signature(self, signed: Signature) -> tuple[Signature, bool]:
+        reason = self._scrub(signed.reason.encode()).decode("utf-8", "replace").strip("\n")
+        # A reason that names a commit, as a confirmation does, goes on naming the same one.
+        named = _COMMIT.sub(lambda found: self._names.get(found[0], found[0]), reason)
+        return replace(signed, reason=named or "purged"), reason != signed.reason

@@ -39,7 +39,7 @@ class Hit:
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class LogQuery:
     """What to look for in texts, and a test of raw bytes that every matching line passes.
 
     The test knows ASCII case only: that `re` lets the long ſ match an s is not worth a slower search.
@@ -51,7 +51,7 @@ class Query:
     """The test is for bytes in lower case, which is many times faster than one that ignores case."""
 
 
-def query(text: str, *, regex: bool = False, ignore_case: bool = True) -> Query:
+def query(text: str, *, regex: bool = False, ignore_case: bool = True) -> LogQuery:
     """Make a query of plain text or of a regular expression."""
     flags = re.IGNORECASE if ignore_case else re.NOFLAG
     if not text:
@@ -65,12 +65,12 @@ def query(text: str, *, regex: bool = False, ignore_case: bool = True) -> Query:
     literal = _sure_literal(text) if regex else _longest(_ESCAPED.split(text))
     if literal:
         sure = literal.lower() if ignore_case else literal
-        return Query(pattern, re.compile(re.escape(sure.encode())), lowered=ignore_case)
-    return Query(pattern, None if regex else _either_spelling(text, ignore_case))
+        return LogQuery(pattern, re.compile(re.escape(sure.encode())), lowered=ignore_case)
+    return LogQuery(pattern, None if regex else _either_spelling(text, ignore_case))
 
 
 def search_log(
-    path: Path, wanted: Query, *, clean: Callable[[str], str] = str, with_added: bool = False
+    path: Path, wanted: LogQuery, *, clean: Callable[[str], str] = str, with_added: bool = False
 ) -> Iterator[Hit]:
     """Every matching line of one log, in order; one that matches only in what `clean` takes out is none.
 
@@ -94,7 +94,7 @@ def search_log(
         lines_before += block.count(b"\n")
 
 
-def _candidates(block: bytes, wanted: Query) -> Iterator[tuple[int, bytes]]:
+def _candidates(block: bytes, wanted: LogQuery) -> Iterator[tuple[int, bytes]]:
     tested = block.lower() if wanted.lowered else block
     at = 0
     while at < len(block):

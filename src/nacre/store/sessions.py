@@ -14,7 +14,7 @@ from nacre.errors import SessionNotFound, TranscriptError
 from nacre.store import disk
 from nacre.store.derived import DerivedCache
 from nacre.store.home import canonical, same_folder, slug
-from nacre.store.search import Hit, Query, query, search_log
+from nacre.store.search import Hit, LogQuery, query, search_log
 from nacre.store.summaries import SessionSummary, summarise
 
 NEAR_IDS = 3
@@ -24,7 +24,7 @@ SHOWN_AMBIGUOUS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class _Log:
+class _LogFile:
     path: Path
     size: int
     mtime_ns: int
@@ -98,7 +98,7 @@ class Sessions:
         logs = sorted(self._logs(cwd), key=lambda log: log.mtime_ns, reverse=True)
         return (hit for log in logs for hit in _hits(log.path, wanted, with_added=with_added))
 
-    def _logs(self, cwd: str | os.PathLike[str] | None = None) -> Iterator[_Log]:
+    def _logs(self, cwd: str | os.PathLike[str] | None = None) -> Iterator[_LogFile]:
         """Regular files only: a FIFO among them must not hold up a listing."""
         name = None if cwd is None else slug(canonical(cwd))
         for folder in _entries(self.home / "projects"):
@@ -111,7 +111,7 @@ class Sessions:
                 try:
                     if entry.is_file():
                         found = entry.stat()
-                        yield _Log(Path(entry.path), found.st_size, found.st_mtime_ns)
+                        yield _LogFile(Path(entry.path), found.st_size, found.st_mtime_ns)
                 except OSError:
                     continue
 
@@ -131,7 +131,7 @@ def _belongs(summary: SessionSummary, cwd: str) -> bool:
     return summary.cwd is None or canonical(summary.cwd) == cwd or slug(canonical(summary.cwd)) != slug(cwd)
 
 
-def _hits(path: Path, wanted: Query, *, with_added: bool) -> Iterator[Hit]:
+def _hits(path: Path, wanted: LogQuery, *, with_added: bool) -> Iterator[Hit]:
     try:
         yield from search_log(path, wanted, with_added=with_added)
     except SessionNotFound:  # deleted since it was listed
@@ -145,7 +145,7 @@ def _not_found(wanted: str, ids: list[str]) -> str:
     return f"no session {wanted!r}; {hint}"
 
 
-def _from_row(row: Any, log: _Log) -> SessionSummary | None:
+def _from_row(row: Any, log: _LogFile) -> SessionSummary | None:
     """Return the cached summary; None for a row that another version of nacre wrote."""
     try:
         cwd, started, modified, messages, tokens, compactions, title = row

@@ -7,11 +7,12 @@ import hashlib
 import os
 import re
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from nacre import prompts
 from nacre.errors import StoreError
 from nacre.messages.blocks import Json
 from nacre.store import disk
@@ -29,7 +30,7 @@ _ERRORS = "surrogatepass"
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class StoredResult:
     """A text on disk."""
 
     path: Path
@@ -37,7 +38,7 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class ResultFile:
     """One file of a shelf, as a listing shows it."""
 
     path: Path
@@ -66,7 +67,7 @@ class ToolResultStore:
             name = f"id={_digest(call_id)}{ending}"
         return self.folder / name
 
-    def keep(self, call_id: str, text: str, *, structured: bool = False) -> Kept:
+    def keep(self, call_id: str, text: str, *, structured: bool = False) -> StoredResult:
         """Keep a text whole, in a file that holds this very text even where an id comes a second time.
 
         Some servers count their ids from one in every conversation or after every restart.
@@ -79,7 +80,7 @@ class ToolResultStore:
                 path = path.with_name(f"{path.stem}={_digest(text)}{path.suffix}")
                 if not path.exists():
                     self._create(path, text)
-            return Kept(path, path.stat().st_size)
+            return StoredResult(path, path.stat().st_size)
 
     def read(self, call_id: str, *, structured: bool = False) -> str | None:
         """The text as it was put; nothing when it is not here."""
@@ -92,11 +93,11 @@ class ToolResultStore:
             except FileNotFoundError:
                 return None
 
-    def held(self) -> list[Held]:
+    def held(self) -> list[ResultFile]:
         """Every file, oldest first; half-written ones are not among them."""
         return [one for one in self._listed() if not one.path.name.startswith(TEMP_PREFIX)]
 
-    def leavings(self) -> list[Held]:
+    def leavings(self) -> list[ResultFile]:
         """What a killed process left half-written."""
         return [one for one in self._listed() if one.path.name.startswith(TEMP_PREFIX)]
 
@@ -142,7 +143,7 @@ class ToolResultStore:
                 self._known.setdefault(one.path.name.casefold(), set()).add(one.path.name)
         return self._known
 
-    def _listed(self) -> list[Held]:
+    def _listed(self) -> list[ResultFile]:
         if self.folder is None:
             return []
         found = []
@@ -153,7 +154,7 @@ class ToolResultStore:
                         if entry.is_file(follow_symlinks=False):
                             seen = entry.stat(follow_symlinks=False)
                             moment = datetime.fromtimestamp(seen.st_mtime, UTC)
-                            found.append(Held(Path(entry.path), seen.st_size, moment))
+                            found.append(ResultFile(Path(entry.path), seen.st_size, moment))
         except (FileNotFoundError, NotADirectoryError):
             return []
         except OSError as error:
@@ -211,3 +212,104 @@ def result_folders_named(folders: Iterable[Json], home: Path) -> set[Path]:
     """
     places = {Path(os.path.normpath(str(folder))) for folder in folders}
     return {one for one in places if one.name == FOLDER and one.is_relative_to(home / "projects")}
+
+
+PERSISTED = prompts.load(__package__, "persisted")
+PERSISTED_CUT = prompts.load(__package__, "persisted_cut")
+"""The same for a result that its tool had cut: the file does not hold all of it."""
+OPENING = PERSISTED.partition("\n")[0]
+"""How every pointer begins."""
+LONG_LINE_CHARS = 2_000
+"""What Read shows of a line: of a longer one the rest needs another tool."""
+BY_LINES = "Read it with Read (offset and limit choose the lines) or search it with Grep."
+BY_PIECES = (
+    f" It has lines of more than {LONG_LINE_CHARS:,} characters: take pieces of them in Bash with `cut -c`"
+    " or `grep -o`."
+)
+AS_JSON = " It is a JSON list of the texts that the tool gave."
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """How the model is told to look into a file, by the tools that it has."""
+
+    by_lines: str = BY_LINES
+    by_pieces: str = BY_PIECES
+    """Added where there are lines that Read would cut."""
+
+
+USUAL = Advice()
+
+
+def pointer(
+    tool: str,
+    texts: Sequence[str],
+    kept: StoredResult,
+    *,
+    preview_bytes: int,
+    advice: Advice = USUAL,
+    cut: str | None = None,
+) -> str:
+    """The words that stand for these texts from now on.
+
+    `cut` says how much of its result the tool returned, where that is not all.
+    """
+    is_list = len(texts) > 1
+    by_pieces = advice.by_pieces * (is_list or has_long_line(texts[0]))
+    template, more = (PERSISTED, {}) if cut is None else (PERSISTED_CUT, {"cut": cut})
+    return prompts.render(
+        template,
+        **more,
+        tool=tool,
+        chars=f"{sum(map(len, texts)):,}",
+        bytes=f"{kept.bytes:,}",
+        path=str(kept.path),
+        advice=advice.by_lines + AS_JSON * is_list + by_pieces,
+        preview=preview(texts[0], preview_bytes),
+    )
+
+
+def preview(text: str, limit: int) -> str:
+    """The first bytes of a text, cut at the last line end if that is past half, never inside a character."""
+    head = text[:limit].encode(errors="surrogatepass")
+    if len(head) > limit:
+        end = limit
+        while end and head[end] & 0xC0 == 0x80:  # the middle of a character
+            end -= 1
+        head = head[:end]
+    shown = head.decode(errors="surrogatepass")
+    line_end = head.rfind(b"\n")
+    if len(shown) < len(text) and line_end > limit / 2:
+        return head[:line_end].decode(errors="surrogatepass")
+    return shown
+
+
+def has_long_line(text: str) -> bool:
+    """Whether Read would cut a line of this; looks only where a line must have ended by."""
+    start = 0
+    while len(text) - start > LONG_LINE_CHARS:
+        end = text.rfind("\n", start, start + LONG_LINE_CHARS + 1)
+        if end < 0:
+            return True
+        start = end + 1
+    return False
+
+
+CLEARED = "clear"
+"""The kind of note, and the reason of the rewrite, by which a cleared result is recorded."""
+KEPT = "[This old result was cleared to save room. Its full text is in {path}; read it there if you need it.]"
+
+
+KEPT_CUT = (
+    "[This old result was cleared to save room. What its tool returned, cut, is in {path};"
+    " read it there if you need it.]"
+)
+
+
+def pointed_to(text: str) -> str | None:
+    """The file that a cleared result names; none where its text could not be kept."""
+    for sentence in (KEPT, KEPT_CUT):
+        ahead, _, behind = sentence.partition("{path}")
+        if text.startswith(ahead) and text.endswith(behind):
+            return text[len(ahead) : -len(behind)]
+    return None

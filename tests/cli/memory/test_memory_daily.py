@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from nacre.memory.files.location import MemoryPaths, locate
-from nacre.store.history import History
-from nacre.store.history_purge import holding, without_lines
+from nacre.store.history import History, holding, without_lines
 from tests.cli.program import nacre
 
 DEMO, LUNCH = "The demo for the orca team is on Friday.", "Lunch is at noon in the garden."

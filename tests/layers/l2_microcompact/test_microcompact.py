@@ -15,8 +15,7 @@ from nacre.messages.jsonl import Envelope, decode, encode
 from nacre.messages.records import Change, Noted, Replaced, ResultOf, Said
 from nacre.messages.results import answered
 from nacre.messages.view import View
-from nacre.store.result_pointer import CLEARED, pointed_to
-from nacre.store.tool_results import Kept, ToolResultStore
+from nacre.store.tool_results import CLEARED, StoredResult, ToolResultStore, pointed_to
 from nacre.testing import FrozenClock
 from tests.layers.l2_microcompact.scenes import BINDING, START, moment, noted, view_of, words
 
@@ -103,7 +102,7 @@ async def test_what_cannot_be_kept_is_said_to_be_gone(kind: str, tmp_path: Path,
     """C9: without a folder, or when the disk refuses, the sentence says that the call can be made again."""
 
     class Refusing(ToolResultStore):
-        def keep(self, call_id: str, text: str, *, structured: bool = False) -> Kept:
+        def keep(self, call_id: str, text: str, *, structured: bool = False) -> StoredResult:
             raise StoreError("no space left")
 
     after = await cleared(view_of(2), ToolResultStore(None) if kind == "none" else Refusing(tmp_path), clock)

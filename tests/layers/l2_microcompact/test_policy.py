@@ -15,7 +15,7 @@ from nacre.messages.blocks import Text, ToolCall, ToolResult
 from nacre.messages.records import Change, Replaced, ResultOf, Said
 from nacre.messages.results import answered
 from nacre.messages.view import View
-from nacre.store.result_pointer import CLEARED
+from nacre.store.tool_results import CLEARED
 from tests.layers.l2_microcompact.scenes import BINDING, FREE, START, moment, noted, view_of, words
 
 

@@ -149,7 +149,7 @@ def main(act: str, base: Path, *arguments: str) -> None:
         asyncio.run(recover(where))
     elif act == "purge":
         from nacre.memory.files.undo import purge
-        from nacre.store.history_purge import without_lines
+        from nacre.store.history import without_lines
 
         asyncio.run(purge(where, [arguments[2]], scrub=without_lines(arguments[3])))
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nacre.memory.files.scan import MAX_TOPIC_BYTES, Scan, Skipped, head_fields, manifest_line, scan
+from nacre.memory.files.scan import MAX_TOPIC_BYTES, Scan, SkippedFile, head_fields, manifest_line, scan
 from nacre.memory.format.entry import Entry
 from nacre.memory.format.frontmatter import MarkdownFile
 
@@ -120,7 +120,7 @@ def test_a_name_that_is_no_text_is_left_out(tmp_path: Path) -> None:
     except OSError:
         pytest.skip("this file system takes only names that are text")
     assert scan(tmp_path) == Scan(
-        (), (Skipped("caf?.md", "has a name with characters that cannot be shown"),)
+        (), (SkippedFile("caf?.md", "has a name with characters that cannot be shown"),)
     )
 
 

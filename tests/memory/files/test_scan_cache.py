@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nacre.memory.files.location import Location
-from nacre.memory.files.scan import scan
-from nacre.memory.files.scan_cache import FILE, WORTH_KEEPING, ScanCache
+from nacre.memory.files.scan import FILE, WORTH_KEEPING, ScanCache, scan
 from nacre.memory.format.entry import MemoryChange
 from nacre.memory.memory import Memory
 from nacre.memory.purge.memory import erase

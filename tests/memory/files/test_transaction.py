@@ -19,7 +19,7 @@ import pytest
 
 from nacre.errors import OutsideStore, StoreError, VersionConflict
 from nacre.memory.agent_memory import agent_live
-from nacre.memory.files.external_edits import LIVE, Edit
+from nacre.memory.files.external_edits import LIVE, ExternalEdit
 from nacre.memory.files.folder import MAX_BYTES
 from nacre.memory.files.location import Location
 from nacre.memory.files.transaction import pending_edits, pick_up, recover, transact
@@ -237,9 +237,9 @@ async def test_edits_by_other_means_are_committed_first_as_the_users(where: Loca
     os.mkfifo(where.directory / "fifo.md")
     (where.directory / "link.md").symlink_to("a.md")
     assert await pending_edits(where) == (
-        Edit(file="a.md", kind="changed"),
-        Edit(file="b.md", kind="removed"),
-        Edit(file="logs/c.md", kind="added"),
+        ExternalEdit(file="a.md", kind="changed"),
+        ExternalEdit(file="b.md", kind="removed"),
+        ExternalEdit(file="logs/c.md", kind="added"),
     )
     await save(where, "d.md", b"four\n")
     assert log(where)[:2] == [
@@ -262,7 +262,7 @@ async def test_an_edit_that_hides_behind_the_old_size_and_time_is_found(where: L
     was = path.stat()
     path.write_bytes(b"two\n")
     os.utime(path, ns=(was.st_atime_ns, was.st_mtime_ns))
-    assert await pending_edits(where) == (Edit(file="a.md", kind="changed"),)
+    assert await pending_edits(where) == (ExternalEdit(file="a.md", kind="changed"),)
 
 
 async def test_edits_while_an_agent_is_live_are_unconfirmed(where: Location) -> None:
@@ -497,7 +497,7 @@ def failing_from(count: int, error: int, monkeypatch: pytest.MonkeyPatch) -> Ite
 
     def names(_: object, target: object, __: int) -> bool:
         # An exchange needs no room, nor does a way back to where a name just was: only a new name does.
-        return error != errno.ENOSPC or (isinstance(target, exchange.Name) and target.name == "c.md")
+        return error != errno.ENOSPC or (isinstance(target, exchange.NameInFolder) and target.name == "c.md")
 
     with monkeypatch.context() as patch:
         for name in ("write", "fsync", "mkdir", "link"):

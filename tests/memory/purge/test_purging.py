@@ -11,8 +11,8 @@ import pytest
 from nacre.memory.files.location import MemoryPaths, locate
 from nacre.memory.format.entry import MemoryChange, MemoryDraft
 from nacre.memory.memory import Memory
-from nacre.memory.purge.home import ELSEWHERE, FOREIGN, OWN_FILE, TYPED, UNREACHED, Spot, Wishes
-from nacre.memory.purge.memory import Past, erase, past_of
+from nacre.memory.purge.home import ELSEWHERE, FOREIGN, OWN_FILE, TYPED, UNREACHED, PurgeOptions, QuotedPlace
+from nacre.memory.purge.memory import PurgeTarget, erase, purge_target
 from nacre.memory.purge.quotations import LineCleaner
 from nacre.memory.purge.traces import MARK, Traces
 from nacre.messages.blocks import Json, JsonObject
@@ -81,8 +81,8 @@ def session(home: Path, name: str, data: bytes) -> Path:
     return path
 
 
-async def purged(home: Path, memory: Memory, past: Past, **wishes: bool) -> list[Spot]:
-    sweep = past.sweep(home, wishes=Wishes(**wishes))
+async def purged(home: Path, memory: Memory, past: PurgeTarget, **wishes: bool) -> list[QuotedPlace]:
+    sweep = past.sweep(home, wishes=PurgeOptions(**wishes))
     assert sweep.clean(spot for spot in sweep.look() if not spot.why) == []
     await erase(memory, past.file, CHANGE)
     return sweep.remaining()
@@ -96,7 +96,7 @@ async def test_every_quotation_goes_and_every_other_byte_stays(tmp_path: Path, i
     path = session(tmp_path / "home", "s1", dumped(lines, is_ascii=is_ascii))
     unrelated = session(tmp_path / "home", "s2", other)
     inode = unrelated.stat().st_ino
-    past = past_of(memory, "hopper.md")
+    past = purge_target(memory, "hopper.md")
     assert await purged(tmp_path / "home", memory, past) == []
     after = path.read_bytes()
     assert b"hopper" not in after and b"basement" not in after and b"4711" not in after
@@ -110,7 +110,7 @@ async def test_the_log_still_reads_as_the_same_records(tmp_path: Path) -> None:
     before = decode(dumped(quoted()).splitlines(), session_id="s")
     memory = await kept(tmp_path / "home", tmp_path)
     path = session(tmp_path / "home", "s", dumped(quoted()))
-    await purged(tmp_path / "home", memory, past_of(memory, "hopper.md"))
+    await purged(tmp_path / "home", memory, purge_target(memory, "hopper.md"))
     after = decode(path.read_bytes().splitlines(), session_id="s")
     assert [type(each) for each in after.records] == [type(each) for each in before.records]
     assert [each.id for each in after.records] == [each.id for each in before.records]
@@ -126,8 +126,8 @@ async def test_what_the_person_typed_is_named_and_goes_only_when_told(tmp_path: 
     data = dumped([line("user", f"remember: {BODY}", 0)])
     path = session(home, "s", data)
     (home / "chat_history").write_text(f"remember: {BODY}\nhello\n")
-    past = past_of(memory, "hopper.md")
-    sweep = past.sweep(home, wishes=Wishes())
+    past = purge_target(memory, "hopper.md")
+    sweep = past.sweep(home, wishes=PurgeOptions())
     typed = [spot for spot in sweep.look() if spot.why]
     assert {(spot.path, spot.line, spot.why) for spot in typed} == {
         (path, 1, TYPED),
@@ -143,11 +143,11 @@ async def test_a_session_that_is_open_elsewhere_is_named_and_never_touched(tmp_p
     home = tmp_path / "home"
     memory = await kept(home, tmp_path)
     path = session(home, "s", dumped(quoted()))
-    sweep = past_of(memory, "hopper.md").sweep(home, wishes=Wishes())
+    sweep = purge_target(memory, "hopper.md").sweep(home, wishes=PurgeOptions())
     with SessionLog.open(path, home=home):
         spots = [spot for spot in sweep.look() if spot.path == path]
         assert spots and all(spot.is_busy and "is open in process" in spot.why for spot in spots)
-        failed = sweep.clean(Spot(path=path, session="s", line=1) for _ in range(1))
+        failed = sweep.clean(QuotedPlace(path=path, session="s", line=1) for _ in range(1))
         assert [spot.session for spot in failed] == ["s"]
         assert path.read_bytes() == dumped(quoted())
     assert any(not spot.why for spot in sweep.look() if spot.path == path)
@@ -168,7 +168,7 @@ async def test_files_beside_a_log_are_rid_of_it_too(tmp_path: Path) -> None:
     copy.write_bytes(content)
     own = folder / "checkpoints" / ("0" * 64)
     own.write_text(f"my own file: {BODY}\n")
-    left = await purged(home, memory, past_of(memory, "hopper.md"))
+    left = await purged(home, memory, purge_target(memory, "hopper.md"))
     assert [(spot.path, spot.why) for spot in left] == [(own, OWN_FILE)]
     assert not copy.exists()
     assert (folder / "tool-results" / "t9.txt").read_text() == f"before\n{MARK}.\nafter\n"
@@ -181,10 +181,10 @@ async def test_logs_of_another_program_are_changed_only_when_asked(tmp_path: Pat
     home = tmp_path / ".claude"
     memory = await kept(home, tmp_path)
     path = session(home, "s", dumped(quoted()))
-    past = past_of(memory, "hopper.md")
-    careful = past.sweep(home, wishes=Wishes(), is_shared=True)
+    past = purge_target(memory, "hopper.md")
+    careful = past.sweep(home, wishes=PurgeOptions(), is_shared=True)
     assert {spot.why for spot in careful.look() if spot.session} == {FOREIGN}
-    asked = past.sweep(home, wishes=Wishes(foreign=True), is_shared=True)
+    asked = past.sweep(home, wishes=PurgeOptions(foreign=True), is_shared=True)
     assert asked.clean(spot for spot in asked.look() if not spot.why) == []
     assert b"hopper" not in path.read_bytes()
     with SessionLog.open(path, home=home):
@@ -196,7 +196,7 @@ async def test_what_nacre_did_not_write_is_named(tmp_path: Path) -> None:
     home = tmp_path / "home"
     memory = await kept(home, tmp_path)
     (home / "todo.txt").write_text(BODY)
-    left = await purged(home, memory, past_of(memory, "hopper.md"))
+    left = await purged(home, memory, purge_target(memory, "hopper.md"))
     assert [(spot.path, spot.why) for spot in left] == [(home / "todo.txt", ELSEWHERE)]
 
 
@@ -206,7 +206,7 @@ async def test_earlier_versions_are_remembered_and_another_memory_that_says_the_
     memory = await kept(tmp_path / "home", tmp_path)
     await memory.correct("hopper", "It moved to the attic of the town hall last spring.", CHANGE)
     (memory.location.directory / "other.md").write_text(f"---\nname: o\n---\n\n{BODY}\n")
-    past = past_of(memory, "hopper.md")
+    past = purge_target(memory, "hopper.md")
     assert [spot.path.name for spot in past.shared] == ["other.md"]
     path = session(
         tmp_path / "home", "s", dumped([line("assistant", "It moved to the attic of the town hall.", 0)])
@@ -242,7 +242,7 @@ async def test_a_password_of_the_memory_goes_wherever_it_is_alone(tmp_path: Path
     (folder / "session-memory").mkdir()
     (folder / "tool-results" / "t1.txt").write_text(f'{{"pw": "{SECRET}"}}\n')
     (folder / "session-memory" / "summary.md").write_text(f"# Notes\nIt is {SECRET}.\n")
-    left = await purged(home, memory, past_of(memory, "staging.md"))
+    left = await purged(home, memory, purge_target(memory, "staging.md"))
     assert left == []
     files = [path for path in home.rglob("*") if path.is_file()]
     assert [path for path in files if SECRET.encode() in path.read_bytes()] == []
@@ -256,13 +256,13 @@ async def test_a_rare_word_where_nothing_can_be_changed_is_named(tmp_path: Path)
     home = tmp_path / "home"
     memory = await kept(home, tmp_path, f"The staging password is {SECRET} as of today.", "staging")
     path = session(home, "s", dumped([line("assistant", "hello", 0, gitBranch=f"try-{SECRET}")]))
-    left = await purged(home, memory, past_of(memory, "staging.md"))
+    left = await purged(home, memory, purge_target(memory, "staging.md"))
     assert [(spot.path, spot.line, spot.why) for spot in left] == [(path, 1, UNREACHED)]
 
 
 async def test_a_rare_word_in_a_memory_of_another_scope_is_named(tmp_path: Path) -> None:
     memory = await kept(tmp_path / "home", tmp_path, f"The staging password is {SECRET}.", "staging")
     other = await kept(tmp_path / "elsewhere", tmp_path, f"Log in with {SECRET}.", "login")
-    past = past_of(memory, "staging.md", others=[other])
+    past = purge_target(memory, "staging.md", others=[other])
     assert {spot.path for spot in past.shared} >= {other.location.directory / "login.md"}
     assert past.traces.rare_words == ()

@@ -13,9 +13,8 @@ from nacre.memory.daily_log import log_file
 from nacre.memory.files.location import user_location
 from nacre.memory.format.entry import MemoryChange
 from nacre.memory.memory import Memory
-from nacre.memory.purge.memory import erase_line, line_named, past_of_line, without_forms
-from nacre.store.history import History
-from nacre.store.history_purge import holding, without_lines
+from nacre.memory.purge.memory import erase_line, line_named, purge_target_of_line, without_forms
+from nacre.store.history import History, holding, without_lines
 from nacre.testing import FrozenClock
 
 HAND = MemoryChange(author="user", reason="by hand")
@@ -35,7 +34,7 @@ async def test_a_fact_that_a_person_wrapped_differently_goes_in_both_forms(memor
     )
     line = line_named(memory, "The orca swims far")
     assert line is not None
-    past = past_of_line(memory, line)
+    past = purge_target_of_line(memory, line)
     assert (past.texts, past.shared) == (("the orca swims far",), ())
     assert past.commits == 3  # two changes, and as it is now
     erased = await erase_line(memory, line, HAND)
@@ -52,7 +51,7 @@ async def test_another_memory_that_says_the_same_is_told(memory: Memory) -> None
     await memory.put("orca.md", b"---\nname: Orca\n---\nthe orca swims far to the north\n", HAND)
     line = line_named(memory, f"{FILE}:1")
     assert line is not None
-    assert [spot.path.name for spot in past_of_line(memory, line).shared] == ["orca.md"]
+    assert [spot.path.name for spot in purge_target_of_line(memory, line).shared] == ["orca.md"]
     await erase_line(memory, line, HAND)
     assert not (memory.location.directory / FILE).exists()
     assert b"swims far" in (memory.location.directory / "orca.md").read_bytes()

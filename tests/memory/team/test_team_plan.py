@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from nacre.errors import StoreError
-from nacre.memory.team.plan import base_of, verdict
+from nacre.memory.team.merge import base_of, verdict
 from nacre.memory.team.remote import (
     MAX_KNOWN,
     MAX_KNOWN_BYTES,
-    Shared,
+    RemoteSnapshot,
     encode_known,
     known_after,
     parse_known,
@@ -70,11 +70,11 @@ def test_without_a_record_the_history_knows_what_was_changed_or_forgotten_here()
 
 
 def test_versions_are_remembered_in_order_and_bounded() -> None:
-    shared = Shared(files={"f.md": A}, known={"f.md": (B,), "gone.md": (C,)})
+    shared = RemoteSnapshot(files={"f.md": A}, known={"f.md": (B,), "gone.md": (C,)})
     assert known_after(shared, {"f.md": C, "new.md": B, "gone.md": NONE}) == {
         "f.md": (B, A, C), "gone.md": (C,), "new.md": (B,),
     }  # fmt: skip
-    many = Shared(known={"f.md": tuple(f"{n:040}" for n in range(MAX_KNOWN))})
+    many = RemoteSnapshot(known={"f.md": tuple(f"{n:040}" for n in range(MAX_KNOWN))})
     assert known_after(many, {"f.md": A})["f.md"][-2:] == (f"{MAX_KNOWN - 1:040}", A)
     assert len(known_after(many, {"f.md": A})["f.md"]) == MAX_KNOWN
 

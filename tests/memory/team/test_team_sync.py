@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from nacre.memory.checks.lint import lint
 from nacre.memory.files.undo import undo
 from nacre.memory.purge.memory import erase
-from nacre.memory.team.remote import Refused
+from nacre.memory.team.remote import RefusedFile
 from nacre.memory.team.sync import SyncReport
 from nacre.testing import FrozenClock
 from tests.memory.clones import BRANCH, BY_HAND, Clone, bare_repository, git
@@ -215,7 +215,7 @@ async def test_secrets_never_leave_and_the_rest_goes(pair: Pair) -> None:
     await ana.save("tea.md", "Green.")
     report = await ana.sync()
     assert report.pushed == ("MEMORY.md", "tea.md")
-    assert report.refused == (Refused("keys.md", "holds AWS access key in line 5; it is not shared"),)
+    assert report.refused == (RefusedFile("keys.md", "holds AWS access key in line 5; it is not shared"),)
     assert SECRET not in str(report)
     await bo.sync()
     assert set(bo.bodies) == {"deploys.md", "tea.md"}

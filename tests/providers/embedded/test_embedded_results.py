@@ -13,8 +13,7 @@ from nacre.messages.wire import render_blocks
 from nacre.providers.base import Request, complete
 from nacre.providers.embedded.conversation import as_shown
 from nacre.providers.embedded.provider import EmbeddedProvider
-from nacre.store.result_pointer import pointer
-from nacre.store.tool_results import Kept
+from nacre.store.tool_results import StoredResult, pointer
 
 
 def message(role: str, *blocks: Block) -> JsonObject:
@@ -24,7 +23,7 @@ def message(role: str, *blocks: Block) -> JsonObject:
 @pytest.mark.parametrize("text", ["one\n\ntwo\n" * 900, "x" * 9_000, "[...]\n</persisted-output>\n" * 500])
 def test_of_a_result_on_disk_its_beginning_is_shown_and_where_all_of_it_is(text: str) -> None:
     """C4: the words of the pointer are for a model."""
-    words = pointer("Grep", [text], Kept(Path("/home/me/it.txt"), len(text)), preview_bytes=2_000)
+    words = pointer("Grep", [text], StoredResult(Path("/home/me/it.txt"), len(text)), preview_bytes=2_000)
     shown, path = as_shown(words, {})
     assert path == "/home/me/it.txt"
     assert text.startswith(shown)
@@ -32,7 +31,7 @@ def test_of_a_result_on_disk_its_beginning_is_shown_and_where_all_of_it_is(text:
 
 
 async def test_of_a_result_that_its_tool_cut_nobody_is_told_that_all_of_it_is_on_disk() -> None:
-    kept = Kept(Path("/home/me/it.txt"), 30_000)
+    kept = StoredResult(Path("/home/me/it.txt"), 30_000)
     for cut, told in (
         (None, "all of it is in /home"),
         ("1 of 2 lines", "the tool returned only a part of it"),

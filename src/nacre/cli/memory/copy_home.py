@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from nacre.memory.files.scan import Skipped
+from nacre.memory.files.scan import SkippedFile
 from nacre.memory.transfer.copy_home import CopyResult, DirectoryPair, HomeCopy
 from nacre.messages.blocks import JsonObject
 
@@ -20,7 +20,7 @@ class Arrived:
 
     passage: HomeCopy
     found: tuple[CopyResult, ...]
-    without: tuple[Skipped, ...]
+    without: tuple[SkippedFile, ...]
     is_dry: bool
 
     @property

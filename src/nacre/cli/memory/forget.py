@@ -22,8 +22,8 @@ from nacre.messages.blocks import JsonObject
 if TYPE_CHECKING:
     from nacre.memory.daily_log import LogLine
     from nacre.memory.memory import Memory
-    from nacre.memory.purge.home import Spot, Sweeps
-    from nacre.memory.purge.memory import Erased, Past
+    from nacre.memory.purge.home import HomePurges, QuotedPlace
+    from nacre.memory.purge.memory import Erased, PurgeTarget
     from nacre.settings import Settings
 
 REASON = "forgotten by hand"
@@ -50,9 +50,9 @@ class Wanted:
 class Purge:
     """What a purge found and did."""
 
-    past: Past
-    found: tuple[Spot, ...]
-    left: tuple[Spot, ...]
+    past: PurgeTarget
+    found: tuple[QuotedPlace, ...]
+    left: tuple[QuotedPlace, ...]
     erased: Erased | None = None
     """None while nothing was done."""
     files: int = 0
@@ -118,30 +118,36 @@ def _purged(options: RunOptions, name: str, wanted: Wanted) -> int:
 
 def _plan(
     options: RunOptions, opened: Memory, others: list[Memory], target: str | LogLine, wanted: Wanted
-) -> tuple[Past, Sweeps]:
+) -> tuple[PurgeTarget, HomePurges]:
     from nacre.memory.instructions.load import is_claude_home
-    from nacre.memory.purge.home import Spot, Sweeps, Wishes
-    from nacre.memory.purge.memory import past_of, past_of_line
+    from nacre.memory.purge.home import HomePurges, PurgeOptions, QuotedPlace
+    from nacre.memory.purge.memory import purge_target, purge_target_of_line
 
     settings = load_settings(options)
     homes = dict.fromkeys((settings.home.resolve(), opened.location.base))
-    past = past_of(opened, target, others=others) if isinstance(target, str) else past_of_line(opened, target)
+    past = (
+        purge_target(opened, target, others=others)
+        if isinstance(target, str)
+        else purge_target_of_line(opened, target)
+    )
     if wanted.scope == "team" and settings.memory.team_remote:
-        remote = Spot(path=Path(REMOTE), why=SHARED)
+        remote = QuotedPlace(path=Path(REMOTE), why=SHARED)
         past = replace(past, shared=(*past.shared, remote))
     past = replace(past, shared=(*past.shared, *_older_copies(settings, opened, past, wanted)))
-    wishes = Wishes(own_words=wanted.own_words, foreign=wanted.foreign)
+    wishes = PurgeOptions(own_words=wanted.own_words, foreign=wanted.foreign)
     sweeps = [past.sweep(home, wishes=wishes, is_shared=is_claude_home(home)) for home in homes]
-    return past, Sweeps(tuple(sweeps))
+    return past, HomePurges(tuple(sweeps))
 
 
-def _older_copies(settings: Settings, opened: Memory, past: Past, wanted: Wanted) -> Iterator[Spot]:
+def _older_copies(
+    settings: Settings, opened: Memory, past: PurgeTarget, wanted: Wanted
+) -> Iterator[QuotedPlace]:
     """Where it still is in the home, from before memory had one of its own and was copied there."""
     from hashlib import sha256
 
     from nacre.app.memory_locations import memory_place
     from nacre.memory.memory import Memory
-    from nacre.memory.purge.home import Spot
+    from nacre.memory.purge.home import QuotedPlace
     from nacre.memory.purge.memory import versions_of
 
     if not settings.memory.home or wanted.scope not in SCOPES:
@@ -154,7 +160,7 @@ def _older_copies(settings: Settings, opened: Memory, past: Past, wanted: Wanted
     if held & past.copies:
         command = f"NACRE_MEMORY_HOME={quote(str(settings.home))} nacre memory forget {past.file} --purge"
         where = "" if wanted.scope == "project" else f" --scope {wanted.scope}"
-        yield Spot(path=place.directory / past.file, why=f"{OLDER}; {command}{where}")
+        yield QuotedPlace(path=place.directory / past.file, why=f"{OLDER}; {command}{where}")
 
 
 def _is_confirmed(purge: Purge) -> bool:
@@ -172,7 +178,7 @@ def _erasing(opened: Memory, target: str | LogLine, others: list[Memory]) -> Cal
     return lambda: run(erase_line(opened, target, by_hand(REASON)))
 
 
-def _erased(purge: Purge, sweep: Sweeps, erase: Callable[[], Erased]) -> Purge:
+def _erased(purge: Purge, sweep: HomePurges, erase: Callable[[], Erased]) -> Purge:
     failed = sweep.clean(spot for spot in purge.found if not spot.why)
     if failed:
         raise StoreError(f"not everything could be erased, so the memory is still there: {failed[0].why}")
@@ -207,7 +213,7 @@ def _told(purge: Purge, *, as_json: bool) -> int:
     return 1 if left or leftovers else 0
 
 
-def _report(purge: Purge, left: list[Spot]) -> JsonObject:
+def _report(purge: Purge, left: list[QuotedPlace]) -> JsonObject:
     leftovers = purge.erased.left if purge.erased else ()
     return {
         "file": purge.past.file,
@@ -223,11 +229,11 @@ def _report(purge: Purge, left: list[Spot]) -> JsonObject:
     }
 
 
-def _as_json(spot: Spot) -> JsonObject:
+def _as_json(spot: QuotedPlace) -> JsonObject:
     return {"path": str(spot.path), "session": spot.session or None, "line": spot.line, "why": spot.why}
 
 
-def _print_report(purge: Purge, left: list[Spot]) -> None:
+def _print_report(purge: Purge, left: list[QuotedPlace]) -> None:
     is_done = purge.erased is not None
     commits = purge.erased.commits if purge.erased else purge.past.commits
     tense = "it had been" if is_done else "it is"
@@ -272,5 +278,5 @@ def _counted(lines: list[str]) -> str:
     return f"line{'s' * (len(lines) > 1)} {', '.join(lines[:SHOWN])}{more}"
 
 
-def _place(spot: Spot) -> str:
+def _place(spot: QuotedPlace) -> str:
     return f"{spot.path}:{spot.line}" if spot.line else str(spot.path)

@@ -16,8 +16,7 @@ from nacre.messages.records import Said
 from nacre.messages.view import View
 from nacre.session.attachments import Attachment
 from nacre.session.layer import Layer
-from nacre.store.result_pointer import CLEARED, OPENING, USUAL, Advice, pointed_to
-from nacre.store.tool_results import ToolResultStore
+from nacre.store.tool_results import CLEARED, OPENING, USUAL, Advice, ToolResultStore, pointed_to
 
 GONE = "offload_gone"
 """The kind of note that says which files that the model was pointed to are no longer there: calls."""

@@ -18,8 +18,7 @@ from nacre.messages.cut_notes import cut_of
 from nacre.messages.records import Said
 from nacre.messages.tokens import BYTES_PER_TOKEN, estimate_text
 from nacre.messages.wire import canonical
-from nacre.store.result_pointer import USUAL, Advice, pointer
-from nacre.store.tool_results import ToolResultStore
+from nacre.store.tool_results import USUAL, Advice, ToolResultStore, pointer
 
 OFFLOAD = "offload"
 """The kind of note about a result on disk: call, tool, reason, path, chars, bytes, tokens_kept_out."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from nacre.messages.pins import pinned
 from nacre.messages.results import Answered, answered
 from nacre.messages.view import View
-from nacre.store.result_pointer import CLEARED
+from nacre.store.tool_results import CLEARED
 
 """The reason under which a cleared result stands in a view."""
 OFFLOADED = "<persisted-output>"

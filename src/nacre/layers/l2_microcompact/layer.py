@@ -21,8 +21,7 @@ from nacre.messages.view import View
 from nacre.session.ladder import Pressure
 from nacre.session.layer import Layer
 from nacre.session.session import Session
-from nacre.store.result_pointer import CLEARED
-from nacre.store.tool_results import ToolResultStore
+from nacre.store.tool_results import CLEARED, ToolResultStore
 
 MINUTE = 60.0
 HOUR = 3_600.0

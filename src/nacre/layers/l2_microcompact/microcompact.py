@@ -20,8 +20,7 @@ from nacre.messages.rewrite import without_thinking
 from nacre.messages.tokens import estimate_text
 from nacre.messages.view import View
 from nacre.messages.wire import canonical, render_block
-from nacre.store.result_pointer import CLEARED, KEPT, KEPT_CUT
-from nacre.store.tool_results import ToolResultStore
+from nacre.store.tool_results import CLEARED, KEPT, KEPT_CUT, ToolResultStore
 
 GONE = "[This old result was cleared to save room and could not be kept; make the call again if you need it.]"
 

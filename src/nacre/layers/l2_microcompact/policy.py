@@ -10,7 +10,7 @@ from nacre.cache.warmth import Warmth
 from nacre.layers.l2_microcompact.choice import Choice, choose
 from nacre.layers.l2_microcompact.settings import CLAUDE_CODE, CLEARABLE, NACRE, MicrocompactSettings
 from nacre.messages.view import View
-from nacre.store.result_pointer import CLEARED
+from nacre.store.tool_results import CLEARED
 
 __all__ = ["CLAUDE_CODE", "CLEARABLE", "NACRE", "Decision", "MicrocompactSettings", "Moment", "Reason", "due"]
 

@@ -18,8 +18,7 @@ from nacre.messages.records import Change, Record, Replaced, ResultOf
 from nacre.messages.results import Answered, answered
 from nacre.messages.rounds import rounds
 from nacre.messages.view import View
-from nacre.store.result_pointer import pointer
-from nacre.store.tool_results import ToolResultStore
+from nacre.store.tool_results import ToolResultStore, pointer
 
 FOLDER = "session-memory"
 """Where a session keeps its notes and what summaries had no room for, beside its log."""

@@ -20,7 +20,7 @@ from nacre.errors import StoreError
 from nacre.layers.l6_dream.state import FOLDER
 from nacre.memory.files.folder import Folder, version_of
 from nacre.memory.files.location import Location
-from nacre.memory.files.recovery import told
+from nacre.memory.files.recovery import as_store_error
 from nacre.memory.files.scan import LOGS, moment_of
 from nacre.memory.files.transaction import pick_up
 from nacre.memory.files.undo import reversed_text
@@ -289,7 +289,7 @@ async def snapshot(
     folder = Folder(location.directory)
     base: dict[str, bytes] = {}
     written: dict[str, datetime] = {}
-    with told(location.directory):
+    with as_store_error(location.directory):
         for file, stamp in folder.scan().items():
             # A file that is not regular or too large is no memory; `nacre memory lint` reports it.
             with contextlib.suppress(StoreError, disk.NotRegularError):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.memory.files.folder import TEAM, conflict, is_ours
 from nacre.memory.files.location import Location
-from nacre.memory.files.scan import LOGS, NotAMemory, Skipped, read_head, scan
+from nacre.memory.files.scan import LOGS, NotAMemory, SkippedFile, read_head, scan
 from nacre.memory.format.entry import KINDS, Entry, Kind, MemoryChange, description_of, entry_of
 from nacre.memory.format.frontmatter import NESTED_UNDER, MarkdownFile
 from nacre.memory.format.index import INDEX_FILE, MemoryIndex, index_usage, is_listable
@@ -117,7 +117,7 @@ class _LintedFolder:
     """A memory directory, read whole."""
 
     topics: tuple[_Topic, ...]
-    skipped: tuple[Skipped, ...]
+    skipped: tuple[SkippedFile, ...]
     indexes: Mapping[str, MemoryIndex]
     """By the folder they stand in: `""`, `ops/`."""
     names: Mapping[str, list[str]]
@@ -137,10 +137,10 @@ class _LintedFolder:
             try:
                 document = MarkdownFile.parse(read_head(str(directory / entry.file), whole=True).data)
             except (OSError, NotAMemory) as error:
-                skipped.append(Skipped(entry.file, f"cannot be read: {error}"))
+                skipped.append(SkippedFile(entry.file, f"cannot be read: {error}"))
                 continue
             if any(problem.kind == "encoding" for problem in document.problems):
-                skipped.append(Skipped(entry.file, "is not UTF-8"))
+                skipped.append(SkippedFile(entry.file, "is not UTF-8"))
             whole = entry_of(document.fields, file=entry.file, written=entry.written, indexed=entry.indexed)
             topics.append(_Topic(replace(whole, body=document.body), document))
         for prefix in sorted({"", *(_folder_of(entry.file) for entry in found.entries)}):
@@ -152,7 +152,7 @@ class _LintedFolder:
                 continue
             except (OSError, NotAMemory) as error:
                 indexes.pop(prefix, None)
-                skipped.append(Skipped(prefix + INDEX_FILE, f"cannot be read: {error}"))
+                skipped.append(SkippedFile(prefix + INDEX_FILE, f"cannot be read: {error}"))
         names: dict[str, list[str]] = {}
         for topic in topics:
             names.setdefault(_slug(topic.entry.name), []).append(topic.entry.file)

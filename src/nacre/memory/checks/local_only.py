@@ -11,8 +11,7 @@ from pathlib import Path
 
 from nacre.memory.files.folder import Folder, Stamp
 from nacre.memory.files.location import Location
-from nacre.memory.files.scan import MAX_TOPIC_BYTES, scan
-from nacre.memory.files.scan_cache import ScanCache
+from nacre.memory.files.scan import MAX_TOPIC_BYTES, ScanCache, scan
 from nacre.memory.format.entry import Entry, read_entry
 from nacre.store import disk
 

@@ -18,7 +18,7 @@ from typing import Literal, TypeAlias
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import StoreError
 from nacre.memory.files.location import Location
-from nacre.memory.files.recovery import Place, record, told
+from nacre.memory.files.recovery import MemoryStorage, as_store_error, record
 from nacre.memory.files.transaction import LOCK_WAIT, held, in_thread, opened
 from nacre.memory.files.watch import Watch
 from nacre.memory.format.entry import Author
@@ -54,7 +54,7 @@ class UnconfirmedChanges:
 def unconfirmed_changes(location: Location) -> UnconfirmedChanges:
     """What stands unconfirmed, and what did."""
     history = History(location.history)
-    with told(location.history):
+    with as_store_error(location.history):
         survey = _survey(history, location.cache / CACHE_FILE)
         return UnconfirmedChanges(files=_files(history, survey.open), confirmed=survey.confirmed)
 
@@ -102,7 +102,7 @@ def is_revoked(location: Location, marker: Commit) -> bool:
     return not unconfirmed_changes(location).confirmed.intersection(_named(marker.reason))
 
 
-def _confirm(place: Place, clock: Clock, location: Location, commits: Sequence[str]) -> ConfirmResult:
+def _confirm(place: MemoryStorage, clock: Clock, location: Location, commits: Sequence[str]) -> ConfirmResult:
     opened(place, clock)
     history = place.history
     chosen = [history.one(each) for each in commits] if commits else unconfirmed_commits(location)
@@ -121,19 +121,19 @@ def _confirm(place: Place, clock: Clock, location: Location, commits: Sequence[s
     return ConfirmResult(commits=tuple(new[each] for each in ids), commit=marker)
 
 
-def _doubt(place: Place, clock: Clock, location: Location, marker: Commit) -> str:
+def _doubt(place: MemoryStorage, clock: Clock, location: Location, marker: Commit) -> str:
     newest = opened(place, clock)
     confirmed = unconfirmed_changes(location).confirmed
     ids = [each for each in _named(marker.reason) if each in confirmed]
     return _mark(place, "doubted", ids, clock) if ids else newest
 
 
-def _mark(place: Place, word: MarkerWord, ids: Sequence[str], clock: Clock) -> str:
+def _mark(place: MemoryStorage, word: MarkerWord, ids: Sequence[str], clock: Clock) -> str:
     lines = "\n".join(f"Commit: {each}" for each in ids)
     reason = f"{word} {len(ids)} change{'s' * (len(ids) != 1)}\n\n{lines}"
     signed = Signature(author="user", reason=reason, session="", at=clock.now())
     prepared = place.history.prepare({}, signed)
-    with told(place.folder.root):
+    with as_store_error(place.folder.root):
         record(place, prepared)
     return prepared.id
 

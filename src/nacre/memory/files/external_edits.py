@@ -17,9 +17,8 @@ from filelock import FileLock, Timeout
 
 from nacre.clock import Clock
 from nacre.errors import OutsideStore, StoreError
-from nacre.memory.files.file_stamp import fs_time, is_old
-from nacre.memory.files.folder import Stamp, is_ours, version_of
-from nacre.memory.files.recovery import Place, record
+from nacre.memory.files.folder import Stamp, file_system_time, is_ours, is_reliable, version_of
+from nacre.memory.files.recovery import MemoryStorage, record
 from nacre.memory.format.entry import Author
 from nacre.store import disk
 from nacre.store.history import History, Signature
@@ -34,7 +33,7 @@ _FORMAT = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Edit:
+class ExternalEdit:
     """One file that somebody changed by other means."""
 
     file: str
@@ -42,7 +41,7 @@ class Edit:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ExternalEdits:
     """The edits, and what was learnt about all files while looking for them."""
 
     edits: Mapping[str, bytes | None]
@@ -55,7 +54,7 @@ class Found:
     """How many files had to be read."""
 
 
-def pick_up(place: Place, clock: Clock) -> str:
+def pick_up(place: MemoryStorage, clock: Clock) -> str:
     """Commit what others changed, if anything, and return the newest commit."""
     newest = place.history.newest
     found = find(place, newest)
@@ -64,13 +63,13 @@ def pick_up(place: Place, clock: Clock) -> str:
     if place.watch is not None:
         place.watch.settled(newest)
     if found.stamps and found.looked_at >= REWRITE_FROM:
-        trusted = {file: stamp for file, stamp in found.stamps.items() if is_old(stamp, found.now)}
+        trusted = {file: stamp for file, stamp in found.stamps.items() if is_reliable(stamp, found.now)}
         _Seen(newest, trusted).write(place.cache / "seen")
     drop_stale_marks(place)
     return newest
 
 
-def commit_edits(place: Place, edits: Mapping[str, bytes | None], newest: str, clock: Clock) -> str:
+def commit_edits(place: MemoryStorage, edits: Mapping[str, bytes | None], newest: str, clock: Clock) -> str:
     """Put on record what others wrote, and return the commit."""
     author: Author = "unconfirmed" if has_marks(place) else "user"
     signed = Signature(author=author, reason=_reason(edits), session="", at=clock.now())
@@ -79,7 +78,7 @@ def commit_edits(place: Place, edits: Mapping[str, bytes | None], newest: str, c
     return prepared.id
 
 
-def find(place: Place, newest: str) -> Found:
+def find(place: MemoryStorage, newest: str) -> ExternalEdits:
     """What differs from the newest commit."""
     now = 0
     stamps = {}
@@ -87,7 +86,7 @@ def find(place: Place, newest: str) -> Found:
     if doubtful is None:
         if place.watch is not None:
             place.watch.start()
-        now = fs_time(place.cache)
+        now = file_system_time(place.cache)
         stamps = place.folder.scan()
         doubtful = _Seen.read(place.cache / "seen").doubtful(place.history, newest, stamps)
     edits: dict[str, bytes | None] = {}
@@ -97,10 +96,10 @@ def find(place: Place, newest: str) -> Found:
             data = place.folder.read(file)
             if version_of(data) != place.history.version(newest, file):
                 edits[file] = data
-    return Found(edits, stamps, now, len(doubtful))
+    return ExternalEdits(edits, stamps, now, len(doubtful))
 
 
-def _told(place: Place, newest: str) -> set[str] | None:
+def _told(place: MemoryStorage, newest: str) -> set[str] | None:
     """The files that may differ, by what a watch saw and others committed; none when it cannot say."""
     watch = place.watch
     touched = None if watch is None else watch.touched()
@@ -120,23 +119,23 @@ def _is_kept(file: str) -> bool:
         return False
 
 
-def kinds(place: Place, edits: Mapping[str, bytes | None], newest: str) -> tuple[Edit, ...]:
+def kinds(place: MemoryStorage, edits: Mapping[str, bytes | None], newest: str) -> tuple[ExternalEdit, ...]:
     def kind(file: str) -> EditKind:
         if edits[file] is None:
             return "removed"
         return "changed" if place.history.version(newest, file) else "added"
 
-    return tuple(Edit(file=file, kind=kind(file)) for file in sorted(edits))
+    return tuple(ExternalEdit(file=file, kind=kind(file)) for file in sorted(edits))
 
 
-def has_marks(place: Place) -> bool:
+def has_marks(place: MemoryStorage) -> bool:
     """Whether an agent is live on the directory, or was since edits were last picked up."""
     with contextlib.suppress(FileNotFoundError):
         return any((place.cache / LIVE).iterdir())
     return False
 
 
-def drop_stale_marks(place: Place) -> None:
+def drop_stale_marks(place: MemoryStorage) -> None:
     """Forget agents that ended without saying so: what they may have done is committed now."""
     with contextlib.suppress(FileNotFoundError):
         for mark in list((place.cache / LIVE).iterdir()):

@@ -18,9 +18,8 @@ from typing import TypeAlias
 from nacre.errors import OutsideStore, StoreError, VersionConflict
 from nacre.memory.files import containment as contain
 from nacre.store import disk
-from nacre.store.disk import Name, is_swapped, take_free
-from nacre.store.history_objects import blob_id
-from nacre.store.history_trees import is_reserved
+from nacre.store.disk import NameInFolder, is_swapped, take_free
+from nacre.store.git_objects import blob_id, is_reserved
 
 MAX_BYTES = 4_194_304
 """A memory is a page of text; what is larger was put there by mistake and is not carried into the history."""
@@ -134,7 +133,7 @@ class Folder:
         return found
 
     @contextmanager
-    def opened(self, file: str, *, make: bool = False) -> Iterator[Name]:
+    def opened(self, file: str, *, make: bool = False) -> Iterator[NameInFolder]:
         """The name of a file in its opened folder, reached step by step from the root."""
         *folders, last = file.split("/")
         if make:
@@ -148,7 +147,7 @@ class Folder:
                 below = os.open(folder, _OPEN_FOLDER, dir_fd=descriptor)
                 os.close(descriptor)
                 descriptor = below
-            yield Name(descriptor, last)
+            yield NameInFolder(descriptor, last)
         finally:
             os.close(descriptor)
 
@@ -170,14 +169,14 @@ def version_of(data: bytes | None) -> str:
 
 def version_at(path: Path) -> str:
     """The version of a file that lies elsewhere."""
-    return _version(Name(-1, str(path)))
+    return _version(NameInFolder(-1, str(path)))
 
 
 def conflict(file: str) -> VersionConflict:
     return VersionConflict(f"{file} was changed by someone else meanwhile; read it again and retry")
 
 
-def _swap_back(aside: Path, name: Name, *, ours: str) -> None:
+def _swap_back(aside: Path, name: NameInFolder, *, ours: str) -> None:
     """Exchange again, as often as somebody wrote between two exchanges: what they wrote last counts."""
     expected = ours
     while True:
@@ -203,7 +202,7 @@ def _conflicts(file: str) -> Iterator[None]:
         raise conflict(file) from error
 
 
-def _version(name: Name) -> str:
+def _version(name: NameInFolder) -> str:
     try:
         return version_of(_content(name))
     except FileNotFoundError:
@@ -212,7 +211,7 @@ def _version(name: Name) -> str:
         return _STRANGE
 
 
-def _content(name: Name) -> bytes:
+def _content(name: NameInFolder) -> bytes:
     folder = None if name.folder < 0 else name.folder
     descriptor = os.open(name.name, _OPEN_FILE, dir_fd=folder)
     try:
@@ -245,3 +244,24 @@ def _scan(folder: Path, prefix: str, found: dict[str, Stamp]) -> None:
                     _scan(folder / name, f"{prefix}{name}/", found)
             except FileNotFoundError:  # gone while we looked
                 continue
+
+
+FINE_TICK_NS = 100_000_000
+COARSE_TICK_NS = 2_000_000_000
+"""Two writes within one tick of the file system's clock can leave the same stamp, so a stamp that young is
+not trusted. Ticks are a few milliseconds, or two seconds where times are whole seconds."""
+_SECOND_NS = 1_000_000_000
+
+
+def is_reliable(stamp: Stamp, now: int) -> bool:
+    """Whether a stamp tells one content from another: one that young may stand for two."""
+    written, changed, *_ = stamp
+    tick = FINE_TICK_NS if written % _SECOND_NS else COARSE_TICK_NS
+    return max(written, changed) < now - tick
+
+
+def file_system_time(cache: Path) -> int:
+    """What the file system takes for now, which is what stamps are in."""
+    clock = cache / "lock"
+    os.utime(clock)
+    return clock.stat().st_mtime_ns

@@ -26,9 +26,9 @@ from nacre.memory.files.location import Location
 from nacre.memory.files.watch import Watch
 from nacre.messages.blocks import Json
 from nacre.store import disk
-from nacre.store.history import History, Prepared
-from nacre.store.history_objects import Loose
-from nacre.store.history_purge import settle as settle_purge
+from nacre.store.git_objects import LooseObject
+from nacre.store.history import History, PreparedCommit
+from nacre.store.history import finish_purge as settle_purge
 
 PACK_FROM_BYTES = 524_288
 """From here on an opening moves what the journal holds into one pack: about fifty saves."""
@@ -38,7 +38,7 @@ _ASIDE_INSIDE = ".nacre-aside"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class MemoryStorage:
     """A memory directory with its history, its journal, and where new contents wait."""
 
     folder: Folder
@@ -49,8 +49,8 @@ class Place:
     watch: Watch | None = None
 
 
-def place_of(location: Location, watch: Watch | None = None) -> Place:
-    return Place(
+def storage_of(location: Location, watch: Watch | None = None) -> MemoryStorage:
+    return MemoryStorage(
         Folder(location.directory),
         History(location.history),
         Journal(location.cache / "journal"),
@@ -61,7 +61,7 @@ def place_of(location: Location, watch: Watch | None = None) -> Place:
 
 
 @contextmanager
-def told(path: Path) -> Iterator[None]:
+def as_store_error(path: Path) -> Iterator[None]:
     """Say in one line what went wrong on disk and what to do."""
     try:
         yield
@@ -69,7 +69,7 @@ def told(path: Path) -> Iterator[None]:
         raise StoreError(disk.explain(error, error.filename or path)) from error
 
 
-def settle(place: Place, *, is_opening: bool = False) -> None:
+def settle(place: MemoryStorage, *, is_opening: bool = False) -> None:
     """Complete or drop what a killed process left; cheap when there is nothing. The caller holds the lock."""
     settle_purge(place.history.repository.path)
     journal = place.journal
@@ -88,19 +88,19 @@ def settle(place: Place, *, is_opening: bool = False) -> None:
     _empty(place.aside)
 
 
-def pack(place: Place) -> None:
+def pack(place: MemoryStorage) -> None:
     """Move everything the journal holds into the history, flushed; the journal is empty afterwards."""
     _pack(place, place.journal.intents()[0])
 
 
-def record(place: Place, prepared: Prepared) -> None:
+def record(place: MemoryStorage, prepared: PreparedCommit) -> None:
     """Let a commit be the newest without touching any file."""
     apply(place, prepared, {}, {})
 
 
 def apply(
-    place: Place,
-    prepared: Prepared,
+    place: MemoryStorage,
+    prepared: PreparedCommit,
     files: Mapping[str, bytes | None],
     bases: Mapping[str, str],
     times: Mapping[str, int] | None = None,
@@ -117,7 +117,7 @@ def apply(
     try:
         repository.stage_head()
         _write_aside(place, steps, files, times or {})
-        intent = Intent(
+        intent = JournalEntry(
             commit=prepared.id, parent=prepared.parent, steps=steps, objects=tuple(prepared.objects)
         )
         before = place.journal.append(intent)
@@ -128,9 +128,9 @@ def apply(
     _carry_out(place, intent, written, before)
 
 
-def _carry_out(place: Place, intent: Intent, written: list[Path], before: int) -> None:
+def _carry_out(place: MemoryStorage, intent: JournalEntry, written: list[Path], before: int) -> None:
     """Do what the journal says; where a step fails, take back the others and what was written for them."""
-    done: list[Step] = []
+    done: list[FileStep] = []
     try:
         for step in intent.steps:
             _act(place, step)
@@ -154,20 +154,23 @@ def _carry_out(place: Place, intent: Intent, written: list[Path], before: int) -
         _empty(place.aside)
 
 
-def _steps(files: Mapping[str, bytes | None], bases: Mapping[str, str]) -> tuple[Step, ...]:
+def _steps(files: Mapping[str, bytes | None], bases: Mapping[str, str]) -> tuple[FileStep, ...]:
     """In an order that never lets the index point to nothing: write topics, write the index, remove."""
 
     def rank(file: str) -> tuple[bool, bool, str]:
         return files[file] is None, file.rpartition("/")[2] == INDEX_FILE, file
 
     return tuple(
-        Step(file, bases[file], version_of(files[file]), f"{number}")
+        FileStep(file, bases[file], version_of(files[file]), f"{number}")
         for number, file in enumerate(sorted(files, key=rank))
     )
 
 
 def _write_aside(
-    place: Place, steps: tuple[Step, ...], files: Mapping[str, bytes | None], times: Mapping[str, int]
+    place: MemoryStorage,
+    steps: tuple[FileStep, ...],
+    files: Mapping[str, bytes | None],
+    times: Mapping[str, int],
 ) -> None:
     if steps:
         disk.make_folder(place.aside)
@@ -189,7 +192,7 @@ def _write(path: Path, data: bytes) -> None:
         os.close(descriptor)
 
 
-def _act(place: Place, step: Step) -> None:
+def _act(place: MemoryStorage, step: FileStep) -> None:
     aside = place.aside / step.aside
     if step.new == ABSENT:
         place.folder.take(step.file, aside, old=step.old)
@@ -197,7 +200,7 @@ def _act(place: Place, step: Step) -> None:
         place.folder.put(step.file, aside, old=step.old, new=step.new)
 
 
-def _take_back(place: Place, done: list[Step]) -> None:
+def _take_back(place: MemoryStorage, done: list[FileStep]) -> None:
     """Undo steps, last first. What somebody else wrote on top since stays."""
     for step in reversed(done):
         if place.folder.version(step.file) != step.new:
@@ -213,7 +216,7 @@ def _take_back(place: Place, done: list[Step]) -> None:
             place.folder.put(step.file, aside, old=step.new, new=step.old)
 
 
-def _complete(place: Place, intent: Intent) -> None:
+def _complete(place: MemoryStorage, intent: JournalEntry) -> None:
     """Do what a killed process meant to do, as far as nobody else changed the files since."""
     contents = {one.id: one for one in intent.objects}
     is_same_run = place.journal.is_of_this_run()
@@ -240,7 +243,7 @@ def _complete(place: Place, intent: Intent) -> None:
     place.folder.sync(step.file for step in intent.steps)
 
 
-def _let_lead(place: Place, intents: list[Intent]) -> None:
+def _let_lead(place: MemoryStorage, intents: list[JournalEntry]) -> None:
     """Move the branch to the newest commit, unless somebody went on from there with git."""
     repository = place.history.repository
     repository.make()
@@ -250,7 +253,7 @@ def _let_lead(place: Place, intents: list[Intent]) -> None:
         repository.move_head(intents[-1].commit)
 
 
-def _pack(place: Place, intents: list[Intent]) -> None:
+def _pack(place: MemoryStorage, intents: list[JournalEntry]) -> None:
     if intents:
         place.history.repository.pack(one.id for intent in intents for one in intent.objects)
     place.journal.clear()
@@ -312,7 +315,7 @@ _DIGEST_BYTES = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class FileStep:
     """One file that gets another version."""
 
     file: str
@@ -325,13 +328,13 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Intent:
+class JournalEntry:
     """One change: files and the commit that records them."""
 
     commit: str
     parent: str
-    steps: tuple[Step, ...]
-    objects: tuple[Loose, ...]
+    steps: tuple[FileStep, ...]
+    objects: tuple[LooseObject, ...]
 
 
 class Journal:
@@ -360,7 +363,7 @@ class Journal:
         with self._opened(os.O_RDONLY) as descriptor:
             return descriptor is None or self._is_of_this_run(os.pread(descriptor, _HEADER_BYTES, 0))
 
-    def append(self, intent: Intent) -> int:
+    def append(self, intent: JournalEntry) -> int:
         """Write an intent and flush it; returns what to give to `withdraw`."""
         disk.make_folder(self.path.parent)
         with self._opened(os.O_RDWR | os.O_CREAT) as descriptor:
@@ -399,7 +402,7 @@ class Journal:
             if descriptor is not None:
                 os.ftruncate(descriptor, 0)
 
-    def intents(self) -> tuple[list[Intent], bool]:
+    def intents(self) -> tuple[list[JournalEntry], bool]:
         """All of them, oldest first, and whether the last is known to have happened."""
         try:
             data = self.path.read_bytes()
@@ -409,7 +412,7 @@ class Journal:
             raise StoreError(
                 f"{self.path} was written by a newer nacre; update nacre to write to this memory"
             )
-        found: list[Intent] = []
+        found: list[JournalEntry] = []
         is_settled = True
         at = _HEADER_BYTES
         while at < len(data):
@@ -439,11 +442,11 @@ class Journal:
 
     @staticmethod
     def _is_of_this_run(header: bytes) -> bool:
-        return header == _header() and bool(run_of_machine())
+        return header == _header() and bool(boot_id())
 
 
 @cache
-def run_of_machine() -> str:
+def boot_id() -> str:
     """Differs after every start of the machine.
 
     Empty where there is no such thing: then a power cut may lie before every opening, and all is put back.
@@ -454,10 +457,10 @@ def run_of_machine() -> str:
 
 
 def _header() -> bytes:
-    return (_MAGIC + run_of_machine().encode()).ljust(_HEADER_BYTES - 1)[: _HEADER_BYTES - 1] + b"\n"
+    return (_MAGIC + boot_id().encode()).ljust(_HEADER_BYTES - 1)[: _HEADER_BYTES - 1] + b"\n"
 
 
-def _encoded(intent: Intent) -> bytes:
+def _encoded(intent: JournalEntry) -> bytes:
     meant: Json = {
         "commit": intent.commit,
         "parent": intent.parent,
@@ -483,16 +486,16 @@ def _body(data: bytes, at: int) -> tuple[tuple[bytes, bytes] | None, int]:
     return (body[:text], body[text:]), start + length
 
 
-def _decoded(body: tuple[bytes, bytes]) -> Intent:
+def _decoded(body: tuple[bytes, bytes]) -> JournalEntry:
     meant = json.loads(body[0])
     objects = []
     at = 0
     for name, length in meant["objects"]:
-        objects.append(Loose(name, body[1][at : at + length]))
+        objects.append(LooseObject(name, body[1][at : at + length]))
         at += length
-    return Intent(
+    return JournalEntry(
         commit=meant["commit"],
         parent=meant["parent"],
-        steps=tuple(Step(*step) for step in meant["steps"]),
+        steps=tuple(FileStep(*step) for step in meant["steps"]),
         objects=tuple(objects),
     )

@@ -1,24 +1,150 @@
-"""What a memory directory holds, by the first lines of each file: never fatal, never blocked (R3, R4)."""
+"""What a scan learnt of each file, kept until the file changes: to read every file again costs far more (R3).
+
+Only derived: lost, stale or damaged, it costs time and nothing else. A file is believed by its stamp, and
+only if that was old already when the file was read: two writes within one tick of the file system's clock can
+leave the same stamp.
+"""
 
 from __future__ import annotations
 
 import codecs
+import contextlib
+import marshal
 import os
 import re
 import stat
-from collections.abc import Mapping
-from dataclasses import dataclass
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any, TypeAlias
 
-from nacre.memory.files.file_stamp import is_old
-from nacre.memory.files.folder import TEAM, Stamp
-from nacre.memory.files.scan_cache import Row, ScanCache, entry_from, row_of
-from nacre.memory.format.entry import Entry, clipped, entry_of
+from nacre.memory.files.folder import TEAM, Stamp, file_system_time, is_reliable
+from nacre.memory.format.entry import Entry, Kind, Origin, clipped, entry_of
 from nacre.memory.format.fields import FieldValue
 from nacre.memory.format.frontmatter import HEADER_LINES, NESTED_UNDER, MarkdownFile
 from nacre.memory.format.index import INDEX_FILE, MemoryIndex
 from nacre.messages.wire import timestamp
+from nacre.store import disk
+from nacre.version import VERSION
+
+FILE = "scanned"
+WORTH_KEEPING = 500
+"""So many files are read in some milliseconds; to write the cache anew costs about as much, so it waits for
+more than that."""
+_FORMAT = 1
+_SUM_BYTES = 4
+
+Rest: TypeAlias = tuple[Origin, bool, bool, str | None, tuple[str, ...], bool]
+Row: TypeAlias = tuple[int, int, int, int, str, str, Kind | None, str | None, str | None, Rest | None]
+"""A file's stamp, and what its frontmatter says; what few say stands in a part of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScanCache:
+    """Where one directory's rows are kept, and whether a scan may write them."""
+
+    folder: Path
+    """The location's `cache`, never the memory directory."""
+    directory: Path
+    writes: bool = False
+    worth: int = WORTH_KEEPING
+    """From more new files than this on, the rows are written anew."""
+
+    def read(self) -> Mapping[str, Row]:
+        """What was kept; nothing when there is nothing that can be believed."""
+        with contextlib.suppress(OSError, ValueError, EOFError, TypeError):
+            data = (self.folder / FILE).read_bytes()
+            if zlib.crc32(data[_SUM_BYTES:]) == int.from_bytes(data[:_SUM_BYTES]):
+                head, rows = marshal.loads(data[_SUM_BYTES:])
+                if head == self._head:
+                    found: Mapping[str, Row] = rows
+                    return found
+        return {}
+
+    def keep(self, rows: Mapping[str, Row], folders: Mapping[str, int]) -> None:
+        """Write the rows down if nobody changes memory meanwhile; failing to is no failure.
+
+        A folder that has changed since it was listed may have lost a file to a purge, whose name must not
+        come back (M14b): then nothing is written.
+        """
+        with self._locked() as is_ours, contextlib.suppress(OSError):
+            if is_ours and all(Path(path).stat().st_mtime_ns == at for path, at in folders.items()):
+                data = marshal.dumps((self._head, dict(rows)))
+                sum_ = zlib.crc32(data).to_bytes(_SUM_BYTES)
+                disk.replace_file(self.folder / FILE, sum_ + data, temp_name=f"{FILE}.tmp", sync=False)
+
+    def now(self) -> int | None:
+        """The time by the file system's clock, which stamps are in; none where nothing is to be written."""
+        if not self.writes:
+            return None
+        try:
+            return file_system_time(self.folder)
+        except OSError:
+            return None
+
+    @property
+    def _head(self) -> tuple[int, str, str]:
+        return _FORMAT, VERSION, os.fspath(self.directory)
+
+    @contextmanager
+    def _locked(self) -> Iterator[bool]:
+        # Loaded by who writes: a hook of another program only reads, and somebody waits for it.
+        from filelock import FileLock, Timeout  # noqa: PLC0415
+
+        lock = FileLock(self.folder / "lock", mode=disk.FILE_MODE, thread_local=False)
+        try:
+            lock.acquire(timeout=0)
+        except (Timeout, OSError):
+            yield False
+            return
+        try:
+            yield True
+        finally:
+            lock.release()
+
+
+def row_of(stamp: Stamp, entry: Entry) -> Row:
+    """What is kept of an entry."""
+    created = _text(entry.created)
+    modified = _text(entry.modified)
+    verified = _text(entry.verified)
+    rest = (entry.origin, entry.pinned, entry.local_only, verified, entry.sources, entry.is_unlisted)
+    said = entry.name, entry.description, entry.kind, created, modified
+    return *stamp, *said, None if rest == _USUAL else rest
+
+
+def entry_from(row: Row, file: str, written: datetime, indexed: bool) -> Entry:
+    """The entry again. A frozen class sets its fields slowly, so an open one of the same slots is filled."""
+    made: Any = _MutableEntry()
+    _, _, made.bytes, _, made.name, made.description, made.kind, created, modified, rest = row
+    made.file = file
+    made.body = ""
+    made.written = written
+    made.indexed = indexed
+    made.created = datetime.fromisoformat(created) if created else None
+    made.modified = datetime.fromisoformat(modified) if modified else None
+    made.origin, made.pinned, made.local_only, verified, made.sources, made.is_unlisted = rest or _USUAL
+    made.verified = datetime.fromisoformat(verified) if verified else None
+    made.__class__ = Entry  # which Python allows where the slots are the same
+    entry: Entry = made
+    return entry
+
+
+class _MutableEntry:
+    """An entry while its fields are set."""
+
+    __slots__ = tuple(field.name for field in fields(Entry))
+
+
+_USUAL: Rest = ("user", False, False, None, (), False)
+
+
+def _text(at: datetime | None) -> str | None:
+    return at.isoformat() if at else None
+
 
 MAX_TOPIC_BYTES = 1_000_000
 """A file larger than this is no memory: it would fill a model's window by itself."""
@@ -38,7 +164,7 @@ _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
 
 
 @dataclass(frozen=True, slots=True)
-class Skipped:
+class SkippedFile:
     """A file that is left out, and why."""
 
     file: str
@@ -50,11 +176,11 @@ class Scan:
     """What was found: entries without their bodies, newest first."""
 
     entries: tuple[Entry, ...]
-    skipped: tuple[Skipped, ...]
+    skipped: tuple[SkippedFile, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class FileHead:
     """The beginning of a file, and what its one open handle told about it."""
 
     data: bytes
@@ -75,7 +201,7 @@ class NotAMemory(Exception):  # noqa: N818 (it says what the file is; it never r
 
 def scan(directory: Path, cache: ScanCache | None = None) -> Scan:
     """Every topic file below the directory, by its first 30 lines; with a cache, only new ones are read."""
-    walk = _Walk(os.fspath(directory), cache)
+    walk = _ScanWalk(os.fspath(directory), cache)
     walk.visit("", 0)
     walk.keep()
     walk.found.sort()
@@ -92,7 +218,7 @@ def manifest_line(entry: Entry) -> str:
     return f"- {kind}{entry.file}{when}{said}"
 
 
-def read_head(path: str, *, whole: bool = False) -> Head:
+def read_head(path: str, *, whole: bool = False) -> FileHead:
     """The first 30 lines of a regular file, or all of it; one open, one fstat, no wait for a pipe."""
     handle = os.open(path, _FLAGS)
     try:
@@ -110,10 +236,10 @@ def read_head(path: str, *, whole: bool = False) -> Head:
             data += more
     finally:
         os.close(handle)
-    return Head(data, (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino))
+    return FileHead(data, (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino))
 
 
-class _Walk:
+class _ScanWalk:
     """One pass over the tree."""
 
     def __init__(self, root: str, cache: ScanCache | None) -> None:
@@ -126,7 +252,7 @@ class _Walk:
         self.folders: dict[str, int] = {}
         """When each folder had last changed as it was listed."""
         self.found: list[tuple[int, str, Entry]] = []
-        self.skipped: list[Skipped] = []
+        self.skipped: list[SkippedFile] = []
 
     def visit(self, folder: str, depth: int) -> None:
         path = f"{self.root}/{folder}" if folder else self.root
@@ -153,7 +279,7 @@ class _Walk:
         """Have the cache hold what was read, if it was much and cannot have changed unseen."""
         if self.cache is None or self.now is None or len(self.new) <= self.cache.worth:
             return
-        if all(is_old((at, at, 0, 0), self.now) for at in self.folders.values()):
+        if all(is_reliable((at, at, 0, 0), self.now) for at in self.folders.values()):
             found = {file for _, file, _ in self.found}
             rows = {file: row for file, row in self.known.items() if file in found}
             self.cache.keep(rows | self.new, self.folders)
@@ -204,7 +330,7 @@ class _Walk:
         try:
             self._check(file, item)
             head = read_head(item.path)
-            fields = head_fields(_text(head))
+            fields = head_fields(_head_text(head))
         except NotAMemory as reason:
             self._skip(file, str(reason))
         except UnicodeDecodeError:
@@ -216,7 +342,7 @@ class _Walk:
             entry = entry_of(fields, file=file, written=at, size=head.size, indexed=is_indexed)
             self.found.append((-head.mtime_ns, file, entry))
             # A link's own stamp says nothing about its target.
-            if self.now is not None and is_old(head.stamp, self.now) and not item.is_symlink():
+            if self.now is not None and is_reliable(head.stamp, self.now) and not item.is_symlink():
                 self.new[file] = row_of(head.stamp, entry)
 
     def _check(self, file: str, item: os.DirEntry[str]) -> None:
@@ -240,7 +366,7 @@ class _Walk:
 
     def _skip(self, file: str, why: str) -> None:
         shown = "".join(char if char.isprintable() else "?" for char in file.rstrip("/"))
-        self.skipped.append(Skipped(shown, why))
+        self.skipped.append(SkippedFile(shown, why))
 
 
 def moment_of(mtime_ns: int) -> datetime:
@@ -251,7 +377,7 @@ def moment_of(mtime_ns: int) -> datetime:
         return datetime.fromtimestamp(0, UTC)
 
 
-def _text(head: Head) -> str:
+def _head_text(head: FileHead) -> str:
     """What was read, as text; a last character that the read cut in two is left off."""
     return codecs.utf_8_decode(head.data, "strict", len(head.data) >= head.size)[0]
 

@@ -21,10 +21,10 @@ from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import StoreError
 from nacre.memory.files import external_edits as edits
 from nacre.memory.files.containment import INDEX_FILE
-from nacre.memory.files.external_edits import Edit
+from nacre.memory.files.external_edits import ExternalEdit
 from nacre.memory.files.folder import MAX_BYTES, conflict, version_of
 from nacre.memory.files.location import Location
-from nacre.memory.files.recovery import Place, apply, place_of, settle, told
+from nacre.memory.files.recovery import MemoryStorage, apply, as_store_error, settle, storage_of
 from nacre.memory.files.scan import LOGS
 from nacre.memory.files.watch import Watch
 from nacre.memory.format.entry import MemoryChange, read_entry
@@ -47,7 +47,7 @@ T = TypeVar("T")
 class Transaction:
     """What is read and meant to change while the lock is held; nothing is written before the end."""
 
-    def __init__(self, place: Place, newest: str) -> None:
+    def __init__(self, place: MemoryStorage, newest: str) -> None:
         self.commit: str = ""
         """The id of the commit, after the end; empty when nothing changed."""
         self._place = place
@@ -66,7 +66,7 @@ class Transaction:
 
     def changed_since(self, commit: str) -> dict[str, bytes | None]:
         """What the files that changed since an earlier commit hold now; none for one that is gone."""
-        with told(self._place.folder.root):
+        with as_store_error(self._place.folder.root):
             changed = self._place.history.changes(commit, self._newest)
             return {file: self._place.folder.read(file) for file in changed}
 
@@ -76,7 +76,7 @@ class Transaction:
         if key in self._files:
             data = self._files[key]
             return data, version_of(data)
-        with told(self._place.folder.root):
+        with as_store_error(self._place.folder.root):
             data = self._place.folder.read(key)
         self._found[key], self._bases[key] = data, version_of(data)
         return data, self._bases[key]
@@ -116,7 +116,7 @@ class Transaction:
 
     def files(self) -> list[str]:
         """Every file there is, with what this change adds and removes."""
-        with told(self._place.folder.root):
+        with as_store_error(self._place.folder.root):
             present = set(self._place.folder.scan())
         present |= self._files.keys()
         return sorted(file for file in present if self._files.get(file, b"") is not None)
@@ -219,7 +219,7 @@ async def pending_edits(
     *,
     clock: Clock = SYSTEM_CLOCK,
     timeout: float = LOCK_WAIT,  # noqa: ASYNC109 - for the lock, not for the whole
-) -> tuple[Edit, ...]:
+) -> tuple[ExternalEdit, ...]:
     """What others changed since the last commit, without committing it."""
     async with held(location, clock=clock, timeout=timeout) as place:
         return await in_thread(_pending, place)
@@ -243,10 +243,10 @@ async def held(
     clock: Clock,
     timeout: float,  # noqa: ASYNC109 - for the lock, not for the whole
     watch: Watch | None = None,
-) -> AsyncIterator[Place]:
+) -> AsyncIterator[MemoryStorage]:
     """Hold the lock between processes; a killed holder gives it up."""
     path = location.cache / "lock"
-    with told(path):
+    with as_store_error(path):
         disk.make_folder(location.cache)
         # Each holder opens the file itself, so that tasks of one process exclude each other as well.
         lock = FileLock(path, mode=disk.FILE_MODE, thread_local=False)
@@ -258,8 +258,8 @@ async def held(
                 )
             await asyncio.sleep(LOCK_POLL)
     try:
-        with told(location.directory):
-            place = place_of(location, watch)
+        with as_store_error(location.directory):
+            place = storage_of(location, watch)
         yield place
     finally:
         lock.release()
@@ -287,14 +287,14 @@ async def in_thread(act: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T
         raise
 
 
-def opened(place: Place, clock: Clock) -> str:
-    with told(place.folder.root):
+def opened(place: MemoryStorage, clock: Clock) -> str:
+    with as_store_error(place.folder.root):
         settle(place)
         return edits.pick_up(place, clock)
 
 
 def _closed(tx: Transaction, change: MemoryChange, clock: Clock) -> None:
-    with told(tx._place.folder.root):
+    with as_store_error(tx._place.folder.root):
         tx._finish(change, clock)
 
 
@@ -319,13 +319,13 @@ def _write_times(path: Path, times: Mapping[str, int]) -> None:
         disk.replace_file(path, json.dumps(newest).encode(), temp_name=f"{path.name}.tmp", sync=False)
 
 
-def _settled(place: Place) -> None:
-    with told(place.folder.root):
+def _settled(place: MemoryStorage) -> None:
+    with as_store_error(place.folder.root):
         settle(place, is_opening=True)
 
 
-def _pending(place: Place) -> tuple[Edit, ...]:
-    with told(place.folder.root):
+def _pending(place: MemoryStorage) -> tuple[ExternalEdit, ...]:
+    with as_store_error(place.folder.root):
         settle(place)
         newest = place.history.newest
         return edits.kinds(place, edits.find(place, newest).edits, newest)

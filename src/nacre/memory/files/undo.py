@@ -11,15 +11,14 @@ from nacre.errors import StoreError, VersionConflict
 from nacre.memory.files.confirm import is_confirmation, is_revoked, revoke_confirmation
 from nacre.memory.files.containment import INDEX_FILE
 from nacre.memory.files.location import Location
-from nacre.memory.files.recovery import Place, pack, told
+from nacre.memory.files.recovery import MemoryStorage, as_store_error, pack
+from nacre.memory.files.scan import FILE as SCANNED
 from nacre.memory.files.scan import LOGS
-from nacre.memory.files.scan_cache import FILE as SCANNED
 from nacre.memory.files.transaction import LOCK_WAIT, TIMES, Transaction, held, in_thread, opened, transact
 from nacre.memory.files.watch import Watch
 from nacre.memory.format.entry import MemoryChange
-from nacre.store.history import Commit, History
-from nacre.store.history_purge import Purged, Scrub
-from nacre.store.history_purge import purge as purge_history
+from nacre.store.history import Commit, History, PurgedHistory, Scrub
+from nacre.store.history import purge as purge_history
 
 LOOK_BACK = 1_000
 """Changes that are looked through for one to take back; who wants an older one names it."""
@@ -82,7 +81,7 @@ async def purge(
     scrub: Scrub = bytes,
     clock: Clock = SYSTEM_CLOCK,
     timeout: float = LOCK_WAIT,  # noqa: ASYNC109 - for the lock, not for the whole
-) -> Purged:
+) -> PurgedHistory:
     """Take files and text out of the whole history; the directory must be rid of them already (M14b)."""
     async with held(location, clock=clock, timeout=timeout) as place:
         return await in_thread(_purge, place, clock, files, scrub)
@@ -157,9 +156,9 @@ def _span(places: list[int | None], start: int, end: int, length: int) -> tuple[
     return (length, length) if not places else None
 
 
-def _purge(place: Place, clock: Clock, files: Collection[str], scrub: Scrub) -> Purged:
+def _purge(place: MemoryStorage, clock: Clock, files: Collection[str], scrub: Scrub) -> PurgedHistory:
     opened(place, clock)
-    with told(place.folder.root):
+    with as_store_error(place.folder.root):
         still = sorted(file for file in files if place.folder.read(file) is not None)
         if still:
             raise StoreError(f"{', '.join(still)} is still in memory; forget it first, then purge")

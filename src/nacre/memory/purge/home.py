@@ -47,7 +47,7 @@ Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spot:
+class QuotedPlace:
     """A place that quotes the memory, or did."""
 
     path: Path
@@ -61,7 +61,7 @@ class Spot:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wishes:
+class PurgeOptions:
     """How far a purge may go."""
 
     own_words: bool = False
@@ -71,7 +71,7 @@ class Wishes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sweep:
+class HomePurge:
     """One memory's traces, to be looked for in one home."""
 
     home: Path
@@ -80,15 +80,15 @@ class Sweep:
     """SHA-256 of everything its file ever held: copies of it go by that name."""
     is_shared: bool = False
     """The home is another program's as well."""
-    wishes: Wishes = field(default_factory=Wishes)
+    wishes: PurgeOptions = field(default_factory=PurgeOptions)
 
-    def look(self, progress: Progress | None = None) -> list[Spot]:
+    def look(self, progress: Progress | None = None) -> list[QuotedPlace]:
         """Every place that quotes it, each with the reason why it stays, if it does; changes nothing."""
         files = list(_files(self.home))
         total = sum(size for _, size in files)
         done = 0
         sizes = dict(files)
-        found: list[Spot] = []
+        found: list[QuotedPlace] = []
         for folder, paths in _by_session(self.home, sizes).items():
             spots = [spot for path in paths for spot in self._spots(path, folder)]
             if folder is not None and any(not spot.why for spot in spots):
@@ -99,12 +99,12 @@ class Sweep:
                 progress(done, total)
         return found
 
-    def clean(self, spots: Iterable[Spot]) -> list[Spot]:
+    def clean(self, spots: Iterable[QuotedPlace]) -> list[QuotedPlace]:
         """Erase these places; returns those where it failed, each with the reason."""
         # Titles of sessions are words of their logs.
         DerivedCache(self.home / "cache" / "sessions").clear()
-        failed: list[Spot] = []
-        sessions: dict[Path | None, list[Spot]] = {}
+        failed: list[QuotedPlace] = []
+        sessions: dict[Path | None, list[QuotedPlace]] = {}
         for spot in spots:
             folder = _folder_of(spot.path) if spot.session else None
             sessions.setdefault(folder, []).append(spot)
@@ -119,7 +119,7 @@ class Sweep:
                 failed += [replace(spot, why=str(error)) for spot in its]
         return failed
 
-    def remaining(self) -> list[Spot]:
+    def remaining(self) -> list[QuotedPlace]:
         """Everything looked through once more, byte by byte as well: what is there in spite of all."""
         left = {(spot.path, spot.line): spot for spot in self.look()}
         for folder, paths in _by_session(self.home, dict(_files(self.home))).items():
@@ -129,7 +129,7 @@ class Sweep:
                         left[path, spot.line] = spot
         return [replace(spot, why=spot.why or UNREACHED) for spot in left.values()]
 
-    def _unless_busy(self, folder: Path, spots: list[Spot]) -> list[Spot]:
+    def _unless_busy(self, folder: Path, spots: list[QuotedPlace]) -> list[QuotedPlace]:
         try:
             with self._held(folder):
                 return spots
@@ -137,9 +137,9 @@ class Sweep:
             is_busy = isinstance(error, SessionBusy)
             return [spot if spot.why else replace(spot, why=str(error), is_busy=is_busy) for spot in spots]
 
-    def _spots(self, path: Path, folder: Path | None) -> Iterator[Spot]:
+    def _spots(self, path: Path, folder: Path | None) -> Iterator[QuotedPlace]:
         """Where a file quotes it; with a reason where it is not ours to change."""
-        spot = Spot(path=path, session=folder.name if folder else "")
+        spot = QuotedPlace(path=path, session=folder.name if folder else "")
         try:
             if path.suffix == LOG:
                 yield from self._in_log(spot, is_session=folder is not None)
@@ -148,7 +148,7 @@ class Sweep:
         except (OSError, NacreError) as error:
             yield replace(spot, why=f"it cannot be read: {error}")
 
-    def _in_log(self, spot: Spot, *, is_session: bool) -> Iterator[Spot]:
+    def _in_log(self, spot: QuotedPlace, *, is_session: bool) -> Iterator[QuotedPlace]:
         cleaner = LineCleaner(self.traces, own_words=self.wishes.own_words)
         why = "" if is_session else ELSEWHERE
         if is_session and self._is_foreign(spot) and not self.wishes.foreign:
@@ -179,21 +179,23 @@ class Sweep:
             return "" if path.is_relative_to(self.home / "cache") else ELSEWHERE
         if path.parent.name == CHECKPOINTS and not self._is_copy(path):
             return OWN_FILE
-        return FOREIGN if self._is_foreign(Spot(path=_log_of(folder))) and not self.wishes.foreign else ""
+        return (
+            FOREIGN if self._is_foreign(QuotedPlace(path=_log_of(folder))) and not self.wishes.foreign else ""
+        )
 
     def _is_copy(self, path: Path) -> bool:
         """Whether what was kept for going back is this memory's file, an index with its line, or its path."""
         text = path.read_bytes().decode("utf-8", "surrogateescape")
         return path.name in self.copies or self.traces.names(text)
 
-    def _is_foreign(self, spot: Spot) -> bool:
+    def _is_foreign(self, spot: QuotedPlace) -> bool:
         log = spot.path if spot.path.parent.parent.name == "projects" else _log_of(_folder_of(spot.path))
         return self.is_shared and not lease.was_taken(self.home, log)
 
     @contextlib.contextmanager
     def _held(self, folder: Path | None) -> Iterator[None]:
         log = _log_of(folder) if folder else None
-        if log is None or self._is_foreign(Spot(path=log)):
+        if log is None or self._is_foreign(QuotedPlace(path=log)):
             yield  # nobody of ours can be at work there
             return
         held = lease.take(self.home, log)
@@ -226,7 +228,7 @@ class Sweep:
         is_log = path.suffix == LOG or path.stat().st_size > MAX_WHOLE
         rewrite(path, lines if is_log else whole)
 
-    def _probed(self, path: Path, folder: Path | None) -> Iterator[Spot]:
+    def _probed(self, path: Path, folder: Path | None) -> Iterator[QuotedPlace]:
         """The memory's longest lines, looked for byte by byte."""
         before = 0
         with contextlib.suppress(OSError, NacreError):
@@ -235,7 +237,9 @@ class Sweep:
                     for number, line in enumerate(block.splitlines(), before + 1):
                         if any(probe in line for probe in self.traces.probes):
                             session = folder.name if folder else ""
-                            yield Spot(path=path, line=number, session=session, why=self._told(path, folder))
+                            yield QuotedPlace(
+                                path=path, line=number, session=session, why=self._told(path, folder)
+                            )
                 before += block.count(b"\n")
 
     def _told(self, path: Path, folder: Path | None) -> str:
@@ -243,15 +247,15 @@ class Sweep:
 
 
 @dataclass(frozen=True, slots=True)
-class Sweeps:
+class HomePurges:
     """One memory's traces, looked for in several homes: sessions need not lie where memory does."""
 
-    each: tuple[Sweep, ...]
+    each: tuple[HomePurge, ...]
 
-    def look(self, progress: Progress | None = None) -> list[Spot]:
+    def look(self, progress: Progress | None = None) -> list[QuotedPlace]:
         return [spot for one in self.each for spot in one.look(progress)]
 
-    def clean(self, spots: Iterable[Spot]) -> list[Spot]:
+    def clean(self, spots: Iterable[QuotedPlace]) -> list[QuotedPlace]:
         found = list(spots)
         return [
             spot
@@ -259,7 +263,7 @@ class Sweeps:
             for spot in one.clean(spot for spot in found if spot.path.is_relative_to(one.home))
         ]
 
-    def remaining(self) -> list[Spot]:
+    def remaining(self) -> list[QuotedPlace]:
         return [spot for one in self.each for spot in one.remaining()]
 
     def count_files(self) -> int:

@@ -16,13 +16,12 @@ from nacre.memory.files.undo import purge
 from nacre.memory.format.entry import MemoryChange, read_entry
 from nacre.memory.format.index import INDEX_FILE, MemoryIndex
 from nacre.memory.memory import Memory
-from nacre.memory.purge.home import Spot, Sweep, Wishes, forget_derived
+from nacre.memory.purge.home import HomePurge, PurgeOptions, QuotedPlace, forget_derived
 from nacre.memory.purge.traces import Traces
 from nacre.memory.recall.usage import forget_usage
 from nacre.memory.team.state import forget_copies
 from nacre.memory.transfer.move import MOVED
-from nacre.store.history import History
-from nacre.store.history_purge import Scrub
+from nacre.store.history import History, Scrub
 
 ALL_CHANGES = 1_000_000
 """More changes than any history has: a memory that was moved once is to be found however long ago it was."""
@@ -41,7 +40,7 @@ class Erased:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Past:
+class PurgeTarget:
     """All that one memory ever said, read before it is erased: afterwards nobody knows it any more."""
 
     file: str
@@ -50,7 +49,7 @@ class Past:
     copies: frozenset[str] = field(repr=False)
     """SHA-256 of every content its file had."""
     commits: int
-    shared: tuple[Spot, ...] = ()
+    shared: tuple[QuotedPlace, ...] = ()
     """Other memories that say the same in the same words."""
     others: tuple[str, ...] = field(default=(), repr=False)
     """What is not this memory's alone: texts that say the same, and the names of other memories."""
@@ -60,15 +59,17 @@ class Past:
         """What is searched for."""
         return Traces(self.file, self.texts, folder=self.folder, others=self.others)
 
-    def sweep(self, home: Path, *, wishes: Wishes, is_shared: bool = False) -> Sweep:
+    def sweep(self, home: Path, *, wishes: PurgeOptions, is_shared: bool = False) -> HomePurge:
         """What finds and erases it in the sessions of a home.
 
         `is_shared` says that the home is another program's as well, whose logs are changed only when asked.
         """
-        return Sweep(home=home, traces=self.traces, copies=self.copies, is_shared=is_shared, wishes=wishes)
+        return HomePurge(
+            home=home, traces=self.traces, copies=self.copies, is_shared=is_shared, wishes=wishes
+        )
 
 
-def past_of(memory: Memory, file: str, *, others: Sequence[Memory] = ()) -> Past:
+def purge_target(memory: Memory, file: str, *, others: Sequence[Memory] = ()) -> PurgeTarget:
     """What a memory says and said, here and where it was moved from or to."""
     contents: dict[bytes, None] = {}
     pointers: dict[str, None] = {}
@@ -82,7 +83,7 @@ def past_of(memory: Memory, file: str, *, others: Sequence[Memory] = ()) -> Past
     texts = [text for content in contents for text in _texts(file, content)]
     beside = {path: text for one in (memory, *others) for path, text in said_beside(one, file)}
     same, known = say_the_same(beside, file, [*texts, *pointers])
-    return Past(
+    return PurgeTarget(
         file=file,
         folder=memory.location.directory.name,
         texts=(*texts, *pointers),
@@ -95,12 +96,12 @@ def past_of(memory: Memory, file: str, *, others: Sequence[Memory] = ()) -> Past
 
 def say_the_same(
     beside: Mapping[Path, str], file: str, texts: Iterable[str]
-) -> tuple[tuple[Spot, ...], tuple[str, ...]]:
+) -> tuple[tuple[QuotedPlace, ...], tuple[str, ...]]:
     """Where other memories say the same, and what is therefore not this memory's alone."""
     names = "\n".join(path.stem for path in beside)
     whole = Traces(file, texts, others=[names])
     same = {path: text for path, text in beside.items() if whole.are_in(text)}
-    return tuple(Spot(path=path, why=SAYS_SO_TOO) for path in same), (names, *same.values())
+    return tuple(QuotedPlace(path=path, why=SAYS_SO_TOO) for path in same), (names, *same.values())
 
 
 def said_beside(memory: Memory, file: str) -> Iterator[tuple[Path, str]]:
@@ -120,7 +121,7 @@ async def erase(memory: Memory, file: str, change: MemoryChange, *, others: Sequ
     `others` are the memories it may have been moved from or to: where that is on record, their history loses
     it too.
     """
-    traces = past_of(memory, file, others=others).traces
+    traces = purge_target(memory, file, others=others).traces
     if Folder(memory.location.directory).read(file) is not None:
         await memory.forget(file, change)
     concerned = [memory, *[other for other in others if _had(other, file)]]
@@ -220,14 +221,14 @@ def line_named(memory: Memory, name: str) -> LogLine | None:
     return same[0] if same else None
 
 
-def past_of_line(memory: Memory, line: LogLine) -> Past:
+def purge_target_of_line(memory: Memory, line: LogLine) -> PurgeTarget:
     """What a line says, and where else it is said; read before it is erased."""
     directory = memory.location.directory
     folder = Folder(directory)
     left = without(folder.read(line.file) or b"", [line]).decode(errors="replace")
     beside = {**dict(said_beside(memory, line.file)), directory / line.file: left}
     same, known = say_the_same(beside, line.place, [line.text])
-    return Past(
+    return PurgeTarget(
         file=line.place,
         folder=directory.name,
         texts=(line.text,),
@@ -241,7 +242,7 @@ def past_of_line(memory: Memory, line: LogLine) -> Past:
 async def erase_line(memory: Memory, line: LogLine, change: MemoryChange) -> Erased:
     """Take a line out of its log, then out of every version of it that the history has."""
     forms = {form for content, _ in versions_of(memory, line.file) for form in _forms(line, content)}
-    scrub = and_rare_words(without_forms(forms), past_of_line(memory, line).traces)
+    scrub = and_rare_words(without_forms(forms), purge_target_of_line(memory, line).traces)
     await forget_line(memory, line, change)
     purged = await purge(memory.location, [], scrub=scrub)
     forget_derived(memory.location.cache)

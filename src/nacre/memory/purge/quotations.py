@@ -32,7 +32,7 @@ _ATTACHED = re.compile(r"<system-reminder>.*?</system-reminder>", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
-class Cleaned:
+class CleanedLine:
     """A line without what it quoted."""
 
     line: bytes
@@ -50,15 +50,15 @@ class LineCleaner:
         self._own_words = own_words
         self._calls: set[str] = set()
 
-    def clean(self, line: bytes) -> Cleaned:
+    def clean(self, line: bytes) -> CleanedLine:
         """The line as it shall be; its line end stays."""
         if not self._traces.may_be_in(line):
-            return Cleaned(line, 0, 0)
+            return CleanedLine(line, 0, 0)
         record = _parsed(line)
         if record is None:
             text = line.decode("utf-8", "surrogateescape")
             new = self._traces.without(text)
-            return Cleaned(new.encode("utf-8", "surrogateescape"), int(new != text), 0)
+            return CleanedLine(new.encode("utf-8", "surrogateescape"), int(new != text), 0)
         self._note_calls(record)
         edits = []
         typed = 0
@@ -66,7 +66,7 @@ class LineCleaner:
             edit, is_left = self._edit(record, literal, line)
             typed += is_left
             edits += [edit] if edit else []
-        return Cleaned(_edited(line, edits), len(edits), typed)
+        return CleanedLine(_edited(line, edits), len(edits), typed)
 
     def _edit(
         self, record: JsonObject, literal: Literal, line: bytes

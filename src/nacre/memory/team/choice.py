@@ -10,8 +10,7 @@ from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import ConfigError
 from nacre.memory.files.location import Location
 from nacre.memory.team.folder import LOCK_WAIT, FolderRemote
-from nacre.memory.team.git import GitRemote
-from nacre.memory.team.git_run import SECONDS, run_git
+from nacre.memory.team.git import SECONDS, GitRemote, run_git
 from nacre.memory.team.remote import TeamRemote
 from nacre.memory.team.state import REPOSITORY
 

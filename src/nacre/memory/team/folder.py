@@ -27,8 +27,8 @@ from nacre.memory.team.remote import (
     KNOWN_FILE,
     MAX_FILES,
     MAX_KNOWN_BYTES,
-    Refused,
-    Shared,
+    RefusedFile,
+    RemoteSnapshot,
     encode_known,
     known_after,
     parse_known,
@@ -52,20 +52,20 @@ class FolderRemote:
         self._clock = clock
         self._wait = wait
 
-    async def pull(self) -> Shared:
+    async def pull(self) -> RemoteSnapshot:
         return await asyncio.to_thread(self._pulled)
 
-    async def read(self, shared: Shared, files: Collection[str]) -> Mapping[str, bytes]:
+    async def read(self, shared: RemoteSnapshot, files: Collection[str]) -> Mapping[str, bytes]:
         return await asyncio.to_thread(self._contents, shared, files)
 
-    async def push(self, base: Shared, changes: Mapping[str, bytes | None], reason: str) -> bool:
+    async def push(self, base: RemoteSnapshot, changes: Mapping[str, bytes | None], reason: str) -> bool:
         return await asyncio.to_thread(self._is_pushed, base, changes)
 
-    def _pulled(self) -> Shared:
+    def _pulled(self) -> RemoteSnapshot:
         with self._held():
             return self._shared()
 
-    def _contents(self, shared: Shared, files: Collection[str]) -> dict[str, bytes]:
+    def _contents(self, shared: RemoteSnapshot, files: Collection[str]) -> dict[str, bytes]:
         found: dict[str, bytes] = {}
         for file in files:
             # Gone or changed meanwhile: the caller pulls again.
@@ -75,7 +75,7 @@ class FolderRemote:
                     found[file] = data
         return found
 
-    def _is_pushed(self, base: Shared, changes: Mapping[str, bytes | None]) -> bool:
+    def _is_pushed(self, base: RemoteSnapshot, changes: Mapping[str, bytes | None]) -> bool:
         with self._held():
             if self._shared().version != base.version:
                 return False
@@ -110,9 +110,9 @@ class FolderRemote:
         finally:
             lock.release()
 
-    def _shared(self) -> Shared:
+    def _shared(self) -> RemoteSnapshot:
         files: dict[str, str] = {}
-        refused: list[Refused] = []
+        refused: list[RefusedFile] = []
         self._visit("", files, refused)
         known: dict[str, tuple[str, ...]] = {}
         try:
@@ -120,12 +120,12 @@ class FolderRemote:
         except FileNotFoundError:
             pass
         except (OSError, ValueError) as error:
-            refused.append(Refused(KNOWN_FILE, f"cannot be understood: {error}"))
+            refused.append(RefusedFile(KNOWN_FILE, f"cannot be understood: {error}"))
         state = json.dumps([sorted(files.items()), sorted(known.items())])
         version = hashlib.blake2b(state.encode(errors="surrogateescape"), digest_size=20).hexdigest()
-        return Shared(version=version, files=files, known=known, refused=tuple(sorted(refused)))
+        return RemoteSnapshot(version=version, files=files, known=known, refused=tuple(sorted(refused)))
 
-    def _visit(self, inside: str, files: dict[str, str], refused: list[Refused]) -> None:
+    def _visit(self, inside: str, files: dict[str, str], refused: list[RefusedFile]) -> None:
         with os.scandir(self._folder / inside) as listing:
             items = sorted(listing, key=lambda one: one.name)
         for item in items:
@@ -139,7 +139,7 @@ class FolderRemote:
                 try:
                     files[_text(file)] = version_of(self._read(file))
                 except (OSError, ValueError) as error:
-                    refused.append(Refused(ascii(file)[1:-1], _why(error)))
+                    refused.append(RefusedFile(ascii(file)[1:-1], _why(error)))
         if len(files) > MAX_FILES:
             raise StoreError(f"{self._folder} holds over {MAX_FILES:,} memories; at most so many are read")
 

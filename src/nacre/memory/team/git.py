@@ -1,7 +1,7 @@
-"""A team's memory on a branch of its own of a git remote; no checkout, index or branch of anybody is touched.
+"""Runs git on a repository of our own: no prompts, no hooks, no programs that settings name, bounded.
 
-All work is done in a bare repository in the cache, which may be lost. The branch only ever moves forward: a
-push that comes second is refused by the remote itself, and that is the comparison this port promises.
+The person's own settings of git are in force as far as they say how to reach a place (keys, proxies, stored
+passwords); whatever a variable of the environment could aim elsewhere is gone.
 """
 
 from __future__ import annotations
@@ -10,26 +10,122 @@ import contextlib
 import os
 import re
 import shutil
+import tempfile
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from nacre.clock import SYSTEM_CLOCK, Clock
-from nacre.errors import StoreError
+from nacre.errors import ConfigError, StoreError
 from nacre.memory.files.folder import SUFFIX, version_of
-from nacre.memory.team.git_run import SECONDS, Ran, run_git
 from nacre.memory.team.remote import (
     KNOWN_FILE,
     MAX_FILES,
     MAX_KNOWN_BYTES,
-    Refused,
-    Shared,
+    RefusedFile,
+    RemoteSnapshot,
     encode_known,
     known_after,
     parse_known,
     size_objection,
 )
+from nacre.process import ProcessSpec, run
 from nacre.store import disk
+from nacre.tools.git_config import NO_PROGRAMS
+
+SECONDS = 60.0
+"""For one command: a slow network has done with a few pages of text long before."""
+MAX_OUTPUT = 67_108_864
+"""Of one command: far more than a team's memory, and little enough to hold."""
+_TOLD_CHARS = 300
+"""Of what git said, in one line for a person."""
+_ALLOWED = "file:git:http:https:ssh"
+"""Ways to another repository that start no program an address names, whatever anybody's settings allow."""
+_SETTINGS = (
+    *(f"{key}={value}" for key, value in NO_PROGRAMS.items()),
+    "core.askPass=",
+    "credential.interactive=false",
+    "gc.auto=0",
+    "maintenance.auto=false",
+    "push.gpgSign=false",
+    "push.followTags=false",
+    "http.lowSpeedLimit=1",
+    "http.lowSpeedTime=30",
+)
+_USERINFO = re.compile(r"(?<=://)[^/@\s]*@")
+
+
+@dataclass(frozen=True, slots=True)
+class GitResult:
+    """How a command of git ended."""
+
+    code: int
+    out: bytes
+    err: str
+    """Without passwords that stood in an address."""
+
+    @property
+    def told(self) -> str:
+        """What git has to say for itself, in one line."""
+        lines = [line.strip() for line in self.err.splitlines() if line.strip()]
+        wanted = [line for line in lines if line.startswith(("fatal:", "error:", "remote:", "ssh:"))] or lines
+        text = "; ".join(line.removeprefix("fatal: ").removeprefix("error: ") for line in wanted[:3])
+        return text[:_TOLD_CHARS] or f"git ended with code {self.code}"
+
+
+async def run_git(
+    directory: Path,
+    *arguments: str,
+    stdin: bytes = b"",
+    seconds: float = SECONDS,
+    limit: int = MAX_OUTPUT,
+    variables: Mapping[str, str] | None = None,
+) -> GitResult:
+    """Run one command in a directory to its end; `StoreError` when it takes too long or says too much.
+
+    `variables` stand beside those of the environment, and before what is said here about them.
+    """
+    settings = [word for setting in _SETTINGS for word in ("-c", setting)]
+    output = bytearray()
+    # A file, because what ssh leaves in the background would hold a pipe open for hours.
+    with tempfile.TemporaryFile() as errors:
+        spec = ProcessSpec(
+            argv=("git", "--no-pager", *settings, "-C", str(directory), *arguments),
+            environ={**_environ(os.environ), **(variables or {})},
+            stdin=stdin,
+            stderr=errors,
+            seconds=seconds,
+            max_bytes=limit,
+        )
+        try:
+            ended = await run(spec, output.extend)
+        except FileNotFoundError as error:
+            raise ConfigError("git is not installed; install it, or share a `folder:/path`") from error
+        if ended.why == "timeout":
+            raise StoreError(f"git {arguments[0]} took over {seconds:g} s; nothing is lost, try again")
+        if ended.exit_code is None:
+            raise StoreError(f"git said more than {limit:,} bytes; what lies there is no team's memory")
+        errors.seek(0)
+        told = _USERINFO.sub("", errors.read(limit).decode(errors="replace"))
+        return GitResult(ended.exit_code, bytes(output), told)
+
+
+def _environ(environ: Mapping[str, str]) -> dict[str, str]:
+    kept = {
+        name: value
+        for name, value in environ.items()
+        if not name.startswith("GIT_") and name not in {"SSH_ASKPASS", "LANGUAGE"}
+    }
+    return {
+        **kept,
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_ALLOW_PROTOCOL": _ALLOWED,
+        "GCM_INTERACTIVE": "never",
+        "SSH_ASKPASS_REQUIRE": "never",
+        "LC_ALL": "C",  # what git says is looked at
+    }
+
 
 BRANCH = "refs/heads/nacre-team-memory"
 THEIRS = "refs/nacre/theirs"
@@ -58,7 +154,7 @@ class GitRemote:
         self._clock = clock
         self._seconds = seconds
 
-    async def pull(self) -> Shared:
+    async def pull(self) -> RemoteSnapshot:
         await self._prepare()
         fetched = await self._fetch()
         if any(word in fetched.err for word in _BROKEN) and fetched.code:
@@ -66,18 +162,18 @@ class GitRemote:
             await self._prepare()
             fetched = await self._fetch()
         if "couldn't find remote ref" in fetched.err.casefold():
-            return Shared()
+            return RemoteSnapshot()
         if fetched.code:
             raise StoreError(f"the team's remote cannot be reached ({fetched.told}); nothing is lost")
         commit = await self._checked("rev-parse", "--verify", "--quiet", f"{THEIRS}^{{commit}}")
         return await self._shared(commit.decode().strip())
 
-    async def read(self, shared: Shared, files: Collection[str]) -> Mapping[str, bytes]:
+    async def read(self, shared: RemoteSnapshot, files: Collection[str]) -> Mapping[str, bytes]:
         wanted = {shared.files[file] for file in files if file in shared.files}
         contents = await self._contents(wanted)
         return {file: contents[shared.files[file]] for file in files if shared.files.get(file) in contents}
 
-    async def push(self, base: Shared, changes: Mapping[str, bytes | None], reason: str) -> bool:
+    async def push(self, base: RemoteSnapshot, changes: Mapping[str, bytes | None], reason: str) -> bool:
         known = known_after(base, {file: version_of(data) for file, data in changes.items()})
         commit = await self._commit(base.version, {**changes, KNOWN_FILE: encode_known(known)}, reason)
         pushed = await self._git(
@@ -104,22 +200,22 @@ class GitRemote:
         for lock in (*self._repository.glob("*.lock"), *self._repository.glob("refs/nacre/*.lock")):
             lock.unlink(missing_ok=True)
 
-    async def _fetch(self) -> Ran:
+    async def _fetch(self) -> GitResult:
         return await self._git(
             "fetch", "--quiet", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head",
             "--", self.address, f"+{BRANCH}:{THEIRS}",
         )  # fmt: skip
 
-    async def _shared(self, commit: str) -> Shared:
+    async def _shared(self, commit: str) -> RemoteSnapshot:
         files: dict[str, str] = {}
-        refused: list[Refused] = []
+        refused: list[RefusedFile] = []
         known_version = ""
         listing = await self._checked("ls-tree", "-r", "-z", "-l", "--full-tree", commit, limit=MAX_LISTING)
         for file, version, why in _rows(listing):
             if file == KNOWN_FILE and not why:
                 known_version = version
             elif why:
-                refused.append(Refused(file, why))
+                refused.append(RefusedFile(file, why))
             elif file.endswith(SUFFIX):
                 files[file] = version
         if len(files) > MAX_FILES:
@@ -132,8 +228,8 @@ class GitRemote:
                 parse_known((await self._contents({known_version}))[known_version]) if known_version else {}
             )
         except ValueError as error:
-            refused.append(Refused(KNOWN_FILE, str(error)))
-        return Shared(version=commit, files=files, known=known, refused=tuple(refused))
+            refused.append(RefusedFile(KNOWN_FILE, str(error)))
+        return RemoteSnapshot(version=commit, files=files, known=known, refused=tuple(refused))
 
     async def _contents(self, versions: Collection[str]) -> dict[str, bytes]:
         """Blobs by their ids; listed ones are small."""
@@ -185,7 +281,7 @@ class GitRemote:
             raise StoreError(f"the copy of the team's remote was broken ({ran.told}); try again")
         return ran.out
 
-    async def _git(self, *arguments: str, stdin: bytes = b"", limit: int | None = None) -> Ran:
+    async def _git(self, *arguments: str, stdin: bytes = b"", limit: int | None = None) -> GitResult:
         # Named outright: git must not look for a repository around this one when it is gone.
         where = f"--git-dir={self._repository}"
         run = run_git if limit is None else partial(run_git, limit=limit)

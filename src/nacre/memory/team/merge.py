@@ -1,15 +1,17 @@
-"""Two states of a team's memory, here and there, and what has to change on either side (M18).
+"""What a sync does with each file: three versions in, one verdict out; pure (M18).
 
-Nothing is written here: `merge` reads what lies here and says what to write, what to send, what was refused.
+`mine` is what lies here, `theirs` what the others have, `base` what both had when they were last in step. The
+empty version stands for no file.
 """
 
 from __future__ import annotations
 
 import contextlib
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal, TypeAlias
 
 from nacre.errors import StoreError
 from nacre.memory.files.containment import INDEX_FILE
@@ -17,11 +19,54 @@ from nacre.memory.files.folder import ABSENT, Folder, version_of
 from nacre.memory.format.entry import read_entry
 from nacre.memory.format.frontmatter import MarkdownFile
 from nacre.memory.format.index import IndexLine, MemoryIndex, is_listable
-from nacre.memory.team.plan import Had, Verdict, base_of, verdict
-from nacre.memory.team.remote import Refused, Shared, size_objection
+from nacre.memory.team.remote import RefusedFile, RemoteSnapshot, size_objection
 from nacre.memory.team.rules import LOCAL_ONLY, content_objection, is_index, name_objection, sharing_objection
-from nacre.memory.team.state import State
+from nacre.memory.team.state import TeamSyncState
 from nacre.store import disk
+
+Verdict: TypeAlias = Literal["same", "take", "drop", "give", "withdraw", "keep_mine", "keep_theirs", "both"]
+"""`take` and `drop` change this side, `give` and `withdraw` the other; the last three are conflicts, in which
+nothing is lost: a changed text outlives its deletion, and of two changed texts both are kept."""
+
+Had: TypeAlias = Callable[[str, str], bool]
+"""Whether this side once had a file in a version."""
+
+
+def verdict(mine: str, theirs: str, base: str) -> Verdict:
+    """What becomes of one file."""
+    if mine == theirs:
+        return "same"
+    if mine == base:
+        return "take" if theirs else "drop"
+    if theirs == base:
+        return "give" if mine else "withdraw"
+    if not mine:
+        return "keep_theirs"
+    return "both" if theirs else "keep_mine"
+
+
+def base_of(
+    file: str,
+    *,
+    mine: str,
+    theirs: str,
+    last: Mapping[str, str] | None,
+    known: Mapping[str, Collection[str]],
+    had: Had,
+) -> str:
+    """The version both sides were last in step with; worked out where it is not on record.
+
+    `last` is the record, none when it is lost. `known` are the versions the others ever had, so that a file
+    that is neither there nor named in it was not forgotten: the place was lost, or is a new one.
+    """
+    if last is not None and file in last:
+        return ABSENT if not theirs and file not in known else last[file]
+    if mine and mine in known.get(file, ()):
+        return mine  # an old copy, whoever brought it here: newer texts and deletions hold
+    if last is None and theirs and had(file, theirs):
+        return theirs  # changed or forgotten here since, before the record was lost
+    return ABSENT
+
 
 THEIRS = "_theirs_"
 """In the name of the second of two texts."""
@@ -42,22 +87,22 @@ class Conflict:
 
 
 @dataclass(frozen=True, slots=True)
-class Here:
+class LocalTeamFiles:
     """What lies in the directory."""
 
     directory: Path
     files: Mapping[str, bytes]
-    odd: tuple[Refused, ...]
+    odd: tuple[RefusedFile, ...]
     """Files that are left alone."""
 
     @classmethod
-    def read(cls, directory: Path) -> Here:
+    def read(cls, directory: Path) -> LocalTeamFiles:
         folder = Folder(directory)
         files: dict[str, bytes] = {}
-        odd: list[Refused] = []
+        odd: list[RefusedFile] = []
         for file, stamp in sorted(folder.scan().items()):
             if why := size_objection(stamp[2]):
-                odd.append(Refused(file, why))
+                odd.append(RefusedFile(file, why))
                 continue
             # Gone or no longer a file while we looked: the next sync sees what became of it.
             with contextlib.suppress(StoreError, disk.NotRegularError):
@@ -78,7 +123,7 @@ class Merge:
     gives: dict[str, bytes | None] = field(default_factory=dict)
     """There; None forgets."""
     conflicts: list[Conflict] = field(default_factory=list)
-    refused: list[Refused] = field(default_factory=list)
+    refused: list[RefusedFile] = field(default_factory=list)
     stayed: list[str] = field(default_factory=list)
     """What is to stay on this machine, and does."""
     missing: set[str] = field(default_factory=set)
@@ -88,12 +133,19 @@ class Merge:
     indexes: dict[str, str] = field(default_factory=dict)
 
 
-def merge(here: Here, shared: Shared, contents: Mapping[str, bytes], *, state: State, had: Had) -> Merge:
+def merge(
+    here: LocalTeamFiles,
+    shared: RemoteSnapshot,
+    contents: Mapping[str, bytes],
+    *,
+    state: TeamSyncState,
+    had: Had,
+) -> Merge:
     """Decide on every file; an index comes last, because it lists the others."""
     done = Merge(last=dict(state.files or {}), indexes=dict(state.indexes))
     done.refused += [*here.odd, *shared.refused]
     left_alone = {one.file for one in done.refused}
-    work = _Work(here, shared, contents, state, had, done)
+    work = _MergeWork(here, shared, contents, state, had, done)
     names = ({*here.files, *shared.files, *(state.files or ())} - left_alone) - _lookalikes(
         here, shared, done
     )
@@ -107,11 +159,11 @@ def merge(here: Here, shared: Shared, contents: Mapping[str, bytes], *, state: S
 
 
 @dataclass(frozen=True, slots=True)
-class _Work:
-    here: Here
-    shared: Shared
+class _MergeWork:
+    here: LocalTeamFiles
+    shared: RemoteSnapshot
     contents: Mapping[str, bytes]
-    state: State
+    state: TeamSyncState
     had: Had
     done: Merge
 
@@ -184,7 +236,7 @@ class _Work:
             return False
         why = why or content_objection(self.contents[file])
         if why:
-            self.done.refused.append(Refused(file, f"{why}; it is not taken over"))
+            self.done.refused.append(RefusedFile(file, f"{why}; it is not taken over"))
         return not why
 
     def _may_go(self, file: str) -> bool:
@@ -192,7 +244,7 @@ class _Work:
         if why == LOCAL_ONLY:
             self.done.stayed.append(file)
         elif why:
-            self.done.refused.append(Refused(file, f"{why}; it is not shared"))
+            self.done.refused.append(RefusedFile(file, f"{why}; it is not shared"))
         return not why
 
     def index(self, file: str) -> None:
@@ -219,7 +271,7 @@ class _Work:
         if public == (self.contents[file] if file in self.shared.files else b""):
             return
         if why := content_objection(public):
-            done.refused.append(Refused(file, f"{why}; it is not shared"))
+            done.refused.append(RefusedFile(file, f"{why}; it is not shared"))
         else:
             done.gives[file] = public
 
@@ -258,14 +310,14 @@ class _Work:
         return f"{folder}{INDEX_FILE}"
 
 
-def _lookalikes(here: Here, shared: Shared, done: Merge) -> set[str]:
+def _lookalikes(here: LocalTeamFiles, shared: RemoteSnapshot, done: Merge) -> set[str]:
     """Names that some file system takes for another one's: of two such, the one that is here stays."""
     taken = {_alike(file): file for file in here.files}
     found: set[str] = set()
     for file in sorted(shared.files.keys() - here.files.keys()):
         if taken.setdefault(_alike(file), file) != file:
             why = f"is spelled almost like {taken[_alike(file)]}; it is not taken over"
-            done.refused.append(Refused(file, why))
+            done.refused.append(RefusedFile(file, why))
             found.add(file)
     return found
 

@@ -27,7 +27,7 @@ VERSION_CHARS = 40
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Refused:
+class RefusedFile:
     """A file that is not taken over, and why."""
 
     file: str
@@ -35,7 +35,7 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shared:
+class RemoteSnapshot:
     """What the others have, at one moment."""
 
     version: str = ""
@@ -44,7 +44,7 @@ class Shared:
     """Every memory and its version, which is the id git gives its content."""
     known: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Every memory that ever was, with its versions, oldest first."""
-    refused: tuple[Refused, ...] = ()
+    refused: tuple[RefusedFile, ...] = ()
     """What lies there and is no memory; it is left alone."""
 
 
@@ -56,20 +56,20 @@ class TeamRemote(Protocol):
         """What tells this place from others; may hold a password, so it is never shown."""
         ...
 
-    async def pull(self) -> Shared:
+    async def pull(self) -> RemoteSnapshot:
         """What is there now; `StoreError` when the place cannot be reached."""
         ...
 
-    async def read(self, shared: Shared, files: Collection[str]) -> Mapping[str, bytes]:
+    async def read(self, shared: RemoteSnapshot, files: Collection[str]) -> Mapping[str, bytes]:
         """The contents of files as they were pulled; those that changed since may be left out."""
         ...
 
-    async def push(self, base: Shared, changes: Mapping[str, bytes | None], reason: str) -> bool:
+    async def push(self, base: RemoteSnapshot, changes: Mapping[str, bytes | None], reason: str) -> bool:
         """Make all changes (None forgets) if the place still is as it was pulled; False when it is not."""
         ...
 
 
-def known_after(base: Shared, changed: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+def known_after(base: RemoteSnapshot, changed: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
     """Every memory that ever was, once these have these versions; what others put there by hand included."""
     known = dict(base.known)
     for file, version in [*base.files.items(), *changed.items()]:

@@ -20,7 +20,7 @@ REPOSITORY = "remote.git"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class State:
+class TeamSyncState:
     """The record of one place; that of another place counts as lost."""
 
     address: str
@@ -30,9 +30,9 @@ class State:
     """The texts of the indexes, from which changes to single lines are told."""
 
 
-def read_state(cache: Path, address: str) -> State:
+def read_state(cache: Path, address: str) -> TeamSyncState:
     """The record, or an empty one."""
-    lost = State(address=address)
+    lost = TeamSyncState(address=address)
     try:
         value = json.loads((cache / FILE).read_text(encoding="utf-8", errors="surrogateescape"))
         if value["format"] != FORMAT or value["place"] != _digest(address):
@@ -41,10 +41,10 @@ def read_state(cache: Path, address: str) -> State:
         indexes = {str(file): str(text) for file, text in value["indexes"].items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return lost
-    return State(address=address, files=files, indexes=indexes)
+    return TeamSyncState(address=address, files=files, indexes=indexes)
 
 
-def write_state(cache: Path, state: State) -> None:
+def write_state(cache: Path, state: TeamSyncState) -> None:
     """Put it on record, all or nothing."""
     value = {
         "format": FORMAT,

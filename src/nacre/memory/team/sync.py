@@ -17,15 +17,14 @@ from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import StoreError, VersionConflict
 from nacre.memory.files.folder import version_of
 from nacre.memory.files.location import Location
-from nacre.memory.files.recovery import told
+from nacre.memory.files.recovery import as_store_error
 from nacre.memory.files.transaction import pick_up, transact
 from nacre.memory.files.watch import Watch
 from nacre.memory.format.entry import MemoryChange
-from nacre.memory.team.merge import Conflict, Here, Merge, merge
-from nacre.memory.team.plan import Had
-from nacre.memory.team.remote import Refused, Shared, TeamRemote
+from nacre.memory.team.merge import Conflict, Had, LocalTeamFiles, Merge, merge
+from nacre.memory.team.remote import RefusedFile, RemoteSnapshot, TeamRemote
 from nacre.memory.team.rules import is_index
-from nacre.memory.team.state import State, read_state, write_state
+from nacre.memory.team.state import TeamSyncState, read_state, write_state
 from nacre.store import disk
 from nacre.store.history import History
 
@@ -52,7 +51,7 @@ class SyncReport:
     withdrawn: tuple[str, ...] = ()
     """Gone there, because they were forgotten here."""
     conflicts: tuple[Conflict, ...] = ()
-    refused: tuple[Refused, ...] = ()
+    refused: tuple[RefusedFile, ...] = ()
     stayed: tuple[str, ...] = ()
     """What says `local-only` and is not shared."""
     commit: str = ""
@@ -96,7 +95,7 @@ async def sync(
 async def _alone(team: Location, clock: Clock) -> AsyncIterator[None]:
     """One sync of a directory at a time; a killed one gives way."""
     path = team.cache / "sync.lock"
-    with told(path):
+    with as_store_error(path):
         disk.make_folder(team.cache)
         lock = FileLock(path, mode=disk.FILE_MODE, thread_local=False)
         until = clock.seconds() + LOCK_WAIT
@@ -116,9 +115,11 @@ async def _alone(team: Location, clock: Clock) -> AsyncIterator[None]:
         lock.release()
 
 
-def _merged(team: Location, shared: Shared, contents: Mapping[str, bytes], state: State) -> Merge:
-    with told(team.directory):
-        here = Here.read(team.directory)
+def _merged(
+    team: Location, shared: RemoteSnapshot, contents: Mapping[str, bytes], state: TeamSyncState
+) -> Merge:
+    with as_store_error(team.directory):
+        here = LocalTeamFiles.read(team.directory)
         # A folder without any file is new, or was lost with all that was in it: nobody forgets the index.
         is_lost = not here.files
         known = replace(state, files=None, indexes={}) if is_lost else state
@@ -141,7 +142,11 @@ def _forgotten(team: Location, *, is_lost: bool) -> Had:
 
 
 async def _brought_in(
-    team: Location, pulled: tuple[Shared, Mapping[str, bytes], State], *, clock: Clock, watch: Watch | None
+    team: Location,
+    pulled: tuple[RemoteSnapshot, Mapping[str, bytes], TeamSyncState],
+    *,
+    clock: Clock,
+    watch: Watch | None,
 ) -> tuple[Merge, str]:
     """Merge again while nobody else writes here, and write what came; the record follows at once."""
     shared, contents, state = pulled
@@ -155,12 +160,12 @@ async def _brought_in(
             else:
                 tx.write(file, data, if_version=done.bases[file])
     if not done.missing:
-        new = State(address=state.address, files=done.last, indexes=done.indexes)
+        new = TeamSyncState(address=state.address, files=done.last, indexes=done.indexes)
         await asyncio.to_thread(_recorded, team, new)
     return done, tx.commit
 
 
-async def _is_given(team: Location, remote: TeamRemote, shared: Shared, done: Merge) -> bool:
+async def _is_given(team: Location, remote: TeamRemote, shared: RemoteSnapshot, done: Merge) -> bool:
     """Whether the others have now what was changed here; False when somebody was faster."""
     if done.gives and not await remote.push(shared, done.gives, _reason(done.gives)):
         return False
@@ -170,13 +175,15 @@ async def _is_given(team: Location, remote: TeamRemote, shared: Shared, done: Me
         for file, data in done.gives.items()
         if data is not None and is_index(file)
     }
-    state = State(address=remote.address, files={**done.last, **given}, indexes={**done.indexes, **texts})
+    state = TeamSyncState(
+        address=remote.address, files={**done.last, **given}, indexes={**done.indexes, **texts}
+    )
     await asyncio.to_thread(_recorded, team, state)
     return True
 
 
-def _recorded(team: Location, state: State) -> None:
-    with told(team.cache):
+def _recorded(team: Location, state: TeamSyncState) -> None:
+    with as_store_error(team.cache):
         write_state(team.cache, state)
 
 

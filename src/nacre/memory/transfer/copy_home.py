@@ -29,7 +29,7 @@ from nacre.memory.files.location import (
     user_location,
 )
 from nacre.memory.files.roots import canonical_root
-from nacre.memory.files.scan import Skipped
+from nacre.memory.files.scan import SkippedFile
 from nacre.memory.format.entry import MemoryChange, read_entry
 from nacre.memory.format.index import INDEX_FILE, MemoryIndex
 from nacre.memory.memory import Memory
@@ -79,10 +79,10 @@ class HomeCopy:
     leaves_local: bool = False
     """Local-only memories stay: another program reads the new home, and sends what it reads (M27)."""
 
-    def crossings(self) -> tuple[list[DirectoryPair], list[Skipped]]:
+    def crossings(self) -> tuple[list[DirectoryPair], list[SkippedFile]]:
         """Every memory of the old home with its place in the new one, and those that have none."""
         found = list[DirectoryPair]()
-        without = list[Skipped]()
+        without = list[SkippedFile]()
         if any(self.old.glob("memory/*.md")):
             user = user_location(self.new)
             found.append(DirectoryPair(whose=EVERYWHERE, source=self.old / "memory", target=user))
@@ -90,7 +90,7 @@ class HomeCopy:
             try:
                 target = agent_location("user", folder.name, MemoryPaths(home=self.new, cwd=self.new))
             except ConfigError as error:
-                without.append(Skipped(str(folder), str(error)))
+                without.append(SkippedFile(str(folder), str(error)))
                 continue
             found.append(DirectoryPair(whose=f"agents of type {folder.name}", source=folder, target=target))
         for folder in sorted(self.old.glob("projects/*/")):
@@ -98,7 +98,7 @@ class HomeCopy:
                 continue
             root = _root_of(folder)
             if root is None:
-                without.append(Skipped(str(folder / "memory"), NOBODYS))
+                without.append(SkippedFile(str(folder / "memory"), NOBODYS))
                 continue
             target = project_location(self.new, root)
             found.append(DirectoryPair(whose=str(root), source=folder / "memory", target=target))
@@ -158,16 +158,16 @@ class HomeCopy:
         return batch, tuple(staying)
 
 
-def _read(source: Path) -> tuple[dict[str, bytes], tuple[Skipped, ...]]:
+def _read(source: Path) -> tuple[dict[str, bytes], tuple[SkippedFile, ...]]:
     """The files of a memory directory, the team's aside; what is a link or too large is told."""
     folder = Folder(source)
     files = dict[str, bytes]()
-    skipped = list[Skipped]()
+    skipped = list[SkippedFile]()
     for file in sorted(folder.scan()):
         try:
             data = folder.read(file)
         except (OutsideStore, StoreError, OSError) as error:
-            skipped.append(Skipped(str(source / file), str(error)))
+            skipped.append(SkippedFile(str(source / file), str(error)))
             continue
         if data is not None:
             files[file] = data

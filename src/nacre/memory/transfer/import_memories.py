@@ -16,7 +16,7 @@ from nacre.errors import OutsideStore
 from nacre.memory.daily_log import day_of
 from nacre.memory.files.folder import TEAM, Folder, version_of
 from nacre.memory.files.location import Location
-from nacre.memory.files.scan import LOGS, Skipped, moment_of
+from nacre.memory.files.scan import LOGS, SkippedFile, moment_of
 from nacre.memory.files.transaction import transact
 from nacre.memory.files.watch import Watch
 from nacre.memory.format.entry import (
@@ -70,9 +70,9 @@ class ImportResult:
     same: tuple[str, ...] = ()
     """What was there already."""
     renamed: tuple[Renamed, ...] = ()
-    refused: tuple[Skipped, ...] = ()
+    refused: tuple[SkippedFile, ...] = ()
     """What holds a credential or has an impossible name, and why."""
-    skipped: tuple[Skipped, ...] = ()
+    skipped: tuple[SkippedFile, ...] = ()
     """What could not be read as a memory."""
     commit: str = ""
     feedback: str = ""
@@ -120,7 +120,7 @@ class _Plan:
     """Under which name each source file is found afterwards."""
     same: list[str] = field(default_factory=list)
     renamed: list[Renamed] = field(default_factory=list)
-    refused: list[Skipped] = field(default_factory=list)
+    refused: list[SkippedFile] = field(default_factory=list)
     feedback: str = ""
     names: set[str] = field(default_factory=set)
     """Every name that is taken, in whatever folder and spelled alike."""
@@ -141,7 +141,7 @@ class _Plan:
     def add(self, file: str, data: bytes, *, called: str = "") -> None:
         """Find a place for one file; what is wrong with it is written down instead."""
         if objection := self.objection(file, data):
-            self.refused.append(Skipped(called or file, objection))
+            self.refused.append(SkippedFile(called or file, objection))
             return
         there = self.present.get(file, self.writes.get(file))
         if there == data:
@@ -225,7 +225,7 @@ def _note(plan: _Plan, source: ImportFile, bodies: dict[str, str], now: datetime
     """A plain note becomes an entry of its own, under the name its file had."""
     text = source.data.decode(errors="replace").removeprefix("\ufeff").replace("\r\n", "\n")
     if not text.strip():
-        plan.refused.append(Skipped(source.file, "is empty"))
+        plan.refused.append(SkippedFile(source.file, "is empty"))
     elif text.strip() in bodies:
         plan.same.append(source.file)
     else:
@@ -235,7 +235,7 @@ def _note(plan: _Plan, source: ImportFile, bodies: dict[str, str], now: datetime
         findings = _secret(plan, text) or _broken(source.data)
         if findings:
             # The line is that of the note, not of what it would have become.
-            plan.refused.append(Skipped(source.file, findings))
+            plan.refused.append(SkippedFile(source.file, findings))
             return
         draft = MemoryDraft(body=text, name=name, file=file)
         plan.add(file, compose(draft, file=file, now=now), called=source.file)
@@ -248,7 +248,7 @@ def _fact(plan: _Plan, fact: ImportedFact, bodies: dict[str, str], now: datetime
         plan.same.append(called)
         return
     if findings := _secret(plan, f"{fact.text}\n{json.dumps(fact.rest, ensure_ascii=False)}"):
-        plan.refused.append(Skipped(called, findings))
+        plan.refused.append(SkippedFile(called, findings))
         return
     file = plan.free(title_of(fact.text))
     draft = MemoryDraft(
@@ -283,7 +283,7 @@ def _broken(data: bytes) -> str:
 
 def _their_index(plan: _Plan, batch: ImportBatch) -> bytes | None:
     if batch.index is not None and (objection := plan.objection(INDEX_FILE, batch.index)):
-        plan.refused.append(Skipped(INDEX_FILE, objection))
+        plan.refused.append(SkippedFile(INDEX_FILE, objection))
         return None
     return batch.index
 

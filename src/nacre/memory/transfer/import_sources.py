@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path, PurePosixPath
 
 from nacre.errors import StoreError
-from nacre.memory.files.scan import MAX_TOPIC_BYTES, NotAMemory, Skipped, read_head
+from nacre.memory.files.scan import MAX_TOPIC_BYTES, NotAMemory, SkippedFile, read_head
 from nacre.memory.format.entry import parse_timestamp
 from nacre.memory.format.index import INDEX_FILE
 from nacre.messages.blocks import Json, JsonObject
@@ -62,7 +62,7 @@ class ImportBatch:
     index: bytes | None = None
     """The index of a memory folder; none where there was only a heap of notes."""
     facts: tuple[ImportedFact, ...] = ()
-    skipped: tuple[Skipped, ...] = ()
+    skipped: tuple[SkippedFile, ...] = ()
 
 
 def read_batch(path: Path) -> ImportBatch:
@@ -88,7 +88,7 @@ def _read(path: Path) -> ImportBatch:
     return _memory_folder(_packed_files(path), path)
 
 
-FoundFile = ImportFile | Skipped
+FoundFile = ImportFile | SkippedFile
 
 
 def _folder_files(root: Path) -> Iterator[FoundFile]:
@@ -113,16 +113,16 @@ def _opened(pairs: Iterable[tuple[str, Path]]) -> Iterator[FoundFile]:
     total = 0
     for file, path in pairs:
         if path.is_symlink():
-            yield Skipped(file, "is a symlink; only real files are imported")
+            yield SkippedFile(file, "is a symlink; only real files are imported")
             continue
         try:
             head = read_head(str(path), whole=True)
             total += len(head.data)
             yield ImportFile(file, head.data, head.mtime_ns)
         except NotAMemory as reason:
-            yield Skipped(file, str(reason))
+            yield SkippedFile(file, str(reason))
         except OSError as error:
-            yield Skipped(file, f"cannot be read: {error.strerror}")
+            yield SkippedFile(file, f"cannot be read: {error.strerror}")
         if total > MAX_TOTAL_BYTES:
             raise StoreError(f"there are more than {MAX_TOTAL_BYTES:,} bytes of notes; import them in parts")
 
@@ -142,13 +142,13 @@ def _packed_files(path: Path) -> Iterator[FoundFile]:
             if name.suffix != ".md" or not (member.isfile() or member.issym() or member.islnk()):
                 continue
             if name.is_absolute() or ".." in name.parts:
-                yield Skipped(member.name, "has a name that leaves its folder")
+                yield SkippedFile(member.name, "has a name that leaves its folder")
             elif any(part.startswith(".") for part in name.parts):
                 continue
             elif not member.isfile():
-                yield Skipped(str(name), "is a link; only real files are imported")
+                yield SkippedFile(str(name), "is a link; only real files are imported")
             elif member.size > MAX_TOPIC_BYTES:
-                yield Skipped(
+                yield SkippedFile(
                     str(name), f"is {member.size:,} bytes; a memory has at most {MAX_TOPIC_BYTES:,}"
                 )
             else:
@@ -179,7 +179,7 @@ def _memory_folder(found: Iterable[FoundFile], path: Path) -> ImportBatch:
     root = top[0] if top else _shared_folder(sources)
     inside = [replace(one, file=one.file.removeprefix(root)) for one in sources if one.file.startswith(root)]
     outside = len(sources) - len(inside)
-    other = Skipped(f"{outside} more", f"not in {root.rstrip('/')}, the memory folder")
+    other = SkippedFile(f"{outside} more", f"not in {root.rstrip('/')}, the memory folder")
     return ImportBatch(
         files=tuple(one for one in inside if one.file != INDEX_FILE),
         index=next((one.data for one in inside if one.file == INDEX_FILE), None),
@@ -197,11 +197,11 @@ def _facts(path: Path) -> ImportBatch:
     if path.stat().st_size > MAX_TOTAL_BYTES:
         raise StoreError(f"{path} is larger than {MAX_TOTAL_BYTES:,} bytes; split it")
     facts: list[ImportedFact] = []
-    skipped: list[Skipped] = []
+    skipped: list[SkippedFile] = []
     for number, item in enumerate(_items(path), start=1):
         fact = _fact(item)
         if fact is None:
-            skipped.append(Skipped(f"{path.name}, item {number}", "has no text under `memory` or `text`"))
+            skipped.append(SkippedFile(f"{path.name}, item {number}", "has no text under `memory` or `text`"))
         else:
             facts.append(fact)
     return ImportBatch(facts=tuple(facts), skipped=tuple(skipped))
@@ -259,5 +259,5 @@ def _sources(found: Iterable[FoundFile]) -> tuple[ImportFile, ...]:
     return tuple(one for one in found if isinstance(one, ImportFile))
 
 
-def _skips(found: Iterable[FoundFile]) -> tuple[Skipped, ...]:
-    return tuple(one for one in found if isinstance(one, Skipped))
+def _skips(found: Iterable[FoundFile]) -> tuple[SkippedFile, ...]:
+    return tuple(one for one in found if isinstance(one, SkippedFile))

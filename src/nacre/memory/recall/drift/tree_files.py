@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 from nacre.clock import SYSTEM_CLOCK
-from nacre.memory.files.file_stamp import is_old
-from nacre.memory.files.folder import Stamp
+from nacre.memory.files.folder import Stamp, is_reliable
 from nacre.memory.recall.drift.foreign import GENERATED
 
 MAX_INDEX_BYTES = 64_000_000
@@ -118,7 +117,7 @@ class Held(Generic[What]):
             return known[1]
         found = read()
         now = int(SYSTEM_CLOCK.now().timestamp() * 1e9)
-        if stamp is not None and is_old(stamp, now):
+        if stamp is not None and is_reliable(stamp, now):
             while len(self._known) >= MAX_HELD:
                 self._known.pop(next(iter(self._known)), None)
             self._known[path] = stamp, found

@@ -18,8 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-from nacre.memory.files.file_stamp import is_old
-from nacre.memory.files.folder import Stamp
+from nacre.memory.files.folder import Stamp, is_reliable
 from nacre.memory.recall.drift.foreign import PROSE_ENDINGS
 from nacre.memory.recall.drift.tree_files import Held, Plain, Tree, read_inside, stamp_of, tree_of
 from nacre.memory.recall.drift.words import MAX_FILE_BYTES, WORTH_BYTES, Sought, is_plain, is_text
@@ -129,7 +128,7 @@ class WordCache:
         old = {
             number: group
             for number, group in groups.items()
-            if all(is_old(stamp, now) for stamp in group[0].values())
+            if all(is_reliable(stamp, now) for stamp in group[0].values())
         }
         data = marshal.dumps((self._head, old))
         sum_ = zlib.crc32(data).to_bytes(_SUM_BYTES)

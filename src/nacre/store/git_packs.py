@@ -33,7 +33,7 @@ _MAX_DELTA_DEPTH = 4_096
 Find = Callable[[str], tuple[str, bytes]]
 
 
-class Pack:
+class GitPack:
     """One pack with its index, opened for reading."""
 
     def __init__(self, index: Path) -> None:
@@ -180,7 +180,7 @@ def _copy(code: int, delta: bytes, at: int) -> tuple[int, int, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Placed:
+class _PackEntry:
     name: str
     checksum: int
     offset: int
@@ -193,7 +193,7 @@ def write_pack(folder: Path, objects: Iterable[tuple[str, str, bytes]], *, count
     """
     disk.make_folder(folder)
     temp = folder / "tmp_pack_nacre"
-    placed: list[_Placed] = []
+    placed: list[_PackEntry] = []
     digest = hashlib.sha1(usedforsecurity=False)
     with _opened(temp) as file:
         for piece in itertools.chain([struct.pack(">4sII", b"PACK", 2, count)], _packed(objects, placed)):
@@ -219,11 +219,11 @@ def _opened(path: Path) -> BinaryIO:
     return os.fdopen(os.open(path, flags, disk.FILE_MODE), "wb")
 
 
-def _packed(objects: Iterable[tuple[str, str, bytes]], placed: list[_Placed]) -> Iterator[bytes]:
+def _packed(objects: Iterable[tuple[str, str, bytes]], placed: list[_PackEntry]) -> Iterator[bytes]:
     offset = 12
     for name, kind, content in objects:
         entry = _entry_head(_NUMBERS[kind], len(content)) + zlib.compress(content, COMPRESSION)
-        placed.append(_Placed(name, zlib.crc32(entry), offset))
+        placed.append(_PackEntry(name, zlib.crc32(entry), offset))
         offset += len(entry)
         yield entry
 
@@ -240,7 +240,7 @@ def _entry_head(number: int, size: int) -> bytes:
     return bytes(head)
 
 
-def _index_of(placed: list[_Placed], pack_digest: bytes) -> bytes:
+def _index_of(placed: list[_PackEntry], pack_digest: bytes) -> bytes:
     ranked = sorted(placed, key=lambda one: one.name)
     starts = [int(one.name[:2], 16) for one in ranked]
     counts = [0] * _FAN_OUT
