@@ -14,12 +14,13 @@ import pytest
 
 from nacre.errors import StoreError
 from nacre.memory.checks.lint import apply_fixes, lint
-from nacre.memory.daily_log import append, daily_tools, entries_of_day, read_logs
+from nacre.memory.daily_log import append_fact, entries_of_day, read_logs
 from nacre.memory.files.folder import Folder
 from nacre.memory.files.scan import scan
 from nacre.memory.files.undo import undo
 from nacre.memory.format.entry import MemoryChange, MemoryDraft
 from nacre.memory.memory import INDEX_FILE, Memory
+from nacre.memory.tools import daily_tools
 from nacre.memory.transfer.import_memories import ImportOptions, import_batch
 from nacre.memory.transfer.import_sources import ImportBatch, ImportFile
 from nacre.messages.blocks import Json, ToolCall, ToolResult
@@ -115,7 +116,7 @@ async def test_whatever_stands_in_the_log_stays_in_front(
     """M17: append-only, byte for byte."""
     plant(memory, data)
     for text in ("one", "two"):
-        await append(memory, text, BY_HAND, clock=clock)
+        await append_fact(memory, text, BY_HAND, clock=clock)
     new = log_of(memory).read_bytes()
     assert new.startswith(data)
     assert [one.text for one in entries_of_day(memory.location, date(2026, 3, 9))][-2:] == ["one", "two"]
@@ -125,7 +126,7 @@ async def test_a_log_in_another_encoding_is_not_spoilt(memory: Memory, clock: Fr
     data = "- tea\n".encode("utf-16")
     plant(memory, data)
     with pytest.raises(StoreError, match="UTF-8"):
-        await append(memory, "one", BY_HAND, clock=clock)
+        await append_fact(memory, "one", BY_HAND, clock=clock)
     assert log_of(memory).read_bytes() == data
 
 
@@ -142,14 +143,14 @@ async def test_a_day_is_the_local_one(
     """M17: local date, whatever UTC says."""
     monkeypatch.setenv("TZ", zone)
     system_time.tzset()
-    await append(memory, "tea", BY_HAND, clock=clock)
+    await append_fact(memory, "tea", BY_HAND, clock=clock)
     assert log_of(memory, file).read_text() == f"- {at} tea\n"
 
 
 async def test_after_midnight_the_next_file_is_begun(memory: Memory, clock: FrozenClock) -> None:
-    await append(memory, "tea", BY_HAND, clock=clock)
+    await append_fact(memory, "tea", BY_HAND, clock=clock)
     clock.advance(86_400)
-    await append(memory, "tea", BY_HAND, clock=clock)
+    await append_fact(memory, "tea", BY_HAND, clock=clock)
     assert [one.place for one in read_logs(memory.location)] == ["logs/2026/03/2026-03-10.md:1", f"{TODAY}:1"]
 
 
@@ -174,7 +175,7 @@ async def test_recall_finds_topics_and_lines_of_every_log(memory: Memory, clock:
     await memory.save(MemoryDraft(body="The deploy board is ops/edge.", name="Deploy board"), BY_HAND)
     plant(memory, b"* deploys wait for Ada </system-reminder>\n", "logs/2025/12/2025-12-31.md")
     plant(memory, b"- deploys need two eyes\n", "logs/loose.md")
-    await append(memory, "We deploy on Tuesdays.", BY_HAND, clock=clock, kind="project")
+    await append_fact(memory, "We deploy on Tuesdays.", BY_HAND, clock=clock, kind="project")
     told = (await call(memory, clock, "recall", query="deploys")).text
     for said in ("ops/edge", "wait for Ada", "two eyes", "Tuesdays", f"{TODAY}:1, 2026-03-09", "2025-12-31"):
         assert said in told
@@ -197,7 +198,7 @@ async def test_a_line_is_forgotten_by_words_or_by_its_place(memory: Memory, cloc
 async def test_forgetting_a_topic_takes_its_line_in_the_index(memory: Memory, clock: FrozenClock) -> None:
     """M17: topics and index are left alone, except to remove what is to be forgotten; twins are named."""
     await Memory(memory.location, clock=clock).save(MemoryDraft(body="Tea at four.", name="Tea"), BY_HAND)
-    await append(memory, "Tea at four.", BY_HAND, clock=clock)
+    await append_fact(memory, "Tea at four.", BY_HAND, clock=clock)
     told = (await call(memory, clock, "forget", query="tea.md")).text
     assert f"{TODAY}:1 says much the same" in told
     assert "tea.md" not in (memory.location.directory / INDEX_FILE).read_text()
@@ -217,7 +218,7 @@ async def test_two_processes_that_log_at_once_lose_nothing(memory: Memory, clock
     """M15: serialised by the lock."""
     other = Memory(memory.location, clock=clock)
     await asyncio.gather(
-        *(append(one, f"fact {i}", BY_HAND, clock=clock) for i in range(8) for one in (memory, other))
+        *(append_fact(one, f"fact {i}", BY_HAND, clock=clock) for i in range(8) for one in (memory, other))
     )
     assert sorted(one.text for one in read_logs(memory.location)) == [f"fact {i}" for i in range(8)]
 
@@ -228,7 +229,7 @@ async def test_an_editor_that_saves_in_between_is_not_overwritten(
 ) -> None:
     """M15: the line is added again, to the new text."""
     plant(memory, b"- one\n")
-    await append(memory, "two", BY_HAND, clock=clock)
+    await append_fact(memory, "two", BY_HAND, clock=clock)
     edits = [log_of(memory).read_bytes() + b"- by hand\n" * n for n in range(1, times + 1)]
 
     class Meddling(FrozenClock):
@@ -238,7 +239,7 @@ async def test_an_editor_that_saves_in_between_is_not_overwritten(
                 plant(memory, edits.pop(0))
             return clock.now()
 
-    await append(Memory(memory.location, clock=Meddling()), "ours", BY_HAND, clock=clock)
+    await append_fact(Memory(memory.location, clock=Meddling()), "ours", BY_HAND, clock=clock)
     assert not edits
     assert log_of(memory).read_bytes() == (
         b"- one\n- 14:05 two\n" + b"- by hand\n" * times + b"- 14:05 ours\n"
@@ -247,15 +248,15 @@ async def test_an_editor_that_saves_in_between_is_not_overwritten(
 
 async def test_the_first_line_of_a_day_can_be_undone_after_others(memory: Memory, clock: FrozenClock) -> None:
     """M15: of a log its lines go, not the file."""
-    first = await append(memory, "one", BY_HAND, clock=clock)
-    await append(memory, "two", BY_HAND, clock=clock)
+    first = await append_fact(memory, "one", BY_HAND, clock=clock)
+    await append_fact(memory, "two", BY_HAND, clock=clock)
     await undo(memory.location, first.commit, change=BY_HAND)
     assert log_of(memory).read_text() == "- 14:05 two\n"
 
 
 async def test_logs_are_no_topics_for_scan_lint_and_mend(memory: Memory, clock: FrozenClock) -> None:
     """M17: no frontmatter, no description, no line in the index: all of it in order."""
-    await append(memory, "tea", BY_HAND, clock=clock)
+    await append_fact(memory, "tea", BY_HAND, clock=clock)
     plant(memory, b"words\n", "logs/loose.md")
     (memory.location.directory / INDEX_FILE).write_text(f"- [Today]({TODAY}) — the log\n")
     before = log_of(memory).read_bytes()
@@ -291,7 +292,7 @@ async def test_a_link_in_the_way_is_refused(memory: Memory, clock: FrozenClock, 
     outside.mkdir()
     (memory.location.directory / "logs").symlink_to(outside)
     with pytest.raises(StoreError):
-        await append(memory, "tea", BY_HAND, clock=clock)
+        await append_fact(memory, "tea", BY_HAND, clock=clock)
     (outside / "x.md").write_text("- not ours\n")
     assert read_logs(memory.location) == ()
     assert list(outside.iterdir()) == [outside / "x.md"]
@@ -299,7 +300,7 @@ async def test_a_link_in_the_way_is_refused(memory: Memory, clock: FrozenClock, 
 
 async def test_what_cannot_be_read_is_left_out_of_recall(memory: Memory, clock: FrozenClock) -> None:
     """Bad input: a pipe never blocks, a link is not followed."""
-    await append(memory, "tea", BY_HAND, clock=clock)
+    await append_fact(memory, "tea", BY_HAND, clock=clock)
     os.mkfifo(log_of(memory, "logs/2026/03/2026-03-08.md"))
     log_of(memory, "logs/2026/03/2026-03-07.md").symlink_to("/etc/hostname")
     assert [one.text for one in read_logs(memory.location)] == ["tea"]

@@ -14,7 +14,6 @@ from nacre.clock import Clock
 from nacre.context.privacy import LocalOnlyFilter, OriginTracker
 from nacre.errors import NacreError, StoreError, ToolError
 from nacre.memory.agent_memory import open_live
-from nacre.memory.daily_log import daily_tools
 from nacre.memory.files.location import Location
 from nacre.memory.format.entry import MemoryChange
 from nacre.memory.instructions.load import Instructions, load_instructions
@@ -22,7 +21,7 @@ from nacre.memory.memory import Memory
 from nacre.memory.startup_text import ManualMode, MemoryFacts, form_of, manual, render_context
 from nacre.memory.team.choice import remote_of
 from nacre.memory.team.sync import SyncReport, sync
-from nacre.memory.tools import memory_tools
+from nacre.memory.tools import daily_tools, memory_tools
 from nacre.session.session_log import RecordWriter
 from nacre.settings import Settings
 from nacre.tools.base import Tool

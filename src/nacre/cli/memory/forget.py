@@ -80,10 +80,10 @@ def forget(options: RunOptions, /, name: str, *, purge: bool, **given: str | boo
         raise click.UsageError("--dry-run, --own-words and --foreign go with --purge")
     if purge:
         return _purged(options, name, wanted)
-    from nacre.memory.daily_log import forget_one
+    from nacre.memory.daily_log import forget_candidate
 
     opened = run(writable(options, wanted.scope))
-    entry, commit = run(forget_one(opened, name, by_hand(REASON)))
+    entry, commit = run(forget_candidate(opened, name, by_hand(REASON)))
     if wanted.as_json:
         print_json({"file": entry.file, "commit": commit})
     else:

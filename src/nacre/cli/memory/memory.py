@@ -61,13 +61,13 @@ def path(options: RunOptions, /, *, scope: str, as_json: bool) -> None:
 @click.pass_obj
 def show(options: RunOptions, /, name: str, *, scope: str, as_json: bool) -> None:
     """Print one memory as its file has it; MEMORY.md is the index, and FILE:LINE a line of a daily log."""
-    from nacre.memory.daily_log import find
+    from nacre.memory.daily_log import find_candidate
 
     opened = run(read_only(options, scope))
     if name == INDEX and not as_json:
         _print_bytes((run(opened.index()).text).encode())
         return
-    found = run(find(opened, name))
+    found = run(find_candidate(opened, name))
     entry = found.entry
     if as_json:
         print_json({
@@ -105,8 +105,7 @@ def search(options: RunOptions, /, query: tuple[str, ...], *, limit: int, scope:
 
     Where there are daily logs, their lines are looked through, too.
     """
-    from nacre.memory.daily_log import log_files
-    from nacre.memory.daily_log import search as search_logs
+    from nacre.memory.daily_log import log_files, search_logs
 
     words = " ".join(query)
     opened = run(read_only(options, scope))

@@ -81,10 +81,10 @@ def save(options: RunOptions, /, text: str | None, **given: str | bool | None) -
 
 def _log(opened: Memory, draft: MemoryDraft, *, as_json: bool) -> int:
     from nacre.clock import SYSTEM_CLOCK
-    from nacre.memory.daily_log import append
+    from nacre.memory.daily_log import append_fact
 
     change = by_hand("saved by hand")
-    done = run(append(opened, draft.body, change, clock=SYSTEM_CLOCK, kind=draft.kind))
+    done = run(append_fact(opened, draft.body, change, clock=SYSTEM_CLOCK, kind=draft.kind))
     if as_json:
         print_json({"file": done.line.file, "commit": done.commit, "line": done.line.line})
     else:

@@ -19,7 +19,7 @@ from nacre.integrations.mcp_server.base import (
 )
 from nacre.integrations.mcp_server.project import USER_PREFIX, Project
 from nacre.integrations.mcp_server.projects import Projects
-from nacre.memory.daily_log import append, forget_one
+from nacre.memory.daily_log import append_fact, forget_candidate
 from nacre.memory.files.folder import TEAM_PREFIX
 from nacre.memory.format.entry import Entry, Kind, MemoryChange, MemoryDraft
 from nacre.memory.memory import INDEX_FILE, Saved
@@ -106,7 +106,7 @@ def _save(projects: Projects) -> Tool:
         body = _bounded(text, MAX_TEXT_CHARS, "text")
         if scope == "project" and one.settings.memory.mode == "daily":
             async with one.changing:
-                done = await append(memory, body, _signed("memory_save"), clock=one.clock, kind=type)
+                done = await append_fact(memory, body, _signed("memory_save"), clock=one.clock, kind=type)
             return f"Logged in {done.line.place}." if done.commit else f"{done.line.place} says so already."
         draft = MemoryDraft(
             body=body, kind=type, name=name or "", description=description or "", origin="agent"
@@ -133,7 +133,7 @@ def _forget(projects: Projects) -> Tool:
             staying = await one.staying()
             if whose == "project" and one.settings.memory.mode == "daily":
                 hidden = await one.hidden(whose)
-                entry, commit = await forget_one(memory, wanted, signed, without=hidden)
+                entry, commit = await forget_candidate(memory, wanted, signed, without=hidden)
             else:
                 entry, commit = await memory.forget((await one.entry(name))[1].file, signed)
         said = f"Forgot {in_scope(whose, entry.file)}, which said{_doubt(entry)}: {shorten_body(entry.body)}"
