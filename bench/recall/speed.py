@@ -25,9 +25,9 @@ from bench.plot import chart
 from bench.recall import quality, speed_files, speed_peers
 from bench.recall.looking import noticing, scanning
 from nacre.clock import SYSTEM_CLOCK
-from nacre.memory.recall.base import Query
+from nacre.memory.recall.base import RecallQuery
 from nacre.memory.recall.local_index import LocalIndex
-from nacre.memory.recall.recall import NOTHING, consider, recall, sift
+from nacre.memory.recall.recall import NOTHING_SEEN, consider, recall, sift
 from nacre.messages.blocks import JsonObject
 
 WARM_UP = 20
@@ -146,14 +146,14 @@ def _ask(folder: Path, data: Path | None) -> JsonObject:
     begun = time.perf_counter()
     index.refresh()
     opened = time.perf_counter() - begun
-    queries = [Query(text=text, now=SYSTEM_CLOCK.now()) for text in asked]
+    queries = [RecallQuery(text=text, now=SYSTEM_CLOCK.now()) for text in asked]
     begun = time.perf_counter()
     recall(queries[0], [index])
     first = time.perf_counter() - begun
     return {
         "open_and_refresh_ms": round(opened * 1000, 1),
         "first_query_ms": round(first * 1000, 1),
-        "selection": times(lambda q: sift(consider(q, [index]), NOTHING), queries),
+        "selection": times(lambda q: sift(consider(q, [index]), NOTHING_SEEN), queries),
         "attachment": times(lambda q: recall(q, [index]), queries),
         "memory_mb": round(_resident_mb() - before, 1),
         "peak_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),

@@ -19,7 +19,7 @@ from nacre.context.recalled import RECALLED
 from nacre.loop.round import heard
 from nacre.memory.format.entry import MemoryChange, MemoryDraft
 from nacre.memory.memory import Memory
-from nacre.memory.recall.base import Query, Ranked
+from nacre.memory.recall.base import RankedMemory, RecallQuery
 from nacre.memory.recall.local_index import LocalIndex
 from nacre.memory.recall.usage import read_usage
 from nacre.messages.blocks import ToolResult
@@ -265,10 +265,10 @@ class Slow:
         self.gate.wait(10)
         self._inner.refresh()
 
-    def rank(self, query: Query, *, limit: int) -> list[Ranked]:
+    def rank(self, query: RecallQuery, *, limit: int) -> list[RankedMemory]:
         return self._inner.rank(query, limit=limit)
 
-    def everything(self) -> list[Ranked]:
+    def everything(self) -> list[RankedMemory]:
         return self._inner.everything()
 
     def deepen(self, *, seconds: float) -> int:
@@ -348,7 +348,7 @@ async def test_a_late_failure_is_told_and_stops_nothing(settings: Settings) -> N
     """R6"""
 
     class Broken(Slow):
-        def rank(self, query: Query, *, limit: int) -> list[Ranked]:
+        def rank(self, query: RecallQuery, *, limit: int) -> list[RankedMemory]:
             raise OSError("the disk is gone")
 
     memory = await memory_of(settings)

@@ -27,7 +27,7 @@ from nacre.layers.l1_offload.in_view import READER
 from nacre.layers.l1_offload.layer import Offload
 from nacre.layers.l1_offload.offload import OFFLOAD
 from nacre.layers.l2_microcompact.layer import Microcompact
-from nacre.memory.recall.drift.word_cache import WordCache
+from nacre.memory.recall.drift.words import WordCache
 from nacre.memory.recall.local_index import LocalIndex
 from nacre.memory.recall.semantic.meaning import meaning
 from nacre.providers.choose import build, choose, leaves_machine, small_model

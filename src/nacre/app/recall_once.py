@@ -6,12 +6,11 @@ from functools import partial
 
 from nacre.app.memory_locations import memory_places
 from nacre.clock import SYSTEM_CLOCK
-from nacre.memory.recall.base import Query, Recalled
+from nacre.memory.recall.base import Recalled, RecallQuery
 from nacre.memory.recall.drift.check import BUDGET_SECONDS, check_ranked
-from nacre.memory.recall.drift.word_cache import WordCache
+from nacre.memory.recall.drift.words import WordCache
 from nacre.memory.recall.local_index import LocalIndex
-from nacre.memory.recall.recall import CheckDrift, recall
-from nacre.memory.recall.skip import why_skip
+from nacre.memory.recall.recall import CheckDrift, recall, skip_reason
 from nacre.settings import Settings
 
 
@@ -24,13 +23,13 @@ async def recall_once(settings: Settings, text: str) -> Recalled:
 
     there = [place for place in memory_places(settings).in_use if place.directory.is_dir()]
     has_files = bool(there) and settings.memory.is_on
-    skipped = why_skip(
+    skipped = skip_reason(
         text, is_on=settings.memory.is_on, attached_bytes=0, has_files=has_files, is_question=True
     )
     if skipped:
         return Recalled(query=text, skipped=skipped)
     rankers = [LocalIndex(place.directory, place.cache, writes=place.cache.is_dir()) for place in there]
-    query = Query(text=text, now=SYSTEM_CLOCK.now())
+    query = RecallQuery(text=text, now=SYSTEM_CLOCK.now())
     drift = drift_of(settings) if settings.switches.drift_check else None
 
     def looked_up() -> Recalled:

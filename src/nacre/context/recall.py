@@ -12,20 +12,28 @@ from typing import Any, Literal, TypeAlias
 from nacre.clock import Clock
 from nacre.context.recalled import RECALLED, bytes_in_view, noted, recalled_in_view
 from nacre.memory.memory import Memory
-from nacre.memory.recall.attach import attachment
-from nacre.memory.recall.base import MAX_PICKS, LeftOut, Pick, Query, Ranked, Ranker, Recalled
-from nacre.memory.recall.drift.word_cache import WordCache
+from nacre.memory.recall.base import (
+    MAX_PICKS,
+    AttachedMemory,
+    LeftOut,
+    MemoryRanker,
+    RankedMemory,
+    Recalled,
+    RecallQuery,
+)
+from nacre.memory.recall.drift.words import WordCache
 from nacre.memory.recall.recall import (
-    Already,
+    AlreadySeen,
     CheckDrift,
     attached,
+    attachment,
     candidates,
     recall,
+    skip_reason,
     within_budget,
 )
 from nacre.memory.recall.select import select
-from nacre.memory.recall.skip import why_skip
-from nacre.memory.recall.usage import Event, events_of, is_cited, is_contradicted, record
+from nacre.memory.recall.usage import UsageEvent, events_of, is_cited, is_contradicted, record
 from nacre.messages.blocks import JsonObject, Text, ToolCall, ToolResult
 from nacre.messages.records import Said
 from nacre.messages.usage import Usage
@@ -82,7 +90,7 @@ class _LateRecall:
     """What was found for a message after it had gone."""
 
     found: Recalled
-    query: Query
+    query: RecallQuery
     is_chosen: bool = False
     """By the small model, so that it is not asked again."""
 
@@ -94,7 +102,7 @@ class Recall(Layer):
 
     def __init__(
         self,
-        rankers: Sequence[Ranker],
+        rankers: Sequence[MemoryRanker],
         workspace: Workspace,
         clock: Clock,
         *,
@@ -135,11 +143,11 @@ class Recall(Layer):
         if not is_persons:
             return late
         already = _with(self._already(view), came)
-        skipped = why_skip(text, is_on=True, attached_bytes=already.attached_bytes, has_files=True)
+        skipped = skip_reason(text, is_on=True, attached_bytes=already.attached_bytes, has_files=True)
         if skipped:
             self.last = Recalled(query=text, skipped=skipped)
             return late
-        query = Query(text=text, now=self._clock.now(), recent_tools=_recent_tools(view))
+        query = RecallQuery(text=text, now=self._clock.now(), recent_tools=_recent_tools(view))
         return [*late, *await self._looked_up(query, already)]
 
     async def warm(self) -> None:
@@ -163,7 +171,7 @@ class Recall(Layer):
             with suppress(asyncio.CancelledError, Exception):
                 await task
 
-    async def _looked_up(self, query: Query, already: Already) -> list[Attachment]:
+    async def _looked_up(self, query: RecallQuery, already: AlreadySeen) -> list[Attachment]:
         work = asyncio.create_task(asyncio.to_thread(self._local, query, already), name="recall")
         done, _ = await asyncio.wait([work], timeout=LOCAL_CAP_SECONDS)
         if not done:
@@ -177,7 +185,7 @@ class Recall(Layer):
         self._taken(found, query, already)
         return _extras(found.picks)
 
-    def _taken(self, found: Recalled, query: Query, already: Already) -> None:
+    def _taken(self, found: Recalled, query: RecallQuery, already: AlreadySeen) -> None:
         """What the local index found rides now: tell, count, and look further beside the reply."""
         self.last = found
         if self._counting is not None:
@@ -210,7 +218,7 @@ class Recall(Layer):
         if self._words is not None:
             self._words.learn()
 
-    def _local(self, query: Query, already: Already) -> Recalled:
+    def _local(self, query: RecallQuery, already: AlreadySeen) -> Recalled:
         if self._is_quick and not self._is_fresh:
             self._refresh()
         self._is_fresh = False
@@ -228,7 +236,7 @@ class Recall(Layer):
         # The first time everything may have to be read; that says nothing about the next.
         self._is_quick = is_first or self._clock.seconds() - begun < LOCAL_CAP_SECONDS / 2
 
-    async def _selected(self, query: Query, found: Recalled, already: Already) -> _LateRecall:
+    async def _selected(self, query: RecallQuery, found: Recalled, already: AlreadySeen) -> _LateRecall:
         assert self._selector is not None, "asked only where there is one"
         picked = {str(one.ranked.path) for one in found.picks}
         places = MAX_PICKS - len(picked)
@@ -248,14 +256,14 @@ class Recall(Layer):
         picks = await asyncio.to_thread(attached, answer.chosen[:places], query, self._drift)
         return _LateRecall(found=Recalled(query=query.text, picks=tuple(picks)), query=query, is_chosen=True)
 
-    def _arrived(self, view: View) -> list[Pick]:
+    def _arrived(self, view: View) -> list[AttachedMemory]:
         """What was found after its message had gone, unless the model has come across it meanwhile."""
         done = [task for task in self._late if task.done()]
         self._late = [task for task in self._late if not task.done()]
         if not done:
             return []
         already = self._already(view)
-        came = list[Pick]()
+        came = list[AttachedMemory]()
         for task in done:
             if task.cancelled():
                 continue
@@ -272,23 +280,23 @@ class Recall(Layer):
                 self._counting.recalled(found, late.query.text)
         return came
 
-    def _already(self, view: View) -> Already:
+    def _already(self, view: View) -> AlreadySeen:
         paths = (*recalled_in_view(view), *self._workspace.recently_seen())
-        return Already(
+        return AlreadySeen(
             paths=frozenset(str(path) for path in paths),
             attached_bytes=bytes_in_view(view),
             hides_local=self._hides_local,
         )
 
 
-def _with(already: Already, picks: Sequence[Pick]) -> Already:
+def _with(already: AlreadySeen, picks: Sequence[AttachedMemory]) -> AlreadySeen:
     """What rides along already, too: it is not in the view yet."""
     paths = already.paths | {str(one.ranked.path) for one in picks}
     size = already.attached_bytes + sum(one.bytes for one in picks)
     return replace(already, paths=paths, attached_bytes=size)
 
 
-def _still_new(found: Recalled, already: Already) -> Recalled:
+def _still_new(found: Recalled, already: AlreadySeen) -> Recalled:
     """Without the picks that the model has seen meanwhile, or for which there is no room any more."""
     new = [one for one in found.picks if str(one.ranked.path) not in already.paths]
     seen = [
@@ -310,16 +318,16 @@ def _failed(error: BaseException) -> str:
     return f"recall failed: {error}"
 
 
-async def _later(work: asyncio.Task[Recalled], query: Query) -> _LateRecall:
+async def _later(work: asyncio.Task[Recalled], query: RecallQuery) -> _LateRecall:
     return _LateRecall(found=await work, query=query)
 
 
-def _may_ride(one: Ranked, already: Already) -> bool:
+def _may_ride(one: RankedMemory, already: AlreadySeen) -> bool:
     is_hidden = one.entry.local_only and already.hides_local
     return one.entry.origin != "untrusted" and not is_hidden and str(one.path) not in already.paths
 
 
-def _extras(picks: Sequence[Pick]) -> list[Attachment]:
+def _extras(picks: Sequence[AttachedMemory]) -> list[Attachment]:
     if not picks:
         return []
     text = attachment(picks)
@@ -348,7 +356,7 @@ MAX_COMMITS = 50
 
 @dataclass(frozen=True, slots=True)
 class _Attached:
-    pick: Pick
+    pick: AttachedMemory
     at: datetime
     asked: str
 
@@ -405,10 +413,10 @@ class RecallStats:
 
     async def _count(self, one: _Attached, kind: Judged) -> None:
         memory = next(m for m in self._memories if m.location.directory == one.pick.ranked.directory)
-        event = Event(file=one.pick.ranked.entry.file, kind=kind, at=self._clock.now())
+        event = UsageEvent(file=one.pick.ranked.entry.file, kind=kind, at=self._clock.now())
         await record(memory.location, [event])
 
-    def _write(self, memory: Memory, events: list[Event]) -> None:
+    def _write(self, memory: Memory, events: list[UsageEvent]) -> None:
         if events:
             self._start(record(memory.location, events))
 

@@ -27,11 +27,9 @@ from nacre.layers.l4_compact.layer import Compact
 from nacre.layers.l4_compact.policy import CompactSettings
 from nacre.loop.round import heard
 from nacre.memory.memory import Memory
-from nacre.memory.recall.attach import attachment
-from nacre.memory.recall.base import Query, Recalled
+from nacre.memory.recall.base import Recalled, RecallQuery
 from nacre.memory.recall.local_index import LocalIndex
-from nacre.memory.recall.recall import Already, recall
-from nacre.memory.recall.skip import why_skip
+from nacre.memory.recall.recall import AlreadySeen, attachment, recall, skip_reason
 from nacre.messages.blocks import Block, JsonObject, Message, Role, Text, ToolResult
 from nacre.messages.events import Reply
 from nacre.messages.pairing import Item
@@ -301,11 +299,11 @@ class Recollection(Layer):
             return ()
         text = "\n".join(block.text for block in said.blocks if isinstance(block, Text))
         size = bytes_in_view(view)
-        if why_skip(text, is_on=True, attached_bytes=size, has_files=True):
+        if skip_reason(text, is_on=True, attached_bytes=size, has_files=True):
             return ()
         seen = frozenset(str(path) for path in recalled_in_view(view))
-        already = Already(paths=seen, attached_bytes=size, hides_local=True)
-        query = Query(text=text, now=self._clock.now())
+        already = AlreadySeen(paths=seen, attached_bytes=size, hides_local=True)
+        query = RecallQuery(text=text, now=self._clock.now())
         picks = (await asyncio.to_thread(self._looked_up, query, already)).picks
         if not picks:
             return ()
@@ -313,7 +311,7 @@ class Recollection(Layer):
         names = ", ".join(one.ranked.entry.file for one in picks)
         return [Attachment(kind=RECALLED, text=attachment(picks), facts=facts, notice=f"recalled {names}")]
 
-    def _looked_up(self, query: Query, already: Already) -> Recalled:
+    def _looked_up(self, query: RecallQuery, already: AlreadySeen) -> Recalled:
         self._index.refresh()
         return recall(query, [self._index], already=already, clock=self._clock)
 

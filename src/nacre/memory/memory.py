@@ -34,9 +34,9 @@ from nacre.memory.format.entry import (
 )
 from nacre.memory.format.frontmatter import MarkdownFile
 from nacre.memory.format.index import LoadedIndex, MemoryIndex, index_usage, is_listable, load_index
-from nacre.memory.recall.base import MAX_PICKS, Query, Ranked, Recalled
+from nacre.memory.recall.base import MAX_PICKS, RankedMemory, Recalled, RecallQuery
 from nacre.memory.recall.local_index import LocalIndex
-from nacre.memory.recall.recall import Already
+from nacre.memory.recall.recall import AlreadySeen
 from nacre.memory.recall.recall import recall as recall_from
 from nacre.memory.secrets import find_secrets
 from nacre.memory.similarity import ScoredEntry, Subjects, about_person, is_about_person, rank
@@ -145,7 +145,7 @@ class Memory:
         """The entries that have to do with some words, best first; untrusted ones too."""
         if is_about_person(query):
             return about_person(await self.list())[:limit]
-        asked = Query(text=query, now=self.clock.now())
+        asked = RecallQuery(text=query, now=self.clock.now())
         ranked = await asyncio.to_thread(self._ranked, asked, limit)
         found = [(one, await asyncio.to_thread(self._whole, one.entry)) for one in ranked]
         return [ScoredEntry(entry, one.score) for one, entry in found if entry is not None]
@@ -156,8 +156,8 @@ class Memory:
         What nobody vouches for stays out, and what is local-only unless `with_local` says that no word of it
         leaves this machine (M16b, M27).
         """
-        asked = Query(text=message, now=self.clock.now())
-        already = Already(hides_local=not with_local)
+        asked = RecallQuery(text=message, now=self.clock.now())
+        already = AlreadySeen(hides_local=not with_local)
 
         def looked_up() -> Recalled:
             self._ranker.refresh()
@@ -294,7 +294,7 @@ class Memory:
         """What a commit changed."""
         return await asyncio.to_thread(History(self.location.history).diff, commit)
 
-    def _ranked(self, query: Query, limit: int) -> Sequence[Ranked]:
+    def _ranked(self, query: RecallQuery, limit: int) -> Sequence[RankedMemory]:
         self._ranker.refresh()
         return [one for one in self._ranker.rank(query, limit=limit) if one.parts.get("covered")]
 

@@ -19,7 +19,7 @@ import pytest
 from nacre.cli.main import main
 from nacre.memory.files.scan import moment_of
 from nacre.memory.format.entry import read_entry
-from nacre.memory.recall.attach import age_in_days
+from nacre.memory.recall.recall import age_in_days
 from nacre.store.home import slug
 from tests.cli import recorded
 from tests.cli.program import world

@@ -12,7 +12,7 @@ import pytest
 
 from nacre.cli.main import main
 from nacre.memory.files.location import Location, MemoryPaths, locate, user_location
-from nacre.memory.recall.usage import Event, read_usage, record
+from nacre.memory.recall.usage import UsageEvent, read_usage, record
 
 Capture = pytest.CaptureFixture[str]
 AT = datetime(2026, 1, 5, 10, tzinfo=UTC)
@@ -29,9 +29,9 @@ def said(capture: Capture, *args: str) -> str:
 
 def used(location: Location, file: str) -> None:
     events = [
-        Event(file=file, kind="offered", at=AT),
-        Event(file=file, kind="attached", at=AT, tokens=1_200),
-        Event(file=file, kind="cited", at=AT),
+        UsageEvent(file=file, kind="offered", at=AT),
+        UsageEvent(file=file, kind="attached", at=AT, tokens=1_200),
+        UsageEvent(file=file, kind="cited", at=AT),
     ]
     asyncio.run(record(location, events))
 

@@ -18,7 +18,7 @@ from nacre.cli.chat.slash import Scene, obey
 from nacre.cli.main import main
 from nacre.cli.memory.recall import recalled_json, recalled_lines
 from nacre.memory.format.entry import Entry
-from nacre.memory.recall.base import Drift, LeftOut, Pick, Ranked, Recalled, Reference
+from nacre.memory.recall.base import AttachedMemory, Drift, LeftOut, RankedMemory, Recalled, Reference
 from nacre.settings import Settings
 
 Capture = pytest.CaptureFixture[str]
@@ -31,8 +31,10 @@ DRIFT = Drift(
 )
 
 
-def picked(file: str, *, drift: Drift | None = None, age_days: int = 0, superseded_by: str = "") -> Pick:
-    ranked = Ranked(
+def picked(
+    file: str, *, drift: Drift | None = None, age_days: int = 0, superseded_by: str = ""
+) -> AttachedMemory:
+    ranked = RankedMemory(
         entry=Entry(file=file, name="Pears"),
         directory=Path("/m"),
         score=3.456789,
@@ -40,7 +42,7 @@ def picked(file: str, *, drift: Drift | None = None, age_days: int = 0, supersed
         parts={"title": 1.2, "body": 2.256789, "date": 0.0},
         superseded_by=superseded_by,
     )
-    return Pick(ranked=ranked, text="words", age_days=age_days, bytes=1_234, drift=drift)
+    return AttachedMemory(ranked=ranked, text="words", age_days=age_days, bytes=1_234, drift=drift)
 
 
 RECALLED = Recalled(

@@ -20,7 +20,7 @@ from nacre.cli.sessions.stats import COLUMNS
 from nacre.clock import SYSTEM_CLOCK
 from nacre.inspect import stats as gathering
 from nacre.memory.files.location import MemoryPaths, locate
-from nacre.memory.recall.usage import Event, EventKind, record
+from nacre.memory.recall.usage import EventKind, UsageEvent, record
 from nacre.messages.blocks import JsonObject
 from nacre.messages.jsonl_encode import Envelope, encode
 from nacre.messages.records import Noted
@@ -65,7 +65,10 @@ def memory(capture: Capture, *args: str) -> Any:
 def counted(home: Path, cwd: Path, *events: tuple[str, EventKind, int]) -> None:
     location = locate(MemoryPaths(home=home, cwd=cwd))
     asyncio.run(
-        record(location, [Event(file=file, kind=kind, at=ago(days), tokens=7) for file, kind, days in events])
+        record(
+            location,
+            [UsageEvent(file=file, kind=kind, at=ago(days), tokens=7) for file, kind, days in events],
+        )
     )
 
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from nacre.memory.format.entry import Entry, Kind
-from nacre.memory.recall.base import Ranked
+from nacre.memory.recall.base import RankedMemory
 
 DAY = datetime(2026, 3, 10, 12, 0, tzinfo=UTC)
 PROJECT = Path("/home/ada/.nacre/projects/-home-ada-loom/memory")
@@ -21,13 +21,13 @@ def ranked(
     directory: Path = PROJECT,
     written: datetime | None = DAY,
     score: float = 1.0,
-) -> Ranked:
+) -> RankedMemory:
     """A memory as a ranker returns it."""
     entry = Entry(file=file, description=description, kind=kind, written=written)
-    return Ranked(entry=entry, directory=directory, score=score, confidence=0.9)
+    return RankedMemory(entry=entry, directory=directory, score=score, confidence=0.9)
 
 
-def on_disk(directory: Path, file: str, content: str | bytes, *, at: datetime = DAY) -> Ranked:
+def on_disk(directory: Path, file: str, content: str | bytes, *, at: datetime = DAY) -> RankedMemory:
     """A memory with a file of this content, last written at this time."""
     path = directory / file
     path.parent.mkdir(parents=True, exist_ok=True)

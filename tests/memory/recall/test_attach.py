@@ -12,22 +12,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from nacre.memory.recall.attach import (
-    MAX_BODY_BYTES,
-    MAX_BODY_LINES,
-    attach,
-    attachment,
-    bounded,
-    pick,
-)
-from nacre.memory.recall.base import Drift, Pick, Reference
+from nacre.memory.recall.base import AttachedMemory, Drift, Reference
+from nacre.memory.recall.recall import MAX_BODY_BYTES, MAX_BODY_LINES, attach, attachment, bounded, pick
 from nacre.messages.untrusted_text import neutralise
 from tests.memory.recall.made import DAY, on_disk, ranked
 
 TEA = "---\nname: Tea\ndescription: likes tea\ntype: user\n---\n\nGreen, no sugar.\n"
 
 
-def picked(found: Pick | None) -> Pick:
+def picked(found: AttachedMemory | None) -> AttachedMemory:
     assert found is not None
     return found
 
@@ -36,7 +29,7 @@ def test_a_memory_of_today_is_its_header_and_its_body(tmp_path: Path) -> None:
     """R8: age and path, no frontmatter, no caution."""
     tea = on_disk(tmp_path, "ops/tea.md", TEA)
     text = f'<memory path="{tmp_path}/ops/tea.md" written="today">\nGreen, no sugar.\n</memory>'
-    assert pick(tea, DAY) == Pick(ranked=tea, text=text, age_days=0, bytes=len(text))
+    assert pick(tea, DAY) == AttachedMemory(ranked=tea, text=text, age_days=0, bytes=len(text))
 
 
 @pytest.mark.parametrize(

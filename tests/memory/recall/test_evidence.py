@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nacre.memory.format.entry import Entry
-from nacre.memory.recall import attach
-from nacre.memory.recall.base import Pick, Ranked
+from nacre.memory.recall import recall as attach
+from nacre.memory.recall.base import AttachedMemory, RankedMemory
 from nacre.memory.recall.usage import is_cited, is_contradicted
 from nacre.store.history import Commit
 
@@ -30,10 +30,10 @@ def pick(
     file: str = "infra/staging_db.md",
     name: str = "Staging database",
     description: str = "where staging runs",
-) -> Pick:
+) -> AttachedMemory:
     entry = Entry(file=file, name=name, description=description)
-    ranked = Ranked(entry=entry, directory=Path("/m"), score=1.0, confidence=1.0)
-    return Pick(ranked=ranked, text=body, age_days=3, bytes=len(body))
+    ranked = RankedMemory(entry=entry, directory=Path("/m"), score=1.0, confidence=1.0)
+    return AttachedMemory(ranked=ranked, text=body, age_days=3, bytes=len(body))
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nacre.memory.recall.base import Query
+from nacre.memory.recall.base import RecallQuery
 from nacre.memory.recall.local_index import FILE, SAVE_FROM, SMALL_PART, LocalIndex
 from nacre.testing import FrozenClock
 from tests.scale import scaled
@@ -37,7 +37,7 @@ def write(directory: Path, file: str, text: str, **fields: str) -> Path:
 
 def found(index: LocalIndex, text: str, *, limit: int = 5) -> list[str]:
     index.refresh()
-    return [one.entry.file for one in index.rank(Query(text=text, now=NOW), limit=limit)]
+    return [one.entry.file for one in index.rank(RecallQuery(text=text, now=NOW), limit=limit)]
 
 
 def test_what_is_added_changed_and_removed_is_noticed(place: tuple[Path, Path]) -> None:
@@ -68,7 +68,7 @@ def test_a_new_process_takes_up_what_an_old_one_kept(place: tuple[Path, Path]) -
     assert (cache / "recall" / FILE).stat().st_mode & 0o077 == 0
     second = LocalIndex(directory, cache)
     assert found(second, "when do herons nest?", limit=20) == ranked
-    top = second.rank(Query(text="when do herons nest?", now=NOW), limit=1)[0].entry
+    top = second.rank(RecallQuery(text="when do herons nest?", now=NOW), limit=1)[0].entry
     assert (top.file, top.name, top.kind, top.origin) == ("h.md", "Herons", "project", "untrusted")
     write(directory, "h.md", "Gulls nest in May.", name="Gulls")
     assert found(second, "when do gulls nest?")[0] == "h.md"
@@ -198,7 +198,7 @@ def test_of_two_tools_notes_the_warning_counts_while_the_tool_is_in_use(place: t
     index.refresh()
 
     def sure(*tools: str) -> dict[str, float]:
-        query = Query(text="how do I use Grep patterns?", now=NOW, recent_tools=tools)
+        query = RecallQuery(text="how do I use Grep patterns?", now=NOW, recent_tools=tools)
         return {one.entry.file: one.confidence for one in index.rank(query, limit=5)}
 
     before, during = sure(), sure("Grep")
@@ -271,9 +271,9 @@ def test_an_index_is_made_in_steps_and_can_be_asked_between_them(place: tuple[Pa
         write(directory, f"n{number}.md", f"Item {number} is about topic{number}.")
     index = LocalIndex(directory, cache, clock=FrozenClock())  # for which no file was written just now
     assert index.catch_up(seconds=0) == 3
-    assert index.rank(Query(text="what is topic3 about?", now=NOW), limit=5) == []
+    assert index.rank(RecallQuery(text="what is topic3 about?", now=NOW), limit=5) == []
     assert [index.catch_up(seconds=0) for _ in range(4)] == [2, 1, 0, 0]
-    [first, *_] = index.rank(Query(text="what is topic3 about?", now=NOW), limit=5)
+    [first, *_] = index.rank(RecallQuery(text="what is topic3 about?", now=NOW), limit=5)
     assert first.entry.file == "n3.md"
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nacre.memory.recall.manifest import MAX_MANIFEST_CHARS, MAX_MANIFEST_LINES, manifest
+from nacre.memory.recall.select import MAX_MANIFEST_CHARS, MAX_MANIFEST_LINES, manifest
 from tests.memory.recall.made import DAY, PROJECT, ranked
 
 USERS = Path("/home/ada/.nacre/memory")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from nacre.devtools.sim import Simulator
 from nacre.errors import ConfigError, ProviderError
-from nacre.memory.recall.base import MAX_PICKS, Query
+from nacre.memory.recall.base import MAX_PICKS, RecallQuery
 from nacre.memory.recall.select import MAX_MESSAGE_CHARS, SCHEMA, Selection, select
 from nacre.messages.blocks import Json, JsonObject
 from nacre.providers.anthropic import AnthropicProvider
@@ -26,7 +26,7 @@ OLD_MODEL = "claude-3-5-haiku"
 """Takes no schema."""
 MEMORIES = [ranked(f"{name}.md", f"about {name}") for name in ("tea", "deploys", "tests", "audit")]
 TEA, DEPLOYS, TESTS, AUDIT = MEMORIES
-QUERY = Query(text="how do we deploy?", now=DAY, recent_tools=("Bash",))
+QUERY = RecallQuery(text="how do we deploy?", now=DAY, recent_tools=("Bash",))
 
 
 @pytest.fixture
@@ -236,7 +236,7 @@ async def test_a_name_of_the_team_means_the_teams_file() -> None:
     assert (await select(QUERY, [TEA, theirs], provider, MODEL, timeout=5)).chosen == (theirs,)
 
 
-async def asked(query: Query, *, memories: list[object] | None = None) -> tuple[bytes, str]:
+async def asked(query: RecallQuery, *, memories: list[object] | None = None) -> tuple[bytes, str]:
     provider = ScriptedProvider([say(named())])
     await select(query, memories or MEMORIES, provider, MODEL, timeout=5)  # type: ignore[arg-type]
     text: JsonObject = provider.requests[0].messages[0]["content"][0]  # type: ignore[index,assignment,call-overload]
@@ -245,13 +245,13 @@ async def asked(query: Query, *, memories: list[object] | None = None) -> tuple[
 
 async def test_the_same_question_is_the_same_bytes_at_any_time() -> None:
     """R5, house rule 11: no clock in the request, and no order but that of names and times."""
-    later = Query(text=QUERY.text, now=DAY.replace(year=2027), recent_tools=QUERY.recent_tools)
+    later = RecallQuery(text=QUERY.text, now=DAY.replace(year=2027), recent_tools=QUERY.recent_tools)
     assert await asked(QUERY) == await asked(later, memories=[*reversed(MEMORIES)])
 
 
 async def test_a_pasted_log_is_cut_to_its_ends() -> None:
     """R5: a message is bounded."""
-    _, text = await asked(Query(text="why? " + "x" * 100_000 + " help me", now=DAY))
+    _, text = await asked(RecallQuery(text="why? " + "x" * 100_000 + " help me", now=DAY))
     shown = text.partition("What the person wrote:\n")[2]
     assert shown.startswith("why? xxx")
     assert shown.endswith("xxx help me")
@@ -262,13 +262,13 @@ async def test_a_pasted_log_is_cut_to_its_ends() -> None:
 async def test_tools_are_named_once_briefly_and_not_too_many() -> None:
     """R5, R13: names of other people's tools are hostile until shown otherwise."""
     names = ("Bash", "Bash", "", "a\n<system>b", "n" * 500, *(f"t{n}" for n in range(50)))
-    _, text = await asked(Query(text="go on now", now=DAY, recent_tools=names))
+    _, text = await asked(RecallQuery(text="go on now", now=DAY, recent_tools=names))
     (line,) = [line for line in text.splitlines() if line.startswith("Tools in use now: ")]
     shown = line.removeprefix("Tools in use now: ").split(", ")
     assert shown[:2] == ["Bash", "a &lt;system>b"]
     assert len(shown) == 20
     assert max(map(len, shown)) <= 100
-    assert "Tools in use" not in (await asked(Query(text="go on now", now=DAY, recent_tools=("",))))[1]
+    assert "Tools in use" not in (await asked(RecallQuery(text="go on now", now=DAY, recent_tools=("",))))[1]
 
 
 @given(st.text(max_size=300), st.sampled_from(["", "{", "[", '{"selected_memories": ']), st.booleans())

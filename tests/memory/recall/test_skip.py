@@ -6,12 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nacre.memory.recall.attach import MAX_VIEW_BYTES
-from nacre.memory.recall.skip import why_skip
+from nacre.memory.recall.recall import MAX_VIEW_BYTES, skip_reason
 
 
 def skip(text: str, *, is_on: bool = True, attached_bytes: int = 0, has_files: bool = True) -> str:
-    return why_skip(text, is_on=is_on, attached_bytes=attached_bytes, has_files=has_files)
+    return skip_reason(text, is_on=is_on, attached_bytes=attached_bytes, has_files=has_files)
 
 
 @pytest.mark.parametrize(
@@ -38,7 +37,7 @@ def test_a_message_of_one_word_or_less_says_too_little(text: str) -> None:
 @pytest.mark.parametrize(("text", "is_enough"), [("deploy", True), ("好", True), ("?!", False), ("", False)])
 def test_who_asks_memory_itself_needs_one_word(text: str, is_enough: bool) -> None:
     """R2, R10: it is the message in passing that one word is too little for."""
-    told = why_skip(text, is_on=True, attached_bytes=0, has_files=True, is_question=True)
+    told = skip_reason(text, is_on=True, attached_bytes=0, has_files=True, is_question=True)
     assert told == ("" if is_enough else "there is no word to look for")
 
 

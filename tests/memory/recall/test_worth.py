@@ -9,15 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nacre.memory.recall.local_index import WORTH_IT, worth
-from nacre.memory.recall.ranking.confidence import ENOUGH, NOTHING, Confidence
-from nacre.memory.recall.ranking.ranker import Pick, Ranking
+from nacre.memory.recall.ranking.ranker import ENOUGH, NO_CONFIDENCE, Confidence, Ranking, ScoredFile
 
 SURE = Confidence(0.99, 0.9, is_enough=True)
 scores = st.lists(st.floats(-50, 50), max_size=40).map(lambda found: sorted(found, reverse=True))
 
 
 def ranking(found: list[float], sure: Confidence = SURE) -> Ranking:
-    return Ranking([Pick(f"{i}.md", score, {}) for i, score in enumerate(found)], sure)
+    return Ranking([ScoredFile(f"{i}.md", score, {}) for i, score in enumerate(found)], sure)
 
 
 def test_a_pick_far_behind_the_best_is_not_worth_its_place() -> None:
@@ -31,7 +30,7 @@ def test_picks_that_are_equally_good_are_all_worth_their_place() -> None:
 
 
 def test_an_empty_ranking_has_nothing_to_judge() -> None:
-    assert worth(Ranking([], NOTHING)) == []
+    assert worth(Ranking([], NO_CONFIDENCE)) == []
 
 
 @given(scores, st.floats(0, ENOUGH, exclude_max=True))

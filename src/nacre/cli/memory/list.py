@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from nacre.memory.files.scan import Scan
     from nacre.memory.format.entry import Entry
     from nacre.memory.memory import Memory
-    from nacre.memory.recall.usage import Usage
+    from nacre.memory.recall.usage import MemoryUsage
 
 INDEX = "MEMORY.md"
 SHOWN = 10
@@ -81,16 +81,16 @@ def _doubted(opened: Memory) -> Collection[str]:
         return ()
 
 
-def _usage_of(opened: Memory, found: Scan) -> dict[str, Usage]:
+def _usage_of(opened: Memory, found: Scan) -> dict[str, MemoryUsage]:
     """How often each was of use; a memory that is not on record was not, so far."""
-    from nacre.memory.recall.usage import Usage, read_usage
+    from nacre.memory.recall.usage import MemoryUsage, read_usage
 
     files = [each.file for each in found.entries]
     known = read_usage(opened.location, files)
-    return {file: known.get(file) or Usage(file=file) for file in files}
+    return {file: known.get(file) or MemoryUsage(file=file) for file in files}
 
 
-def _usage_json(usage: Usage) -> JsonObject:
+def _usage_json(usage: MemoryUsage) -> JsonObject:
     return {
         "offered": usage.offered,
         "attached": usage.attached,
@@ -101,7 +101,7 @@ def _usage_json(usage: Usage) -> JsonObject:
     }
 
 
-def _print_usage(found: Scan, usage: dict[str, Usage]) -> None:
+def _print_usage(found: Scan, usage: dict[str, MemoryUsage]) -> None:
     from nacre.clock import SYSTEM_CLOCK
 
     now = SYSTEM_CLOCK.now()

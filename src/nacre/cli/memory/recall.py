@@ -11,11 +11,11 @@ import click
 from nacre.cli.memory.open import json_option, run
 from nacre.cli.options import RunOptions, load_settings
 from nacre.cli.output import human_count, print_json, printable
-from nacre.memory.recall.skip import says_enough
+from nacre.memory.recall.recall import says_enough
 from nacre.messages.blocks import JsonObject
 
 if TYPE_CHECKING:
-    from nacre.memory.recall.base import Drift, LeftOut, Pick, Recalled, Reference
+    from nacre.memory.recall.base import AttachedMemory, Drift, LeftOut, Recalled, Reference
 
 
 @click.command(short_help="Show which memories a message would get, and why.")
@@ -93,7 +93,7 @@ def _headline(recalled: Recalled) -> str:
     return f"{count} {'memory' if count == 1 else 'memories'} for: {query}"
 
 
-def _pick_lines(one: Pick) -> list[str]:
+def _pick_lines(one: AttachedMemory) -> list[str]:
     ranked = one.ranked
     age = ("today", "yesterday")[one.age_days] if one.age_days in {0, 1} else f"{one.age_days:,} days old"
     score = f"score {ranked.score:.2f}{_parts(ranked.parts)}"
@@ -131,7 +131,7 @@ def _left_lines(left_out: tuple[LeftOut, ...], most: int) -> list[str]:
     return ["left out:", *lines, *[f"  and {more:,} more; --json lists them"] * (more > 0)]
 
 
-def _pick_json(one: Pick) -> JsonObject:
+def _pick_json(one: AttachedMemory) -> JsonObject:
     ranked = one.ranked
     return {
         "file": ranked.entry.file,

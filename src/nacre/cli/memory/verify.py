@@ -35,7 +35,7 @@ def verify(options: RunOptions, /, names: tuple[str, ...], *, scope: str, as_jso
 
     from nacre.memory.files.roots import checkout_root
     from nacre.memory.recall.drift.check import check_each
-    from nacre.memory.recall.drift.word_cache import WordCache
+    from nacre.memory.recall.drift.words import WordCache
 
     opened = run(read_only(options, scope))
     if names:

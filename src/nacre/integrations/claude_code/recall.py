@@ -16,12 +16,10 @@ from nacre.errors import NacreError, StoreError
 from nacre.integrations.claude_code.input import HookInput, transcript_of
 from nacre.integrations.claude_code.state import HookState, change_state, state_of
 from nacre.memory.files.location import Location
-from nacre.memory.recall.attach import attachment
-from nacre.memory.recall.base import Pick, Query
+from nacre.memory.recall.base import AttachedMemory, RecallQuery
 from nacre.memory.recall.local_index import FILE as INDEX
 from nacre.memory.recall.local_index import LocalIndex
-from nacre.memory.recall.recall import Already, recall
-from nacre.memory.recall.skip import why_skip
+from nacre.memory.recall.recall import AlreadySeen, attachment, recall, skip_reason
 from nacre.settings import Settings
 from nacre.store import disk
 
@@ -40,14 +38,14 @@ def recalled_for(told: HookInput, settings: Settings) -> str:
     there = [place for place in memory_places(settings).in_use if place.directory.is_dir()]
     state = state_of(told.home, told.session)
     is_on = settings.memory.is_on and settings.switches.recall
-    if why_skip(told.prompt, is_on=is_on, attached_bytes=state.attached_bytes, has_files=bool(there)):
+    if skip_reason(told.prompt, is_on=is_on, attached_bytes=state.attached_bytes, has_files=bool(there)):
         return ""
-    already = Already(
+    already = AlreadySeen(
         paths=frozenset(state.attached) | _read_by_model(told, there),
         attached_bytes=state.attached_bytes,
         hides_local=True,  # whatever the client is told goes to its provider (M27)
     )
-    query = Query(text=told.prompt, now=SYSTEM_CLOCK.now())
+    query = RecallQuery(text=told.prompt, now=SYSTEM_CLOCK.now())
     drift = drift_of(settings) if settings.switches.drift_check else None
     # Left open: closing saves what changed, for which nobody should wait; the process ends here anyway.
     picks = recall(query, opened(there), already=already, drift=drift).picks
@@ -75,10 +73,10 @@ def is_cold(settings: Settings, *, more_than: int = 0) -> bool:
     return any(next(islice(one.rglob("*.md"), more_than, None), None) is not None for one in cold)
 
 
-def _fitting(picks: Sequence[Pick]) -> list[Pick]:
+def _fitting(picks: Sequence[AttachedMemory]) -> list[AttachedMemory]:
     """As many as the client passes on whole."""
     room = MAX_CHARS - len(attachment(picks[:1]))
-    kept = list[Pick](picks[:1])
+    kept = list[AttachedMemory](picks[:1])
     for one in picks[1:]:
         room -= len(one.text) + 2
         if room < 0:
@@ -87,7 +85,7 @@ def _fitting(picks: Sequence[Pick]) -> list[Pick]:
     return kept
 
 
-def _claimed(told: HookInput, picks: Sequence[Pick]) -> list[Pick]:
+def _claimed(told: HookInput, picks: Sequence[AttachedMemory]) -> list[AttachedMemory]:
     """Those that no other hook of this session has attached meanwhile."""
     if not picks:
         return []
@@ -103,7 +101,7 @@ def _claimed(told: HookInput, picks: Sequence[Pick]) -> list[Pick]:
     return [one for one in picks if str(one.ranked.path) not in before.attached]
 
 
-def _worded(picks: Sequence[Pick]) -> str:
+def _worded(picks: Sequence[AttachedMemory]) -> str:
     # The client puts a reminder of its own around what a hook adds.
     return attachment(picks).removeprefix(_OPENING).removesuffix(_CLOSING)
 

@@ -24,9 +24,9 @@ from nacre.memory.files.folder import TEAM_PREFIX, Folder
 from nacre.memory.files.location import Location
 from nacre.memory.format.entry import Entry, read_entry
 from nacre.memory.memory import Memory, entries_named
-from nacre.memory.recall.base import MAX_PICKS, Query, Recalled
+from nacre.memory.recall.base import MAX_PICKS, Recalled, RecallQuery
 from nacre.memory.recall.local_index import LocalIndex
-from nacre.memory.recall.recall import Already, recall
+from nacre.memory.recall.recall import AlreadySeen, recall
 from nacre.messages.untrusted_text import neutralise
 from nacre.settings import Settings
 
@@ -219,8 +219,8 @@ class Project:
         for ranker in rankers if is_whole else ():
             ranker.refresh()
         drift = drift_of(self.settings) if self.settings.switches.drift_check else None
-        already = Already(hides_local=not self._options.local)
-        query = Query(text=text, now=self.clock.now())
+        already = AlreadySeen(hides_local=not self._options.local)
+        query = RecallQuery(text=text, now=self.clock.now())
         found = recall(query, rankers, already=already, drift=drift, clock=self.clock)
         hidden = [one for one in found.left_out if one.why == "local-only"]
         return replace(found, left_out=tuple(one for one in found.left_out if one not in hidden))

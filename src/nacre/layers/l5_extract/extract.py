@@ -25,7 +25,7 @@ from nacre.memory.files.transaction import Transaction
 from nacre.memory.format.entry import Entry, MemoryChange, MemoryDraft, compose, read_entry
 from nacre.memory.format.frontmatter import MarkdownFile
 from nacre.memory.memory import Memory
-from nacre.memory.recall.manifest import MAX_MANIFEST_LINES
+from nacre.memory.recall.select import MAX_MANIFEST_LINES
 from nacre.memory.similarity import Subjects, terms
 from nacre.messages.untrusted_text import neutralise
 from nacre.messages.view import View

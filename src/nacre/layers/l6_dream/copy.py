@@ -28,7 +28,7 @@ from nacre.memory.format.entry import Entry, entry_of
 from nacre.memory.format.frontmatter import MarkdownFile
 from nacre.memory.format.index import INDEX_FILE
 from nacre.memory.recall.ranking.analysis import Doc, analyse
-from nacre.memory.recall.ranking.index import Index
+from nacre.memory.recall.ranking.index import PassageIndex
 from nacre.memory.recall.ranking.ranker import Ranker
 from nacre.store import disk
 from nacre.store.history import History
@@ -243,7 +243,7 @@ class TopicSearch:
     """A search index over memories, held in memory (R9)."""
 
     def __init__(self, topics: Iterable[Topic], *, asked: date) -> None:
-        self._index = Index()
+        self._index = PassageIndex()
         self._asked = asked
         for topic in topics:
             self.add(topic)

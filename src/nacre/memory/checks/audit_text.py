@@ -13,8 +13,8 @@ from nacre.errors import StoreError
 from nacre.memory.checks.lint import Level as Level
 from nacre.memory.files.scan import NotAMemory, read_head, scan
 from nacre.memory.format.entry import Entry, clipped, read_entry
-from nacre.memory.recall.attach import MAX_BODY_BYTES
 from nacre.memory.recall.base import Drift, Reference
+from nacre.memory.recall.recall import MAX_BODY_BYTES
 from nacre.memory.secrets import find_secrets
 from nacre.memory.similarity import terms
 from nacre.memory.transfer.import_sources import ImportBatch, ImportedFact

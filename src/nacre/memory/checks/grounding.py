@@ -18,8 +18,7 @@ from nacre.memory.dates.absolute import PartialDate, find_dates, without_dates
 from nacre.memory.dates.calendar import WEEKDAYS
 from nacre.memory.dates.relative import resolve_dates
 from nacre.memory.recall.ranking.terms import CJK_RUN, content, stem
-from nacre.memory.recall.ranking.word_frequency import SHARES
-from nacre.memory.recall.ranking.wordlists import NUMBERS, STOP
+from nacre.memory.recall.ranking.wordlists import NUMBERS, SHARES, STOP
 from nacre.memory.similarity import terms
 from nacre.messages.facts import UserQuote
 from nacre.messages.untrusted_text import UNSEEN

@@ -9,19 +9,19 @@ from pathlib import Path
 from typing import Literal, Protocol, TypeAlias
 
 from nacre.memory.format.entry import Entry
-from nacre.memory.recall.ranking.order import Placed, Rarity
+from nacre.memory.recall.ranking.ranker import Rarity, SubjectTerms
 
 MAX_PICKS = 5
 """So many memories help with one message; more only cost tokens in every turn that follows (R5)."""
 
-Why: TypeAlias = Literal[
+LeftOutReason: TypeAlias = Literal[
     "already seen", "budget", "below the cut-off", "beyond five", "untrusted", "local-only", "not chosen"
 ]
 """Why a memory that was considered is not attached."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Query:
+class RecallQuery:
     """What a person wants to know now."""
 
     text: str
@@ -34,12 +34,12 @@ class Query:
 class Subject:
     """What tells whether two memories speak of one thing, and which of the two is newer (R14)."""
 
-    placed: Placed
+    placed: SubjectTerms
     rarity: Rarity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ranked:
+class RankedMemory:
     """A memory and how well it answers a query."""
 
     entry: Entry
@@ -93,10 +93,10 @@ class Drift:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pick:
+class AttachedMemory:
     """A memory that is attached, with the exact words that go into the message."""
 
-    ranked: Ranked
+    ranked: RankedMemory
     text: str
     """Header, cautions and body, cut to size; computed once, so that its bytes never change later (R8)."""
     age_days: int
@@ -110,7 +110,7 @@ class LeftOut:
     """A memory that was considered and is not attached."""
 
     file: str
-    why: Why
+    why: LeftOutReason
     score: float = 0.0
 
 
@@ -119,7 +119,7 @@ class Recalled:
     """What recall chose for one message."""
 
     query: str
-    picks: tuple[Pick, ...] = ()
+    picks: tuple[AttachedMemory, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
     took_ms: float = 0.0
     skipped: str = ""
@@ -133,18 +133,18 @@ class Recalled:
         return "\n\n".join(one.text for one in self.picks)
 
 
-class Ranker(Protocol):
+class MemoryRanker(Protocol):
     """Whatever ranks the memories of one directory: the local index, or a test's own."""
 
     def refresh(self) -> None:
         """Notice what changed on disk; only files whose stamp changed are read again."""
         ...
 
-    def rank(self, query: Query, *, limit: int) -> Sequence[Ranked]:
+    def rank(self, query: RecallQuery, *, limit: int) -> Sequence[RankedMemory]:
         """The memories that have to do with a query, best first; untrusted and local-only ones included."""
         ...
 
-    def everything(self) -> Sequence[Ranked]:
+    def everything(self) -> Sequence[RankedMemory]:
         """Every memory, unranked."""
         ...
 

@@ -23,14 +23,11 @@ from nacre.memory.files.scan import MAX_DEPTH, moment_of
 from nacre.memory.format.entry import KINDS, Entry, read_entry
 from nacre.memory.format.frontmatter import MarkdownFile
 from nacre.memory.format.index import INDEX_FILE
-from nacre.memory.recall.base import Query, Ranked, Subject
+from nacre.memory.recall.base import RankedMemory, RecallQuery, Subject
 from nacre.memory.recall.ranking.analysis import Doc, analyse
-from nacre.memory.recall.ranking.confidence import ENOUGH
-from nacre.memory.recall.ranking.index import Index
-from nacre.memory.recall.ranking.index_file import Kept, save
-from nacre.memory.recall.ranking.order import Rarity
-from nacre.memory.recall.ranking.ranker import Ranker, Ranking
-from nacre.memory.recall.semantic.meaning import Meaning, text_of
+from nacre.memory.recall.ranking.index import PassageIndex, StoredIndex, save_index
+from nacre.memory.recall.ranking.ranker import ENOUGH, Ranker, Ranking, Rarity
+from nacre.memory.recall.semantic.meaning import SemanticIndex, text_of
 from nacre.store import disk
 
 MAX_FILE_BYTES = 256 * 1024
@@ -59,7 +56,7 @@ class LocalIndex:
         cache: Path,
         *,
         writes: bool = True,
-        meaning: Meaning | None = None,
+        meaning: SemanticIndex | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._directory = directory
@@ -69,8 +66,8 @@ class LocalIndex:
         self._meaning = meaning
         self._clock = clock
         self._lock = threading.RLock()
-        self._kept: Kept | None = None
-        self._index = Index()
+        self._kept: StoredIndex | None = None
+        self._index = PassageIndex()
         self._stamps: dict[str, str] = {}
         self._heads: dict[str, Entry] = {}
         self._is_open = False
@@ -95,7 +92,7 @@ class LocalIndex:
                 self._save()
             return left
 
-    def rank(self, query: Query, *, limit: int) -> list[Ranked]:
+    def rank(self, query: RecallQuery, *, limit: int) -> list[RankedMemory]:
         """The memories that have to do with a query, best first."""
         with self._lock:
             if not self._is_open:
@@ -107,12 +104,12 @@ class LocalIndex:
                 self._catch_up(math.inf)
                 return self._ranked(query, limit)
 
-    def everything(self) -> list[Ranked]:
+    def everything(self) -> list[RankedMemory]:
         """Every memory, unranked; for a store so small that somebody can look at all of it."""
         with self._lock:
             heads = [self._head(file) for file in sorted(self._stamps)]
         return [
-            Ranked(entry=head, directory=self._directory, score=0.0, confidence=0.0)
+            RankedMemory(entry=head, directory=self._directory, score=0.0, confidence=0.0)
             for head in heads
             if head is not None
         ]
@@ -136,11 +133,11 @@ class LocalIndex:
                 self._kept.close()
             self._kept = None
             self._is_open = False
-            self._index = Index()
+            self._index = PassageIndex()
             self._stamps = {}
             self._heads = {}
 
-    def _ranked(self, query: Query, limit: int) -> list[Ranked]:
+    def _ranked(self, query: RecallQuery, limit: int) -> list[RankedMemory]:
         asked = query.now.astimezone().date()
         ranker = Ranker(self._index)
         if self._meaning is not None and self._meaning.is_ready:
@@ -159,7 +156,7 @@ class LocalIndex:
             return
         self._is_open = True
         with suppress(sqlite3.Error, OSError, TypeError, ValueError):
-            kept = Kept(self._folder / FILE)
+            kept = StoredIndex(self._folder / FILE)
             self._kept = kept
             self._index = kept.index
             self._stamps = kept.stamps
@@ -167,7 +164,7 @@ class LocalIndex:
     def _discard(self) -> None:
         if self._kept is not None:
             self._kept.close()
-        self._kept, self._index, self._stamps, self._heads = None, Index(), {}, {}
+        self._kept, self._index, self._stamps, self._heads = None, PassageIndex(), {}, {}
         self._unsaved = SAVE_FROM
         if self.writes:
             with suppress(OSError):
@@ -235,7 +232,7 @@ class LocalIndex:
             descriptor, name = mkstemp(dir=self._folder, prefix=".index")
             os.close(descriptor)
             try:
-                save(self._index, heads, Path(name))
+                save_index(self._index, heads, Path(name))
                 Path(name).replace(self._folder / FILE)
             finally:
                 Path(name).unlink(missing_ok=True)
@@ -376,11 +373,11 @@ _PART = re.compile(r"[_\W]+")
 
 
 def judged(
-    ranking: Ranking, heads: Mapping[str, Entry], directory: Path, query: Query, rarity: Rarity
-) -> list[Ranked]:
+    ranking: Ranking, heads: Mapping[str, Entry], directory: Path, query: RecallQuery, rarity: Rarity
+) -> list[RankedMemory]:
     """The memories of a ranking that are still there, best first."""
     tools = frozenset(_names(query.recent_tools))
-    found: list[Ranked] = []
+    found: list[RankedMemory] = []
     for pick, confidence in zip(ranking.picks, worth(ranking), strict=True):
         entry = heads.get(pick.id)
         if entry is None:
@@ -389,7 +386,7 @@ def judged(
         when = entry.modified or entry.written
         placed = pick.placed and pick.placed.at((when.isoformat() if when else "", 0))
         found.append(
-            Ranked(
+            RankedMemory(
                 entry=entry,
                 directory=directory,
                 score=pick.score,

@@ -1,27 +1,97 @@
-"""A small model chooses among the memories, beside the reply and never in its way (R5, R6).
-
-It sees the message, the manifest and the tools in use: nothing else of the conversation. Whatever goes wrong
-is an empty selection that says what it was.
-"""
+"""The memories a selector chooses from: a line each, newest first, each name meaning one file (R3, R4)."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
 
 from nacre import prompts
 from nacre.errors import NacreError
+from nacre.memory.files.folder import TEAM, TEAM_PREFIX
+from nacre.memory.files.scan import manifest_line
 from nacre.memory.format import entry as wording
-from nacre.memory.recall.base import MAX_PICKS, Query, Ranked
-from nacre.memory.recall.manifest import Manifest, manifest
+from nacre.memory.recall.base import MAX_PICKS, RankedMemory, RecallQuery
 from nacre.messages.blocks import Json, JsonObject
 from nacre.messages.events import Reply
 from nacre.messages.untrusted_text import neutralise
 from nacre.messages.usage import Usage
 from nacre.providers.base import Provider, Request, complete
+
+MAX_MANIFEST_LINES = 200
+"""What a small model reads in one go without losing the middle (R3)."""
+MAX_MANIFEST_CHARS = 100_000
+"""About 25,000 tokens: 200 lines are far shorter unless somebody made them long on purpose."""
+USER_PREFIX = "user/"
+"""How a file of the person's own memory for all projects is called beside a project's."""
+_USER_FOLDER = "memory"
+_PROJECTS = "projects"
+"""A project's memory lies in `projects/<slug>/memory`, the person's in `memory` right below the home."""
+_NO_TIME = datetime.min.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What is shown, and which memory each name in it means."""
+
+    text: str
+    names: Mapping[str, RankedMemory]
+
+
+def manifest(candidates: Sequence[RankedMemory]) -> Manifest:
+    """The first 200 candidates, newest first; where there are more, the ranking has chosen (R9)."""
+    names: dict[str, RankedMemory] = {}
+    lines: list[tuple[datetime, str, str]] = []
+    room = MAX_MANIFEST_CHARS
+    for name, ranked in _named(candidates):
+        line = manifest_line(replace(ranked.entry, file=name, description=_plain(ranked.entry.description)))
+        room -= len(line) + 1
+        if room < 0 or len(lines) == MAX_MANIFEST_LINES:
+            break
+        names[name] = ranked
+        lines.append((ranked.entry.written or _NO_TIME, name, line))
+    # By name first: the second sort keeps that order among files of one moment.
+    lines.sort(key=lambda one: one[1])
+    lines.sort(key=lambda one: one[0], reverse=True)
+    return Manifest("\n".join(line for _, _, line in lines), names)
+
+
+def _named(candidates: Sequence[RankedMemory]) -> Iterator[tuple[str, RankedMemory]]:
+    """Each memory once, under a name that no other has: the short one, else the whole path."""
+    prefixes = _prefixes(candidates)
+    taken: set[str] = set()
+    seen: set[Path] = set()
+    for one in candidates:
+        if one.path in seen:
+            continue
+        seen.add(one.path)
+        for spelling in (prefixes[one.directory] + one.entry.file, str(one.path)):
+            if (name := _plain(spelling)) not in taken:
+                taken.add(name)
+                yield name, one
+                break
+
+
+def _prefixes(candidates: Sequence[RankedMemory]) -> dict[Path, str]:
+    """What stands before the files of each directory; one that is alone beside a team's needs nothing."""
+    directories = dict.fromkeys(one.directory for one in candidates)
+    own = [one for one in directories if one.name != TEAM]
+    prefixes = {one: TEAM_PREFIX for one in directories if one.name == TEAM}
+    return prefixes | {one: USER_PREFIX if len(own) > 1 and _is_users(one) else "" for one in own}
+
+
+def _is_users(directory: Path) -> bool:
+    return directory.name == _USER_FOLDER and directory.parent.parent.name != _PROJECTS
+
+
+def _plain(text: str) -> str:
+    """One line that cannot pass for the program's own words."""
+    return neutralise(wording.one_line(text))
+
 
 MAX_OUTPUT_TOKENS = 256
 """Five names and the JSON around them (R5)."""
@@ -57,7 +127,7 @@ _DECODER = json.JSONDecoder()
 class Selection:
     """What the selector chose."""
 
-    chosen: tuple[Ranked, ...] = ()
+    chosen: tuple[RankedMemory, ...] = ()
     """In the order of the ranking."""
     usage: Usage | None = None
     """None when no answer came; to be booked as `memdir_relevance`."""
@@ -66,8 +136,8 @@ class Selection:
 
 
 async def select(
-    query: Query,
-    candidates: Sequence[Ranked],
+    query: RecallQuery,
+    candidates: Sequence[RankedMemory],
     provider: Provider,
     model: str,
     *,
@@ -88,7 +158,7 @@ async def select(
         return Selection(problem=f"the selector did not answer within {timeout:g} seconds")
     except NacreError as error:
         return Selection(problem=wording.one_line(f"the selector failed: {error}"))
-    names = _names(reply)
+    names = _selected_names(reply)
     if names is None:
         said = "refused" if reply.stop_reason == REFUSAL else "answered something other than a list of names"
         return Selection(usage=reply.usage, problem=f"the selector {said}")
@@ -97,7 +167,7 @@ async def select(
     return Selection(chosen=chosen[:MAX_PICKS], usage=reply.usage)
 
 
-def ask(query: Query, listed: Manifest, model: str, *, has_schema: bool) -> Request:
+def ask(query: RecallQuery, listed: Manifest, model: str, *, has_schema: bool) -> Request:
     """The side query; same memories, message and tools: same bytes."""
     system = _SYSTEM if has_schema else f"{_SYSTEM}\n\n{_JSON}"
     message = neutralise(_shortened(query.text))
@@ -130,7 +200,7 @@ def _shortened(text: str) -> str:
     return f"{text[:half]}\n{note}\n{text[-half:]}"
 
 
-def _names(reply: Reply) -> frozenset[str] | None:
+def _selected_names(reply: Reply) -> frozenset[str] | None:
     """What the answer names; None when it is no answer. Models without a schema wrap their JSON in words."""
     text = reply.message.text[:MAX_ANSWER_CHARS]
     place = 0

@@ -23,9 +23,9 @@ from typing import Literal, TypeAlias
 from filelock import FileLock, Timeout
 
 from nacre.memory.files.location import Location
-from nacre.memory.recall.attach import MAX_BODY_LINES, worded
-from nacre.memory.recall.base import Pick, Recalled
+from nacre.memory.recall.base import AttachedMemory, Recalled
 from nacre.memory.recall.ranking.terms import content as terms
+from nacre.memory.recall.recall import MAX_BODY_LINES, worded
 from nacre.messages.blocks import Json, JsonObject
 from nacre.messages.tokens import estimate_text
 from nacre.store import disk
@@ -52,7 +52,7 @@ OFFERED_ALL_THE_SAME = frozenset({"beyond five", "budget", "not chosen"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
+class UsageEvent:
     """Something that happened to one memory."""
 
     file: str
@@ -64,7 +64,7 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
+class MemoryUsage:
     """How often one memory was of use."""
 
     file: str
@@ -78,7 +78,7 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tally:
+class UsageCount:
     """One line of the ledger: what happened to one file on one day, or up to one."""
 
     of: str
@@ -95,8 +95,8 @@ class Tally:
         """By the clock on the person's wall."""
         return self.at.astimezone().date()
 
-    def __add__(self, other: Tally) -> Tally:
-        return Tally(
+    def __add__(self, other: UsageCount) -> UsageCount:
+        return UsageCount(
             of=self.of,
             at=max(self.at, other.at),
             offered=self.offered + other.offered,
@@ -107,7 +107,7 @@ class Tally:
         )
 
 
-async def record(location: Location, events: Iterable[Event]) -> None:
+async def record(location: Location, events: Iterable[UsageEvent]) -> None:
     """Count these; a ledger that cannot be written is no reason for anything to fail."""
     tallies = _merged(_tally(event) for event in events)
     if tallies:
@@ -115,9 +115,9 @@ async def record(location: Location, events: Iterable[Event]) -> None:
             await asyncio.to_thread(_append, location.cache / FOLDER, tallies)
 
 
-def read_usage(location: Location, files: Iterable[str] | None = None) -> dict[str, Usage]:
+def read_usage(location: Location, files: Iterable[str] | None = None) -> dict[str, MemoryUsage]:
     """What is on record of these files (unless named, of those in the directory); others are left out."""
-    totals: dict[str, Tally] = {}
+    totals: dict[str, UsageCount] = {}
     for one in read_tallies(location.cache):
         totals[one.of] = totals[one.of] + one if one.of in totals else one
     if not totals:
@@ -126,7 +126,7 @@ def read_usage(location: Location, files: Iterable[str] | None = None) -> dict[s
     return {file: _usage(file, totals[of]) for file in named if (of := digest(file)) in totals}
 
 
-def read_tallies(cache: Path) -> list[Tally]:
+def read_tallies(cache: Path) -> list[UsageCount]:
     """Every line that can be read, as it was written; of files that are gone, too."""
     try:
         data = _bytes(cache / FOLDER / FILE)
@@ -136,7 +136,7 @@ def read_tallies(cache: Path) -> list[Tally]:
     return [one for one in found if one is not None]
 
 
-def events_of(recalled: Recalled, location: Location, at: datetime) -> list[Event]:
+def events_of(recalled: Recalled, location: Location, at: datetime) -> list[UsageEvent]:
     """What a message's recall means for the memories of one directory: which were offered, which attached."""
     mine = [one for one in recalled.picks if one.ranked.directory == location.directory]
     picked = [one.ranked.entry.file for one in mine]
@@ -144,9 +144,9 @@ def events_of(recalled: Recalled, location: Location, at: datetime) -> list[Even
     # What is left out does not say of which directory it is.
     passed = [file for file in others if file not in picked and (location.directory / file).is_file()]
     return [
-        *(Event(file=file, kind="offered", at=at) for file in dict.fromkeys([*picked, *passed])),
+        *(UsageEvent(file=file, kind="offered", at=at) for file in dict.fromkeys([*picked, *passed])),
         *(
-            Event(file=file, kind="attached", at=at, tokens=estimate_text(one.text))
+            UsageEvent(file=file, kind="attached", at=at, tokens=estimate_text(one.text))
             for file, one in zip(picked, mine, strict=True)
         ),
     ]
@@ -166,7 +166,7 @@ def digest(file: str) -> str:
     return hashlib.blake2b(os.fsencode(file), digest_size=DIGEST_BYTES).hexdigest()
 
 
-def _append(folder: Path, tallies: Sequence[Tally]) -> None:
+def _append(folder: Path, tallies: Sequence[UsageCount]) -> None:
     disk.make_folder(folder)
     data = b"".join(map(_line, tallies))
     with _held(folder):
@@ -184,17 +184,17 @@ def _append(folder: Path, tallies: Sequence[Tally]) -> None:
             _rewrite(folder, _folded(read_tallies(folder.parent), newest))
 
 
-def _folded(tallies: Iterable[Tally], now: datetime) -> list[Tally]:
+def _folded(tallies: Iterable[UsageCount], now: datetime) -> list[UsageCount]:
     """One line per file and day, and one per file for all that is long ago."""
     oldest = (now - timedelta(days=KEPT_DAYS)).astimezone().date()
-    folded: dict[tuple[str, date], Tally] = {}
+    folded: dict[tuple[str, date], UsageCount] = {}
     for one in tallies:
         key = one.of, max(one.day, oldest)
         folded[key] = folded[key] + one if key in folded else one
     return sorted(folded.values(), key=lambda one: (one.at, one.of))
 
 
-def _rewrite(folder: Path, tallies: Sequence[Tally]) -> None:
+def _rewrite(folder: Path, tallies: Sequence[UsageCount]) -> None:
     """Put these lines in place of all; the first line says how many bytes they are."""
     body = b"".join(map(_line, tallies))
     data = json.dumps({"folded": len(body)}).encode() + b"\n" + body
@@ -215,16 +215,16 @@ def _held(folder: Path) -> Iterator[None]:
         yield
 
 
-def _merged(tallies: Iterable[Tally]) -> list[Tally]:
-    merged: dict[tuple[str, date], Tally] = {}
+def _merged(tallies: Iterable[UsageCount]) -> list[UsageCount]:
+    merged: dict[tuple[str, date], UsageCount] = {}
     for one in tallies:
         key = one.of, one.day
         merged[key] = merged[key] + one if key in merged else one
     return list(merged.values())
 
 
-def _tally(event: Event) -> Tally:
-    counted = Tally(of=digest(event.file), at=event.at.astimezone(UTC), tokens=event.tokens)
+def _tally(event: UsageEvent) -> UsageCount:
+    counted = UsageCount(of=digest(event.file), at=event.at.astimezone(UTC), tokens=event.tokens)
     match event.kind:
         case "offered":
             return replace(counted, offered=1)
@@ -236,8 +236,8 @@ def _tally(event: Event) -> Tally:
             return replace(counted, contradicted=1)
 
 
-def _usage(file: str, one: Tally) -> Usage:
-    return Usage(
+def _usage(file: str, one: UsageCount) -> MemoryUsage:
+    return MemoryUsage(
         file=file,
         offered=one.offered,
         attached=one.attached,
@@ -248,13 +248,13 @@ def _usage(file: str, one: Tally) -> Usage:
     )
 
 
-def _line(one: Tally) -> bytes:
+def _line(one: UsageCount) -> bytes:
     counts = {name: getattr(one, name) for name in (*COUNTS, "tokens")}
     said = {"at": one.at.isoformat(), "of": one.of, **{name: n for name, n in counts.items() if n}}
     return json.dumps(said, separators=(",", ":")).encode() + b"\n"
 
 
-def _parsed(line: bytes) -> Tally | None:
+def _parsed(line: bytes) -> UsageCount | None:
     """The tally on a line; none for a line that is damaged, or says nothing of a file."""
     said = _object(line)
     try:
@@ -266,7 +266,7 @@ def _parsed(line: bytes) -> Tally | None:
     if not isinstance(of, str):
         return None
     counts = {name: _count(said.get(name)) for name in (*COUNTS, "tokens")}
-    return Tally(of=of, at=at, **counts)
+    return UsageCount(of=of, at=at, **counts)
 
 
 def _object(line: bytes) -> JsonObject:
@@ -340,7 +340,7 @@ _CORRECTION = re.compile(
 """How a message begins that takes back what was said; `no problem` and `no idea` do not."""
 
 
-def is_cited(pick: Pick, reply: str, context: Iterable[str]) -> bool:
+def is_cited(pick: AttachedMemory, reply: str, context: Iterable[str]) -> bool:
     """Whether a reply says what it can only have from this memory.
 
     `context` is all else the model had: the person's words, results of tools, the other memories. The index
@@ -360,7 +360,12 @@ def is_cited(pick: Pick, reply: str, context: Iterable[str]) -> bool:
 
 
 def is_contradicted(
-    pick: Pick, *, attached: datetime, session: str, commits: Iterable[Commit] = (), next_message: str = ""
+    pick: AttachedMemory,
+    *,
+    attached: datetime,
+    session: str,
+    commits: Iterable[Commit] = (),
+    next_message: str = "",
 ) -> bool:
     """Whether a memory was found wrong after it was attached.
 
@@ -381,7 +386,7 @@ def is_replaced(file: str, *, attached: datetime, session: str, commits: Iterabl
     )
 
 
-def is_corrected(pick: Pick, message: str) -> bool:
+def is_corrected(pick: AttachedMemory, message: str) -> bool:
     """Whether a message begins with a clear correction and is about this memory."""
     if not _CORRECTION.match(message):
         return False
@@ -392,18 +397,18 @@ def is_corrected(pick: Pick, message: str) -> bool:
     return len(said & about) >= ABOUT_TERMS or len(said & whole) >= BODY_TERMS
 
 
-def _own_words(pick: Pick) -> str:
+def _own_words(pick: AttachedMemory) -> str:
     """Without what is said about every memory: header, cautions, the note that it was cut."""
     frame = worded(pick.ranked, _TOO_LONG, age_days=pick.age_days, drift=pick.drift).splitlines()
     return "\n".join(line for line in pick.text.splitlines() if line not in frame)
 
 
-def _has_file(pick: Pick, text: str) -> bool:
+def _has_file(pick: AttachedMemory, text: str) -> bool:
     name = re.escape(pick.ranked.entry.file.rpartition("/")[2])
     return re.search(rf"(?<![\w.-]){name}(?![\w-]|\.\w)", text, re.IGNORECASE) is not None
 
 
-def _has_title(pick: Pick, text: str) -> bool:
+def _has_title(pick: AttachedMemory, text: str) -> bool:
     """In full; a title of one word, or of words that say nothing, stands in many a text."""
     title = tuple(_units(pick.ranked.entry.title))
     is_telling = len(title) >= TITLE_WORDS and bool(terms(pick.ranked.entry.title))

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nacre.memory.format.entry import Entry
-from nacre.memory.recall.base import Drift, Ranked, Reference
+from nacre.memory.recall.base import Drift, RankedMemory, Reference
 from nacre.memory.recall.drift.check import check, check_each, check_ranked, one_line
-from nacre.memory.recall.drift.tree_files import parse_index, tree_of
+from nacre.memory.recall.drift.tree_files import parse_index, read_tree
 from nacre.memory.recall.drift.words import MANY, has_word
 from nacre.testing import FrozenClock
 
@@ -217,7 +217,7 @@ def test_a_worktree_has_an_index_of_its_own(repository: Path, tmp_path: Path) ->
     git(repository, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "one")
     other = tmp_path / "other"
     git(repository, "worktree", "add", "-q", str(other))
-    tree = tree_of(other, is_late=lambda: False)
+    tree = read_tree(other, is_late=lambda: False)
     assert tree.from_index
     assert {one.path for one in tree.files} == set(FILES)
 
@@ -229,7 +229,7 @@ def test_every_version_of_the_index_is_read(tmp_path: Path, version: str, form: 
     git(tmp_path, "init", "-q", f"--object-format={form}")
     git(tmp_path, "add", ".")
     git(tmp_path, "update-index", "--index-version", version)
-    tree = tree_of(tmp_path, is_late=lambda: False)
+    tree = read_tree(tmp_path, is_late=lambda: False)
     assert tree.from_index
     assert {one.path for one in tree.files} == {*FILES, "a" * 40 + "/名字.py"}
     assert {one.path: one.size for one in tree.files}["Makefile"] == len(FILES["Makefile"])
@@ -320,7 +320,7 @@ def test_memories_share_one_pass_and_keep_their_own_answers(root: Path) -> None:
 def test_ranked_memories_are_read_and_checked(root: Path, tmp_path: Path) -> None:
     (tmp_path / "a.md").write_text("---\nname: A\n---\nIn `src/app/gone.py`.\n")
     entries = [Entry(file=name) for name in ("a.md", "missing.md")]
-    ranked = [Ranked(entry=entry, directory=tmp_path, score=1, confidence=1) for entry in entries]
+    ranked = [RankedMemory(entry=entry, directory=tmp_path, score=1, confidence=1) for entry in entries]
     found = check_ranked(ranked, root, budget_seconds=PLENTY)
     assert found == (
         Drift(references=(Reference(kind="path", text="src/app/gone.py", exists=False),)),

@@ -11,11 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nacre.memory.recall.drift import word_cache
+from nacre.memory.recall.drift import words as word_cache
 from nacre.memory.recall.drift.check import check
-from nacre.memory.recall.drift.tree_files import tree_of
-from nacre.memory.recall.drift.word_cache import FILE, WordCache
-from nacre.memory.recall.drift.words import WORTH_BYTES, Sought, has_word, search
+from nacre.memory.recall.drift.tree_files import read_tree
+from nacre.memory.recall.drift.words import FILE, WORTH_BYTES, SearchWord, WordCache, has_word, search_words
 
 FILLER = "# nothing of interest in this line\n"
 UNTIL_OLD = 0.15
@@ -41,7 +40,7 @@ def answered(root: Path, cache: WordCache, text: str) -> dict[str, bool | None]:
 
 def settled(root: Path, cache: WordCache) -> set[str]:
     """The files that need not be read."""
-    return set(cache.answer(tree_of(root, is_late=lambda: False), [Sought(b"not_anywhere")])[1])
+    return set(cache.answer(read_tree(root, is_late=lambda: False), [SearchWord(b"not_anywhere")])[1])
 
 
 def test_answers_are_the_same_with_and_without_it(large: Path, tmp_path: Path) -> None:
@@ -61,10 +60,10 @@ def test_answers_are_the_same_with_and_without_it(large: Path, tmp_path: Path) -
 def test_what_it_knows_is_not_read_again(large: Path, tmp_path: Path) -> None:
     cache = WordCache(tmp_path / "cache", large)
     cache.learn()
-    tree = tree_of(large, is_late=lambda: False)
+    tree = read_tree(large, is_late=lambda: False)
     groups = len({word_cache.group_of(one.path) for one in tree.files})
     looks = iter(range(1_000))
-    gone = search(tree, [Sought(b"not_there")], is_late=lambda: next(looks) > groups, known=cache)
+    gone = search_words(tree, [SearchWord(b"not_there")], is_late=lambda: next(looks) > groups, known=cache)
     assert gone.is_whole and not gone.found
     assert next(looks) == groups + 1, "the clock is looked at between two groups and two files"
 
@@ -73,10 +72,10 @@ def test_a_word_that_is_there_is_found_without_a_look_at_other_groups(large: Pat
     """R12: most of what memories name is still there, and is told in a fraction of the time."""
     cache = WordCache(tmp_path / "cache", large)
     cache.learn()
-    tree = tree_of(large, is_late=lambda: False)
+    tree = read_tree(large, is_late=lambda: False)
     looks = iter(range(1_000))
-    found, settled = cache.answer(tree, [Sought(b"kept_5")], is_late=lambda: next(looks) < 0)
-    assert found == {Sought(b"kept_5")} and settled == {"m5.py"}
+    found, settled = cache.answer(tree, [SearchWord(b"kept_5")], is_late=lambda: next(looks) < 0)
+    assert found == {SearchWord(b"kept_5")} and settled == {"m5.py"}
     assert next(looks) == 2
 
 
@@ -88,10 +87,10 @@ def test_beside_a_changed_file_the_others_of_its_group_are_still_known(large: Pa
     cache = WordCache(tmp_path / "cache", large)
     cache.learn()
     (large / "m3.py").write_text("def other(): ...\n")
-    tree = tree_of(large, is_late=lambda: False)
+    tree = read_tree(large, is_late=lambda: False)
     files = {one.path for one in tree.files}
-    assert cache.answer(tree, [Sought(b"not_there")]) == (set(), frozenset(files - {"m3.py"}))
-    assert cache.answer(tree, [Sought(b"kept_3")]) == (set(), frozenset(files - {"m3.py", twin}))
+    assert cache.answer(tree, [SearchWord(b"not_there")]) == (set(), frozenset(files - {"m3.py"}))
+    assert cache.answer(tree, [SearchWord(b"kept_3")]) == (set(), frozenset(files - {"m3.py", twin}))
     assert answered(large, cache, "`kept_3()`, `other()`, `twin()`, `not_there()`") == {
         "kept_3": False, "other": True, "twin": True, "not_there": False,
     }  # fmt: skip
@@ -104,7 +103,7 @@ def is_beside(one: str, other: str) -> bool:
 def test_it_too_stops_when_the_time_is_over(large: Path, tmp_path: Path) -> None:
     cache = WordCache(tmp_path / "cache", large)
     cache.learn()
-    assert cache.answer(tree_of(large, is_late=lambda: False), [], is_late=lambda: True) == (
+    assert cache.answer(read_tree(large, is_late=lambda: False), [], is_late=lambda: True) == (
         set(),
         frozenset(),
     )
@@ -175,7 +174,7 @@ def test_a_small_tree_gets_none(tmp_path: Path) -> None:
 def test_a_word_is_kept_if_and_only_if_it_would_be_found(pieces: list[bytes]) -> None:
     """The two ways to look must not disagree."""
     data = b"".join(pieces)
-    kept = {*word_cache._WORDS.findall(data), *word_cache._HYPHENED.findall(data)}
+    kept = {*word_cache._NAME_BYTES.findall(data), *word_cache._HYPHENED.findall(data)}
     for word in (b"name", b"a_b", b"--flag", b"name9", b"name-name"):
         assert has_word(data, word) is (word in kept)
 

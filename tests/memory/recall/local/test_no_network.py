@@ -16,14 +16,14 @@ def forbid(event, arguments):
         raise RuntimeError(event)
 
 sys.addaudithook(forbid)
-from nacre.memory.recall.base import Query
+from nacre.memory.recall.base import RecallQuery
 from nacre.memory.recall.local_index import LocalIndex
 from nacre.memory.recall.recall import recall
 
 folder = Path(sys.argv[1])
 for _ in range(2):
     index = LocalIndex(folder / "memory", folder / "cache")
-    found = recall(Query(text="Where is the signing key kept?", now=datetime.now(UTC)), [index])
+    found = recall(RecallQuery(text="Where is the signing key kept?", now=datetime.now(UTC)), [index])
     index.close()
 print([one.ranked.entry.file for one in found.picks])
 try:

@@ -5,10 +5,8 @@ from __future__ import annotations
 import pytest
 
 from nacre.memory.recall.ranking.analysis import Doc
-from nacre.memory.recall.ranking.confidence import ENOUGH, confidence
-from nacre.memory.recall.ranking.features import FEATURES
-from nacre.memory.recall.ranking.question import Question, Term
-from nacre.memory.recall.ranking.ranker import Ranker
+from nacre.memory.recall.ranking.match import ParsedQuestion, QuestionTerm
+from nacre.memory.recall.ranking.ranker import ENOUGH, FEATURES, Ranker, confidence
 
 SAID = (
     ("Nora", "I signed up for a pottery class at the community hall"),
@@ -55,15 +53,15 @@ def test_a_name_that_two_stores_share_is_no_reason_to_attach(question: str) -> N
 def test_who_wrote_a_matching_passage_does_not_make_the_store_more_relevant() -> None:
     """R9: the same evidence, once in the words of the one named and once not."""
     learnt = [1.0] * len(FEATURES)
-    asked = Question(
-        (Term("bicycl", 5.0), Term("stolen", 6.0)),
+    asked = ParsedQuestion(
+        (QuestionTerm("bicycl", 5.0), QuestionTerm("stolen", 6.0)),
         11.0,
         authors=frozenset({1}),
         names=("felix",),
         wants=0,
         about_answers=False,
         about_past=True,
-        spans=(),
+        date_ranges=(),
     )
     sure = []
     for is_author in (0.0, 1.0):
@@ -91,15 +89,15 @@ def test_an_answer_in_a_long_file_is_as_good_as_one_in_a_short_file(pages: int) 
 
 def test_likeness_in_meaning_moves_how_sure_a_ranking_is() -> None:
     """R9."""
-    asked = Question(
-        (Term("car", 4.0), Term("colour", 5.0)),
+    asked = ParsedQuestion(
+        (QuestionTerm("car", 4.0), QuestionTerm("colour", 5.0)),
         9.0,
         authors=frozenset(),
         names=(),
         wants=0,
         about_answers=False,
         about_past=False,
-        spans=(),
+        date_ranges=(),
     )
     vector = [{"covered": 0.5, "window_covered": 0.5}.get(name, 0.0) for name in FEATURES]
     learnt = [1.0] * len(FEATURES)

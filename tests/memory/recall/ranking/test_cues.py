@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nacre.memory.recall.ranking import cues
-from nacre.memory.recall.ranking.cues import NEEDED, PASSAGE_CUES, Cue, cues_of
+from nacre.memory.recall.ranking import analysis as cues
+from nacre.memory.recall.ranking.analysis import NEEDED, PASSAGE_CUES, Cue, cues_of
 
 
 def fitting(parsed: Iterable[Any]) -> Iterator[str]:

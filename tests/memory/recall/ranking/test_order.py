@@ -8,16 +8,16 @@ from itertools import combinations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nacre.memory.recall.ranking.order import Placed, is_same_subject, newer_first
+from nacre.memory.recall.ranking.ranker import SubjectTerms, is_same_subject, newer_first
 
 FIRST = date(2026, 1, 1)
 
 
-def pick(name: str, day: int, **covered: float) -> Placed:
-    return Placed(name, FIRST + timedelta(days=day), ("", 0), frozenset(covered), covered)
+def pick(name: str, day: int, **covered: float) -> SubjectTerms:
+    return SubjectTerms(name, FIRST + timedelta(days=day), ("", 0), frozenset(covered), covered)
 
 
-def order(*picks: Placed) -> list[str]:
+def order(*picks: SubjectTerms) -> list[str]:
     return [one.id for one in newer_first(picks, lambda _: 1.0)]
 
 
@@ -54,7 +54,7 @@ _picks = st.lists(st.tuples(st.integers(0, 6), _covered), max_size=7).map(
 
 
 @given(_picks)
-def test_it_holds_for_any_two_and_loses_none(picks: list[Placed]) -> None:
+def test_it_holds_for_any_two_and_loses_none(picks: list[SubjectTerms]) -> None:
     """R14."""
     found = order(*picks)
     assert sorted(found) == sorted(one.id for one in picks)

@@ -10,8 +10,8 @@ import pytest
 pytest.importorskip("numpy", reason="vectors need numpy: install the extra `embed`")
 
 from nacre.memory.recall.ranking.ranker import Ranker, Ranking
-from nacre.memory.recall.semantic.blended import NO_VECTOR
-from nacre.memory.recall.semantic.meaning import Meaning
+from nacre.memory.recall.semantic.meaning import SemanticIndex
+from nacre.memory.recall.semantic.vectors import NO_VECTOR
 from tests.memory.recall.semantic.stand_in import StandIn, docs
 
 BODIES = (
@@ -27,13 +27,13 @@ TEXTS = {f"{number}.md": body for number, body in enumerate(BODIES)}
 ASKED = date(2026, 3, 10)
 
 
-def with_vectors_of(tmp_path: Path, *numbers: int) -> Meaning:
-    kept = Meaning(tmp_path, encoder=StandIn())
+def with_vectors_of(tmp_path: Path, *numbers: int) -> SemanticIndex:
+    kept = SemanticIndex(tmp_path, encoder=StandIn())
     assert kept.catch_up({f"{number}.md": BODIES[number] for number in numbers}, seconds=3600) == 0
     return kept
 
 
-def ranking(kept: Meaning, text: str) -> Ranking:
+def ranking(kept: SemanticIndex, text: str) -> Ranking:
     return kept.rank(RANKER, text, asked=ASKED, limit=3)
 
 
@@ -47,7 +47,7 @@ def test_a_memory_that_shares_no_word_with_the_question_is_found_by_its_meaning(
 
 def test_without_any_vector_the_ranking_is_that_of_words(tmp_path: Path) -> None:
     """R9: a new store is ranked well from the first moment."""
-    none = Meaning(tmp_path, encoder=StandIn())
+    none = SemanticIndex(tmp_path, encoder=StandIn())
     assert ranking(none, "when does the bakery open") == RANKER.rank(
         "when does the bakery open", asked=ASKED, limit=3
     )
@@ -97,7 +97,7 @@ def test_while_a_first_pick_has_no_vector_the_words_alone_say_how_sure(
 
 def test_vectors_of_files_that_are_no_longer_indexed_are_passed_over(tmp_path: Path) -> None:
     """R9: the index and the vectors are brought up to date one after the other."""
-    kept = Meaning(tmp_path, encoder=StandIn())
+    kept = SemanticIndex(tmp_path, encoder=StandIn())
     kept.catch_up(TEXTS | {"gone.md": "an automobile, an automobile"}, seconds=3600)
     assert "gone.md" not in {pick.id for pick in ranking(kept, "automobile").picks}
 
@@ -113,7 +113,7 @@ def test_another_script_than_the_models_is_ranked_by_words(tmp_path: Path) -> No
     """R11: the model learnt English; to it other scripts are noise, in a question as in a memory."""
     bodies = ("我们每周一部署到生产环境", "猫在沙发上睡觉", "deploys happen on Monday")
     ranker = Ranker.over(docs(*bodies))
-    kept = Meaning(tmp_path, encoder=StandIn())
+    kept = SemanticIndex(tmp_path, encoder=StandIn())
     assert kept.catch_up({f"{number}.md": body for number, body in enumerate(bodies)}, seconds=3600) == 0
     assert kept.rank(ranker, "什么时候部署", limit=3) == ranker.rank("什么时候部署", limit=3)
     blended = kept.rank(ranker, "when do deploys happen 部署", limit=3)

@@ -15,8 +15,8 @@ pytest.importorskip("numpy", reason="vectors need numpy: install the extra `embe
 
 from nacre.memory.recall.ranking.analysis import Doc
 from nacre.memory.recall.ranking.ranker import Ranker
-from nacre.memory.recall.semantic import encoder as encoders
-from nacre.memory.recall.semantic.meaning import FILE, Meaning, meaning, text_of
+from nacre.memory.recall.semantic import meaning as encoders
+from nacre.memory.recall.semantic.meaning import VECTORS_FILE, SemanticIndex, meaning, text_of
 from nacre.testing import FrozenClock
 from tests.memory.recall.semantic.stand_in import StandIn, docs
 
@@ -47,7 +47,7 @@ class Lazy(Mapping[str, str]):
 def caught_up(cache: Path, texts: Mapping[str, str]) -> list[str]:
     """What a fresh process has to encode to know these texts."""
     encoder = StandIn()
-    assert Meaning(cache, encoder=encoder).catch_up(texts, seconds=PLENTY) == 0
+    assert SemanticIndex(cache, encoder=encoder).catch_up(texts, seconds=PLENTY) == 0
     return encoder.encoded
 
 
@@ -71,7 +71,7 @@ def test_the_vector_of_a_file_that_is_gone_is_dropped(tmp_path: Path) -> None:
     """R9, M15: nothing is kept of what was forgotten."""
     caught_up(tmp_path, TEXTS)
     caught_up(tmp_path, {"a.md": TEXTS["a.md"]})
-    assert b"b.md" not in (tmp_path / "recall" / FILE).read_bytes()
+    assert b"b.md" not in (tmp_path / "recall" / VECTORS_FILE).read_bytes()
     assert caught_up(tmp_path, {"b.md": TEXTS["b.md"]}) == [TEXTS["b.md"]]
 
 
@@ -79,7 +79,7 @@ def test_a_call_ends_when_its_time_is_up_and_says_what_is_missing(tmp_path: Path
     """R9: one text may take a tenth of a second, and a call is given so much time."""
     clock = FrozenClock()
     encoder = StandIn(clock, costs=2.0)
-    kept = Meaning(tmp_path, encoder=encoder, clock=clock)
+    kept = SemanticIndex(tmp_path, encoder=encoder, clock=clock)
     many = {f"{number}.md": f"text {number}" for number in range(7)}
     assert [kept.catch_up(many, seconds=seconds) for seconds in (0.0, 3.0, 0.001, 100.0)] == [7, 5, 4, 0]
     assert encoder.encoded == list(many.values())
@@ -88,11 +88,13 @@ def test_a_call_ends_when_its_time_is_up_and_says_what_is_missing(tmp_path: Path
 def test_a_file_whose_stamp_is_known_is_not_even_read(tmp_path: Path) -> None:
     """R9: noticing that nothing changed costs no reading."""
     stamps = dict.fromkeys(TEXTS, "1")
-    kept = Meaning(tmp_path, encoder=StandIn())
+    kept = SemanticIndex(tmp_path, encoder=StandIn())
     kept.catch_up(TEXTS, seconds=PLENTY, stamps=stamps)
     again = Lazy(TEXTS)
     assert (
-        Meaning(tmp_path, encoder=StandIn()).catch_up(again, seconds=PLENTY, stamps=stamps | {"b.md": "2"})
+        SemanticIndex(tmp_path, encoder=StandIn()).catch_up(
+            again, seconds=PLENTY, stamps=stamps | {"b.md": "2"}
+        )
         == 0
     )
     assert again.asked == ["b.md"]
@@ -100,7 +102,7 @@ def test_a_file_whose_stamp_is_known_is_not_even_read(tmp_path: Path) -> None:
 
 def test_a_file_that_cannot_be_read_is_left_out(tmp_path: Path) -> None:
     """R3: never fatal."""
-    kept = Meaning(tmp_path, encoder=StandIn())
+    kept = SemanticIndex(tmp_path, encoder=StandIn())
     assert kept.catch_up(Lazy(TEXTS, unreadable=frozenset({"b.md"})), seconds=PLENTY) == 0
 
 
@@ -108,7 +110,7 @@ def test_a_file_that_cannot_be_read_is_left_out(tmp_path: Path) -> None:
 def test_a_damaged_file_is_built_again_silently(tmp_path: Path, damage: bytes | None) -> None:
     """R9: derived and disposable; None is a folder in its place."""
     caught_up(tmp_path, TEXTS)
-    path = tmp_path / "recall" / FILE
+    path = tmp_path / "recall" / VECTORS_FILE
     path.unlink()
     if damage is None:
         path.mkdir()
@@ -121,9 +123,9 @@ def test_a_damaged_file_is_built_again_silently(tmp_path: Path, damage: bytes | 
 def test_a_file_that_somebody_removed_is_saved_again(tmp_path: Path) -> None:
     """R9, M15: a purge drops it; what still belongs there comes back without encoding."""
     encoder = StandIn()
-    kept = Meaning(tmp_path, encoder=encoder)
+    kept = SemanticIndex(tmp_path, encoder=encoder)
     kept.catch_up(TEXTS, seconds=PLENTY)
-    (tmp_path / "recall" / FILE).unlink()
+    (tmp_path / "recall" / VECTORS_FILE).unlink()
     assert kept.catch_up(TEXTS, seconds=PLENTY) == 0
     assert len(encoder.encoded) == len(TEXTS)
     assert caught_up(tmp_path, TEXTS) == []
@@ -135,8 +137,8 @@ def test_where_nothing_can_be_written_meaning_works_in_memory(tmp_path: Path) ->
     ranker = Ranker.over(docs("the car is red", "the cat sleeps"))
     texts = {"0.md": "the car is red", "1.md": "the cat sleeps"}
     for kept in (
-        Meaning(tmp_path, encoder=StandIn()),
-        Meaning(tmp_path / "other", encoder=StandIn(), writes=False),
+        SemanticIndex(tmp_path, encoder=StandIn()),
+        SemanticIndex(tmp_path / "other", encoder=StandIn(), writes=False),
     ):
         assert kept.catch_up(texts, seconds=PLENTY) == 0
         kept.close()
@@ -148,7 +150,7 @@ def test_where_nothing_can_be_written_meaning_works_in_memory(tmp_path: Path) ->
 def test_what_another_process_encoded_is_taken_in(tmp_path: Path) -> None:
     """R9: several processes share one file."""
     encoder = StandIn()
-    kept = Meaning(tmp_path, encoder=encoder)
+    kept = SemanticIndex(tmp_path, encoder=encoder)
     kept.catch_up({"a.md": TEXTS["a.md"]}, seconds=PLENTY)
     caught_up(tmp_path, TEXTS)
     assert kept.catch_up(TEXTS, seconds=PLENTY) == 0
@@ -158,14 +160,14 @@ def test_what_another_process_encoded_is_taken_in(tmp_path: Path) -> None:
 WRITER = """
 import sys
 from pathlib import Path
-from nacre.memory.recall.semantic.meaning import Meaning
+from nacre.memory.recall.semantic.meaning import SemanticIndex
 from tests.memory.recall.semantic.stand_in import StandIn
 cache, own = Path(sys.argv[1]), sys.argv[2]
 texts = {}
 for number in range(60):
     texts[f"{number}.md"] = f"text {number}"
     texts[f"{own}.md"] = f"only {own} says {number}"
-    assert Meaning(cache, encoder=StandIn()).catch_up(texts, seconds=9) == 0
+    assert SemanticIndex(cache, encoder=StandIn()).catch_up(texts, seconds=9) == 0
 """
 
 
@@ -178,7 +180,7 @@ def test_processes_that_write_at_once_leave_a_whole_file(tmp_path: Path) -> None
         for own in ("x", "y")
     ]
     assert [process.wait() for process in started] == [0, 0]
-    assert [path.name for path in (tmp_path / "recall").iterdir()] == [FILE]
+    assert [path.name for path in (tmp_path / "recall").iterdir()] == [VECTORS_FILE]
     common = {f"{number}.md": f"text {number}" for number in range(60)}
     assert caught_up(tmp_path, common) == []
 
@@ -187,7 +189,7 @@ def test_one_thread_may_rank_while_another_encodes(tmp_path: Path) -> None:
     """R1: catching up goes on in the background and never delays a message."""
     bodies = [f"the car number {number} is red" for number in range(200)]
     ranker = Ranker.over(docs(*bodies))
-    kept = Meaning(tmp_path, encoder=StandIn())
+    kept = SemanticIndex(tmp_path, encoder=StandIn())
     texts = {f"{number}.md": body for number, body in enumerate(bodies)}
     kept.catch_up(texts, seconds=0.0001)
     worker = threading.Thread(target=lambda: [kept.catch_up(texts, seconds=0.001) for _ in range(300)])
@@ -202,7 +204,7 @@ def test_a_message_is_encoded_once_for_all_directories(tmp_path: Path) -> None:
     """R9: project, person and team are asked the same."""
     encoder, ranker = StandIn(), Ranker.over(docs("the car is red"))
     for folder in ("project", "person", "team"):
-        kept = Meaning(tmp_path / folder, encoder=encoder)
+        kept = SemanticIndex(tmp_path / folder, encoder=encoder)
         kept.catch_up({"0.md": "the car is red"}, seconds=PLENTY)
         kept.rank(ranker, "what is red")
     assert encoder.encoded.count("what is red") == 1
@@ -211,7 +213,7 @@ def test_a_message_is_encoded_once_for_all_directories(tmp_path: Path) -> None:
 def test_of_a_long_message_the_start_and_the_end_are_read(tmp_path: Path) -> None:
     """R9: a pasted page must not cost a tenth of a second; the question stands before or after it."""
     encoder, ranker = StandIn(), Ranker.over(docs("the car is red"))
-    kept = Meaning(tmp_path, encoder=encoder)
+    kept = SemanticIndex(tmp_path, encoder=encoder)
     kept.catch_up({"0.md": "the car is red"}, seconds=PLENTY)
     kept.rank(ranker, f"Why does this fail? {'noise ' * 10_000} It is about the car.")
     read = encoder.encoded[-1]

@@ -10,7 +10,7 @@ import pytest
 
 np = pytest.importorskip("numpy", reason="vectors need numpy: install the extra `embed`")
 
-from nacre.memory.recall.semantic import encoder  # noqa: E402
+from nacre.memory.recall.semantic import meaning as encoder  # noqa: E402
 from nacre.memory.recall.semantic.minilm import MAX_TOKENS, MiniLm  # noqa: E402
 from tests.memory.recall.semantic import plain  # noqa: E402
 

@@ -16,26 +16,25 @@ from typing import TypeAlias
 
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.memory.files.scan import NotAMemory, read_head
-from nacre.memory.recall.base import Drift, Ranked, Reference
-from nacre.memory.recall.drift.commands import Command, command_of
-from nacre.memory.recall.drift.foreign import (
+from nacre.memory.recall.base import Drift, RankedMemory, Reference
+from nacre.memory.recall.drift.commands import ProjectCommand, ProjectCommands, command_of
+from nacre.memory.recall.drift.known_names import (
     CODE_ENDINGS,
     DATA_ENDINGS,
     ENDINGS,
     PLAIN_FILES,
     PROSE_ENDINGS,
-    is_foreign,
+    is_external,
 )
-from nacre.memory.recall.drift.project_commands import ProjectCommands
-from nacre.memory.recall.drift.references import Named, line_of, parts_of, references_in
-from nacre.memory.recall.drift.tree_files import Plain, Tree, read_inside, tree_of
+from nacre.memory.recall.drift.references import NamedReference, line_of, parts_of, references_in
+from nacre.memory.recall.drift.tree_files import RealFolders, WorkingTree, read_inside, read_tree
 from nacre.memory.recall.drift.words import (
     MAX_FILE_BYTES,
     WORTH_BYTES,
-    Known,
-    Sought,
-    Told,
-    search,
+    OnProgress,
+    SearchWord,
+    WordLookup,
+    search_words,
     spellings,
 )
 
@@ -48,25 +47,25 @@ MAX_TOLD_CHARS = 80
 
 
 def check(
-    named: str | Iterable[Named],
+    named: str | Iterable[NamedReference],
     root: Path,
     *,
     budget_seconds: float = BUDGET_SECONDS,
     clock: Clock = SYSTEM_CLOCK,
-    known: Known | None = None,
+    known: WordLookup | None = None,
 ) -> Drift:
     """How far the references of one text still hold in the working tree below a root."""
     return check_each([named], root, budget_seconds=budget_seconds, clock=clock, known=known)[0]
 
 
 def check_each(
-    texts: Sequence[str | Iterable[Named]],
+    texts: Sequence[str | Iterable[NamedReference]],
     root: Path,
     *,
     budget_seconds: float = BUDGET_SECONDS,
     clock: Clock = SYSTEM_CLOCK,
-    known: Known | None = None,
-    told: Told | None = None,
+    known: WordLookup | None = None,
+    told: OnProgress | None = None,
 ) -> tuple[Drift, ...]:
     """The same for several texts, which share one budget and one pass over the files.
 
@@ -75,18 +74,18 @@ def check_each(
     deadline = clock.seconds() + budget_seconds
     named = [references_in(one, root) if isinstance(one, str) else tuple(one) for one in texts]
     wanted = dict.fromkeys(one for each in named for one in each)
-    look = Look(root, is_late=lambda: clock.seconds() >= deadline, told=told, known=known)
+    look = ReferenceChecker(root, is_late=lambda: clock.seconds() >= deadline, told=told, known=known)
     answers = look.answers(wanted) if wanted else {}
     return tuple(_drift(each, answers) for each in named)
 
 
 def check_ranked(
-    ranked: Sequence[Ranked],
+    ranked: Sequence[RankedMemory],
     root: Path,
     *,
     budget_seconds: float = BUDGET_SECONDS,
     clock: Clock = SYSTEM_CLOCK,
-    known: Known | None = None,
+    known: WordLookup | None = None,
 ) -> tuple[Drift | None, ...]:
     """The same for memories about to be attached; none for one that cannot be read."""
     texts = [_text(one) for one in ranked]
@@ -110,7 +109,7 @@ def one_line(drift: Drift) -> str:
     return f"In the working tree: {'; '.join(parts)}." if parts else ""
 
 
-def _drift(named: Iterable[Named], answers: Mapping[Named, bool | None]) -> Drift:
+def _drift(named: Iterable[NamedReference], answers: Mapping[NamedReference, bool | None]) -> Drift:
     return Drift(
         references=tuple(
             Reference(kind=one[0], text=one[1], exists=answers[one]) for one in named if one in answers
@@ -118,7 +117,7 @@ def _drift(named: Iterable[Named], answers: Mapping[Named, bool | None]) -> Drif
     )
 
 
-def _text(ranked: Ranked) -> str | None:
+def _text(ranked: RankedMemory) -> str | None:
     try:
         return read_head(str(ranked.path), whole=True).data.decode(errors="replace")
     except (OSError, NotAMemory):
@@ -135,30 +134,35 @@ def _short(text: str) -> str:
     return text if len(text) <= MAX_TOLD_CHARS else text[: MAX_TOLD_CHARS - 1] + "…"
 
 
-Ways: TypeAlias = tuple[tuple[Sought, ...], ...]
+Alternatives: TypeAlias = tuple[tuple[SearchWord, ...], ...]
 """How a reference may be there: all words of any one of these."""
 MAX_TRIED = 8
 """Files of the same name that are looked at; all of them are rarely gone but the last."""
 
 
-class Look:
+class ReferenceChecker:
     """Remembers what one look has seen."""
 
     def __init__(
-        self, root: Path, *, is_late: Callable[[], bool], told: Told | None = None, known: Known | None = None
+        self,
+        root: Path,
+        *,
+        is_late: Callable[[], bool],
+        told: OnProgress | None = None,
+        known: WordLookup | None = None,
     ) -> None:
         self._root = os.path.realpath(root)
-        self._plain = Plain(self._root)
+        self._plain = RealFolders(self._root)
         self._is_late = is_late
         self._told = told
         self._known = known
         self._files: dict[str, str] = {}
         """Where the paths that were named are, for the search to begin with."""
 
-    def answers(self, named: Iterable[Named]) -> Mapping[Named, bool | None]:
+    def answers(self, named: Iterable[NamedReference]) -> Mapping[NamedReference, bool | None]:
         """Yes or no for each, none where the time was over; what the tree cannot tell is missing."""
-        answers: dict[Named, bool | None] = dict.fromkeys(named)
-        alternatives: dict[Named, Ways] = {}
+        answers: dict[NamedReference, bool | None] = dict.fromkeys(named)
+        alternatives: dict[NamedReference, Alternatives] = {}
         # What costs least comes first, whatever its place in the text.
         for one in sorted(answers, key=lambda one: ("path", "command", "symbol", "flag").index(one[0])):
             if self._is_late():
@@ -180,11 +184,13 @@ class Look:
             self._look_up(alternatives, answers)
         return answers
 
-    def _look_up(self, alternatives: Mapping[Named, Ways], answers: dict[Named, bool | None]) -> None:
+    def _look_up(
+        self, alternatives: Mapping[NamedReference, Alternatives], answers: dict[NamedReference, bool | None]
+    ) -> None:
         """One pass for all words. Each reference has several ways to be there, each a few words together."""
         sought = {word for ways in alternatives.values() for way in ways for word in way}
         is_large = sum(one.size for one in self._tree.files) >= WORTH_BYTES
-        seen = search(
+        seen = search_words(
             self._tree,
             sought,
             self._files.values(),
@@ -199,14 +205,14 @@ class Look:
                     del answers[one]  # the project's files speak of it, so that it comes and goes
             elif self._is_stem(one):
                 answers[one] = True
-            elif is_foreign(*one):
+            elif is_external(*one):
                 del answers[one]
             else:
                 answers[one] = False if seen.is_whole else None
 
     @cached_property
-    def _tree(self) -> Tree:
-        return tree_of(Path(self._root), is_late=self._is_late)
+    def _tree(self) -> WorkingTree:
+        return read_tree(Path(self._root), is_late=self._is_late)
 
     @cached_property
     def _commands(self) -> ProjectCommands:
@@ -216,7 +222,7 @@ class Look:
     def _has_code(self) -> bool:
         return any(one.path.rpartition(".")[2] in CODE_ENDINGS for one in self._tree.files)
 
-    def _path(self, text: str) -> bool | Ways | None:
+    def _path(self, text: str) -> bool | Alternatives | None:
         path, line = line_of(text)
         found = self._found(path)
         if found is not None:
@@ -224,14 +230,14 @@ class Look:
             return self._has_line(found, line) if line else True
         name = path.rstrip("/").rpartition("/")[2]
         ending = name.rpartition(".")[2]
-        if posixpath.normpath(path).startswith("..") or is_foreign("path", path) or not self._tree.is_whole:
+        if posixpath.normpath(path).startswith("..") or is_external("path", path) or not self._tree.is_whole:
             return None
         if ending not in ENDINGS and name not in PLAIN_FILES:
             return self._lacks_folder(path)
         if "/" in path or ending in CODE_ENDINGS:
             return False
         # A bare name of a page may be another memory's; one of data, a file that is made at run time.
-        return None if ending in PROSE_ENDINGS else ((Sought(name.encode()),),)
+        return None if ending in PROSE_ENDINGS else ((SearchWord(name.encode()),),)
 
     def _found(self, path: str) -> str | None:
         """Where a path is, from the root on: as it stands, or as the end of a tracked file or folder."""
@@ -277,7 +283,7 @@ class Look:
             return None
         return False if self._is_there(first) or f"/{first}/" in self._tree.listing else None
 
-    def _command(self, text: str) -> bool | Ways | None:
+    def _command(self, text: str) -> bool | Alternatives | None:
         command = command_of(text)
         if command is None:
             return None
@@ -286,25 +292,25 @@ class Look:
             return self._flagged(command)
         return offered
 
-    def _flagged(self, command: Command) -> bool | Ways:
+    def _flagged(self, command: ProjectCommand) -> bool | Alternatives:
         """The project's own program: it is still called so only if all its flags are there."""
-        own = [flag for flag in command.flags if not is_foreign("flag", flag)]
-        return (tuple(Sought(flag.encode()) for flag in own),) if own else True
+        own = [flag for flag in command.flags if not is_external("flag", flag)]
+        return (tuple(SearchWord(flag.encode()) for flag in own),) if own else True
 
-    def _ways(self, kind: str, text: str) -> Ways:
+    def _ways(self, kind: str, text: str) -> Alternatives:
         if kind == "symbol":
             in_prose = not self._has_code
-            return (tuple(Sought(part.encode(), in_prose=in_prose) for part in parts_of(text)),)
+            return (tuple(SearchWord(part.encode(), in_prose=in_prose) for part in parts_of(text)),)
         if text.startswith("-"):
-            return tuple((Sought(spelling),) for spelling in spellings(text))
+            return tuple((SearchWord(spelling),) for spelling in spellings(text))
         prefix, _, rest = text.partition("_")
         # Settings are often read as a prefix and the name of a field.
-        return (Sought(text.encode()),), (
-            Sought(f"{prefix}_".encode()),
-            Sought(rest.lower().encode(), in_prose=False),
+        return (SearchWord(text.encode()),), (
+            SearchWord(f"{prefix}_".encode()),
+            SearchWord(rest.lower().encode(), in_prose=False),
         )
 
-    def _is_stem(self, named: Named) -> bool:
+    def _is_stem(self, named: NamedReference) -> bool:
         """Whether a name that stands in no file is that of a file or a folder."""
         kind, text = named
         if kind != "symbol":
@@ -314,6 +320,6 @@ class Look:
         return any(f"{before}{last}{after}" in listing for before in "/\n" for after in "./")
 
 
-def _is_made_at_run_time(named: Named) -> bool:
+def _is_made_at_run_time(named: NamedReference) -> bool:
     kind, text = named
     return kind == "path" and text.rpartition(".")[2] in DATA_ENDINGS

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from nacre.memory.recall.drift.commands import is_command, simple_commands
-from nacre.memory.recall.drift.foreign import (
+from nacre.memory.recall.drift.known_names import (
     CODE_ENDINGS,
     DOMAINS,
     ENDINGS,
@@ -24,8 +24,8 @@ from nacre.memory.recall.drift.foreign import (
     WORDS,
 )
 
-Kind: TypeAlias = Literal["path", "symbol", "flag", "command"]
-Named: TypeAlias = tuple[Kind, str]
+ReferenceKind: TypeAlias = Literal["path", "symbol", "flag", "command"]
+NamedReference: TypeAlias = tuple[ReferenceKind, str]
 """A reference as a text has it: its kind and its words."""
 
 MAX_REFERENCES = 64
@@ -81,9 +81,9 @@ _SET_SPAN = re.compile(r"\$\{?[A-Z]|(?:export )?[A-Z][A-Z0-9_]*=", re.ASCII)
 _ABOUT_SETTING = re.compile(r"\benv\b|environment|variable|\bexport\b|环境变量|变量", re.IGNORECASE)
 
 
-def references_in(text: str, root: Path | None = None) -> tuple[Named, ...]:
+def references_in(text: str, root: Path | None = None) -> tuple[NamedReference, ...]:
     """Everything a text names, in its order and each once; absolute paths count only below the root."""
-    found: dict[Named, None] = {}
+    found: dict[NamedReference, None] = {}
     places = sorted(_everything(text), key=lambda one: one[0])
     for _, (kind, name) in places:
         kept = _placed(name, root) if kind == "path" else name
@@ -103,7 +103,7 @@ def parts_of(symbol: str) -> tuple[str, ...]:
     return tuple(part for part in re.split(r"\.|::|#|->", symbol) if part)
 
 
-def _everything(text: str) -> Iterator[tuple[int, Named]]:
+def _everything(text: str) -> Iterator[tuple[int, NamedReference]]:
     text, commands = _without_fences(text[:MAX_TEXT])
     yield from commands
     text = _NOISE.sub(_blank, text)
@@ -111,10 +111,10 @@ def _everything(text: str) -> Iterator[tuple[int, Named]]:
         yield from _in_sentence(text[begin:end], begin)
 
 
-def _without_fences(text: str) -> tuple[str, list[tuple[int, Named]]]:
+def _without_fences(text: str) -> tuple[str, list[tuple[int, NamedReference]]]:
     """The text with its blocks of code blanked out, and the commands that stood in those of a shell."""
     kept: list[str] = []
-    commands: list[tuple[int, Named]] = []
+    commands: list[tuple[int, NamedReference]] = []
     closing = ""
     is_shell = False
     place = 0
@@ -147,7 +147,7 @@ def _sentences(text: str) -> Iterator[tuple[int, int]]:
     yield begin, len(text)
 
 
-def _in_sentence(sentence: str, begin: int) -> Iterator[tuple[int, Named]]:
+def _in_sentence(sentence: str, begin: int) -> Iterator[tuple[int, NamedReference]]:
     prose = _SPAN.sub(_blank, sentence)
     if _NOT_THERE.search(prose):
         return
@@ -158,7 +158,7 @@ def _in_sentence(sentence: str, begin: int) -> Iterator[tuple[int, Named]]:
     yield from _in_prose(prose, begin)
 
 
-def _in_prose(prose: str, begin: int) -> Iterator[tuple[int, Named]]:
+def _in_prose(prose: str, begin: int) -> Iterator[tuple[int, NamedReference]]:
     for path in _PROSE_PATH.finditer(prose):
         if _is_path(path[1], shown=False):
             yield begin + path.start(), ("path", _with_line(path))
@@ -175,7 +175,7 @@ def _in_prose(prose: str, begin: int) -> Iterator[tuple[int, Named]]:
         yield begin + variable.start(), ("flag", variable[1])
 
 
-def _in_span(inside: str, *, about_setting: bool) -> Iterator[Named]:
+def _in_span(inside: str, *, about_setting: bool) -> Iterator[NamedReference]:
     """What one piece between backticks is; at most one kind of thing."""
     if len(inside) > MAX_CHARS:
         return
@@ -197,7 +197,7 @@ def _in_span(inside: str, *, about_setting: bool) -> Iterator[Named]:
     yield from _commands(inside)
 
 
-def _symbol(name: str, *, is_called: bool, about_setting: bool) -> Iterator[Named]:
+def _symbol(name: str, *, is_called: bool, about_setting: bool) -> Iterator[NamedReference]:
     if name in WORDS or (len(name) < MIN_CALL and not _SHAPED.search(name)):
         return
     if about_setting and _VARIABLE.fullmatch(name):
@@ -206,7 +206,7 @@ def _symbol(name: str, *, is_called: bool, about_setting: bool) -> Iterator[Name
         yield "symbol", name
 
 
-def _commands(line: str) -> Iterator[Named]:
+def _commands(line: str) -> Iterator[NamedReference]:
     for command in simple_commands(line):
         if is_command(command) and not _PLACEHOLDER.search(command):
             yield "command", command
@@ -268,7 +268,7 @@ def _with_line(path: re.Match[str]) -> str:
     return f"{path[1]}:{path[2]}" if path[2] else path[1]
 
 
-def _at(place: int, found: Iterable[Named]) -> Iterator[tuple[int, Named]]:
+def _at(place: int, found: Iterable[NamedReference]) -> Iterator[tuple[int, NamedReference]]:
     return ((place, one) for one in found)
 
 

