@@ -31,9 +31,8 @@ from nacre import prompts
 from nacre.app.open_agent import OpenedAgent, open_agent
 from nacre.cache.models import profile
 from nacre.devtools.cache_models.anthropic_rules import Cache, Call, estimate, simulate
-from nacre.layers.l3_notes.config import UPDATE
-from nacre.layers.l3_notes.file import NotesFile
-from nacre.layers.l3_notes.template import TEMPLATE, sections
+from nacre.layers.l3_notes.notes import NotesFile
+from nacre.layers.l3_notes.template import TEMPLATE, UPDATE, sections
 from nacre.messages.blocks import Block, Json, JsonObject, Message, Text, ToolCall
 from nacre.messages.events import ProviderEvent, Reply, ToolCallEvent
 from nacre.messages.records import Compacted

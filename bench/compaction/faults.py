@@ -26,7 +26,7 @@ import anyio
 from bench.machine import bar
 from nacre.app.open_agent import NEW, open_agent
 from nacre.errors import ContextOverflow, Overloaded, PromptTooLong, ProviderError
-from nacre.layers.l4_compact.sections import TITLES
+from nacre.layers.l4_compact.summarise import TITLES
 from nacre.messages.blocks import Json, JsonObject
 from nacre.messages.view import View
 from nacre.providers.base import Request

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from bench.machine import bar
 from nacre.layers.l4_compact.quotes import checked, is_said
-from nacre.layers.l4_compact.sections import USER_MESSAGES, Section, parse
+from nacre.layers.l4_compact.summarise import USER_MESSAGES, SummarySection, parse
 from nacre.messages.blocks import JsonObject, Text, ToolResult
 from nacre.messages.foreign import read_foreign
 from nacre.messages.records import Compacted, Record, Said
@@ -193,7 +193,7 @@ def _without_draft(text: str) -> str:
     return text.split("\nSummary:\n", 1)[-1]
 
 
-def _look_up(section: Section, words: Sequence[str], found: Found) -> None:
+def _look_up(section: SummarySection, words: Sequence[str], found: Found) -> None:
     head = "The user's messages:\n" if section.number == USER_MESSAGES else ""
     done = checked(head + section.body, words)
     found.said += done.kept

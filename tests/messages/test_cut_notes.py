@@ -12,7 +12,7 @@ from mcp_types import CallToolResult, ImageContent, TextContent
 
 from nacre.mcp_client.translate import to_outcome
 from nacre.messages.blocks import JsonObject, Text, ToolCall, ToolResult
-from nacre.messages.cut_notes import UNKNOWN, cut_of
+from nacre.messages.results import UNKNOWN, cut_of
 from nacre.tools.base import Tool
 from nacre.tools.bash import bash_tool
 from nacre.tools.glob import glob_tool

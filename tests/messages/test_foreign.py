@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from nacre.errors import ForeignTranscript
 from nacre.messages.blocks import Image, Text, Thinking, ToolCall, ToolResult
 from nacre.messages.foreign import FORMATS, ForeignSession, read_foreign, recognise
-from nacre.messages.records import Compacted, Noted, Problem, Said
+from nacre.messages.records import Compacted, LogProblem, Noted, Said
 
-MADE_UP = Problem("made_up_times", "", "the file holds no times; the records are dated one second apart")
+MADE_UP = LogProblem("made_up_times", "", "the file holds no times; the records are dated one second apart")
 
 CHAT: list[dict[str, Any]] = [
     {"role": "system", "content": "be brief"},
@@ -441,4 +441,4 @@ def test_a_broken_line_in_a_file_of_trajectories_is_told() -> None:
     first, second, *_ = data.split(b"\n")
     sessions = read_foreign(first + b"\n{broken\n" + second, name="a.jsonl")
     assert len(sessions) == 2
-    assert Problem("bad_line", "line 2", "is not JSON") in sessions[0].problems
+    assert LogProblem("bad_line", "line 2", "is not JSON") in sessions[0].problems

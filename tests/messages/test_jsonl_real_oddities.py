@@ -10,17 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nacre.messages.blocks import Text, ToolCall, ToolResult
-from nacre.messages.jsonl import Loaded, decode
-from nacre.messages.records import (
-    BlockOf,
-    Change,
-    Compacted,
-    Noted,
-    Problem,
-    Replaced,
-    ResultOf,
-    Said,
-)
+from nacre.messages.jsonl import LoadedLog, decode
+from nacre.messages.records import BlockOf, Change, Compacted, LogProblem, Noted, Replaced, ResultOf, Said
 from nacre.messages.usage import Usage
 
 Line = dict[str, object]
@@ -62,7 +53,7 @@ def result(call_id: str) -> Line:
     return {"type": "tool_result", "tool_use_id": call_id, "content": "ok"}
 
 
-def load(*lines: Line | bytes, session_id: str | None = None, subagent: bool = False) -> Loaded:
+def load(*lines: Line | bytes, session_id: str | None = None, subagent: bool = False) -> LoadedLog:
     raw = [line if isinstance(line, bytes) else json.dumps(line).encode() + b"\n" for line in lines]
     loaded = decode(raw, session_id=session_id, subagent=subagent)
     counted = loaded.lines
@@ -79,15 +70,15 @@ def load(*lines: Line | bytes, session_id: str | None = None, subagent: bool = F
     return loaded
 
 
-def ids(loaded: Loaded) -> list[str]:
+def ids(loaded: LoadedLog) -> list[str]:
     return [record.id for record in loaded.records]
 
 
-def asides(loaded: Loaded) -> dict[str, str | None]:
+def asides(loaded: LoadedLog) -> dict[str, str | None]:
     return {record.id: record.aside for record in loaded.records if isinstance(record, Said)}
 
 
-def kinds(loaded: Loaded) -> list[str]:
+def kinds(loaded: LoadedLog) -> list[str]:
     return [problem.kind for problem in loaded.problems]
 
 
@@ -96,7 +87,7 @@ def test_a_torn_last_line_is_left_out_and_handed_back() -> None:
     loaded = load(user("u1", None), b'{"type":"user","uuid":"u2","mess')
     assert ids(loaded) == ["u1"]
     assert loaded.torn == b'{"type":"user","uuid":"u2","mess'
-    assert loaded.problems == [Problem("torn_line", "line 2", "the last line was cut off and is left out")]
+    assert loaded.problems == [LogProblem("torn_line", "line 2", "the last line was cut off and is left out")]
 
 
 def test_a_last_line_that_only_lacks_its_newline_counts() -> None:
@@ -127,7 +118,7 @@ def test_broken_json_in_the_middle_is_told_with_its_line(ending: bytes) -> None:
     """T5: also when lines come without their newline, where only what follows shows it was not the last."""
     loaded = load(user("u1", None), b'{"broken' + ending, reply("a1", "u1", say("yes")))
     assert ids(loaded) == ["u1", "a1"]
-    assert loaded.problems == [Problem("bad_line", "line 2", "is not JSON")]
+    assert loaded.problems == [LogProblem("bad_line", "line 2", "is not JSON")]
 
 
 def test_lines_that_are_no_object_are_told() -> None:
@@ -164,7 +155,7 @@ def test_unknown_types_are_kept_whole_and_told_once_per_type() -> None:
         ("foreign/hologram", line),
         ("foreign/hologram", {**line, "depth": 4}),
     ]
-    assert loaded.problems == [Problem("unknown_type", "", '2 lines of unknown type "hologram" are kept')]
+    assert loaded.problems == [LogProblem("unknown_type", "", '2 lines of unknown type "hologram" are kept')]
 
 
 def test_known_bookkeeping_becomes_notes_without_a_word() -> None:
@@ -220,7 +211,7 @@ def test_a_missing_parent_loses_nothing_and_is_told_once_with_a_count() -> None:
     )
     assert asides(loaded) == {"u1": None, "a1": None, "u2": None, "a2": None}
     assert loaded.problems == [
-        Problem("missing_parent", "u1", "2 messages hang on a parent that is not in the log")
+        LogProblem("missing_parent", "u1", "2 messages hang on a parent that is not in the log")
     ]
 
 
@@ -296,7 +287,7 @@ def test_a_branch_left_behind_is_put_aside_and_told_with_a_count() -> None:
     )
     left = {"u2": "abandoned", "a2": "abandoned", "r2": "abandoned"}
     assert asides(loaded) == {"u1": None, "a1": None, **left, "u3": None, "a3": None}
-    assert loaded.problems == [Problem("abandoned", "u2", "3 messages are on a branch left behind")]
+    assert loaded.problems == [LogProblem("abandoned", "u2", "3 messages are on a branch left behind")]
     assert loaded.leaf == "a3"
 
 

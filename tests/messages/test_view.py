@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nacre.messages.blocks import Block, Json, JsonObject, Text, Thinking, ToolCall, ToolResult
-from nacre.messages.pairing import CONTINUE, INTERRUPTED, OPENING, Part, part
+from nacre.messages.pairing import CONTINUE, INTERRUPTED, OPENING, ItemPart, part
 from nacre.messages.records import (
     BlockOf,
     Change,
@@ -284,7 +284,7 @@ def test_what_is_undone_in_one_go_is_folded_again_once(monkeypatch: pytest.Monke
     view = View.of(records)
     folded: list[str] = []
 
-    def counted(record_id: str, index: int, block: Block) -> Part:
+    def counted(record_id: str, index: int, block: Block) -> ItemPart:
         folded.append(record_id)
         return part(record_id, index, block)
 

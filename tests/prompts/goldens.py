@@ -16,9 +16,8 @@ from nacre.context import skill_list
 from nacre.context.plan import Plan
 from nacre.context.skills import Skill
 from nacre.layers.l3_notes import notes
-from nacre.layers.l3_notes.config import Form
-from nacre.layers.l3_notes.file import NotesFile
-from nacre.layers.l3_notes.template import TEMPLATE
+from nacre.layers.l3_notes.notes import NotesFile
+from nacre.layers.l3_notes.template import TEMPLATE, NotesForm
 from nacre.layers.l4_compact.summarise import directive
 from nacre.layers.l5_extract import extract
 from nacre.layers.l6_dream.copy import DirectoryCopy
@@ -204,8 +203,8 @@ def _notes() -> dict[str, str]:
     done = Facts(deeds=(Action("1", "Bash", "Bash: just check", "exit 1", "command", "just check"),))
     long = TEMPLATE.text + "- one more line of the worklog\n" * 300
     return {
-        "notes_first": notes.directive(file, TEMPLATE.text, form=Form(), since=done),
-        "notes_too_long": notes.directive(file, long, form=Form()),
+        "notes_first": notes.directive(file, TEMPLATE.text, form=NotesForm(), since=done),
+        "notes_too_long": notes.directive(file, long, form=NotesForm()),
     }
 
 

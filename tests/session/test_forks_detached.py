@@ -16,7 +16,7 @@ from nacre.loop.fork import FORK, ForkResult
 from nacre.loop.round import CUT_SHORT
 from nacre.messages.blocks import JsonObject
 from nacre.messages.events import Event, Reply, ToolResultEvent
-from nacre.messages.jsonl import Loaded, decode
+from nacre.messages.jsonl import LoadedLog, decode
 from nacre.messages.pairing import INTERRUPTED
 from nacre.messages.view import View
 from nacre.session.meter import SIDE_QUERY
@@ -89,7 +89,7 @@ def log_for(ready: OpenedAgent) -> AgentLog:
     return AgentLog(agent_log_path(keeper.folder, "a1"), keeper.envelope, agent="a1")
 
 
-def loaded(ready: OpenedAgent) -> Loaded:
+def loaded(ready: OpenedAgent) -> LoadedLog:
     """The fork's log as it is on disk: nothing in it is odd, and no call is without an answer."""
     keeper = ready.agent.session.keeper
     assert isinstance(keeper, SessionLogWriter)

@@ -22,8 +22,8 @@ from nacre.messages.facts import FACTS
 from nacre.messages.foreign_notes import listed_again
 from nacre.messages.jsonl import Envelope, decode, encode
 from nacre.messages.pairing import Item
-from nacre.messages.pins import pin, pinned
 from nacre.messages.records import Compacted, Noted, ReplyFacts, Said, Undone
+from nacre.messages.results import pin, pinned
 from nacre.messages.usage import Usage
 from nacre.messages.view import View
 from nacre.session.attachments import DAY, INSTRUCTIONS, digests_in

@@ -16,7 +16,7 @@ from nacre.errors import ThinkingMismatch
 from nacre.layers.l4_compact.layer import undo_compaction
 from nacre.loop.fork import ForkTask
 from nacre.messages.blocks import Json, JsonObject, Thinking
-from nacre.messages.draft import Span
+from nacre.messages.draft import ItemSpan
 from nacre.messages.events import Reply, StartedOver
 from nacre.messages.records import Replaced
 from nacre.providers.anthropic import AnthropicProvider
@@ -162,7 +162,7 @@ async def test_a_summary_of_the_newest_messages_leaves_the_thinking_before_them(
         await say(ready.agent, "one", "two", "three", "four", "five", "six")
         items = ready.agent.session.view.items
         pivot = next(n for n, item in enumerate(items) if "four" in str(item.parts))
-        await ready.compacting.compact(CompactionRequest(span=Span(first=pivot)))
+        await ready.compacting.compact(CompactionRequest(span=ItemSpan(first=pivot)))
         await say(ready.agent, "go on")
     assert refusals(sim) == []
     before = sim.log[3].usage

@@ -10,15 +10,15 @@ from nacre.agents.toolset import Toolset
 from nacre.app.model_for_role import model_for_role
 from nacre.app.restored_context import SessionRestorer
 from nacre.hooks.points import Hooks
-from nacre.layers.l3_notes.config import Form
-from nacre.layers.l3_notes.file import NotesFile
 from nacre.layers.l3_notes.layer import Notes
+from nacre.layers.l3_notes.notes import NotesFile
 from nacre.layers.l3_notes.policy import is_wanted
+from nacre.layers.l3_notes.template import NotesForm
 from nacre.layers.l4_compact.layer import Compact, Summarise
 from nacre.layers.l4_compact.overflow_files import FOLDER, OverflowFiles
-from nacre.layers.l4_compact.policy import COMPACTION, past
+from nacre.layers.l4_compact.policy import COMPACTION, compaction_history
 from nacre.layers.l4_compact.prefetch_summary import SummaryPrefetch
-from nacre.layers.l4_compact.summarise import Part
+from nacre.layers.l4_compact.summarise import SummaryPart
 from nacre.layers.l4_compact.summarise import summarise as ask_for
 from nacre.loop.fork import Fork
 from nacre.messages.draft import Draft
@@ -101,13 +101,13 @@ def _summariser(session: Session, settings: Settings, staff: Staff) -> Summarise
     return summarise
 
 
-def _part(view: View, wish: CompactionRequest) -> Part:
+def _part(view: View, wish: CompactionRequest) -> SummaryPart:
     span = wish.span
     if span.first:
-        return Part("from", view.items[span.first].record_id)
+        return SummaryPart("from", view.items[span.first].record_id)
     if span.keeps_from is not None and span.keeps_from < len(view.items):
-        return Part("up_to", view.items[span.keeps_from].record_id)
-    return Part()
+        return SummaryPart("up_to", view.items[span.keeps_from].record_id)
+    return SummaryPart()
 
 
 def _preparation(
@@ -125,7 +125,7 @@ def _preparation(
         clock = session.clock
         there = {note.id for note in session.view.noted(COMPACTION)}
         waiting[:] = [note for note in waiting if note.id not in there]
-        then = past(session.view)
+        then = compaction_history(session.view)
         failures = then.failures + len(waiting) + 1
         facts = replace(then, failures=failures).as_json() | {"reason": str(error)}
         waiting.append(Noted(id=clock.new_id(), at=clock.now(), kind=COMPACTION, facts=facts))
@@ -150,7 +150,7 @@ def join_noting(
     )
     if folder is None or not wanted:
         return None
-    form = Form.of(settings.home)
+    form = NotesForm.of(settings.home)
     for problem in form.problems:
         session.notify(problem)
     can_edit = any(tool["name"] == "Edit" for tool in session.base.tools)

@@ -23,9 +23,9 @@ from nacre.hooks.layer import EVENTS, HookLayer
 from nacre.hooks.points import HookContext, Hooks
 from nacre.hooks.table import LEAVE_SECONDS, NO_HOOKS, parse_hooks
 from nacre.hooks.tool_layer import add_tool_hooks
-from nacre.layers.l1_offload.in_view import READER
 from nacre.layers.l1_offload.layer import Offload
 from nacre.layers.l1_offload.offload import OFFLOAD
+from nacre.layers.l1_offload.references import READER
 from nacre.layers.l2_microcompact.layer import Microcompact
 from nacre.memory.recall.drift.words import WordCache
 from nacre.memory.recall.local_index import LocalIndex

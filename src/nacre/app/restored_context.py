@@ -19,8 +19,7 @@ from nacre.context.environment import environment
 from nacre.context.instruction_updates import InstructionUpdates
 from nacre.context.privacy import LocalOnlyFilter
 from nacre.errors import StoreError, ToolError
-from nacre.layers.l1_offload.in_view import READER
-from nacre.layers.l1_offload.reread import is_numbered
+from nacre.layers.l1_offload.references import READER, is_numbered
 from nacre.layers.l4_compact.policy import CompactSettings
 from nacre.memory.checks.local_only import LocalOnlyEntries
 from nacre.memory.instructions.load import Instructions, digests
@@ -29,7 +28,7 @@ from nacre.messages.blocks import JsonObject
 from nacre.messages.draft import Fragment
 from nacre.messages.pairing import Item
 from nacre.messages.records import Noted
-from nacre.messages.results import Answered, answered
+from nacre.messages.results import AnsweredCall, answered_calls
 from nacre.messages.tokens import estimate_text
 from nacre.messages.untrusted_text import neutralise, one_line
 from nacre.session.attachments import DAY, INSTRUCTIONS, RECORD, WHOLE
@@ -241,7 +240,7 @@ class FileReader:
 def visible_in(kept: Sequence[Item], workspace: Workspace) -> frozenset[Path]:
     """Files of which a read, or the call that wrote them, stands in these items."""
     found: set[Path] = set()
-    for one in answered(kept):
+    for one in answered_calls(kept):
         given = one.call.input.get("file_path")
         if isinstance(given, str) and _shows(one):
             try:
@@ -251,7 +250,7 @@ def visible_in(kept: Sequence[Item], workspace: Workspace) -> frozenset[Path]:
     return frozenset(found)
 
 
-def _shows(one: Answered) -> bool:
+def _shows(one: AnsweredCall) -> bool:
     """Whether the model can read the file off it: a pointer or a list of changes does not do."""
     if one.result.is_error:
         return False

@@ -18,7 +18,7 @@ from nacre.messages.blocks import JsonObject, ToolResult
 from nacre.messages.draft import Fragment
 from nacre.messages.pairing import Item
 from nacre.messages.records import Noted, Said
-from nacre.messages.results import answered
+from nacre.messages.results import answered_calls
 from nacre.messages.transcript import Transcript
 from nacre.messages.untrusted_text import neutralise, one_line
 from nacre.messages.view import View
@@ -274,7 +274,7 @@ def _loaded_in(kept: Sequence[Item], view: View) -> set[str]:
     replaced = view.replaced
     return {
         str(one.call.input.get("skill")).strip().lstrip("/")
-        for one in answered(kept)
+        for one in answered_calls(kept)
         if one.call.name == NAME and not one.result.is_error and one.id not in replaced
     }
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from nacre.inspect.sources import DEFAULT_LIMITS, Progress, SourceLimits, open_source
 from nacre.messages.blocks import ToolCall, ToolResult
 from nacre.messages.foreign import read_foreign
-from nacre.messages.records import Compacted, Problem, Record, Said
+from nacre.messages.records import Compacted, LogProblem, Record, Said
 from nacre.messages.view import View
 from nacre.session.read_session import SlimReader
 
@@ -25,7 +25,7 @@ class SessionCheck:
     session: str | None
     records: int
     messages: int
-    problems: list[Problem]
+    problems: list[LogProblem]
 
 
 def check_file(
@@ -47,7 +47,7 @@ def check_file(
     return source.form, [findings(one.session_id, one.records, one.problems) for one in sessions]
 
 
-def findings(session: str | None, records: Sequence[Record], problems: Sequence[Problem]) -> SessionCheck:
+def findings(session: str | None, records: Sequence[Record], problems: Sequence[LogProblem]) -> SessionCheck:
     """What reading found, what folding had to leave out, and which calls and results have no partner."""
     view = View.of(records)
     return SessionCheck(
@@ -66,15 +66,15 @@ def count_messages(records: Iterable[Record]) -> int:
     )
 
 
-def _unanswered(records: Sequence[Record], *, still_open: Sequence[str]) -> list[Problem]:
+def _unanswered(records: Sequence[Record], *, still_open: Sequence[str]) -> list[LogProblem]:
     said = [record for record in records if isinstance(record, Said) and record.aside is None]
     blocks = [block for record in said for block in record.blocks]
     answered = {block.call_id for block in blocks if isinstance(block, ToolResult)}
     waiting = frozenset(still_open)
     return [
-        Problem("open_call", block.id, f"{block.name} has no result yet")
+        LogProblem("open_call", block.id, f"{block.name} has no result yet")
         if block.id in waiting
-        else Problem(
+        else LogProblem(
             "call_without_result", block.id, f"{block.name} never got a result; taken as interrupted"
         )
         for block in blocks

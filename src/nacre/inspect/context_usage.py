@@ -25,7 +25,7 @@ from nacre.layers.l7_mail.layer import MAIL
 from nacre.loop.limits import Thresholds
 from nacre.memory.startup_text import AGAIN_BEGINS, memory_part
 from nacre.messages.blocks import Text, Thinking, ToolCall, ToolResult
-from nacre.messages.pairing import Item, Part
+from nacre.messages.pairing import Item, ItemPart
 from nacre.messages.records import Compacted, Noted, Record, Replaced, Said, Undone
 from nacre.messages.tokens import Calibration, estimate_blocks, estimate_json, estimate_text
 from nacre.messages.view import View
@@ -274,7 +274,7 @@ class _Filing:
         )
 
 
-def _filed(item: Item, part: Part, filing: _Filing) -> Iterator[tuple[str, int]]:
+def _filed(item: Item, part: ItemPart, filing: _Filing) -> Iterator[tuple[str, int]]:
     """A part's tokens under what it is; some hold more than one kind."""
     match part.block:
         case Text(text) if _is_opening(item, text, filing):

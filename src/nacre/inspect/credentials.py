@@ -12,7 +12,7 @@ from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import TranscriptError
 from nacre.inspect.sources import Progress
 from nacre.memory.secrets import find_secrets, redact
-from nacre.messages.literals import Literal, read_literal, strings_in, write_literal
+from nacre.messages.literals import StringLiteral, read_literal, strings_in, write_literal
 from nacre.store.lines import whole_lines
 
 LOG = ".jsonl"
@@ -111,7 +111,7 @@ def redacted_line(line: bytes) -> bytes:
     return line
 
 
-def _strings(line: bytes) -> Iterator[tuple[Literal, str]]:
+def _strings(line: bytes) -> Iterator[tuple[StringLiteral, str]]:
     for literal in strings_in(line):
         if literal.end - literal.start < MIN_CHARS or (literal.path and literal.path[-1] in BASE64_FIELDS):
             continue

@@ -21,7 +21,7 @@ from nacre.inspect.sources import DEFAULT_LIMITS, Progress, SourceLimits, Transc
 from nacre.messages.foreign import ForeignSession, read_foreign
 from nacre.messages.jsonl import Envelope, chained_id, encode
 from nacre.messages.jsonl_encode import derived_id
-from nacre.messages.records import Problem
+from nacre.messages.records import LogProblem
 from nacre.session.read_session import SlimReader
 from nacre.store import disk, lease
 from nacre.store.home import slug
@@ -44,7 +44,7 @@ class ImportedSession:
     cwd: str
     records: int
     messages: int
-    problems: list[Problem]
+    problems: list[LogProblem]
     status: Literal["imported", "unchanged", "renamed"]
     notices: tuple[str, ...] = ()
     """What a person should know about it: a new id, torn bytes put aside."""

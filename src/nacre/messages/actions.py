@@ -64,7 +64,7 @@ REFUSED = re.compile(r"\s*The user doesn't want to (?:proceed|take this action)"
 SAID = "the user said:"
 
 
-class Line(NamedTuple):
+class ActionLine(NamedTuple):
     """A call in words."""
 
     kind: DeedKind
@@ -75,7 +75,7 @@ class Line(NamedTuple):
     """More of it, over several lines."""
 
 
-def line_of(call: ToolCall) -> Line:
+def line_of(call: ToolCall) -> ActionLine:
     """What a call does."""
     arguments = call.input
     path = _first(arguments, PATHS)
@@ -83,21 +83,21 @@ def line_of(call: ToolCall) -> Line:
     pattern = _first(arguments, PATTERNS)
     url = _first(arguments, ADDRESSES)
     if path and _changes(arguments):
-        return Line("edit", path, f"{call.name} {path}: {_change(arguments)}", _new_lines(arguments))
+        return ActionLine("edit", path, f"{call.name} {path}: {_change(arguments)}", _new_lines(arguments))
     if pattern:
         where = " ".join(text for name in PLACES if (text := _first(arguments, (name,))))
-        return Line(
+        return ActionLine(
             "search", pattern, f'{call.name} "{one_line(pattern, MAX_COMMAND)}"{where and f" in {where}"}'
         )
     if path and (not command or command in FILE_ACTS):
-        return Line("read", path, f"{call.name} {path}{_range(arguments)}")
+        return ActionLine("read", path, f"{call.name} {path}{_range(arguments)}")
     if command:
-        return Line(
+        return ActionLine(
             "command", one_line(command, MAX_COMMAND), f"{call.name}: {one_line(command, MAX_COMMAND)}"
         )
     if url:
-        return Line("web", url, f"{call.name} {url}")
-    return Line("other", _first(arguments, QUERIES), _plain(call))
+        return ActionLine("web", url, f"{call.name} {url}")
+    return ActionLine("other", _first(arguments, QUERIES), _plain(call))
 
 
 def outcome_of(result: ToolResult) -> str:

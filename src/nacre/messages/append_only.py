@@ -13,11 +13,11 @@ from typing import Generic, TypeVar, overload
 
 from nacre.messages.blocks import JsonObject
 from nacre.messages.pairing import DIGEST_BYTES, Item, Sealed
-from nacre.messages.records import Noted, Problem, Record
+from nacre.messages.records import LogProblem, Noted, Record
 
 
 @dataclass(frozen=True, slots=True)
-class Length:
+class ChainLength:
     """How much of the shared body one view sees."""
 
     records: int = 0
@@ -29,7 +29,7 @@ class Length:
 
 
 @dataclass(slots=True)
-class Body:
+class ViewBody:
     """What views of one conversation share; only ever appended to."""
 
     records: list[Record] = field(default_factory=list)
@@ -52,12 +52,12 @@ class Body:
     noted: list[Noted] = field(default_factory=list)
     kinds: dict[str, list[int]] = field(default_factory=dict)
     """Where the notes of each kind stand among all of them."""
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[LogProblem] = field(default_factory=list)
 
     @property
-    def length(self) -> Length:
+    def length(self) -> ChainLength:
         """All of it."""
-        return Length(
+        return ChainLength(
             len(self.records),
             len(self.items),
             len(self.sealed),
@@ -66,13 +66,13 @@ class Body:
             len(self.problems),
         )
 
-    def up_to(self, length: Length) -> Body:
+    def up_to(self, length: ChainLength) -> ViewBody:
         """What a view that sees so much may append to: this one, or a copy if another has gone further."""
         return self if len(self.records) == length.records else self.copy(length)
 
-    def copy(self, length: Length) -> Body:
+    def copy(self, length: ChainLength) -> ViewBody:
         """So much of it, for somebody who goes another way."""
-        return Body(
+        return ViewBody(
             records=self.records[: length.records],
             items=self.items[: length.items],
             sealed=self.sealed[: length.sealed],
@@ -131,7 +131,7 @@ def _below(places: dict[str, int], end: int) -> dict[str, int]:
 T = TypeVar("T")
 
 
-class Stretch(Sequence[T], Generic[T]):
+class SharedPrefix(Sequence[T], Generic[T]):
     """What a view sees of a list that others go on appending to; it costs the same however long that is."""
 
     __slots__ = ("_end", "_list")
@@ -171,7 +171,7 @@ class Stretch(Sequence[T], Generic[T]):
         return repr(self[:])
 
 
-class Joined(Sequence[T]):
+class JoinedSequence(Sequence[T]):
     """The first so many of a list that only grows, then some more: two lists in one, without a copy."""
 
     __slots__ = ("_count", "_first", "_rest")

@@ -35,14 +35,14 @@ NEWLINE_TOKENS = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class DigestPart:
     """What was shown, and the facts that are known from now on: exactly those."""
 
     text: str
     facts: Facts
 
 
-def show_words(facts: Facts, tokens: int, *, where: str = "") -> Shown:
+def show_words(facts: Facts, tokens: int, *, where: str = "") -> DigestPart:
     """A person's words verbatim, in order, within so many tokens: the newest and shortest first.
 
     What has no room is pointed to: how many messages, and where they can be read.
@@ -59,10 +59,10 @@ def show_words(facts: Facts, tokens: int, *, where: str = "") -> Shown:
     for place in _by_age_and_size(pieces, short):
         page.show(place, pieces[place])
     shown = tuple(words[place] for place in page.places)
-    return Shown(page.text, Facts(words=shown, left_words=facts.left_words + len(words) - len(shown)))
+    return DigestPart(page.text, Facts(words=shown, left_words=facts.left_words + len(words) - len(shown)))
 
 
-def show_deeds(facts: Facts, tokens: int, *, where: str = "") -> Shown:
+def show_deeds(facts: Facts, tokens: int, *, where: str = "") -> DigestPart:
     """One line a call, in order, within so many tokens; the oldest go first, files and errors last.
 
     What room is left is for details: what was said, what was written, what was found out.
@@ -79,7 +79,7 @@ def show_deeds(facts: Facts, tokens: int, *, where: str = "") -> Shown:
     shown = tuple(
         deeds[place] if place in detailed else replace(deeds[place], detail="") for place in page.places
     )
-    return Shown(page.text, Facts(deeds=shown, left_deeds=facts.left_deeds + len(deeds) - len(shown)))
+    return DigestPart(page.text, Facts(deeds=shown, left_deeds=facts.left_deeds + len(deeds) - len(shown)))
 
 
 def _by_age_and_size(pieces: Sequence[str], short: Sequence[int]) -> list[int]:
@@ -88,7 +88,7 @@ def _by_age_and_size(pieces: Sequence[str], short: Sequence[int]) -> list[int]:
     return sorted(longer, key=lambda place: _size(pieces[place]) * (len(pieces) - place))
 
 
-def together(words: Shown, deeds: Shown) -> Facts:
+def together(words: DigestPart, deeds: DigestPart) -> Facts:
     """All that is known once both were shown."""
     return Facts(
         words=words.facts.words,

@@ -36,7 +36,7 @@ class Fragment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Span:
+class ItemSpan:
     """Which items a summary shall stand for, as places among the items of the view."""
 
     first: int = 0
@@ -49,5 +49,5 @@ class Span:
         return self.first > 0 or self.keeps_from is not None
 
 
-WHOLE = Span()
+WHOLE = ItemSpan()
 """All items of a view."""

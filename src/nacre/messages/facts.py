@@ -66,13 +66,13 @@ class Facts:
     left_words: int = 0
     """Messages that earlier compactions had no room for."""
     left_deeds: int = 0
-    _fold: _Fold | None = field(default=None, init=False, compare=False, repr=False)
+    _fold: _FactsFold | None = field(default=None, init=False, compare=False, repr=False)
     """What `after` goes on from; facts made by hand, or read from a note, are closed."""
 
     @staticmethod
     def of(records: Iterable[Record]) -> Facts:
         """The facts of a log, or of the stretch behind its last compaction."""
-        fold = _Fold()
+        fold = _FactsFold()
         for record in live_records(list(records)):
             fold.place(record)
         fold.read_again()
@@ -80,7 +80,7 @@ class Facts:
 
     def after(self, *records: Record) -> Facts:
         """With what happened since; an undone record no longer counts only where `of` folds it."""
-        fold = self._fold.copy() if self._fold is not None else _Fold(self)
+        fold = self._fold.copy() if self._fold is not None else _FactsFold(self)
         for record in records:
             fold.take(record)
         return fold.facts()
@@ -154,7 +154,7 @@ Source: TypeAlias = "Said | Facts"
 """Where facts come from: a record, or what a compaction carries."""
 
 
-class _Fold:
+class _FactsFold:
     """What stands in the view, as sources of facts, and what was read off them so far."""
 
     def __init__(self, known: Facts | None = None) -> None:
@@ -164,8 +164,8 @@ class _Fold:
             self.entries.append(("", (known,)))
         self.read_again()
 
-    def copy(self) -> _Fold:
-        other = _Fold()
+    def copy(self) -> _FactsFold:
+        other = _FactsFold()
         other.entries = list(self.entries)
         other.words, other.deeds = dict(self.words), dict(self.deeds)
         other.calls, other.told = dict(self.calls), set(self.told)

@@ -23,11 +23,11 @@ from nacre.messages.jsonl_parse import (
     parse_time,
     removed_ids,
 )
-from nacre.messages.records import BlockOf, Change, Noted, Problem, Record, Replaced, Said
+from nacre.messages.records import BlockOf, Change, LogProblem, Noted, Record, Replaced, Said
 from nacre.messages.usage import Usage
 from nacre.messages.wire import canonical
 
-__all__ = ["Envelope", "LineCounts", "Loaded", "Reader", "chained_id", "decode", "encode"]
+__all__ = ["Envelope", "LineCounts", "LoadedLog", "LogReader", "chained_id", "decode", "encode"]
 
 UNDATED = datetime(1970, 1, 1, tzinfo=UTC)
 """Stands where a log holds no time at all."""
@@ -48,11 +48,11 @@ class LineCounts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Loaded:
+class LoadedLog:
     """A log as read: what happened, what was odd, and what a writer needs to go on."""
 
     records: list[Record]
-    problems: list[Problem]
+    problems: list[LogProblem]
     lines: LineCounts
     session_id: str | None = None
     cwd: str | None = None
@@ -75,23 +75,23 @@ class Loaded:
         }
 
 
-def decode(lines: Iterable[bytes], *, session_id: str | None = None, subagent: bool = False) -> Loaded:
+def decode(lines: Iterable[bytes], *, session_id: str | None = None, subagent: bool = False) -> LoadedLog:
     """Read a log line by line, whoever wrote it; `subagent` says that its sidechain is its main thread."""
-    reader = Reader(session_id=session_id, subagent=subagent)
+    reader = LogReader(session_id=session_id, subagent=subagent)
     for line in lines:
         reader.line(line)
     return reader.done()
 
 
-class Reader:
+class LogReader:
     """Takes lines one by one, or objects of the same shape, then hands out the result."""
 
     def __init__(self, *, session_id: str | None = None, subagent: bool = False) -> None:
         self.session_id = session_id
         self.subagent = subagent
         self.records: list[Record] = []
-        self.problems: list[Problem] = []
-        self.links: list[Link] = []
+        self.problems: list[LogProblem] = []
+        self.links: list[ChainLink] = []
         self.places: dict[str, int] = {}
         """Where the record with this id stands."""
         self.at: datetime | None = None
@@ -135,7 +135,7 @@ class Reader:
         if record_id in self.places:
             self.tally["repeated"] += 1
             self.problems.append(
-                Problem("repeated_id", record_id, "stands twice in the log; the first counts")
+                LogProblem("repeated_id", record_id, "stands twice in the log; the first counts")
             )
             return
         self._learn(line)
@@ -161,21 +161,21 @@ class Reader:
                     )
                 self._noted(line, f"foreign/{other}", record_id, at=at)
 
-    def done(self) -> Loaded:
+    def done(self) -> LoadedLog:
         """Look at the chain as a whole and hand out what was read."""
         torn = self.unread
         self.unread = b""
         if torn:
             self.tally["torn"] += 1
             where = f"line {self.unread_at}"
-            self.problems.append(Problem("torn_line", where, "the last line was cut off and is left out"))
+            self.problems.append(LogProblem("torn_line", where, "the last line was cut off and is left out"))
         self._report_boundaries()
         own = self.session_id or next((name for name, _ in self.sessions.most_common(1)), None)
         gone, odd = left_behind(self.links)
         for record_id in gone | self._bridge(own):
             self._put_aside(record_id)
-        found = [Problem(kind, "", f"{n} {what}") for (kind, what), n in self.oddities.items()]
-        return Loaded(
+        found = [LogProblem(kind, "", f"{n} {what}") for (kind, what), n in self.oddities.items()]
+        return LoadedLog(
             records=self.records,
             problems=[*self.problems, *odd, *found],
             lines=LineCounts(recorded=len(self.records), **self.tally),
@@ -255,7 +255,9 @@ class Reader:
         is_named = isinstance(parent, str) and parent in self.boundaries
         boundary = parent if is_named else next(reversed(self.boundaries), None)
         if not isinstance(boundary, str):
-            self.problems.append(Problem("summary_without_boundary", record_id, "is taken as a compaction"))
+            self.problems.append(
+                LogProblem("summary_without_boundary", record_id, "is taken as a compaction")
+            )
             self._add(
                 parse_compacted(None, {**line, "uuid": record_id}, at), line, link_id=record_id, is_main=True
             )
@@ -303,7 +305,7 @@ class Reader:
             return
         parent = line.get("parentUuid") or line.get("logicalParentUuid")
         self.links.append(
-            Link(
+            ChainLink(
                 id=record_id,
                 parent=parent if isinstance(parent, str) else None,
                 said=said,
@@ -341,7 +343,7 @@ class Reader:
             return set()
         where = spoken[0].id
         self.problems.append(
-            Problem("other_session", where, f"{run} messages at the start are another session's")
+            LogProblem("other_session", where, f"{run} messages at the start are another session's")
         )
         return {where} if run == 1 else set()
 
@@ -354,7 +356,7 @@ class Reader:
     def _report_boundaries(self) -> None:
         for record_id in self.boundaries:
             self.problems.append(
-                Problem(
+                LogProblem(
                     "boundary_without_summary",
                     record_id,
                     "the compaction did not happen; all before it stands",
@@ -363,7 +365,9 @@ class Reader:
         main = any(link.said is not None and link.is_main for link in self.links)
         if not main and any(link.said is not None for link in self.links):
             self.problems.append(
-                Problem("only_sidechain", "", "every message is a sub-agent's; read it as a sub-agent's log")
+                LogProblem(
+                    "only_sidechain", "", "every message is a sub-agent's; read it as a sub-agent's log"
+                )
             )
 
     def _is_aside(self, line: JsonObject) -> bool:
@@ -376,7 +380,7 @@ class Reader:
 
     def _unreadable(self, kind: str, number: int, what: str) -> None:
         self.tally["unreadable"] += 1
-        self.problems.append(Problem(kind, f"line {number}", what))
+        self.problems.append(LogProblem(kind, f"line {number}", what))
 
     def _remark(self, kind: str, what: str) -> None:
         self.oddities[kind, what] += 1
@@ -400,7 +404,7 @@ def _starts_over(line: JsonObject, said: Said | None) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Link:
+class ChainLink:
     """What one line says about its place in the conversation."""
 
     id: str
@@ -414,9 +418,9 @@ class Link:
     session: str | None = None
 
 
-def left_behind(links: Sequence[Link]) -> tuple[set[str], list[Problem]]:
+def left_behind(links: Sequence[ChainLink]) -> tuple[set[str], list[LogProblem]]:
     """The ids of messages that are not part of the conversation's last branch, and what was odd."""
-    walk = _Walk(links)
+    walk = _ChainWalk(links)
     on = walk.back()
     standing = _with_siblings(links, on)
     gone = {
@@ -427,14 +431,14 @@ def left_behind(links: Sequence[Link]) -> tuple[set[str], list[Problem]]:
     problems = walk.problems()
     if gone:
         first = next(link.id for link in links if link.id in gone)
-        problems.append(Problem("abandoned", first, f"{len(gone)} messages are on a branch left behind"))
+        problems.append(LogProblem("abandoned", first, f"{len(gone)} messages are on a branch left behind"))
     return gone, problems
 
 
-class _Walk:
+class _ChainWalk:
     """From the last message of the main thread back to the first."""
 
-    def __init__(self, links: Sequence[Link]) -> None:
+    def __init__(self, links: Sequence[ChainLink]) -> None:
         self.links = links
         self.places = {link.id: place for place, link in enumerate(links)}
         self.boundaries = [place for place, link in enumerate(links) if link.is_boundary]
@@ -484,7 +488,7 @@ class _Walk:
         after = bisect_right(self.boundaries, parent)
         return after < len(self.boundaries) and self.boundaries[after] < place
 
-    def problems(self) -> list[Problem]:
+    def problems(self) -> list[LogProblem]:
         missing = [link.id for link in self.links if link.parent and link.parent not in self.places]
         found = (
             ("missing_parent", missing, "messages hang on a parent that is not in the log"),
@@ -492,10 +496,10 @@ class _Walk:
             ("crossed_boundary", self.jumps, "messages hang on a parent from before a compaction"),
             ("fresh_start", self.fresh, "prompts begin a new conversation in the same log"),
         )
-        return [Problem(kind, ids[0], f"{len(ids)} {what}") for kind, ids, what in found if ids]
+        return [LogProblem(kind, ids[0], f"{len(ids)} {what}") for kind, ids, what in found if ids]
 
 
-def _with_siblings(links: Sequence[Link], on: set[int]) -> set[int]:
+def _with_siblings(links: Sequence[ChainLink], on: set[int]) -> set[int]:
     """Adds what stands beside the walk: other parts of the same reply, and answers to its calls.
 
     Parallel calls fan out, so one line of parents passes only some of a reply's parts and results.
@@ -514,13 +518,13 @@ def _with_siblings(links: Sequence[Link], on: set[int]) -> set[int]:
     return standing
 
 
-def _reply_id(link: Link) -> str | None:
+def _reply_id(link: ChainLink) -> str | None:
     return link.said.reply.id if link.said is not None and link.said.reply is not None else None
 
 
-def _calls(link: Link) -> list[str]:
+def _calls(link: ChainLink) -> list[str]:
     return [block.id for block in link.said.blocks if isinstance(block, ToolCall)] if link.said else []
 
 
-def _answered(link: Link) -> list[str]:
+def _answered(link: ChainLink) -> list[str]:
     return [block.call_id for block in link.said.blocks if isinstance(block, ToolResult)] if link.said else []

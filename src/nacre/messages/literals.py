@@ -17,7 +17,7 @@ _CLOSING = b"}]"
 
 
 @dataclass(frozen=True, slots=True)
-class Literal:
+class StringLiteral:
     """One string, with its quotes, as it stands in a line."""
 
     path: Path
@@ -36,11 +36,11 @@ class _Inside:
     wants_key: bool
 
 
-def strings_in(line: bytes) -> Iterator[Literal]:
+def strings_in(line: bytes) -> Iterator[StringLiteral]:
     """Every string of a line in order; a line that is no JSON gives what looks like strings."""
     for token, path, is_key in _walk(line):
         if token[0][:1] == b'"':
-            yield Literal(path, token.start(), token.end(), is_key)
+            yield StringLiteral(path, token.start(), token.end(), is_key)
 
 
 def span_of(line: bytes, path: Path) -> tuple[int, int]:

@@ -28,7 +28,7 @@ Report = Callable[[str, str, str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ItemPart:
     """One block as it stands in the view, and where it came from."""
 
     record_id: str
@@ -46,7 +46,7 @@ class Item:
     record_id: str
     role: Role
     reply_id: str | None
-    parts: tuple[Part, ...]
+    parts: tuple[ItemPart, ...]
 
     @property
     def tokens(self) -> int:
@@ -61,37 +61,37 @@ class Sealed:
     digests: tuple[bytes, ...]
 
 
-def part(record_id: str, index: int, block: Block) -> Part:
+def part(record_id: str, index: int, block: Block) -> ItemPart:
     wire = render_block(block)
     digest = blake2b(canonical(wire), digest_size=DIGEST_BYTES).digest()
-    return Part(record_id, index, block, wire, digest, estimate_block(block))
+    return ItemPart(record_id, index, block, wire, digest, estimate_block(block))
 
 
-def seal(role: Role, parts: Iterable[Part]) -> Sealed:
+def seal(role: Role, parts: Iterable[ItemPart]) -> Sealed:
     kept = tuple(parts)
     wire: JsonObject = {"role": role, "content": [one.wire for one in kept]}
     return Sealed(wire, tuple(one.digest for one in kept))
 
 
-def _synthetic(block: Block) -> Part:
+def _synthetic(block: Block) -> ItemPart:
     return part("", 0, block)
 
 
 @dataclass(slots=True)
-class Exchange:
+class OpenExchange:
     """The open end of a conversation: what precedes the current reply, the reply, and what answers it."""
 
-    before: list[Part] = field(default_factory=list)
-    before_system: list[Part] = field(default_factory=list)
-    reply: list[Part] = field(default_factory=list)
+    before: list[ItemPart] = field(default_factory=list)
+    before_system: list[ItemPart] = field(default_factory=list)
+    reply: list[ItemPart] = field(default_factory=list)
     reply_id: str | None = None
     has_reply: bool = False
-    results: list[Part] = field(default_factory=list)
-    after: list[Part] = field(default_factory=list)
-    after_system: list[Part] = field(default_factory=list)
+    results: list[ItemPart] = field(default_factory=list)
+    after: list[ItemPart] = field(default_factory=list)
+    after_system: list[ItemPart] = field(default_factory=list)
 
-    def copy(self) -> Exchange:
-        return Exchange(
+    def copy(self) -> OpenExchange:
+        return OpenExchange(
             list(self.before),
             list(self.before_system),
             list(self.reply),
@@ -144,7 +144,7 @@ class Exchange:
                 if isinstance(one.block, ToolCall):
                     calls.add(one.block.id)
 
-    def _answer(self, one: Part, report: Report) -> None:
+    def _answer(self, one: ItemPart, report: Report) -> None:
         assert isinstance(one.block, ToolResult)
         call_id = one.block.call_id
         if call_id not in self.open_calls():
@@ -208,14 +208,14 @@ class Exchange:
             return opening
         return [seal("user", [_synthetic(Text(OPENING))])]
 
-    def _answers(self) -> list[Part]:
+    def _answers(self) -> list[ItemPart]:
         missing = [
             _synthetic(ToolResult(call_id, (Text(INTERRUPTED),), True)) for call_id in self.open_calls()
         ]
         return [*self.results, *missing, *self.after]
 
 
-def _user_side(user: list[Part], system: list[Part]) -> list[Sealed]:
+def _user_side(user: list[ItemPart], system: list[ItemPart]) -> list[Sealed]:
     # A system message may only follow a user's; with nothing to follow, its words become the user's.
     if not user:
         user = system
@@ -228,5 +228,5 @@ def _is_blank(block: Block) -> bool:
     return isinstance(block, Text) and not block.text.strip()
 
 
-def _is_compaction(parts: list[Part]) -> bool:
+def _is_compaction(parts: list[ItemPart]) -> bool:
     return bool(parts) and isinstance(parts[0].block, Opaque) and parts[0].block.kind == "compaction"

@@ -135,7 +135,7 @@ Record: TypeAlias = Said | Replaced | Compacted | Undone | Noted
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class LogProblem:
     """Something odd in a log, and where; it never stops a session from loading."""
 
     kind: str

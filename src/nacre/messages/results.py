@@ -1,16 +1,20 @@
-"""Tool calls and their results as they stand in a view, in order: what layers choose among."""
+"""Tool results in a view: the calls they answer, which are pinned, and which the tool itself cut."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from nacre.messages.blocks import ToolCall, ToolResult
+from nacre.clock import Clock
+from nacre.messages.blocks import Text, ToolCall, ToolResult
 from nacre.messages.pairing import Item
+from nacre.messages.records import Noted
+from nacre.messages.view import View
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class AnsweredCall:
     """One call and what answers it."""
 
     call: ToolCall
@@ -27,10 +31,10 @@ class Answered:
         return self.call.id
 
 
-def answered(items: Iterable[Item]) -> list[Answered]:
+def answered_calls(items: Iterable[Item]) -> list[AnsweredCall]:
     """Every call that has its result, in the order of the results; of two results the first counts."""
     calls: dict[str, ToolCall] = {}
-    found: list[Answered] = []
+    found: list[AnsweredCall] = []
     for place, item in enumerate(items):
         for part in item.parts:
             match part.block:
@@ -38,8 +42,93 @@ def answered(items: Iterable[Item]) -> list[Answered]:
                     calls.setdefault(call.id, call)
                 case ToolResult() as result if result.call_id in calls:
                     found.append(
-                        Answered(calls.pop(result.call_id), result, part.record_id, place, part.tokens)
+                        AnsweredCall(calls.pop(result.call_id), result, part.record_id, place, part.tokens)
                     )
                 case _:
                     pass
     return found
+
+
+PIN = "pin"
+"""The kind of note that pins a result or lets it go again."""
+
+
+def pinned(view: View) -> frozenset[str]:
+    """The calls whose results are pinned; the last word on each counts."""
+    said = {str(note.fact("call")): note.fact("on") is not False for note in view.noted(PIN)}
+    return frozenset(call for call, is_on in said.items() if is_on)
+
+
+def pin(call_id: str, clock: Clock, *, on: bool = True, by: str = "user") -> Noted:
+    """The note that pins the result of a call, or lets it go; `by` says whose word it was."""
+    return Noted(id=clock.new_id(), at=clock.now(), kind=PIN, facts={"call": call_id, "on": on, "by": by})
+
+
+UNKNOWN = "a part of it"
+"""Where the tool does not say how much is missing."""
+MCP_PREFIX = "mcp__"
+
+_BASH_END = re.compile(
+    r"\n\[([\d,]+) more characters left out; use head, tail, grep or a file to see them\.\]"
+    r"(?:\n\[[^\n]*\])?\Z"
+)
+_BASH_MIDDLE = re.compile(r"\n\[([\d,]+) characters left out\](?=\n)")
+_GREP = re.compile(r"\n\[([\d,]+) more lines; narrow the search or raise head_limit\.\]\Z")
+_GREP_FLOOD = re.compile(r"\n\[Far too many matches; narrow the path, glob or pattern\.\]\Z")
+_GREP_LINE = re.compile(
+    r"\[(?:… [\d,]+ more characters|\.\.\. (?:omitted end of long line|\d+ more match(?:es)?))\]$",
+    re.MULTILINE,
+)
+_GLOB = re.compile(r"\n\[The newest ([\d,]+) of ([\d,]+) files; narrow the pattern to see others\.\]\Z")
+_READ = re.compile(r"\n\[Stopped here: one call returns [\d,]+ tokens; go on with offset=\d+\.\]\Z")
+_WEB = re.compile(r"\n\n\[cut: ([\d,]+) more characters\]\Z")
+_WEB_BYTES = re.compile(r"\n\n\[cut: this is the beginning of a page of more than [\d,]+ bytes\]\Z")
+_MCP = re.compile(r"\[result cut here: (?:text of ([\d,]+) characters)?.*; ask the tool for less, [^\]]*\]")
+
+
+def cut_of(tool: str, result: ToolResult) -> str | None:
+    """How much of its result a tool returned, such as "30,000 of 588,895 characters"; none for all of it."""
+    texts = [part.text for part in result.content if isinstance(part, Text)]
+    if not texts:
+        return None
+    if tool.startswith(MCP_PREFIX):
+        return _cut_of_mcp(texts)
+    return _cut_by(tool, texts[0], is_error=result.is_error) if len(texts) == 1 else None
+
+
+def _cut_by(tool: str, text: str, *, is_error: bool) -> str | None:
+    match tool:
+        case "Bash":
+            return _characters(text, (_BASH_MIDDLE if is_error else _BASH_END).search(text))
+        case "Grep" if found := _GREP.search(text):
+            held = text.count("\n", 0, found.start()) + 1
+            return f"{held:,} of {held + _number(found[1]):,} lines"
+        case "Grep":
+            return UNKNOWN if _GREP_FLOOD.search(text) or _GREP_LINE.search(text) else None
+        case "Glob" if found := _GLOB.search(text):
+            return f"{found[1]} of {found[2]} files"
+        case "Read":
+            return UNKNOWN if _READ.search(text) else None
+        case "WebFetch":
+            return UNKNOWN if _WEB_BYTES.search(text) else _characters(text, _WEB.search(text))
+        case _:
+            return None
+
+
+def _cut_of_mcp(texts: list[str]) -> str | None:
+    found = _MCP.fullmatch(texts[-1])
+    if found is None:
+        return None
+    is_one_text = len(texts) == 2 and found[1]
+    return f"{len(texts[0]):,} of {found[1]} characters" if is_one_text else UNKNOWN
+
+
+def _characters(text: str, found: re.Match[str] | None) -> str | None:
+    if found is None:
+        return None
+    held = len(text) - len(found[0])
+    return f"{held:,} of {held + _number(found[1]):,} characters"
+
+
+def _number(written: str) -> int:
+    return int(written.replace(",", ""))

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from nacre.clock import Clock
 from nacre.messages.blocks import Block, Opaque, Thinking, ToolCall, ToolResult
-from nacre.messages.pairing import Item, Part, part
+from nacre.messages.pairing import Item, ItemPart, part
 from nacre.messages.records import Address, BlockOf, Change, Record, Replaced, ResultOf
 
 Stands: TypeAlias = "dict[Address, tuple[Block, ...]]"
@@ -39,7 +39,7 @@ def changed(item: Item, stands: Stands, gone: set[str]) -> Item:
     return Item(item.record_id, item.role, item.reply_id, parts)
 
 
-def _touches(one: Part, stands: Stands, gone: set[str]) -> bool:
+def _touches(one: ItemPart, stands: Stands, gone: set[str]) -> bool:
     call_id = _call_id(one.block)
     return (
         call_id in gone
@@ -48,7 +48,7 @@ def _touches(one: Part, stands: Stands, gone: set[str]) -> bool:
     )
 
 
-def _standing(one: Part, stands: Stands, gone: set[str]) -> list[Part]:
+def _standing(one: ItemPart, stands: Stands, gone: set[str]) -> list[ItemPart]:
     if _call_id(one.block) in gone:
         return []
     blocks = stands.get(BlockOf(one.record_id, one.index))

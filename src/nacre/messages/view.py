@@ -12,19 +12,10 @@ from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 from typing import assert_never
 
-from nacre.messages.append_only import Body, Joined, Length, Stretch, extend
+from nacre.messages.append_only import ChainLength, JoinedSequence, SharedPrefix, ViewBody, extend
 from nacre.messages.blocks import Block, JsonObject, Message, Opaque, Role, ToolCall
-from nacre.messages.pairing import Exchange, Item, Part, Report, Sealed, part
-from nacre.messages.records import (
-    Compacted,
-    Noted,
-    Problem,
-    Record,
-    Replaced,
-    ResultOf,
-    Said,
-    Undone,
-)
+from nacre.messages.pairing import Item, ItemPart, OpenExchange, Report, Sealed, part
+from nacre.messages.records import Compacted, LogProblem, Noted, Record, Replaced, ResultOf, Said, Undone
 from nacre.messages.rewrite import changed, gone_calls
 
 
@@ -51,9 +42,9 @@ class View:
     )
 
     def __init__(self) -> None:
-        self._body = Body()
-        self._length = Length()
-        self._exchange = Exchange()
+        self._body = ViewBody()
+        self._length = ChainLength()
+        self._exchange = OpenExchange()
         self._epochs: tuple[str, ...] = ()
         self._replaced: dict[str, str] = {}
         self._since = 0
@@ -69,14 +60,14 @@ class View:
 
     def after(self, *records: Record) -> View:
         """The view once these happened too."""
-        fold = _Fold(self)
+        fold = _ViewFold(self)
         for record in records:
             fold.add(record)
         return fold.done()
 
     def apart(self) -> View:
         """The same for a fork, which pays for the copy: whoever it left behind appends as before."""
-        fold = _Fold(self)
+        fold = _ViewFold(self)
         fold.body = self._body.copy(self._length)
         return fold.done()
 
@@ -108,7 +99,7 @@ class View:
         tail = list(seed)
         for one in self._tail():
             extend(tail, one)
-        return Joined(self._body.chain, self._length.chain, tail[len(seed) :])
+        return JoinedSequence(self._body.chain, self._length.chain, tail[len(seed) :])
 
     def message_start(self, blocks: int) -> tuple[int, int]:
         """The message in which the first so many blocks end, and how many stand before it."""
@@ -127,22 +118,22 @@ class View:
     @property
     def sealed(self) -> Sequence[Sealed]:
         """The messages that will not change any more in this epoch."""
-        return Stretch(self._body.sealed, self._length.sealed)
+        return SharedPrefix(self._body.sealed, self._length.sealed)
 
     @property
     def items(self) -> Sequence[Item]:
         """The records in view as they stand now, in order."""
-        return Stretch(self._body.items, self._length.items)
+        return SharedPrefix(self._body.items, self._length.items)
 
     @property
     def records(self) -> Sequence[Record]:
         """Everything that was folded, in order."""
-        return Stretch(self._body.records, self._length.records)
+        return SharedPrefix(self._body.records, self._length.records)
 
     @property
-    def problems(self) -> Sequence[Problem]:
+    def problems(self) -> Sequence[LogProblem]:
         """What in the log had to be left out of the request, and why."""
-        return Stretch(self._body.problems, self._length.problems)
+        return SharedPrefix(self._body.problems, self._length.problems)
 
     @property
     def epochs(self) -> tuple[str, ...]:
@@ -218,7 +209,7 @@ class View:
         return f"<View: {len(self.messages)} messages, ~{self.count()} tokens, {len(self._epochs)} rewrites>"
 
 
-class _Fold:
+class _ViewFold:
     """The only thing that makes views: takes records one by one, then hands out the result."""
 
     def __init__(self, view: View) -> None:
@@ -319,7 +310,7 @@ class _Fold:
         if not self.is_undoing:
             return
         self.is_undoing = False
-        again = _Fold(View())
+        again = _ViewFold(View())
         live = live_records(self.body.records)
         for record in live:
             again.add(record)
@@ -338,8 +329,8 @@ class _Fold:
     def _restart(self, items: list[Item], reason: str) -> None:
         """Begin a new epoch: the same log, with other items standing."""
         old = self.body
-        self.body = Body(records=old.records, noted=old.noted, kinds=old.kinds, problems=old.problems)
-        self.exchange = Exchange()
+        self.body = ViewBody(records=old.records, noted=old.noted, kinds=old.kinds, problems=old.problems)
+        self.exchange = OpenExchange()
         self.epochs = (*self.epochs, reason)
         for item in items:
             # What a rewrite leaves without a partner goes with it on purpose: nothing to report.
@@ -351,7 +342,7 @@ class _Fold:
         self.since = 0
 
     def _report(self, kind: str, where: str, message: str) -> None:
-        self.body.problems.append(Problem(kind, where, message))
+        self.body.problems.append(LogProblem(kind, where, message))
 
 
 def live_records(records: Sequence[Record]) -> list[Record]:
@@ -386,7 +377,7 @@ def _summary_items(record: Compacted) -> list[Item]:
     parts = tuple(part(record_id, i, block) for i, block in enumerate(record.summary))
     replies = tuple(one for one in parts if _is_provider_block(one.block))
     said = tuple(one for one in parts if not _is_provider_block(one.block))
-    roles: tuple[tuple[Role, tuple[Part, ...]], ...] = (("assistant", replies), ("user", said))
+    roles: tuple[tuple[Role, tuple[ItemPart, ...]], ...] = (("assistant", replies), ("user", said))
     return [Item(record_id, role, None, some) for role, some in roles if some] or [
         Item(record_id, "user", None, ())
     ]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from nacre.messages.draft import WHOLE, DraftKind, Span
+from nacre.messages.draft import WHOLE, DraftKind, ItemSpan
 from nacre.messages.records import Compacted, Record
 
 Trigger = Literal["auto", "manual"]
@@ -28,7 +28,7 @@ class CompactionRequest:
     trigger: Trigger = "auto"
     focus: str = ""
     """What the summary should dwell on."""
-    span: Span = WHOLE
+    span: ItemSpan = WHOLE
     by_rule: bool = False
     """Without asking any model."""
     on_progress: Callable[[str], None] = _silently

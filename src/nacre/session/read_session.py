@@ -8,7 +8,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 from nacre.messages.blocks import Json, JsonObject
-from nacre.messages.jsonl import Loaded, Reader, decode
+from nacre.messages.jsonl import LoadedLog, LogReader, decode
 from nacre.messages.jsonl_parse import METADATA_TYPES
 from nacre.messages.records import Record, Said
 from nacre.messages.view import View
@@ -24,7 +24,7 @@ class ReadSession:
     """What a session would be resumed with."""
 
     path: Path
-    loaded: Loaded
+    loaded: LoadedLog
     view: View
 
     @property
@@ -42,7 +42,7 @@ def read_view(path: Path, *, most: int = MAX_RESUME_BYTES) -> ReadSession | None
     return ReadSession(path, loaded, View.of(loaded.records))
 
 
-def read_log(path: Path, *, most: int = MAX_RESUME_BYTES) -> Loaded | None:
+def read_log(path: Path, *, most: int = MAX_RESUME_BYTES) -> LoadedLog | None:
     """Everything that was ever recorded; None when it is more than `most` bytes."""
     if path.stat().st_size > most:
         return None
@@ -80,7 +80,7 @@ def _lines(path: Path, start: int = 0) -> Iterator[bytes]:
         yield line + b"\n" if start <= at_end else line
 
 
-class SlimReader(Reader):
+class SlimReader(LogReader):
     """Reads a log like any reader, but remembers only the beginnings of its texts."""
 
     def take(self, line: JsonObject) -> None:
@@ -91,7 +91,7 @@ class SlimReader(Reader):
         else:
             super().take({name: _slim(value) for name, value in line.items() if name != "toolUseResult"})
 
-    def finished(self, stem: str) -> Loaded:
+    def finished(self, stem: str) -> LoadedLog:
         """What was read; a log named after one of the sessions in it is that session's."""
         if stem in self.sessions:
             self.session_id = stem

@@ -17,8 +17,8 @@ from nacre.messages.blocks import JsonObject, ToolResult
 from nacre.messages.draft import Fragment
 from nacre.messages.facts import FACTS
 from nacre.messages.pairing import Item
-from nacre.messages.pins import PIN, pinned
 from nacre.messages.records import Noted, Said
+from nacre.messages.results import PIN, pinned
 from nacre.messages.tokens import estimate_text
 from nacre.messages.view import View
 from nacre.session.attachments import DAY, INSIDE, INSTRUCTIONS, RECORD, WHOLE, digests_in

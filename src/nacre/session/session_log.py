@@ -19,7 +19,7 @@ from nacre.loop.round import heard
 from nacre.messages.blocks import Text, ToolResult
 from nacre.messages.jsonl import Envelope, chained_id, decode, encode
 from nacre.messages.pairing import INTERRUPTED
-from nacre.messages.records import Noted, Problem, Record, Said
+from nacre.messages.records import LogProblem, Noted, Record, Said
 from nacre.messages.view import View
 from nacre.store import disk
 from nacre.store.lines import read_lines
@@ -122,7 +122,7 @@ class OpenedLog:
 
     keeper: SessionLogWriter
     records: list[Record]
-    problems: list[Problem]
+    problems: list[LogProblem]
     notices: list[str]
 
 

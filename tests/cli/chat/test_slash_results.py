@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nacre.cli.chat.slash_results import pin_result, unpin_result
-from nacre.messages.pins import pinned
+from nacre.messages.results import pinned
 from nacre.session.session import Base, Session
 from nacre.testing import FrozenClock
 from tests.layers.l2_microcompact.scenes import rounds

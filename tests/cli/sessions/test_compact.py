@@ -15,7 +15,7 @@ from nacre.cli.sessions import compact_output as compacting
 from nacre.cli.sessions.compact_output import compaction_json, compaction_lines, place_of, progress, span_of
 from nacre.errors import NothingToCompact, TranscriptError
 from nacre.messages.blocks import Block, Text, ToolCall, ToolResult
-from nacre.messages.draft import WHOLE, Span
+from nacre.messages.draft import WHOLE, ItemSpan
 from nacre.messages.pairing import Item
 from nacre.messages.records import Compacted, Said
 from nacre.messages.rounds import cuts
@@ -55,9 +55,9 @@ def test_a_message_is_meant_by_its_number_its_id_or_how_that_begins() -> None:
 
 def test_a_part_never_begins_or_ends_between_a_call_and_its_result() -> None:
     """C16: moved to before the call, so that more is kept."""
-    assert span_of(TALK, end="3") == Span(keeps_from=1)
-    assert span_of(TALK, end="5") == Span(keeps_from=4)
-    assert span_of(TALK, start="3") == Span(first=1)
+    assert span_of(TALK, end="3") == ItemSpan(keeps_from=1)
+    assert span_of(TALK, end="5") == ItemSpan(keeps_from=4)
+    assert span_of(TALK, start="3") == ItemSpan(first=1)
     assert span_of(TALK, start="1") == WHOLE
     assert span_of(TALK) == WHOLE
     with pytest.raises(NothingToCompact, match="nothing comes before message aa1"):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from nacre.layers.l1_offload.in_view import InView
 from nacre.layers.l1_offload.offload import Offloaded, offload
 from nacre.layers.l1_offload.policy import OffloadSettings
+from nacre.layers.l1_offload.references import ResultsInView
 from nacre.messages.blocks import JsonObject, Text, ToolCall, ToolResult
 from nacre.messages.records import ReplyFacts, Said
 from nacre.messages.view import View
@@ -22,7 +22,7 @@ class Talk:
         self.clock = FrozenClock()
         self.settings = settings or OffloadSettings()
         self.shelf = ToolResultStore(folder, sync=False)
-        self.seen = InView()
+        self.seen = ResultsInView()
         self.view = View().after(self._said("user", (Text("go"),)))
         self.calls = 0
 

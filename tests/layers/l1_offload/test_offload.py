@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from nacre.layers.l1_offload.in_view import InView
 from nacre.layers.l1_offload.offload import DUPLICATE, OFFLOAD, REREAD, offload
 from nacre.layers.l1_offload.policy import OffloadSettings
+from nacre.layers.l1_offload.references import ResultsInView
 from nacre.messages.blocks import Document, Image, Text, ToolResult
 from nacre.messages.records import Change, Compacted, Replaced, ResultOf, Undone
 from nacre.messages.view import View
@@ -291,7 +291,7 @@ def test_folding_the_log_again_gives_the_same_bytes(talk: Talk) -> None:
     talk.call("Read", pages("new", *FILE), file_path="a.py")
     again = View.of(talk.view.records)
     assert again == talk.view and again.messages == talk.view.messages
-    followed, anew = talk.seen.follow(talk.view), InView.of(again)
+    followed, anew = talk.seen.follow(talk.view), ResultsInView.of(again)
     assert followed.texts == anew.texts and followed.round_chars == anew.round_chars
 
 
@@ -348,9 +348,9 @@ def test_ten_thousand_results_cost_no_more_each_than_the_first(tmp_path: Path) -
     """No timed test: what is looked at is counted. Following twice must not look at anything twice."""
     talk = Talk(tmp_path)
     looked_at = []
-    take = InView._take
+    take = ResultsInView._take
 
-    class Counting(InView):
+    class Counting(ResultsInView):
         def _take(self, item: object) -> None:
             looked_at.append(item)
             take(self, item)  # type: ignore[arg-type]

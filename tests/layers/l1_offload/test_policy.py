@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nacre.layers.l1_offload.policy import POINTER_CHARS, Fresh, OffloadSettings, choose, threshold
+from nacre.layers.l1_offload.policy import POINTER_CHARS, FreshResult, OffloadSettings, choose, threshold
 
 S = OffloadSettings(max_chars=8_000, per_tool={"Bash": 20_000, "Read": 5, "Tiny": 500})
 STAYS = S.preview_bytes + POINTER_CHARS
@@ -31,8 +31,8 @@ def test_the_threshold_follows_the_order_of_the_rule(tool: str, own: float | Non
     assert threshold(tool, S, own=own) == expected
 
 
-def fresh(*sizes: int, limit: float = 8_000) -> list[Fresh]:
-    return [Fresh(chars=size, limit=limit) for size in sizes]
+def fresh(*sizes: int, limit: float = 8_000) -> list[FreshResult]:
+    return [FreshResult(chars=size, limit=limit) for size in sizes]
 
 
 def test_each_result_over_its_own_threshold_goes() -> None:
@@ -61,8 +61,8 @@ def test_what_the_round_has_recorded_counts_but_is_not_chosen_from() -> None:
 
 
 def test_what_bounds_itself_or_is_referred_to_stays_whatever_the_round_holds() -> None:
-    held = [Fresh(chars=300_000, limit=inf), Fresh(chars=7_000, limit=8_000, may_go=False)]
-    assert choose([*held, Fresh(chars=6_000, limit=8_000)], S) == {2}
+    held = [FreshResult(chars=300_000, limit=inf), FreshResult(chars=7_000, limit=8_000, may_go=False)]
+    assert choose([*held, FreshResult(chars=6_000, limit=8_000)], S) == {2}
 
 
 @given(st.lists(st.integers(0, 60_000), max_size=60), st.integers(0, 300_000))

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from nacre.layers.l1_offload.in_view import InView
-from nacre.layers.l1_offload.offload import DUPLICATE, OFFLOAD, REREAD, Act, offload
+from nacre.layers.l1_offload.offload import DUPLICATE, OFFLOAD, REREAD, OffloadAction, offload
 from nacre.layers.l1_offload.policy import OffloadSettings
+from nacre.layers.l1_offload.references import ResultsInView
 from nacre.messages.blocks import Text, ToolResult
 from nacre.messages.foreign import read_foreign
 from nacre.messages.jsonl import decode
 from nacre.messages.records import Record, Said
-from nacre.messages.results import answered
+from nacre.messages.results import answered_calls
 from nacre.messages.view import View
 from nacre.store.tool_results import ToolResultStore
 from tests.layers.l1_offload.test_reread import applied
@@ -43,7 +43,7 @@ def recorded(path: Path) -> list[list[Record]]:
 def test_what_real_tools_said_can_always_be_had_again(path: Path, tmp_path: Path) -> None:
     """C4 to C7: the file has every byte; the target stands whole; old text and changes make the new text."""
     for number, records in enumerate(recorded(path)):
-        view, seen, shelf = View(), InView(), ToolResultStore(tmp_path / str(number), sync=False)
+        view, seen, shelf = View(), ResultsInView(), ToolResultStore(tmp_path / str(number), sync=False)
         for record in records:
             if isinstance(record, Said) and record.aside is None:
                 done = offload(record, seen.follow(view), shelf, OffloadSettings())
@@ -53,13 +53,13 @@ def test_what_real_tools_said_can_always_be_had_again(path: Path, tmp_path: Path
             else:
                 view = view.after(record)
         assert_valid(view)
-        empty = sum(not one.result.text.strip() for one in answered(View.of(records).items))
+        empty = sum(not one.result.text.strip() for one in answered_calls(View.of(records).items))
         assert view.estimate <= View.of(records).estimate + empty * WORDS_ABOUT_NOTHING
 
 
-def assert_had_again(act: Act, record: Said, view: View) -> None:
+def assert_had_again(act: OffloadAction, record: Said, view: View) -> None:
     said = result_in(record, str(act.facts["call"]))
-    standing = {one.id: one.result for one in answered(view.items)}
+    standing = {one.id: one.result for one in answered_calls(view.items)}
     words = standing[str(act.facts["call"])].text
     if act.kind == OFFLOAD:
         path = Path(str(act.facts["path"]))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nacre.layers.l1_offload.reread import Page, changes, page_of, row
+from nacre.layers.l1_offload.references import ReadPage, changes, page_of, row
 
 SPAN = r"lines? (\d+)(?:-(\d+))?"
 
@@ -107,7 +107,7 @@ def test_what_is_said_behind_the_lines_is_shown_as_it_is(remark: str | None) -> 
     old = [f"line {n}, long enough to matter" for n in range(60)]
     new = old[:-1]
     before, now = shown(old, remark="[earlier remark]"), shown(new, remark=remark)
-    assert page_of(now) == Page(1, tuple(new), remark)
+    assert page_of(now) == ReadPage(1, tuple(new), remark)
     found = changes(before, now)
     assert found is not None
     kept = applied(before, found.text)
@@ -115,7 +115,7 @@ def test_what_is_said_behind_the_lines_is_shown_as_it_is(remark: str | None) -> 
 
 
 def test_numbers_that_do_not_follow_each_other_are_no_lines_of_ours() -> None:
-    assert page_of("     1\ta\n     3\tb") == Page(1, ("a",), "     3\tb")
+    assert page_of("     1\ta\n     3\tb") == ReadPage(1, ("a",), "     3\tb")
 
 
 @given(st.sampled_from("\t→"), st.sampled_from("\t→"), st.integers(0, 59))

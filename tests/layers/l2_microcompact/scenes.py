@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from nacre.cache.models import profile
 from nacre.cache.warmth import Warmth
-from nacre.layers.l2_microcompact.policy import Moment
+from nacre.layers.l2_microcompact.policy import ClearInputs
 from nacre.messages.blocks import Block, Text, Thinking, ToolCall, ToolResult
 from nacre.messages.records import Noted, Record, Said
 from nacre.messages.view import View
@@ -46,8 +46,8 @@ def view_of(count: int, *more: Record, **given: object) -> View:
     return View.of([*rounds(count, **given), *more])  # type: ignore[arg-type]
 
 
-def moment(idle: float = 301.0, *, model: str = FREE, **given: object) -> Moment:
+def moment(idle: float = 301.0, *, model: str = FREE, **given: object) -> ClearInputs:
     """A moment so many seconds after the last request, which was half an hour after the start."""
     touched = START + timedelta(minutes=30)
     warmth = Warmth(now=touched + timedelta(seconds=idle), touched_at=touched)
-    return Moment(warmth=warmth, profile=profile(model), **given)  # type: ignore[arg-type]
+    return ClearInputs(warmth=warmth, profile=profile(model), **given)  # type: ignore[arg-type]

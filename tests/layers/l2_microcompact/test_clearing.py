@@ -12,8 +12,7 @@ import pytest
 from nacre.app.open_agent import open_agent
 from nacre.cache.warmth import Warmth
 from nacre.errors import ContextOverflow
-from nacre.layers.l2_microcompact.layer import Microcompact
-from nacre.layers.l2_microcompact.microcompact import pointer_tokens
+from nacre.layers.l2_microcompact.layer import Microcompact, pointer_tokens
 from nacre.layers.l2_microcompact.policy import NACRE, MicrocompactSettings
 from nacre.loop.limits import thresholds
 from nacre.messages.events import Event, Notice

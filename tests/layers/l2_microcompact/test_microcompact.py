@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from nacre.errors import StoreError
-from nacre.layers.l2_microcompact.microcompact import microcompact
+from nacre.layers.l2_microcompact.layer import microcompact
 from nacre.layers.l2_microcompact.policy import NACRE, due
 from nacre.messages.blocks import Image, Opaque, Text, Thinking, ToolCall, ToolResult
 from nacre.messages.jsonl import Envelope, decode, encode
 from nacre.messages.records import Change, Noted, Replaced, ResultOf, Said
-from nacre.messages.results import answered
+from nacre.messages.results import answered_calls
 from nacre.messages.view import View
 from nacre.store.tool_results import CLEARED, StoredResult, ToolResultStore, pointed_to
 from nacre.testing import FrozenClock
@@ -31,7 +31,7 @@ async def cleared(view: View, shelf: ToolResultStore, clock: FrozenClock, **give
 
 
 def texts(view: View) -> dict[str, str]:
-    return {one.id: one.result.text for one in answered(view.items)}
+    return {one.id: one.result.text for one in answered_calls(view.items)}
 
 
 async def test_a_cleared_result_names_the_file_that_holds_it_whole(
@@ -49,7 +49,9 @@ async def test_a_cleared_result_names_the_file_that_holds_it_whole(
         "c1": texts(after)["c0"].replace(str(path), str(shelf.path("c1"))),
         "c2": words(2),
     }
-    assert [one.call for one in answered(after.items)] == [one.call for one in answered(before.items)]
+    assert [one.call for one in answered_calls(after.items)] == [
+        one.call for one in answered_calls(before.items)
+    ]
     assert after.epochs == ("clear",)
     assert after.replaced == {"c0": "clear", "c1": "clear"}
 
@@ -154,7 +156,7 @@ async def test_a_picture_is_kept_as_the_json_it_was_sent_as(tmp_path: Path, cloc
     after = await cleared(view, shelf, clock)
     path = shelf.path("pic", structured=True)
     assert path is not None and '"data":"AAAA"' in path.read_text(encoding="utf-8")
-    standing = answered(after.items)[0].result
+    standing = answered_calls(after.items)[0].result
     assert str(path) in standing.text and standing.is_error
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from nacre.errors import ToolError
 from nacre.layers.l2_microcompact.pin_tool import Pinboard, pin_tool
-from nacre.messages.pins import pin, pinned
+from nacre.messages.results import pin, pinned
 from nacre.messages.transcript import Transcript
 from nacre.testing import FrozenClock
 from tests.layers.l2_microcompact.scenes import rounds, view_of

@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nacre.layers.l2_microcompact.policy import CLAUDE_CODE, NACRE, Moment, due
+from nacre.layers.l2_microcompact.policy import CLAUDE_CODE, NACRE, ClearInputs, due
 from nacre.messages.blocks import Text, ToolCall, ToolResult
 from nacre.messages.records import Change, Replaced, ResultOf, Said
-from nacre.messages.results import answered
+from nacre.messages.results import answered_calls
 from nacre.messages.view import View
 from nacre.store.tool_results import CLEARED
 from tests.layers.l2_microcompact.scenes import BINDING, FREE, START, moment, noted, view_of, words
 
 
-def calls(view: View, now: Moment, settings: object = NACRE) -> list[str]:
+def calls(view: View, now: ClearInputs, settings: object = NACRE) -> list[str]:
     decision = due(view, now, settings)  # type: ignore[arg-type]
     return list(decision.calls) if decision else []
 
@@ -175,7 +175,7 @@ def test_whatever_the_log_says_pins_and_the_newest_stay(
     notes += [noted("duplicate", n, call=f"c{a}", of=f"c{b}") for n, (a, b) in enumerate(pairs)]
     view = view_of(count, *notes)
     gone = set(calls(view, moment(), replace(NACRE, keep=keep)))
-    there = [one.id for one in answered(view.items)]
+    there = [one.id for one in answered_calls(view.items)]
     assert gone <= set(there[:-keep])
     assert not gone & {f"c{n}" for n in pins}
     last = {f"c{a}": f"c{b}" for a, b in pairs}

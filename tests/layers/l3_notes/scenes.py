@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
-from nacre.layers.l3_notes.file import NotesFile
+from nacre.layers.l3_notes.notes import NotesFile
 from nacre.loop.fork import ForkResult, ForkTask
 from nacre.messages.blocks import Block, JsonObject, Message, Text, ToolCall, ToolResult
 from nacre.messages.records import Said

@@ -9,7 +9,7 @@ import pytest
 
 from nacre.layers.l3_notes.by_rule import by_rule
 from nacre.layers.l3_notes.policy import NACRE, NotesSettings
-from nacre.layers.l3_notes.template import TEMPLATE, Template, mended, sections, sizes
+from nacre.layers.l3_notes.template import TEMPLATE, NotesTemplate, mended, sections, sizes
 from nacre.messages.blocks import Text, ToolCall, ToolResult
 from nacre.messages.facts import Facts
 from nacre.messages.jsonl import decode
@@ -78,7 +78,7 @@ def test_long_sessions_stay_within_every_budget_and_keep_the_newest() -> None:
 
 def test_a_persons_template_gets_what_has_a_name_there() -> None:
     """C13: other headings stay as the person wrote them."""
-    template = Template.of("# Aim\n_Why._\nas agreed\n\n# workflow\n_How._\n")
+    template = NotesTemplate.of("# Aim\n_Why._\nas agreed\n\n# workflow\n_How._\n")
     assert template is not None
     assert by_rule(a_session(), template=template) == (
         "# Aim\n_Why._\n\nas agreed\n\n# workflow\n_How._\n\n- `pytest -q` (exit 0, 2 times)\n"

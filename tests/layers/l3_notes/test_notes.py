@@ -10,11 +10,17 @@ import pytest
 
 from nacre.errors import ProviderError, StoreError
 from nacre.layers.l3_notes.by_rule import by_rule
-from nacre.layers.l3_notes.config import Form
-from nacre.layers.l3_notes.file import NotesFile, is_by_rule, marked, unmarked
-from nacre.layers.l3_notes.notes import NotesUnchangedError, directive, update
+from nacre.layers.l3_notes.notes import (
+    NotesFile,
+    NotesUnchangedError,
+    directive,
+    is_by_rule,
+    marked,
+    unmarked,
+    update,
+)
 from nacre.layers.l3_notes.policy import NotesSettings
-from nacre.layers.l3_notes.template import TEMPLATE, sections
+from nacre.layers.l3_notes.template import TEMPLATE, NotesForm, sections
 from nacre.loop.fork import ForkResult, ForkTask
 from nacre.messages.facts import Facts
 from nacre.messages.view import View
@@ -38,7 +44,7 @@ async def test_an_update_says_what_it_covers_and_leaves_the_form_intact(file: No
     """C13, C14: headings a model dropped come back; the file is whole and for the owner only."""
     file.write(OLD)
     fork = EditingFork(file, lambda text: text.replace("# Learnings\n", "") + "- new step\n")
-    done = await update(VIEW, file, fork=fork, form=Form())
+    done = await update(VIEW, file, fork=fork, form=NotesForm())
     assert done.covers == "e1"
     assert file.read() == done.text
     assert sections(done.text, TEMPLATE)[9].body == "- old step\n- new step"
@@ -50,7 +56,7 @@ async def test_an_update_says_what_it_covers_and_leaves_the_form_intact(file: No
 async def test_the_fork_may_edit_that_one_file_and_knows_its_text(file: NotesFile) -> None:
     """C14, F1: under its own name, on the view as it was, within its rounds."""
     fork = EditingFork(file, added("- x"))
-    await update(VIEW, file, fork=fork, form=Form(), settings=NotesSettings(max_rounds=4))
+    await update(VIEW, file, fork=fork, form=NotesForm(), settings=NotesSettings(max_rounds=4))
     (errand,) = fork.errands
     assert errand.source == "session_memory"
     assert errand.may is not None
@@ -71,7 +77,7 @@ async def test_a_fork_that_did_nothing_or_emptied_the_notes_leaves_the_old_ones(
 ) -> None:
     file.write(old)
     with pytest.raises(NotesUnchangedError):
-        await update(VIEW, file, fork=EditingFork(file, edit), form=Form())
+        await update(VIEW, file, fork=EditingFork(file, edit), form=NotesForm())
     assert file.read() == old
 
 
@@ -83,7 +89,7 @@ async def test_a_fork_that_fails_half_way_leaves_the_old_notes(file: NotesFile) 
         raise ProviderError("gone")
 
     with pytest.raises(ProviderError):
-        await update(VIEW, file, fork=fork, form=Form())
+        await update(VIEW, file, fork=fork, form=NotesForm())
     assert file.read() == OLD
 
 
@@ -97,7 +103,7 @@ async def test_a_fork_that_is_cancelled_leaves_the_old_notes(file: NotesFile) ->
         await asyncio.Event().wait()
         raise AssertionError
 
-    running = asyncio.create_task(update(VIEW, file, fork=fork, form=Form()))
+    running = asyncio.create_task(update(VIEW, file, fork=fork, form=NotesForm()))
     await began.wait()
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -110,7 +116,7 @@ async def test_what_rules_wrote_is_not_edited_but_written_anew(file: NotesFile) 
     facts = Facts.of(work(2))
     file.write(marked(by_rule(facts)))
     fork = EditingFork(file, added("- x"))
-    done = await update(VIEW, file, fork=fork, form=Form(), since=facts)
+    done = await update(VIEW, file, fork=fork, form=NotesForm(), since=facts)
     assert [one.body for one in sections(done.text, TEMPLATE) if one.body] == ["- x"]
     assert "make step1" in fork.errands[0].directive
     assert not is_by_rule(file.read())
@@ -119,14 +125,14 @@ async def test_what_rules_wrote_is_not_edited_but_written_anew(file: NotesFile) 
 def test_long_sections_are_to_be_condensed_and_short_ones_are_not_mentioned(file: NotesFile) -> None:
     """C15."""
     long = TEMPLATE.text + "x" * 9_000
-    asked = directive(file, long, form=Form())
+    asked = directive(file, long, form=NotesForm())
     assert "- # Worklog: about 2,250 tokens" in asked
-    assert "condensed" not in directive(file, OLD, form=Form())
+    assert "condensed" not in directive(file, OLD, form=NotesForm())
 
 
 def test_a_persons_prompt_gets_what_it_asks_for_and_is_told_what_to_condense(file: NotesFile) -> None:
     """C13: one pass; both spellings; what it does not ask for it does not get, but for budgets."""
-    form = Form(prompt="Edit {{notesPath}}:\n{{currentNotes}}\n{{other}}")
+    form = NotesForm(prompt="Edit {{notesPath}}:\n{{currentNotes}}\n{{other}}")
     notes = TEMPLATE.text + "{{path}} $1\n"
     assert directive(file, notes, form=form) == f"Edit {file.path}:\n{notes.strip()}\n{{{{other}}}}"
     assert "# Worklog: about" in directive(file, TEMPLATE.text + "x" * 9_000, form=form)

@@ -13,8 +13,8 @@ import pytest
 from nacre.app.compaction import join_noting
 from nacre.app.open_agent import LATEST, NEW, OpenedAgent, open_agent
 from nacre.errors import ProviderError
-from nacre.layers.l3_notes.file import NotesFile, is_by_rule
 from nacre.layers.l3_notes.layer import NOTES, Notes
+from nacre.layers.l3_notes.notes import NotesFile, is_by_rule
 from nacre.layers.l3_notes.policy import NotesSettings
 from nacre.layers.l3_notes.template import TEMPLATE, sections
 from nacre.loop.fork import ForkResult, ForkTask

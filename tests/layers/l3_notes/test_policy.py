@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nacre.layers.l3_notes.policy import Moment, NotesSettings, due, is_wanted
-from nacre.layers.l3_notes.template import TEMPLATE, Section, injected, sizes, too_long, written
+from nacre.layers.l3_notes.policy import NotesInputs, NotesSettings, due, is_wanted
+from nacre.layers.l3_notes.template import TEMPLATE, NotesSection, injected, sizes, too_long, written
 from nacre.messages.tokens import estimate_text
 
 SMALL = NotesSettings(section_tokens=200, total_tokens=1_000)
@@ -16,30 +16,30 @@ SMALL = NotesSettings(section_tokens=200, total_tokens=1_000)
 @pytest.mark.parametrize(
     ("moment", "is_due"),
     [
-        (Moment(tokens=9_999), False),
-        (Moment(tokens=10_000), True),
-        (Moment(tokens=10_000, is_pause=False), True),
-        (Moment(tokens=18_999, head_tokens=9_000), False),
-        (Moment(tokens=19_000, head_tokens=9_000), True),
-        (Moment(tokens=14_999, since_tokens=10_000, calls=9), False),
-        (Moment(tokens=15_000, since_tokens=10_000), True),
-        (Moment(tokens=15_000, since_tokens=10_000, calls=2, is_pause=False), False),
-        (Moment(tokens=15_000, since_tokens=10_000, calls=3, is_pause=False), True),
-        (Moment(tokens=25_000, since_tokens=20_000), True),
-        (Moment(tokens=49_999, since_tokens=40_000), False),
-        (Moment(tokens=50_000, since_tokens=40_000), True),
-        (Moment(tokens=58_999, since_tokens=49_000, head_tokens=9_000), False),
-        (Moment(tokens=59_000, since_tokens=49_000, head_tokens=9_000), True),
-        (Moment(tokens=174_999, since_tokens=150_000), False),
-        (Moment(tokens=175_000, since_tokens=150_000), True),
-        (Moment(tokens=90_000, since_tokens=10_000, calls=9, is_running=True), False),
-        (Moment(tokens=90_000, since_tokens=10_000, calls=9, failures=2), True),
-        (Moment(tokens=90_000, since_tokens=10_000, calls=9, failures=3), False),
-        (Moment(tokens=90_000, failures=3), False),
-        (Moment(tokens=8_000, since_tokens=3_000), True),
+        (NotesInputs(tokens=9_999), False),
+        (NotesInputs(tokens=10_000), True),
+        (NotesInputs(tokens=10_000, is_pause=False), True),
+        (NotesInputs(tokens=18_999, head_tokens=9_000), False),
+        (NotesInputs(tokens=19_000, head_tokens=9_000), True),
+        (NotesInputs(tokens=14_999, since_tokens=10_000, calls=9), False),
+        (NotesInputs(tokens=15_000, since_tokens=10_000), True),
+        (NotesInputs(tokens=15_000, since_tokens=10_000, calls=2, is_pause=False), False),
+        (NotesInputs(tokens=15_000, since_tokens=10_000, calls=3, is_pause=False), True),
+        (NotesInputs(tokens=25_000, since_tokens=20_000), True),
+        (NotesInputs(tokens=49_999, since_tokens=40_000), False),
+        (NotesInputs(tokens=50_000, since_tokens=40_000), True),
+        (NotesInputs(tokens=58_999, since_tokens=49_000, head_tokens=9_000), False),
+        (NotesInputs(tokens=59_000, since_tokens=49_000, head_tokens=9_000), True),
+        (NotesInputs(tokens=174_999, since_tokens=150_000), False),
+        (NotesInputs(tokens=175_000, since_tokens=150_000), True),
+        (NotesInputs(tokens=90_000, since_tokens=10_000, calls=9, is_running=True), False),
+        (NotesInputs(tokens=90_000, since_tokens=10_000, calls=9, failures=2), True),
+        (NotesInputs(tokens=90_000, since_tokens=10_000, calls=9, failures=3), False),
+        (NotesInputs(tokens=90_000, failures=3), False),
+        (NotesInputs(tokens=8_000, since_tokens=3_000), True),
     ],
 )
-def test_notes_are_due_by_growth_and_a_pause_or_enough_calls(moment: Moment, is_due: bool) -> None:
+def test_notes_are_due_by_growth_and_a_pause_or_enough_calls(moment: NotesInputs, is_due: bool) -> None:
     """C14, F5: at 10,000 of conversation, without system and tools; then 5,000 more and (3 calls or a reply
     without); never two; 3 failures."""
     assert due(moment) is is_due
@@ -57,7 +57,7 @@ def notes_with(**lines: int) -> str:
     """Notes whose named sections have so many lines of ten tokens."""
     bodies = {name.replace("_", " "): "\n".join(["x" * 39] * count) for name, count in lines.items()}
     return written(
-        [Section(one.heading, one.description, bodies.get(one.name, "")) for one in TEMPLATE.sections]
+        [NotesSection(one.heading, one.description, bodies.get(one.name, "")) for one in TEMPLATE.sections]
     )
 
 

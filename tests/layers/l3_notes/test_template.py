@@ -6,8 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nacre.layers.l3_notes.config import Form, asks_for, filled
-from nacre.layers.l3_notes.template import TEMPLATE, Template, is_bare, mended, sections
+from nacre.layers.l3_notes.template import (
+    TEMPLATE,
+    NotesForm,
+    NotesTemplate,
+    asks_for,
+    filled,
+    is_bare,
+    mended,
+    sections,
+)
 
 NAMES = [
     "# Session Title",
@@ -22,16 +30,16 @@ NAMES = [
     "# Worklog",
 ]
 BODY = ["- ran `make`", "", "  indented", "```", "# a comment", "## Sub", "_italic_", "Worklog", "a\u2028b"]
-OTHER = Template.of("# Aim\n_Why._\n\n# Steps\n\n# Left\n_What is left._\n\nnothing yet\n") or TEMPLATE
+OTHER = NotesTemplate.of("# Aim\n_Why._\n\n# Steps\n\n# Left\n_What is left._\n\nnothing yet\n") or TEMPLATE
 
 
-def fixed(text: str, template: Template = TEMPLATE) -> list[str]:
+def fixed(text: str, template: NotesTemplate = TEMPLATE) -> list[str]:
     """The lines of a file that are the template's own, in order."""
     own = {line for one in template.sections for line in (one.heading, one.description) if line}
     return [line for line in text.split("\n") if line in own]
 
 
-def is_body(line: str, template: Template = TEMPLATE) -> bool:
+def is_body(line: str, template: NotesTemplate = TEMPLATE) -> bool:
     plain = " ".join(line.strip().lstrip("#").strip().strip("*:").split()).casefold()
     is_heading = line.strip().startswith("#") and plain in template.headings
     return bool(line.strip()) and not is_heading and line.strip() not in template.descriptions
@@ -133,21 +141,21 @@ def test_any_template_of_headings_and_descriptions_is_kept(new: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "no headings", "## Only\n### deeper", "# One\n\n# one\n"])
 def test_a_template_without_headings_to_tell_apart_is_none(text: str) -> None:
-    assert Template.of(text) is None
+    assert NotesTemplate.of(text) is None
 
 
 def test_a_persons_template_and_prompt_are_used_and_a_useless_one_is_said(tmp_path) -> None:  # type: ignore[no-untyped-def]
     """C13: `<home>/session-memory/config/`."""
-    assert Form.of(tmp_path) == Form()
+    assert NotesForm.of(tmp_path) == NotesForm()
     config = tmp_path / "session-memory" / "config"
     config.mkdir(parents=True)
     (config / "template.md").write_text("# Aim\r\n_Why._\r\n", encoding="utf-8")
     (config / "prompt.md").write_text("Edit {{path}}.\n", encoding="utf-8")
-    form = Form.of(tmp_path)
+    form = NotesForm.of(tmp_path)
     assert [one.description for one in form.template.sections] == ["_Why._"]
     assert (form.prompt, form.problems) == ("Edit {{path}}.", ())
     (config / "template.md").write_text("nothing\n", encoding="utf-8")
-    form = Form.of(tmp_path)
+    form = NotesForm.of(tmp_path)
     assert form.template == TEMPLATE
     assert form.problems == (
         f"{config / 'template.md'} needs different `# Headings`; the usual template is used instead.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from nacre.layers.l4_compact.sections import TITLES
+from nacre.layers.l4_compact.summarise import TITLES
 from nacre.loop.fork import ForkResult, ForkTask
 from nacre.messages.blocks import Block, Message, Text, ToolCall, ToolResult
 from nacre.messages.records import Record, Said

@@ -11,10 +11,10 @@ import pytest
 from nacre.errors import ContextOverflow, NothingToCompact, PromptTooLong, ProviderError
 from nacre.layers.l4_compact.layer import Compact, Summarise, undo_compaction
 from nacre.layers.l4_compact.overflow_files import OverflowFiles
-from nacre.layers.l4_compact.policy import CompactSettings, past
+from nacre.layers.l4_compact.policy import CompactSettings, compaction_history
 from nacre.layers.l4_compact.prefetch_summary import SummaryPrefetch
 from nacre.messages.blocks import Text, ToolCall, ToolResult
-from nacre.messages.draft import Draft, Span
+from nacre.messages.draft import Draft, ItemSpan
 from nacre.messages.events import Reply
 from nacre.messages.facts import Facts
 from nacre.messages.records import Compacted, Record, ReplyFacts, Said
@@ -156,9 +156,9 @@ async def test_a_failed_summary_is_made_by_rule_and_three_in_a_row_are_enough() 
         said = told(session)
         assert ("The summary failed" in said) == (n < 3)
         assert ("No other is asked for" in said) == (n == 2)
-    assert past(session.view).failures == 3
+    assert compaction_history(session.view).failures == 3
     done = await rung.compact(CompactionRequest())
-    assert (done.kind, past(session.view).failures) == ("full", 0)
+    assert (done.kind, compaction_history(session.view).failures) == ("full", 0)
 
 
 async def test_a_view_that_is_full_again_at_once_three_times_running_is_said_to_be_so() -> None:
@@ -311,12 +311,12 @@ async def test_a_part_of_it_can_be_compacted() -> None:
     rung = compacting(session, summarise=summarise)
     await fill(session, 9)
     before = session.view.messages
-    done = await rung.compact(CompactionRequest(span=Span(first=12), focus="the parser"))
+    done = await rung.compact(CompactionRequest(span=ItemSpan(first=12), focus="the parser"))
     assert done.record.kind == "partial"
     assert session.view.messages[:5] == before[:5]
     assert asked[0].focus == "the parser"
     await undo_compaction(session)
-    done = await rung.compact(CompactionRequest(span=Span(keeps_from=12)))
+    done = await rung.compact(CompactionRequest(span=ItemSpan(keeps_from=12)))
     assert done.record.keeps_from == session.view.items[1].record_id
 
 
@@ -326,7 +326,9 @@ async def test_a_small_part_of_it_is_compacted_by_rule_although_it_frees_little(
     rung = compacting(session)
     await fill(session, 30)
     before = session.view.messages
-    done = await rung.compact(CompactionRequest(span=Span(first=len(session.view.items) - 4), by_rule=True))
+    done = await rung.compact(
+        CompactionRequest(span=ItemSpan(first=len(session.view.items) - 4), by_rule=True)
+    )
     assert done.after < done.before
     assert session.view.messages[:40] == before[:40]
 

@@ -11,10 +11,10 @@ import pytest
 from nacre.errors import ContextOverflow, NothingToCompact, ProviderError, SpendCapReached
 from nacre.layers.l4_compact.layer import BLOCK_BETA, undo_compaction
 from nacre.layers.l4_compact.overflow_files import DEEDS_FILE, FOLDER, OverflowFiles
-from nacre.layers.l4_compact.policy import CompactSettings, past
+from nacre.layers.l4_compact.policy import CompactSettings, compaction_history
 from nacre.layers.l4_compact.prefetch_summary import SummaryPrefetch
 from nacre.messages.blocks import Opaque, Text
-from nacre.messages.draft import Draft, Span
+from nacre.messages.draft import Draft, ItemSpan
 from nacre.messages.facts import Action, Facts
 from nacre.messages.records import Compacted, Noted
 from nacre.messages.usage import Usage
@@ -82,7 +82,7 @@ async def test_a_summary_made_for_a_view_that_was_compacted_since_gives_way_to_a
     preparation.begin(session.view)
     await settled()
     assert preparation.is_ready(session.view)
-    await rung.compact(CompactionRequest(span=Span(keeps_from=len(session.view.items) - 2)))
+    await rung.compact(CompactionRequest(span=ItemSpan(keeps_from=len(session.view.items) - 2)))
     assert preparation.is_ready(session.view)
     await fill(session, 8)
     assert not preparation.is_ready(session.view)
@@ -117,7 +117,7 @@ async def test_a_person_may_ask_as_often_as_they_like() -> None:
     for _ in range(5):
         await fill(session, 3)
         await rung.compact(CompactionRequest())
-    assert past(session.view).refills == 0
+    assert compaction_history(session.view).refills == 0
 
 
 async def test_a_compaction_that_was_undone_counts_no_longer() -> None:
@@ -127,7 +127,7 @@ async def test_a_compaction_that_was_undone_counts_no_longer() -> None:
     await fill(session, 6)
     await rung.compact(CompactionRequest())
     await undo_compaction(session)
-    assert past(session.view).turns is None
+    assert compaction_history(session.view).turns is None
 
 
 async def test_a_failed_summary_counts_also_where_nothing_could_be_compacted() -> None:
@@ -142,7 +142,7 @@ async def test_a_failed_summary_counts_also_where_nothing_could_be_compacted() -
     for _ in range(6):
         assert not [one for one in await session.fit(session.view, None) if isinstance(one, Compacted)]
     assert len(asked) == 3
-    assert past(session.view).failures == 3
+    assert compaction_history(session.view).failures == 3
 
 
 async def test_a_spend_cap_is_no_failure_of_the_summary() -> None:
@@ -199,7 +199,7 @@ async def test_a_part_is_summarised_once_however_much_stands_beside_it() -> None
     while session.tokens < session.thresholds.blocking - 900:
         await session.add_user("go on")
         await a_round(session, 1)
-    done = await rung.compact(CompactionRequest(span=Span(keeps_from=3)))
+    done = await rung.compact(CompactionRequest(span=ItemSpan(keeps_from=3)))
     assert done.after > session.thresholds.autocompact
     assert done.kind == "full"
 

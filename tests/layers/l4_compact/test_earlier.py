@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from nacre.layers.l4_compact.by_rule import HEAD, by_rule
-from nacre.layers.l4_compact.install import STANDING, Material, Terms, install, share_out
+from nacre.layers.l4_compact.install import STANDING, CompactionLimits, SummaryMaterial, divide_room, install
 from nacre.layers.l4_compact.policy import CompactSettings
 from nacre.messages.blocks import Opaque, Text
-from nacre.messages.draft import WHOLE, Draft, Span
+from nacre.messages.draft import WHOLE, Draft, ItemSpan
 from nacre.messages.facts import Facts
 from nacre.messages.records import Compacted, Record, Said
 from nacre.messages.tokens import estimate_text
@@ -32,8 +32,13 @@ def put(records: list[Record], draft: Draft) -> list[Record]:
     """The records with this draft installed behind them."""
     view = View.of(records)
     facts = Facts.of(records)
-    shares = share_out(view, draft, facts, Terms(room=ROOM, settings=CompactSettings(tail_tokens=50)))
-    return [*records, *install(view, draft, shares, Material(), summary_id=f"s{len(records)}", clock=CLOCK)]
+    shares = divide_room(
+        view, draft, facts, CompactionLimits(room=ROOM, settings=CompactSettings(tail_tokens=50))
+    )
+    return [
+        *records,
+        *install(view, draft, shares, SummaryMaterial(), summary_id=f"s{len(records)}", clock=CLOCK),
+    ]
 
 
 def test_another_program_s_summary_is_handed_on_whole() -> None:
@@ -63,7 +68,7 @@ def test_of_our_own_summary_only_the_draft_is_handed_on_however_often() -> None:
 def test_a_summary_that_stays_where_it_is_is_not_told_twice() -> None:
     """C23: a part behind it is compacted, and it stands before."""
     view = View.of([foreign("old"), said(1), said(2)])
-    assert by_rule(view, Span(first=1), ROOM) == Draft(kind="rules")
+    assert by_rule(view, ItemSpan(first=1), ROOM) == Draft(kind="rules")
 
 
 def test_a_long_one_is_cut_at_a_line_and_says_so() -> None:

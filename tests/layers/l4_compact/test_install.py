@@ -9,10 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nacre.layers.l4_compact.install import STANDING, Material, Shares, Terms, install, share_out
+from nacre.layers.l4_compact.install import (
+    STANDING,
+    CompactionLimits,
+    RoomShares,
+    SummaryMaterial,
+    divide_room,
+    install,
+)
 from nacre.layers.l4_compact.policy import CompactSettings
 from nacre.messages.blocks import Image, JsonObject, Text, Thinking, ToolCall, ToolResult
-from nacre.messages.draft import Draft, Fragment, Span
+from nacre.messages.draft import Draft, Fragment, ItemSpan
 from nacre.messages.facts import FACTS, Facts
 from nacre.messages.records import BlockOf, Compacted, Noted, Record, Replaced, ReplyFacts, Said
 from nacre.messages.rounds import cuts
@@ -59,14 +66,16 @@ def rounds_of_work(count: int, *, name: str = "x") -> list[Record]:
 
 
 def compacted(
-    records: list[Record], draft: Draft = RULES, *, room: int = 1_000, span: Span | None = None
-) -> tuple[View, Shares, Compacted]:
+    records: list[Record], draft: Draft = RULES, *, room: int = 1_000, span: ItemSpan | None = None
+) -> tuple[View, RoomShares, Compacted]:
     view = View.of(records)
     facts = Facts.of(view.records)
-    terms = Terms(room=room, settings=SMALL, span=span or Span())
-    shares = share_out(view, draft, facts, terms)
+    terms = CompactionLimits(room=room, settings=SMALL, span=span or ItemSpan())
+    shares = divide_room(view, draft, facts, terms)
     note = Noted(id=CLOCK.new_id(), at=CLOCK.now(), kind=FACTS, facts=shares.facts.as_json())
-    made = install(view, draft, shares, Material(carries=[note]), summary_id=CLOCK.new_id(), clock=CLOCK)
+    made = install(
+        view, draft, shares, SummaryMaterial(carries=[note]), summary_id=CLOCK.new_id(), clock=CLOCK
+    )
     record = made[-1]
     assert isinstance(record, Compacted)
     return view.after(*made), shares, record
@@ -146,7 +155,7 @@ def test_what_stands_before_the_span_stays_byte_for_byte(
     if not places:
         return
     place = places[first % len(places)]
-    after, _, _ = compacted(records, room=room, span=Span(first=place))
+    after, _, _ = compacted(records, room=room, span=ItemSpan(first=place))
     assert is_valid(after)
     ahead = [item.record_id for item in before.items[:place]]
     assert [item.record_id for item in after.items[:place]] == ahead
@@ -231,7 +240,7 @@ def test_a_part_behind_an_earlier_summary_neither_shows_nor_counts_again_what_th
     before = Facts.of(records)
     assert before.left_words > 0
     place = next(n for n, item in enumerate(View.of(records).items) if item.record_id == "u0-later")
-    after, _, _ = compacted(records, room=600, span=Span(first=place))
+    after, _, _ = compacted(records, room=600, span=ItemSpan(first=place))
     known = Facts.of(after.records)
     assert len(known.words) + known.left_words == len(before.words) + before.left_words
     assert all(words_of(after).count(one.text) == 1 for one in before.words[:3])
@@ -265,21 +274,26 @@ def test_thinking_that_is_bound_to_what_stood_before_goes_with_it() -> None:
         reply=ReplyFacts(id="t"),
     )
     view = View.of([*records, user("u", "and?"), thought, user("v", "go on")])
-    shares = share_out(view, RULES, Facts.of(view.records), Terms(room=600, settings=SMALL))
-    made = install(view, RULES, shares, Material(binds_thinking=True), summary_id="s", clock=CLOCK)
+    shares = divide_room(view, RULES, Facts.of(view.records), CompactionLimits(room=600, settings=SMALL))
+    made = install(view, RULES, shares, SummaryMaterial(binds_thinking=True), summary_id="s", clock=CLOCK)
     assert "thinking" not in str(view.after(*made).messages)
 
 
 def test_what_is_restored_stands_in_the_same_record() -> None:
     """C21: opening ahead of the summary, files behind it."""
     view = View.of(conversation(10))
-    shares = share_out(view, RULES, Facts.of(view.records), Terms(room=900, settings=SMALL))
+    shares = divide_room(view, RULES, Facts.of(view.records), CompactionLimits(room=900, settings=SMALL))
     fragments = [
         Fragment(kind="file", name="a.py", text="file a.py"),
         Fragment(kind="opening", name="opening", text="be brief"),
     ]
     made = install(
-        view, RULES, shares, Material(fragments=fragments, tasks="1. [ ] a"), summary_id="s", clock=CLOCK
+        view,
+        RULES,
+        shares,
+        SummaryMaterial(fragments=fragments, tasks="1. [ ] a"),
+        summary_id="s",
+        clock=CLOCK,
     )
     record = made[-1]
     assert isinstance(record, Compacted)
@@ -291,6 +305,6 @@ def test_what_is_restored_stands_in_the_same_record() -> None:
 def test_short_rules_have_room_however_tight_it_is() -> None:
     """C20: a long last message leaves nothing over, and a person's rules are still there."""
     view = View.of([*conversation(8), user("last", "a paste " * 400)])
-    terms = Terms(room=300, settings=CompactSettings(tail_tokens=100))
-    shares = share_out(view, RULES, Facts.of(view.records), terms)
+    terms = CompactionLimits(room=300, settings=CompactSettings(tail_tokens=100))
+    shares = divide_room(view, RULES, Facts.of(view.records), terms)
     assert "rule 0: never touch generated/0" in shares.words

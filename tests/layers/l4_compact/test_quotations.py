@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from nacre.layers.l4_compact.quotes import Checked, checked, is_said
+from nacre.layers.l4_compact.quotes import CheckedSummary, checked, is_said
 
 WORDS = (
     "Please don't touch the parser. It's fine as it is, and I know why!",
@@ -126,7 +126,7 @@ def test_what_was_said_stays_as_it_stands(frame: str, said: str) -> None:
     ],
 )
 def test_what_is_not_said_to_be_the_persons_stays(text: str) -> None:
-    assert checked(text, WORDS) == Checked(text)
+    assert checked(text, WORDS) == CheckedSummary(text)
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_a_slice_of_whole_words_is_always_found(words: list[str], data: st.DataO
     assert is_said(quotation, words)
     assume("'" not in quotation and any(char.isalnum() for char in quotation))
     text = f'Before. The user said "{quotation}" yesterday.'
-    assert checked(text, words) == Checked(text, [], 1)
+    assert checked(text, words) == CheckedSummary(text, [], 1)
 
 
 @given(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nacre.layers.l4_compact.sections import TITLES, parse
+from nacre.layers.l4_compact.summarise import TITLES, parse
 from tests.layers.l4_compact.model_scenes import BODIES, reply_text
 
 GERMAN = (

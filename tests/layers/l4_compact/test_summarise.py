@@ -6,7 +6,7 @@ import pytest
 
 from nacre.errors import PromptTooLong, SummaryRejected
 from nacre.layers.l4_compact.policy import CompactSettings
-from nacre.layers.l4_compact.summarise import Part, directive, summarise
+from nacre.layers.l4_compact.summarise import SummaryPart, directive, summarise
 from nacre.loop.fork import ForkResult
 from nacre.messages.blocks import Text, Thinking, ToolCall
 from nacre.messages.pairing import OPENING
@@ -133,7 +133,7 @@ async def test_an_earlier_summary_outlives_the_rounds_behind_it() -> None:
 async def test_up_to_a_pivot_the_fork_sees_the_same_bytes_and_nothing_newer() -> None:
     """C23: the prefix is the parent's, so that it is read from the cache."""
     view, fork = talk(10), ScriptedFork(reply_text())
-    draft = await summarise(view, fork, settings=SETTINGS, part=Part("up_to", "a4"))
+    draft = await summarise(view, fork, settings=SETTINGS, part=SummaryPart("up_to", "a4"))
     assert draft.covers == "r3"
     shorter = fork.errands[0].view
     assert shorter is not None
@@ -148,18 +148,24 @@ async def test_from_a_pivot_the_fork_sees_all_and_is_told_where_to_begin() -> No
         said("u2", "user", Text("Now the {{ report }}.")), said("a", "assistant", Text("x" * 9_000))
     )
     fork = ScriptedFork(reply_text())
-    draft = await summarise(view, fork, settings=SETTINGS, part=Part("from", "u2"))
+    draft = await summarise(view, fork, settings=SETTINGS, part=SummaryPart("from", "u2"))
     assert draft.covers is None and fork.errands[0].view is view
     assert "The person: Now the {{ report }}." in fork.errands[0].directive
     small = ScriptedFork(reply_text("y" * 4_000))
     with pytest.raises(SummaryRejected, match="would stand for"):
-        await summarise(talk(10), small, settings=SETTINGS, part=Part("from", "end"))
+        await summarise(talk(10), small, settings=SETTINGS, part=SummaryPart("from", "end"))
 
 
 @pytest.mark.parametrize(
-    "part", [Part("up_to", "u"), Part("up_to", "gone"), Part("from", "gone"), Part("from")]
+    "part",
+    [
+        SummaryPart("up_to", "u"),
+        SummaryPart("up_to", "gone"),
+        SummaryPart("from", "gone"),
+        SummaryPart("from"),
+    ],
 )
-async def test_where_nothing_stands_nothing_is_asked(part: Part) -> None:
+async def test_where_nothing_stands_nothing_is_asked(part: SummaryPart) -> None:
     fork = ScriptedFork()
     with pytest.raises(SummaryRejected, match="nothing to summarise"):
         await summarise(talk(3), fork, settings=SETTINGS, part=part)

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from nacre.cli.output import human_count, print_error, print_table, printable
 from nacre.formatting import shorten
 from nacre.layers.l2_microcompact.pin_tool import shown
-from nacre.messages.pins import pin, pinned
-from nacre.messages.results import Answered, answered
+from nacre.messages.results import AnsweredCall, answered_calls, pin, pinned
 
 if TYPE_CHECKING:
     from nacre.session.session import Session
@@ -47,13 +46,13 @@ async def unpin_result(session: Session, wanted: str) -> None:
         print(printable(f"let go: {shorten(shown(found), SHOWN_CHARS)}"))
 
 
-def _numbered(session: Session) -> dict[int, Answered]:
+def _numbered(session: Session) -> dict[int, AnsweredCall]:
     """The results in view, oldest first, numbered from the newest: that is the one most often meant."""
-    results = answered(session.view.items)
+    results = answered_calls(session.view.items)
     return {len(results) - place: one for place, one in enumerate(results)}
 
 
-def _list(results: dict[int, Answered], on: frozenset[str]) -> None:
+def _list(results: dict[int, AnsweredCall], on: frozenset[str]) -> None:
     print_table(
         [
             (
@@ -68,7 +67,7 @@ def _list(results: dict[int, Answered], on: frozenset[str]) -> None:
     )
 
 
-def _meant(results: dict[int, Answered], wanted: str) -> Answered | None:
+def _meant(results: dict[int, AnsweredCall], wanted: str) -> AnsweredCall | None:
     """By its number in the list, by the id of its call, or by a part of that which only one has."""
     if wanted == LAST:
         return list(results.values())[-1]

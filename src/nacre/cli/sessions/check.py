@@ -15,7 +15,7 @@ from nacre.messages.blocks import JsonObject
 if TYPE_CHECKING:
     from nacre.inspect.check import SessionCheck
     from nacre.inspect.credentials import Flagged
-    from nacre.messages.records import Problem
+    from nacre.messages.records import LogProblem
     from nacre.settings import Settings
 
 
@@ -78,7 +78,7 @@ def _target(settings: Settings, target: str) -> tuple[Path, str | None]:
     return log, log.stem
 
 
-def problem_json(problem: Problem) -> JsonObject:
+def problem_json(problem: LogProblem) -> JsonObject:
     return {"kind": problem.kind, "where": problem.where, "message": problem.message}
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from nacre.cli.output import has_colour, printable
 from nacre.errors import NothingToCompact, TranscriptError
-from nacre.messages.draft import WHOLE, Span
+from nacre.messages.draft import WHOLE, ItemSpan
 from nacre.messages.rounds import cuts
 from nacre.session.compaction import counted
 
@@ -37,17 +37,17 @@ HOW = {
 }
 
 
-def span_of(items: Sequence[Item], *, start: str | None = None, end: str | None = None) -> Span:
+def span_of(items: Sequence[Item], *, start: str | None = None, end: str | None = None) -> ItemSpan:
     """The part from a message on, or up to one; moved to where nothing that belongs together is parted."""
     if start is not None:
         first = _safe(items, place_of(items, start))
-        return Span(first=first) if first else WHOLE
+        return ItemSpan(first=first) if first else WHOLE
     if end is None:
         return WHOLE
     keeps_from = _safe(items, place_of(items, end))
     if keeps_from == 0:
         raise NothingToCompact(f"nothing comes before message {end}; name a later one")
-    return Span(keeps_from=keeps_from)
+    return ItemSpan(keeps_from=keeps_from)
 
 
 def place_of(items: Sequence[Item], wanted: str) -> int:

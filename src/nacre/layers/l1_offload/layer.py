@@ -8,9 +8,9 @@ from functools import partial
 from pathlib import Path
 
 from nacre import prompts
-from nacre.layers.l1_offload.in_view import InView
 from nacre.layers.l1_offload.offload import DUPLICATE, OFFLOAD, REREAD, is_large, offload
 from nacre.layers.l1_offload.policy import OffloadSettings
+from nacre.layers.l1_offload.references import ResultsInView
 from nacre.messages.blocks import Text, ToolResult
 from nacre.messages.records import Said
 from nacre.messages.view import View
@@ -62,7 +62,7 @@ class Offload(Layer):
         self._settings = settings or OffloadSettings()
         self._own = own or {}
         self._advice = advice
-        self._seen = InView()
+        self._seen = ResultsInView()
         self._has_refused = False
         self._has_looked_for_files = False
 

@@ -10,12 +10,19 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from nacre.errors import StoreError
-from nacre.layers.l1_offload.in_view import InView, Texts, Whole, chars_of, extent_of, only_text
-from nacre.layers.l1_offload.policy import Fresh, OffloadSettings, choose, threshold
-from nacre.layers.l1_offload.reread import changes
+from nacre.layers.l1_offload.policy import FreshResult, OffloadSettings, choose, threshold
+from nacre.layers.l1_offload.references import (
+    ResultsInView,
+    ShownTexts,
+    WholeResult,
+    changes,
+    chars_of,
+    extent_of,
+    only_text,
+)
 from nacre.messages.blocks import Json, JsonObject, ResultPart, Text, ToolCall, ToolResult
-from nacre.messages.cut_notes import cut_of
 from nacre.messages.records import Said
+from nacre.messages.results import cut_of
 from nacre.messages.tokens import BYTES_PER_TOKEN, estimate_text
 from nacre.messages.wire import canonical
 from nacre.store.tool_results import USUAL, Advice, ToolResultStore, pointer
@@ -34,7 +41,7 @@ SHOWN_INPUT_CHARS = 80
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Act:
+class OffloadAction:
     """Something that was done to one result."""
 
     kind: str
@@ -48,24 +55,24 @@ class Offloaded:
     """The record as it may be kept, and what was done to it."""
 
     said: Said
-    acts: tuple[Act, ...] = ()
+    acts: tuple[OffloadAction, ...] = ()
     refused: str = ""
     """Why the disk took something no longer; it stands whole in the record then."""
 
 
 @dataclass(slots=True)
-class _Work:
+class _Offloading:
     """One round's results while they are looked through."""
 
-    seen: InView
+    seen: ResultsInView
     settings: OffloadSettings
     own: Mapping[str, float]
     advice: Advice
-    fresh: Texts = field(default_factory=Texts)
+    fresh: ShownTexts = field(default_factory=ShownTexts)
     """What this very record will hold whole."""
     targets: set[str] = field(default_factory=set)
     """Calls of this record that another result of it refers to."""
-    acts: list[Act] = field(default_factory=list)
+    acts: list[OffloadAction] = field(default_factory=list)
     refused: str = ""
 
     def call(self, result: ToolResult) -> ToolCall:
@@ -77,7 +84,7 @@ class _Work:
 
 def offload(
     said: Said,
-    seen: InView,
+    seen: ResultsInView,
     shelf: ToolResultStore,
     settings: OffloadSettings,
     *,
@@ -89,7 +96,7 @@ def offload(
     `own` holds what tools say of themselves, by name (C4); `advice` goes by the tools that the model has.
     What the disk refuses stays whole.
     """
-    work = _Work(seen, settings, own or {}, advice)
+    work = _Offloading(seen, settings, own or {}, advice)
     blocks = [_referred(one, work) if isinstance(one, ToolResult) else one for one in said.blocks]
     if shelf.folder is not None:
         for place in _chosen(blocks, work):
@@ -107,7 +114,7 @@ def is_large(said: Said, settings: OffloadSettings, own: Mapping[str, float]) ->
     return sum(chars_of(one) for one in said.blocks if isinstance(one, ToolResult)) > least
 
 
-def _referred(result: ToolResult, work: _Work) -> ToolResult:
+def _referred(result: ToolResult, work: _Offloading) -> ToolResult:
     """The result, or a line in place of one that is empty or in view already."""
     call = work.call(result)
     if _is_empty(result):
@@ -134,15 +141,15 @@ def _referred(result: ToolResult, work: _Work) -> ToolResult:
         "chars": len(text),
         "tokens_kept_out": estimate_text(text) - estimate_text(words),
     }
-    work.acts.append(Act(kind=kind, facts=facts, notice=notice))
+    work.acts.append(OffloadAction(kind=kind, facts=facts, notice=notice))
     return replace(result, content=(Text(words),))
 
 
-_Reference = tuple[str, Whole, str]
+_Reference = tuple[str, WholeResult, str]
 """The words for the model, what they refer to, the words for the person."""
 
 
-def _read_again(call: ToolCall, result: ToolResult, text: str, work: _Work) -> _Reference | None:
+def _read_again(call: ToolCall, result: ToolResult, text: str, work: _Offloading) -> _Reference | None:
     extent = extent_of(call.input) if call.name == "Read" and work.settings.rereads else None
     if extent is None or result.is_error:
         return None
@@ -164,7 +171,7 @@ def _read_again(call: ToolCall, result: ToolResult, text: str, work: _Work) -> _
     return words, earlier, notice
 
 
-def _same(call: ToolCall, result: ToolResult, text: str, work: _Work) -> _Reference | None:
+def _same(call: ToolCall, result: ToolResult, text: str, work: _Offloading) -> _Reference | None:
     key = (text, result.is_error)
     earlier = work.seen.texts.same.get(key) or work.fresh.same.get(key)
     if earlier is None:
@@ -182,7 +189,7 @@ def _same(call: ToolCall, result: ToolResult, text: str, work: _Work) -> _Refere
     return words, earlier, notice
 
 
-def _chosen(blocks: Iterable[object], work: _Work) -> list[int]:
+def _chosen(blocks: Iterable[object], work: _Offloading) -> list[int]:
     """Where the results stand that go to disk."""
     places = []
     fresh = []
@@ -193,12 +200,12 @@ def _chosen(blocks: Iterable[object], work: _Work) -> list[int]:
             if one.is_error:
                 limit = max(limit, work.settings.max_error_chars)
             may_go = one.call_id not in work.targets
-            fresh.append(Fresh(chars=chars_of(one), limit=limit, may_go=may_go))
+            fresh.append(FreshResult(chars=chars_of(one), limit=limit, may_go=may_go))
     chosen = choose(fresh, work.settings, recorded_chars=work.seen.round_chars)
     return [places[each] for each in sorted(chosen)]
 
 
-def _persisted(result: ToolResult, work: _Work, shelf: ToolResultStore) -> ToolResult:
+def _persisted(result: ToolResult, work: _Offloading, shelf: ToolResultStore) -> ToolResult:
     """The result with its texts on disk and a pointer for them; pictures stay where they are."""
     call = work.call(result)
     said = [part.text for part in result.content if isinstance(part, Text)]
@@ -233,7 +240,7 @@ def _persisted(result: ToolResult, work: _Work, shelf: ToolResultStore) -> ToolR
         f"{call.name} result of {returned} kept in {kept.path}; "
         f"its first {work.settings.preview_bytes:,} bytes are shown."
     )
-    work.acts.append(Act(kind=OFFLOAD, facts=facts, notice=notice))
+    work.acts.append(OffloadAction(kind=OFFLOAD, facts=facts, notice=notice))
     others = (part for part in result.content if not isinstance(part, Text))
     content: tuple[ResultPart, ...] = (Text(words), *others)
     return replace(result, content=content)

@@ -32,7 +32,7 @@ class OffloadSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fresh:
+class FreshResult:
     """A result that nobody has seen yet."""
 
     chars: int
@@ -54,7 +54,9 @@ def threshold(tool: str, settings: OffloadSettings, *, own: float | None = None)
     return settings.max_chars if own is None else min(own, settings.max_chars)
 
 
-def choose(fresh: Sequence[Fresh], settings: OffloadSettings, *, recorded_chars: int = 0) -> frozenset[int]:
+def choose(
+    fresh: Sequence[FreshResult], settings: OffloadSettings, *, recorded_chars: int = 0
+) -> frozenset[int]:
     """The places of those that go to disk: each over its own threshold, then the largest of the round (C5).
 
     `recorded_chars` is what the same round has recorded before: it counts, and it stays as it is (C6).

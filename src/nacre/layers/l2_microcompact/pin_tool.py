@@ -7,8 +7,7 @@ from typing import Annotated
 from nacre import prompts
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import ToolError
-from nacre.messages.pins import pin
-from nacre.messages.results import Answered, answered
+from nacre.messages.results import AnsweredCall, answered_calls, pin
 from nacre.messages.transcript import Transcript
 from nacre.messages.view import View
 from nacre.messages.wire import canonical
@@ -32,7 +31,7 @@ class Pinboard:
         self._transcript = transcript
         self._clock = clock
 
-    async def pin(self, about: str, *, on: bool) -> Answered:
+    async def pin(self, about: str, *, on: bool) -> AnsweredCall:
         """Pin the newest result whose call holds these words, or let it go."""
         found = newest(self._transcript.view, about) if self._transcript else None
         if self._transcript is None or found is None:
@@ -44,12 +43,12 @@ class Pinboard:
 NONE = "There is no result in view yet."
 
 
-def newest(view: View, about: str = "") -> Answered | None:
+def newest(view: View, about: str = "") -> AnsweredCall | None:
     """The newest result whose call, by tool or argument, holds these words."""
-    return next((one for one in reversed(answered(view.items)) if about in shown(one)), None)
+    return next((one for one in reversed(answered_calls(view.items)) if about in shown(one)), None)
 
 
-def shown(one: Answered) -> str:
+def shown(one: AnsweredCall) -> str:
     """A call in one line."""
     return f"{one.call.name} {canonical(one.call.input).decode()}"
 

@@ -1,25 +1,110 @@
-"""Which old results to clear now, if any: pure, from the view, the clock and the prices (C9, C12, C12b)."""
+"""Decide which old results to clear: pure, from the view, the clock and the settings (C9, C12, C12b)."""
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from nacre.cache.models import ModelProfile
 from nacre.cache.warmth import Warmth
-from nacre.layers.l2_microcompact.choice import Choice, choose
 from nacre.layers.l2_microcompact.settings import CLAUDE_CODE, CLEARABLE, NACRE, MicrocompactSettings
+from nacre.messages.results import AnsweredCall, answered_calls, pinned
 from nacre.messages.view import View
 from nacre.store.tool_results import CLEARED
 
-__all__ = ["CLAUDE_CODE", "CLEARABLE", "NACRE", "Decision", "MicrocompactSettings", "Moment", "Reason", "due"]
+__all__ = [
+    "CLAUDE_CODE",
+    "CLEARABLE",
+    "NACRE",
+    "ClearDecision",
+    "ClearInputs",
+    "MicrocompactSettings",
+    "Reason",
+    "due",
+]
+
+OFFLOADED = "<persisted-output>"
+"""How a result begins that is on disk already and stands as a preview: nothing more is to be had from it."""
+DUPLICATE = "duplicate"
+REREAD = "reread"
+"""Kinds of note which say that a result makes sense only beside another: both stay, or both go (C7)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClearableResults:
+    """What a clear would take, and where what stays begins."""
+
+    old: tuple[AnsweredCall, ...] = ()
+    """In the order of the view."""
+    tokens: int = 0
+    """What it would free, the pointers left behind taken off."""
+    keeps_from: str | None = None
+    """The call of the oldest result that stays because it is new."""
+
+
+def clearable_results(
+    view: View, *, tools: frozenset[str], keep: int, pointer_tokens: int
+) -> ClearableResults:
+    """All but the newest results of these tools, as far as nobody pinned them and clearing saves tokens."""
+    everything = answered_calls(view.items)
+    ours = [one for one in everything if one.call.name in tools]
+    newest = ours[-max(1, keep) :]
+    replaced = view.replaced
+    stays = pinned(view) | {one.id for one in newest}
+    roots = _roots(view, DUPLICATE, REREAD)
+    old: list[AnsweredCall] = []
+    for group in _groups(everything, roots):
+        standing = [one for one in group if replaced.get(one.id) != CLEARED]
+        is_free = all(
+            one.call.name in tools and one.id not in stays and not one.result.text.startswith(OFFLOADED)
+            for one in standing
+        )
+        if is_free and sum(one.tokens - pointer_tokens for one in standing) > 0:
+            old += standing
+    old.sort(key=lambda one: one.item)
+    return ClearableResults(
+        old=tuple(old),
+        tokens=sum(one.tokens - pointer_tokens for one in old),
+        keeps_from=newest[0].id if newest else None,
+    )
+
+
+def duplicate_targets(view: View) -> dict[str, str]:
+    """For every result that only points to another, the call whose result it points to."""
+    return _roots(view, DUPLICATE)
+
+
+def _roots(view: View, *kinds: str) -> dict[str, str]:
+    """Each reference with what it comes down to in the end; a log that runs in a circle ends somewhere."""
+    said = [note for kind in kinds for note in view.noted(kind)]
+    direct = {str(note.fact("call")): str(note.fact("of")) for note in said}
+    return {call: _end(call, direct) for call in direct}
+
+
+def _end(call: str, direct: dict[str, str]) -> str:
+    passed: list[str] = []
+    while call in direct and call not in passed:
+        passed.append(call)
+        call = direct[call]
+    # In a circle every member must come to the same end, wherever it started.
+    return min(passed[passed.index(call) :]) if call in passed else call
+
+
+def _groups(results: Iterable[AnsweredCall], roots: dict[str, str]) -> Sequence[Sequence[AnsweredCall]]:
+    groups: defaultdict[str, list[AnsweredCall]] = defaultdict(list)
+    for one in results:
+        groups[roots.get(one.id, one.id)].append(one)
+    return list(groups.values())
+
 
 Reason = Literal["idle", "full"]
 """The cache is cold; the request does not fit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moment:
+class ClearInputs:
     """What is known just before a request."""
 
     warmth: Warmth
@@ -37,7 +122,7 @@ class Moment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
+class ClearDecision:
     """What to clear and why."""
 
     reason: Reason
@@ -50,7 +135,7 @@ class Decision:
     """The model binds thinking to the bytes before it, so that none can stay (C12b)."""
 
 
-def due(view: View, moment: Moment, settings: MicrocompactSettings = NACRE) -> Decision | None:
+def due(view: View, moment: ClearInputs, settings: MicrocompactSettings = NACRE) -> ClearDecision | None:
     """What should be cleared before the next request; on a warm cache, with room left, nothing is read."""
     reason = _occasion(view, moment, settings)
     # Where thinking is bound, a rewrite waits for the next turn (C12b); what does not fit cannot wait.
@@ -59,20 +144,24 @@ def due(view: View, moment: Moment, settings: MicrocompactSettings = NACRE) -> D
         return None
     if reason == "full":
         return _to_fit(view, moment, settings)
-    choice = choose(view, tools=settings.tools, keep=settings.keep, pointer_tokens=moment.pointer_tokens)
+    choice = clearable_results(
+        view, tools=settings.tools, keep=settings.keep, pointer_tokens=moment.pointer_tokens
+    )
     return _decided(reason, choice, moment) if choice.old else None
 
 
-def _to_fit(view: View, moment: Moment, settings: MicrocompactSettings) -> Decision | None:
+def _to_fit(view: View, moment: ClearInputs, settings: MicrocompactSettings) -> ClearDecision | None:
     """As few results as free enough; none where a dearer layer would have to come after it.
 
     Two rewrites in a row would lose the cache twice, and the second one its chance to read the first's past.
     """
     needed = max(moment.too_many, settings.full_share * moment.tokens)
-    found: Choice | None = None
+    found: ClearableResults | None = None
     # From the most to the least that could go: where the most is not enough, one look says so.
     for keep in sorted(settings.full_keep):
-        choice = choose(view, tools=settings.tools, keep=keep, pointer_tokens=moment.pointer_tokens)
+        choice = clearable_results(
+            view, tools=settings.tools, keep=keep, pointer_tokens=moment.pointer_tokens
+        )
         if not choice.old or choice.tokens * _scale(view, moment) < needed:
             break
         found = choice
@@ -86,7 +175,7 @@ def is_idle(warmth: Warmth, settings: MicrocompactSettings) -> bool:
     return warmth.touched_at is not None and warmth.idle_seconds >= settings.idle_seconds
 
 
-def _occasion(view: View, moment: Moment, settings: MicrocompactSettings) -> Reason | None:
+def _occasion(view: View, moment: ClearInputs, settings: MicrocompactSettings) -> Reason | None:
     if settings.idle and is_idle(moment.warmth, settings) and not _is_done(view, moment.warmth):
         return "idle"
     if settings.full and not moment.fits:
@@ -100,7 +189,7 @@ def _is_done(view: View, warmth: Warmth) -> bool:
     return last is not None and warmth.touched_at is not None and last.at > warmth.touched_at
 
 
-def _scale(view: View, moment: Moment) -> float:
+def _scale(view: View, moment: ClearInputs) -> float:
     """An estimate that runs high must not make a clear look better than it is."""
     return min(1.0, moment.tokens / view.estimate) if view.estimate else 1.0
 
@@ -112,8 +201,8 @@ def kept_from(view: View) -> tuple[str | None, str | None]:
     return old if isinstance(old, str) else None, new if isinstance(new, str) else None
 
 
-def _decided(reason: Reason, choice: Choice, moment: Moment) -> Decision:
-    return Decision(
+def _decided(reason: Reason, choice: ClearableResults, moment: ClearInputs) -> ClearDecision:
+    return ClearDecision(
         reason=reason,
         calls=tuple(one.id for one in choice.old),
         tokens=choice.tokens,

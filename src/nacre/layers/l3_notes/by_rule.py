@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from nacre.layers.l3_notes.policy import NACRE, NotesSettings
-from nacre.layers.l3_notes.template import TEMPLATE, Template, written
+from nacre.layers.l3_notes.template import TEMPLATE, NotesTemplate, written
 from nacre.messages.digest import show_deeds, show_words
 from nacre.messages.facts import Facts
 from nacre.messages.tokens import estimate_text
@@ -24,7 +24,7 @@ def by_rule(
     facts: Facts,
     tasks: Sequence[Task] = (),
     *,
-    template: Template = TEMPLATE,
+    template: NotesTemplate = TEMPLATE,
     settings: NotesSettings = NACRE,
 ) -> str:
     """The template filled from facts, as far as they say something about its sections; empty without any."""

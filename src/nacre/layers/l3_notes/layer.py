@@ -11,11 +11,9 @@ from dataclasses import replace
 
 from nacre.errors import StoreError
 from nacre.layers.l3_notes.by_rule import by_rule
-from nacre.layers.l3_notes.config import Form
-from nacre.layers.l3_notes.file import NotesFile, is_by_rule, marked
-from nacre.layers.l3_notes.notes import kept_from, notes_draft, update
-from nacre.layers.l3_notes.policy import NACRE, Moment, NotesSettings, due
-from nacre.layers.l3_notes.template import is_bare
+from nacre.layers.l3_notes.notes import NotesFile, is_by_rule, kept_from, marked, notes_draft, update
+from nacre.layers.l3_notes.policy import NACRE, NotesInputs, NotesSettings, due
+from nacre.layers.l3_notes.template import NotesForm, is_bare
 from nacre.loop.fork import Fork
 from nacre.messages.blocks import JsonObject, ToolCall
 from nacre.messages.draft import Draft
@@ -58,7 +56,7 @@ class Notes(Layer):
         *,
         background: Background,
         fork: Fork | None = None,
-        form: Form | None = None,
+        form: NotesForm | None = None,
         settings: NotesSettings = NACRE,
     ) -> None:
         """Without a fork there is no model to write them: rules do."""
@@ -69,7 +67,7 @@ class Notes(Layer):
         self._session = session
         self._background = background
         self._fork = fork
-        self._form = form or Form()
+        self._form = form or NotesForm()
         self._facts = Facts()
         self._folded = 0
         self._has_told: set[str] = set()
@@ -160,7 +158,7 @@ class Notes(Layer):
             self._since_tokens = min(self._since_tokens, tokens)
         if failures >= self.settings.max_failures:
             self._tell_once(RESTING.format(failures=failures))
-        moment = Moment(
+        moment = NotesInputs(
             tokens=tokens,
             head_tokens=self._session.base.tokens,
             since_tokens=self._since_tokens,

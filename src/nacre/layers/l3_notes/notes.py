@@ -1,16 +1,28 @@
-"""Notes brought up to date by a model: a fork that may edit one file, whose form is mended after it (C14)."""
+"""The notes file of a session, and its update by a fork (C13 to C15)."""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import os
+import re
 from dataclasses import dataclass
+from pathlib import Path
 
 from nacre import prompts
-from nacre.errors import NacreError
-from nacre.layers.l3_notes.config import UPDATE, Form, asks_for, filled
-from nacre.layers.l3_notes.file import NotesFile, is_by_rule, unmarked
+from nacre.errors import NacreError, StoreError
 from nacre.layers.l3_notes.policy import NACRE, NotesSettings
-from nacre.layers.l3_notes.template import Template, injected, is_bare, mended, too_long
+from nacre.layers.l3_notes.template import (
+    UPDATE,
+    NotesForm,
+    NotesTemplate,
+    asks_for,
+    filled,
+    injected,
+    is_bare,
+    mended,
+    too_long,
+)
 from nacre.loop.fork import Fork, ForkResult, ForkTask, RequestSource
 from nacre.messages.blocks import Text
 from nacre.messages.digest import show_deeds
@@ -21,7 +33,71 @@ from nacre.messages.records import Compacted
 from nacre.messages.rounds import cuts
 from nacre.messages.tokens import estimate_text
 from nacre.messages.view import View
+from nacre.store import disk
 from nacre.tools.policy import Narrowing
+
+FOLDER = "session-memory"
+NAME = "summary.md"
+"""Where a session keeps its notes, beside its log."""
+ASIDE = ".summary.writing"
+"""Only the session's own process writes here, so that one name is enough."""
+_MARK = re.compile(r"<!-- by rule ([0-9a-f]{16}) -->\n?\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class NotesFile:
+    """One session's notes on disk."""
+
+    path: Path
+
+    @staticmethod
+    def of(folder: Path) -> NotesFile:
+        """The notes of the session whose folder this is; links on the way to it are followed now, once."""
+        return NotesFile(Path(os.path.realpath(folder / FOLDER)) / NAME)
+
+    def read(self) -> str:
+        """What it says; nothing if it is not there. Raises `StoreError` for what is no file of ours."""
+        try:
+            descriptor = disk.open_regular(self.path, os.O_RDONLY | os.O_NOFOLLOW)
+            with os.fdopen(descriptor, "rb") as file:
+                return file.read().decode(errors="replace")
+        except FileNotFoundError:
+            return ""
+        except OSError as error:
+            raise StoreError(disk.explain(error, self.path)) from error
+
+    def write(self, text: str) -> None:
+        """Put a text in its place, all or nothing; an empty one takes the file away."""
+        try:
+            if not text:
+                self.path.unlink(missing_ok=True)
+                return
+            disk.make_folder(self.path.parent)
+            # What a power cut takes can be had again from the log: no need to wait for the disk.
+            disk.replace_file(self.path, text.encode(errors="replace"), temp_name=ASIDE, sync=False)
+        except OSError as error:
+            raise StoreError(disk.explain(error, self.path)) from error
+
+
+def marked(text: str) -> str:
+    """A text with the line that says that rules wrote it, and that nobody has changed it since."""
+    return f"{text}\n<!-- by rule {_digest(text)} -->\n"
+
+
+def unmarked(text: str) -> str:
+    """A text without that line."""
+    return _MARK.sub("", text)
+
+
+def is_by_rule(text: str) -> bool:
+    """Whether rules wrote every word of it: then they may write it again."""
+    mark = _MARK.search(text)
+    return mark is not None and mark[1] == _digest(text[: mark.start()].removesuffix("\n"))
+
+
+def _digest(text: str) -> str:
+    return hashlib.blake2b(text.encode(errors="replace"), digest_size=8).hexdigest()
+
 
 SOURCE: RequestSource = "session_memory"
 """Under this name the fork is booked."""
@@ -36,7 +112,7 @@ class NotesUnchangedError(NacreError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Updated:
+class UpdatedNotes:
     """What an update came to."""
 
     text: str
@@ -50,10 +126,10 @@ async def update(
     file: NotesFile,
     *,
     fork: Fork,
-    form: Form,
+    form: NotesForm,
     since: Facts | None = None,
     settings: NotesSettings = NACRE,
-) -> Updated:
+) -> UpdatedNotes:
     """Have a fork of the conversation edit its notes; whatever goes wrong, the old notes are there after it.
 
     `since` is what was done since the last update, for the fork to be reminded of.
@@ -73,10 +149,10 @@ async def update(
         file.write(text or old)
     if not text:
         raise NotesUnchangedError("the model was asked to bring the session's notes up to date and did not")
-    return Updated(text=text, covers=view.items[-1].record_id, forked=forked)
+    return UpdatedNotes(text=text, covers=view.items[-1].record_id, forked=forked)
 
 
-def _starting(old: str, form: Form) -> str:
+def _starting(old: str, form: NotesForm) -> str:
     """What the fork edits: to quote what rules wrote only to replace it would cost more than it is worth."""
     if not old.strip() or is_by_rule(old):
         return form.template.text
@@ -84,7 +160,7 @@ def _starting(old: str, form: Form) -> str:
 
 
 def _errand(
-    view: View, file: NotesFile, start: str, *, form: Form, since: Facts | None, settings: NotesSettings
+    view: View, file: NotesFile, start: str, *, form: NotesForm, since: Facts | None, settings: NotesSettings
 ) -> ForkTask:
     return ForkTask(
         source=SOURCE,
@@ -98,7 +174,12 @@ def _errand(
 
 
 def directive(
-    file: NotesFile, notes: str, *, form: Form, since: Facts | None = None, settings: NotesSettings = NACRE
+    file: NotesFile,
+    notes: str,
+    *,
+    form: NotesForm,
+    since: Facts | None = None,
+    settings: NotesSettings = NACRE,
 ) -> str:
     """The one message at the end of the conversation that asks for an update."""
     over = too_long(notes, form.template, settings)
@@ -120,7 +201,7 @@ def directive(
 
 def notes_draft(
     text: str,
-    template: Template,
+    template: NotesTemplate,
     covers: str | None,
     settings: NotesSettings = NACRE,
     *,

@@ -47,7 +47,7 @@ NACRE = NotesSettings()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moment:
+class NotesInputs:
     """What is known once a reply is there."""
 
     tokens: int
@@ -66,7 +66,7 @@ class Moment:
     """In a row."""
 
 
-def due(moment: Moment, settings: NotesSettings = NACRE) -> bool:
+def due(moment: NotesInputs, settings: NotesSettings = NACRE) -> bool:
     """Whether a model should bring the notes up to date now."""
     if moment.is_running or moment.failures >= settings.max_failures:
         return False

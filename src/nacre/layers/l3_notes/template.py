@@ -1,4 +1,4 @@
-"""The form of the notes: headings and their descriptions stay as they are, whatever an edit did (C13)."""
+"""The template of the notes, nacre's own or the user's; an edit never changes its headings (C13)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
+from pathlib import Path
 
 from nacre import prompts
 from nacre.layers.l3_notes.policy import NotesSettings
@@ -17,7 +18,7 @@ _FENCE = re.compile(r"\s{0,3}(```+|~~~+)")
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class NotesSection:
     """One heading, the line that says what belongs under it, and what stands there."""
 
     heading: str
@@ -34,13 +35,13 @@ class Section:
 
 
 @dataclass(frozen=True)
-class Template:
+class NotesTemplate:
     """The sections of notes, in order, with what they hold before anybody wrote."""
 
-    sections: tuple[Section, ...]
+    sections: tuple[NotesSection, ...]
 
     @staticmethod
-    def of(text: str) -> Template | None:
+    def of(text: str) -> NotesTemplate | None:
         """A template as somebody wrote it: `# Heading` and `_description_`; none if it has no such headings.
 
         Two sections of one name could not be told apart, so that such a text is none, either.
@@ -53,7 +54,7 @@ class Template:
                 found[-1][1].append(line.rstrip())
         made = tuple(_templated(heading, lines) for heading, lines in found)
         is_told_apart = len({one.name for one in made}) == len(made)
-        return Template(made) if made and is_told_apart else None
+        return NotesTemplate(made) if made and is_told_apart else None
 
     @property
     def text(self) -> str:
@@ -72,18 +73,18 @@ class Template:
         return {line: place for place, line in enumerate(lines) if line and lines.count(line) == 1}
 
 
-def sections(text: str, template: Template) -> list[Section]:
+def sections(text: str, template: NotesTemplate) -> list[NotesSection]:
     """The template's sections with what a text says in each; what belongs nowhere goes to the nearest."""
     bodies: list[list[str]] = [[] for _ in template.sections]
     for place, line in _placed(_lines(text), template):
         bodies[place].append(line)
     return [
-        Section(one.heading, one.description, _trimmed(lines))
+        NotesSection(one.heading, one.description, _trimmed(lines))
         for one, lines in zip(template.sections, bodies, strict=True)
     ]
 
 
-def mended(old: str, new: str, template: Template) -> str:
+def mended(old: str, new: str, template: NotesTemplate) -> str:
     """The new text in the template's form; what stood in a section that was cut out whole comes back."""
     parsed = sections(new, template)
     lines = set(_lines(new))
@@ -93,30 +94,30 @@ def mended(old: str, new: str, template: Template) -> str:
         # An edit may not remove a section. If its lines live on elsewhere, only the heading was lost.
         lost = before[place].body
         if place not in named and not section.body and lines.isdisjoint(_said(lost)):
-            parsed[place] = Section(section.heading, section.description, lost)
+            parsed[place] = NotesSection(section.heading, section.description, lost)
     return written(parsed)
 
 
-def written(parsed: Sequence[Section]) -> str:
+def written(parsed: Sequence[NotesSection]) -> str:
     """Sections as a file."""
     return "\n\n".join(map(str, parsed)) + "\n"
 
 
-def is_bare(text: str, template: Template) -> bool:
+def is_bare(text: str, template: NotesTemplate) -> bool:
     """Whether nobody has written anything but what the template says itself."""
     own = [one.body for one in template.sections]
     said = [one.body for one in sections(text, template)]
     return all(not body or body == default for body, default in zip(said, own, strict=True))
 
 
-def _templated(heading: str, lines: list[str]) -> Section:
+def _templated(heading: str, lines: list[str]) -> NotesSection:
     body = _trimmed(lines)
     first, _, rest = body.partition("\n")
     is_italic = len(first) > 2 and first[0] in "_*" and first[-1] == first[0] and first[1] != first[0]
-    return Section(heading, first, rest.strip("\n")) if is_italic else Section(heading, "", body)
+    return NotesSection(heading, first, rest.strip("\n")) if is_italic else NotesSection(heading, "", body)
 
 
-def _placed(lines: Sequence[str], template: Template) -> Iterator[tuple[int, str]]:
+def _placed(lines: Sequence[str], template: NotesTemplate) -> Iterator[tuple[int, str]]:
     """Every line but headings and descriptions, with the section it stands in."""
     starts = {line: (place, is_name) for place, line, is_name in _markers(lines, template)}
     current = 0
@@ -129,7 +130,7 @@ def _placed(lines: Sequence[str], template: Template) -> Iterator[tuple[int, str
             yield current, line
 
 
-def _markers(lines: Sequence[str], template: Template) -> list[tuple[int, int, bool]]:
+def _markers(lines: Sequence[str], template: NotesTemplate) -> list[tuple[int, int, bool]]:
     """Where a section begins: its place, the line, and whether the line is the template's own.
 
     A heading counts if it has the right name at the first level, outside of code or above its description;
@@ -156,7 +157,7 @@ def _markers(lines: Sequence[str], template: Template) -> list[tuple[int, int, b
 
 
 def _at_other_levels(
-    lines: Sequence[str], template: Template, found: Sequence[tuple[int, int, bool]]
+    lines: Sequence[str], template: NotesTemplate, found: Sequence[tuple[int, int, bool]]
 ) -> list[tuple[int, int, bool]]:
     known = {place for place, _, _ in found}
     taken = {n for _, n, _ in found}
@@ -198,8 +199,8 @@ def _trimmed(lines: Sequence[str]) -> str:
     return "\n".join(lines[said[0] : said[-1] + 1]) if said else ""
 
 
-def _usual() -> Template:
-    template = Template.of(prompts.load("nacre.layers.l3_notes", "template"))
+def _usual() -> NotesTemplate:
+    template = NotesTemplate.of(prompts.load("nacre.layers.l3_notes", "template"))
     assert template is not None, "the template beside this file has sections"
     return template
 
@@ -213,12 +214,12 @@ NOTE_TOKENS = 40
 """What the note about a cut takes at most, a long path included."""
 
 
-def sizes(text: str, template: Template) -> dict[str, int]:
+def sizes(text: str, template: NotesTemplate) -> dict[str, int]:
     """Estimated tokens of what stands in each section, by its heading."""
     return {one.heading: estimate_text(one.body) for one in sections(text, template)}
 
 
-def too_long(text: str, template: Template, settings: NotesSettings) -> dict[str, int]:
+def too_long(text: str, template: NotesTemplate, settings: NotesSettings) -> dict[str, int]:
     """The sections to condense with their tokens, largest first: those over their budget.
 
     Where only all together are over theirs, the larger half of them is to give.
@@ -231,7 +232,7 @@ def too_long(text: str, template: Template, settings: NotesSettings) -> dict[str
     return dict(sorted(over.items(), key=lambda one: -one[1]))
 
 
-def injected(text: str, template: Template, settings: NotesSettings, *, where: str = "") -> str:
+def injected(text: str, template: NotesTemplate, settings: NotesSettings, *, where: str = "") -> str:
     """The notes as they stand in a conversation: what says nothing is left out, what is too long is cut.
 
     `where` names the file, for those who want the rest.
@@ -241,7 +242,7 @@ def injected(text: str, template: Template, settings: NotesSettings, *, where: s
     return "\n\n".join(f"{one.heading}\n{_cut(one.body, budget, where)}" for one in said)
 
 
-def _fair_share(said: Sequence[Section], settings: NotesSettings) -> int:
+def _fair_share(said: Sequence[NotesSection], settings: NotesSettings) -> int:
     """The most a section may have so that all of them fit: the long ones give, the short ones keep theirs."""
     heads = sum(estimate_text(one.heading) + 1 for one in said)
     left = settings.total_tokens - heads
@@ -264,3 +265,50 @@ def _cut(body: str, budget: int, where: str) -> str:
     more = len(lines) - kept
     note = LEFT_OUT.format(lines=more, s="s" * (more != 1), where=f" in {where}" if where else "")
     return "\n".join([*shown, note])
+
+
+FOLDER = Path("session-memory", "config")
+"""Below the home."""
+UPDATE = prompts.load("nacre.layers.l3_notes", "update")
+_SLOT = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotesForm:
+    """What notes look like and how they are asked for."""
+
+    template: NotesTemplate = TEMPLATE
+    prompt: str = UPDATE
+    problems: tuple[str, ...] = ()
+    """For the person: one line for each file that is not used."""
+
+    @staticmethod
+    def of(home: Path) -> NotesForm:
+        """As the files in a home want it, each by itself."""
+        problems: list[str] = []
+        prompt, text = (_read(home / FOLDER / name, problems) for name in ("prompt.md", "template.md"))
+        template = NotesTemplate.of(text) if text else TEMPLATE
+        if template is None:
+            where = home / FOLDER / "template.md"
+            problems.append(f"{where} needs different `# Headings`; the usual template is used instead.")
+        return NotesForm(template=template or TEMPLATE, prompt=prompt or UPDATE, problems=tuple(problems))
+
+
+def filled(text: str, **slots: str) -> str:
+    """A person's prompt with what it asks for: one pass, and what nobody knows stays as it stands."""
+    return _SLOT.sub(lambda slot: slots.get(slot[1], slot[0]), text)
+
+
+def asks_for(text: str, name: str) -> bool:
+    """Whether a prompt has this slot."""
+    return name in _SLOT.findall(text)
+
+
+def _read(path: Path, problems: list[str]) -> str:
+    try:
+        return path.read_bytes().decode().replace("\r\n", "\n").removesuffix("\n")
+    except FileNotFoundError:
+        return ""
+    except (OSError, ValueError) as error:
+        problems.append(f"{path} cannot be read ({error}); the usual one is used instead.")
+        return ""

@@ -7,7 +7,7 @@ from itertools import accumulate
 from nacre import prompts
 from nacre.layers.l4_compact.install import STANDING
 from nacre.messages.blocks import Opaque, Text
-from nacre.messages.draft import Draft, Span
+from nacre.messages.draft import Draft, ItemSpan
 from nacre.messages.facts import carried
 from nacre.messages.records import Compacted
 from nacre.messages.tokens import BYTES_PER_TOKEN, estimate_text
@@ -22,7 +22,7 @@ SHARE = 0.4
 """Of the room: it stands for all that came before, but it is older than what else needs a place."""
 
 
-def by_rule(view: View, span: Span, room: int) -> Draft:
+def by_rule(view: View, span: ItemSpan, room: int) -> Draft:
     """A draft without a model: empty, or what was summarised before in words that facts do not have."""
     replaced = {item.record_id for item in view.items[span.first : span.keeps_from]}
     texts = [

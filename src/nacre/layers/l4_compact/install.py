@@ -14,7 +14,7 @@ from nacre.clock import Clock
 from nacre.layers.l4_compact.policy import CompactSettings
 from nacre.messages.blocks import Block, Document, Image, JsonObject, Text, ToolResult
 from nacre.messages.digest import show_deeds, show_words, together
-from nacre.messages.draft import WHOLE, Draft, Fragment, Span
+from nacre.messages.draft import WHOLE, Draft, Fragment, ItemSpan
 from nacre.messages.facts import Facts
 from nacre.messages.pairing import Item
 from nacre.messages.records import Compacted, Noted, Record, Said
@@ -39,7 +39,7 @@ AHEAD = frozenset({"opening", "rules"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Where:
+class OverflowPaths:
     """Where what is not shown can be read; empty where nothing is kept on disk."""
 
     words: str = ""
@@ -51,14 +51,14 @@ class Where:
         return f"The whole log of this session, one JSON record a line: {self.log}" if self.log else ""
 
 
-NOWHERE = Where()
+NOWHERE = OverflowPaths()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shares:
+class RoomShares:
     """How the room was divided, and what goes where."""
 
-    span: Span
+    span: ItemSpan
     place: int
     """Where the kept tail begins."""
     last: tuple[Block, ...]
@@ -72,13 +72,13 @@ class Shares:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Material:
+class SummaryMaterial:
     """All that goes into the record beside the draft and its shares."""
 
     fragments: Sequence[Fragment] = ()
     tasks: str = ""
     """The task list as it stands, every state included."""
-    where: Where = NOWHERE
+    where: OverflowPaths = NOWHERE
     carries: Sequence[Noted] = ()
     trigger: str = "auto"
     pre_tokens: int | None = None
@@ -87,17 +87,17 @@ class Material:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
+class CompactionLimits:
     """What a compaction is held to."""
 
     room: int
     """Estimated tokens that may stand in place of the span, tail included."""
     settings: CompactSettings
-    span: Span = WHOLE
-    where: Where = NOWHERE
+    span: ItemSpan = WHOLE
+    where: OverflowPaths = NOWHERE
 
 
-def share_out(view: View, draft: Draft, facts: Facts, terms: Terms) -> Shares:
+def divide_room(view: View, draft: Draft, facts: Facts, terms: CompactionLimits) -> RoomShares:
     """Decide how much of each there is room for."""
     span = terms.span
     most = terms.settings.tail_tokens
@@ -116,7 +116,9 @@ def share_out(view: View, draft: Draft, facts: Facts, terms: Terms) -> Shares:
     return shares
 
 
-def _shares(view: View, facts: Facts, last: LastMessage, terms: Terms, *, place: int, room: int) -> Shares:
+def _shares(
+    view: View, facts: Facts, last: LastMessage, terms: CompactionLimits, *, place: int, room: int
+) -> RoomShares:
     """What is shown beside a tail that begins here: nothing that stands there anyway."""
     settings = terms.settings
     where = terms.where
@@ -132,7 +134,7 @@ def _shares(view: View, facts: Facts, last: LastMessage, terms: Terms, *, place:
     spent = estimate_text(words.text)
     deeds = show_deeds(told, max(0, min(settings.past_tokens, rest) - spent), where=where.deeds)
     shown = together(words, deeds)
-    return Shares(
+    return RoomShares(
         span=terms.span,
         place=place,
         last=raw,
@@ -144,7 +146,7 @@ def _shares(view: View, facts: Facts, last: LastMessage, terms: Terms, *, place:
 
 
 def install(
-    view: View, draft: Draft, shares: Shares, material: Material, *, summary_id: str, clock: Clock
+    view: View, draft: Draft, shares: RoomShares, material: SummaryMaterial, *, summary_id: str, clock: Clock
 ) -> list[Record]:
     """The records that put it there.
 
@@ -171,7 +173,7 @@ def install(
     return [*dropped, compacted]
 
 
-def _tail_place(items: Sequence[Item], draft: Draft, span: Span, tokens: int) -> int:
+def _tail_place(items: Sequence[Item], draft: Draft, span: ItemSpan, tokens: int) -> int:
     """Where the tail begins: what the draft does not know of stays, whatever it takes."""
     if span.keeps_from is not None:
         return max(span.keeps_from, span.first)
@@ -189,7 +191,7 @@ def _tokens(items: Sequence[Item]) -> int:
     return sum(item.tokens for item in items)
 
 
-def _blocks(draft: Draft, shares: Shares, material: Material) -> tuple[Block, ...]:
+def _blocks(draft: Draft, shares: RoomShares, material: SummaryMaterial) -> tuple[Block, ...]:
     """What the model reads in place of the span, in a fixed order."""
     ahead = [Text(one.text) for one in material.fragments if one.text and one.kind in AHEAD]
     behind = [Text(one.text) for one in material.fragments if one.text and one.kind not in AHEAD]
@@ -206,7 +208,7 @@ def _blocks(draft: Draft, shares: Shares, material: Material) -> tuple[Block, ..
     return (*ahead, *told, *behind, *shares.last)
 
 
-def _rest(shares: Shares, where: Where) -> str:
+def _rest(shares: RoomShares, where: OverflowPaths) -> str:
     """The files to read in; what has no room above for a pointer of its own is pointed to here."""
     left = (
         (shares.facts.left_words, "messages of the user's", where.words, shares.words),

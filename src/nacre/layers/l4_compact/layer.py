@@ -16,9 +16,21 @@ from typing import TypeAlias
 
 from nacre.errors import ContextOverflow, NacreError, NothingToCompact
 from nacre.layers.l4_compact.by_rule import by_rule
-from nacre.layers.l4_compact.install import Material, Shares, Terms, install, share_out
+from nacre.layers.l4_compact.install import (
+    CompactionLimits,
+    RoomShares,
+    SummaryMaterial,
+    divide_room,
+    install,
+)
 from nacre.layers.l4_compact.overflow_files import OverflowFiles
-from nacre.layers.l4_compact.policy import COMPACTION, CompactSettings, Past, past, room
+from nacre.layers.l4_compact.policy import (
+    COMPACTION,
+    CompactionHistory,
+    CompactSettings,
+    compaction_history,
+    room,
+)
 from nacre.layers.l4_compact.prefetch_summary import SummaryPrefetch
 from nacre.messages.blocks import JsonObject, Opaque
 from nacre.messages.draft import Draft, Fragment
@@ -57,7 +69,7 @@ Summarise: TypeAlias = Callable[[View, CompactionRequest, Facts], Awaitable[Draf
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Case:
+class _CompactionRun:
     """One compaction while it is worked on."""
 
     view: View
@@ -72,11 +84,11 @@ class _Case:
 
 
 @dataclass(frozen=True, slots=True)
-class _Try:
+class _DraftAttempt:
     """A draft that may stand for the conversation."""
 
     draft: Draft
-    then: Past
+    then: CompactionHistory
     """What there is to say of compactions once it does."""
     most: float = inf
     """Where it leaves so many tokens, the next one is tried."""
@@ -182,7 +194,7 @@ class Compact(Layer):
         return ahead.is_under_way
 
     def _wants_summary(self, view: View) -> bool:
-        is_barred = past(view).is_barred(self.settings) or self._is_focused
+        is_barred = compaction_history(view).is_barred(self.settings) or self._is_focused
         return self.summarise is not None and not is_barred and self._layer_draft(view) is None
 
     async def _compacted(
@@ -195,7 +207,7 @@ class Compact(Layer):
             return None
         wish = allowed
         self._is_focused = wish.trigger == "auto" and bool(wish.focus)
-        case = _Case(
+        case = _CompactionRun(
             view=view,
             wish=wish,
             facts=Facts.of(view.records),
@@ -204,7 +216,7 @@ class Compact(Layer):
             must_shrink=must_shrink,
         )
         done = None
-        before = past(view)
+        before = compaction_history(view)
         then = before
         begun = None
         async for one in self._drafts(case):
@@ -221,16 +233,16 @@ class Compact(Layer):
             self.session.notify(self._thrashing(view))
         return done
 
-    async def _drafts(self, case: _Case) -> AsyncIterator[_Try]:
+    async def _drafts(self, case: _CompactionRun) -> AsyncIterator[_DraftAttempt]:
         """What may stand for the conversation, cheapest first; rules come last and always."""
         settings = self.settings
         wish = case.wish
-        then = past(case.view)
+        then = compaction_history(case.view)
         is_auto = wish.trigger == "auto"
         by_model = then.compacted_now(settings, by_model=True, is_auto=is_auto)
         is_plain = not (wish.focus or wish.span.is_partial or wish.by_rule)
         if is_plain and (at_hand := await self._at_hand(case)) is not None:
-            yield _Try(at_hand, by_model, self._enough)
+            yield _DraftAttempt(at_hand, by_model, self._enough)
         is_barred = is_auto and then.is_barred(settings)
         if self.summarise is not None and not (is_barred or wish.by_rule):
             wish.on_progress("asking for a summary")
@@ -241,9 +253,9 @@ class Compact(Layer):
                 then = replace(then, failures=then.failures + 1)
                 self.session.notify(_failed(error, then, settings))
             else:
-                yield _Try(draft, by_model, self.session.thresholds.autocompact)
+                yield _DraftAttempt(draft, by_model, self.session.thresholds.autocompact)
         draft = by_rule(case.view, wish.span, self._terms(case).room)
-        yield _Try(draft, then.compacted_now(settings, by_model=False, is_auto=is_auto))
+        yield _DraftAttempt(draft, then.compacted_now(settings, by_model=False, is_auto=is_auto))
 
     @property
     def _enough(self) -> float:
@@ -251,7 +263,7 @@ class Compact(Layer):
         base = self.session.base.tokens * self.session.calibration.ratio
         return base + ENOUGH_SHARE * (self.session.thresholds.autocompact - base)
 
-    async def _at_hand(self, case: _Case) -> Draft | None:
+    async def _at_hand(self, case: _CompactionRun) -> Draft | None:
         """A draft that costs nothing now: made ahead, or the notes; waited for where nothing else is left."""
         is_full = case.tokens >= self.session.thresholds.blocking
         if self.preparation is not None:
@@ -289,7 +301,7 @@ class Compact(Layer):
     def _restorer(self) -> Restorer:
         return self.restorer or Restorer(self.session)
 
-    async def _put(self, case: _Case, draft: Draft, then: Past) -> Compaction | None:
+    async def _put(self, case: _CompactionRun, draft: Draft, then: CompactionHistory) -> Compaction | None:
         """The draft in its place, if that makes the conversation smaller."""
         session = self.session
         clock = self.session.clock
@@ -297,17 +309,17 @@ class Compact(Layer):
         case.wish.on_progress("putting together what stays")
         moved = await self.desk.shrink(case.view, int(terms.room * ROUND_SHARE), clock)
         view = case.view.after(*moved)
-        shares = share_out(view, draft, case.facts, terms)
+        shares = divide_room(view, draft, case.facts, terms)
         stays = [*view.items[: shares.span.first], *view.items[shares.place :]]
         if not await self.desk.keep_left(case.facts, shares.facts, stays):
             # Nobody is sent to a file that could not be written.
             terms = replace(terms, where=replace(terms.where, words="", deeds=""))
-            shares = share_out(view, draft, case.facts, terms)
+            shares = divide_room(view, draft, case.facts, terms)
         fragments = await self._restored(case, stays, shares)
         summary_id = clock.new_id()
         seconds = clock.seconds() - case.began
         own = [self._note(COMPACTION, then.as_json()), self._note(FACTS, shares.facts.as_json())]
-        material = Material(
+        material = SummaryMaterial(
             fragments=fragments,
             tasks=self.tasks(),
             where=terms.where,
@@ -330,7 +342,7 @@ class Compact(Layer):
         files = tuple(one.name for one in fragments if one.kind == "file")
         return _told(case, draft, shares, (*moved, *records[:-1], done), files=files, seconds=seconds)
 
-    def _terms(self, case: _Case) -> Terms:
+    def _terms(self, case: _CompactionRun) -> CompactionLimits:
         session = self.session
         settings = self.settings
         ratio = session.calibration.ratio
@@ -342,9 +354,9 @@ class Compact(Layer):
             settings = replace(settings, tail_tokens=min(settings.tail_tokens, tail))
             room_left = min(room_left, self._half(case))
         room_left = max(0, room_left - estimate_text(self.tasks()) - estimate_text(case.begun))
-        return Terms(room=room_left, settings=settings, span=case.wish.span, where=self.desk.where)
+        return CompactionLimits(room=room_left, settings=settings, span=case.wish.span, where=self.desk.where)
 
-    def _half(self, case: _Case) -> int:
+    def _half(self, case: _CompactionRun) -> int:
         """Room for a summary that is clearly smaller than what it stands for, and for the tail behind it."""
         items = case.view.items
         span = case.wish.span
@@ -360,7 +372,9 @@ class Compact(Layer):
         opening = estimate_text(self.session.base.opening)
         return int(opening * OPENING_GROWTH) + OPENING_FRAME if opening else 0
 
-    async def _restored(self, case: _Case, stays: Sequence[Item], shares: Shares) -> list[Fragment]:
+    async def _restored(
+        self, case: _CompactionRun, stays: Sequence[Item], shares: RoomShares
+    ) -> list[Fragment]:
         tokens = shares.left + self._opening_tokens
         fragments = await self._restorer.fragments(stays, tokens)
         hooks = [Fragment(kind="other", name="hooks", text=case.begun)] if case.begun else []
@@ -413,9 +427,9 @@ def _can_wait(pressure: Pressure) -> bool:
 
 
 def _told(
-    case: _Case,
+    case: _CompactionRun,
     draft: Draft,
-    shares: Shares,
+    shares: RoomShares,
     records: tuple[Record, ...],
     *,
     files: tuple[str, ...],
@@ -439,7 +453,7 @@ def _told(
     )
 
 
-def _of(view: View, shares: Shares, seconds: float) -> JsonObject:
+def _of(view: View, shares: RoomShares, seconds: float) -> JsonObject:
     """What the boundary says of itself (C22)."""
     last = view.items[shares.place - 1].record_id if shares.place else None
     return {"durationMs": round(seconds * 1000), "lastSummarizedUuid": last}
@@ -456,7 +470,7 @@ def _dropped(draft: Draft) -> int:
     return len(dropped) if isinstance(dropped, list) else 0
 
 
-def _failed(error: Exception, then: Past, settings: CompactSettings) -> str:
+def _failed(error: Exception, then: CompactionHistory, settings: CompactSettings) -> str:
     why = (
         f"no summary within {settings.summary_seconds:.0f} s"
         if isinstance(error, TimeoutError)

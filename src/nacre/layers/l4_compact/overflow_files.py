@@ -9,13 +9,12 @@ from pathlib import Path
 
 from nacre.clock import Clock
 from nacre.errors import StoreError
-from nacre.layers.l4_compact.install import NOWHERE, Where
+from nacre.layers.l4_compact.install import NOWHERE, OverflowPaths
 from nacre.messages.blocks import Text, ToolResult
-from nacre.messages.cut_notes import cut_of
 from nacre.messages.facts import Action, Facts, UserQuote
 from nacre.messages.pairing import Item
 from nacre.messages.records import Change, Record, Replaced, ResultOf
-from nacre.messages.results import Answered, answered
+from nacre.messages.results import AnsweredCall, answered_calls, cut_of
 from nacre.messages.rounds import rounds
 from nacre.messages.view import View
 from nacre.store.tool_results import ToolResultStore, pointer
@@ -40,11 +39,13 @@ class OverflowFiles:
     shelf: ToolResultStore = field(default_factory=lambda: ToolResultStore(None))
 
     @property
-    def where(self) -> Where:
+    def where(self) -> OverflowPaths:
         if self.folder is None:
             return NOWHERE
         memory = self.folder / FOLDER
-        return Where(words=str(memory / WORDS_FILE), deeds=str(memory / DEEDS_FILE), log=str(self.log or ""))
+        return OverflowPaths(
+            words=str(memory / WORDS_FILE), deeds=str(memory / DEEDS_FILE), log=str(self.log or "")
+        )
 
     async def keep_left(self, facts: Facts, shown: Facts, kept: Sequence[Item]) -> bool:
         """Write down what neither the summary nor the kept messages show; says whether it is on disk."""
@@ -73,13 +74,13 @@ class OverflowFiles:
         )
 
 
-def _too_large(items: Sequence[Item], tokens: int) -> list[Answered]:
+def _too_large(items: Sequence[Item], tokens: int) -> list[AnsweredCall]:
     spans = rounds(items)
     if not spans:
         return []
     start = spans[-1][0]
     over = sum(item.tokens for item in items[start:]) - tokens
-    found = sorted((one for one in answered(items) if one.item >= start), key=lambda one: -one.tokens)
+    found = sorted((one for one in answered_calls(items) if one.item >= start), key=lambda one: -one.tokens)
     chosen = []
     for one in found:
         if over <= 0 or one.tokens < LEAST_TOKENS:
@@ -89,7 +90,7 @@ def _too_large(items: Sequence[Item], tokens: int) -> list[Answered]:
     return chosen
 
 
-def _moved(results: Iterable[Answered], shelf: ToolResultStore) -> tuple[Change, ...]:
+def _moved(results: Iterable[AnsweredCall], shelf: ToolResultStore) -> tuple[Change, ...]:
     changes = []
     for one in results:
         texts = [part.text for part in one.result.content if isinstance(part, Text)]

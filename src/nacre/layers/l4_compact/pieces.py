@@ -35,7 +35,7 @@ _STOP = re.compile(r"(?<!\b\d)(?<!\b\d\d)[.!?][\"”’'」』)*_\]]*(?=\s+[^\sa
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class TextPiece:
     """Some lines that belong together."""
 
     kind: Kind
@@ -73,24 +73,24 @@ class Quotation:
     """In backticks."""
 
 
-def pieces(text: str) -> list[Piece]:
+def pieces(text: str) -> list[TextPiece]:
     """All of a text, line by line."""
-    found: list[Piece] = []
+    found: list[TextPiece] = []
     lines = text.split("\n")
     place = 0
     while place < len(lines):
         end = _end_of_code(lines, place)
         if end is not None:
-            found.append(Piece("code", tuple(lines[place:end])))
+            found.append(TextPiece("code", tuple(lines[place:end])))
             place = end
             continue
         line = lines[place]
         kind = _kind(line)
         joins = found and _joins(found[-1].kind, kind)
         if joins:
-            found[-1] = Piece(found[-1].kind, (*found[-1].lines, line))
+            found[-1] = TextPiece(found[-1].kind, (*found[-1].lines, line))
         else:
-            found.append(Piece(kind, (line,)))
+            found.append(TextPiece(kind, (line,)))
         place += 1
     return found
 

@@ -14,7 +14,7 @@ COMPACTION = "compaction"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Past:
+class CompactionHistory:
     """What became of earlier compactions, as far as the log tells."""
 
     failures: int = 0
@@ -36,12 +36,14 @@ class Past:
         """Whether a model is not asked by itself any more, for one reason or the other."""
         return self.has_broken(settings) or self.thrashes(settings)
 
-    def compacted_now(self, settings: CompactSettings, *, by_model: bool, is_auto: bool = True) -> Past:
+    def compacted_now(
+        self, settings: CompactSettings, *, by_model: bool, is_auto: bool = True
+    ) -> CompactionHistory:
         """What there will be to say once the view was compacted again."""
         is_quick = self.turns is not None and self.turns <= settings.thrash_turns
         refills = self.refills + 1 if is_quick else 0
         # A person may ask for it at any time: that says nothing about how fast the view fills up.
-        return Past(
+        return CompactionHistory(
             failures=0 if by_model else self.failures,
             refills=refills if is_auto else self.refills,
             turns=0,
@@ -51,7 +53,7 @@ class Past:
         return {"failures": self.failures, "refills": self.refills}
 
 
-def past(view: View) -> Past:
+def compaction_history(view: View) -> CompactionHistory:
     """Read off the newest note, which every compaction carries along."""
     note = view.last_noted(COMPACTION)
     failures = _count(note.fact("failures")) if note else 0
@@ -59,10 +61,10 @@ def past(view: View) -> Past:
     turns = 0
     for record in reversed(live_records(view.records)):
         if isinstance(record, Compacted) and record.kind != "span":
-            return Past(failures=failures, refills=refills, turns=turns)
+            return CompactionHistory(failures=failures, refills=refills, turns=turns)
         is_persons = isinstance(record, Said) and record.role == "user" and not record.meta
         turns += is_persons and isinstance(record, Said) and bool(record.message.text.strip())
-    return Past(failures=failures, refills=refills)
+    return CompactionHistory(failures=failures, refills=refills)
 
 
 def room(*, threshold: int, base: int, ratio: float, settings: CompactSettings) -> int:

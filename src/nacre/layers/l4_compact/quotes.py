@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from nacre.layers.l4_compact.pieces import Piece, Quotation, blanked, pieces, quotations, sentences
+from nacre.layers.l4_compact.pieces import Quotation, TextPiece, blanked, pieces, quotations, sentences
 
 MIN_PART_WORDS = 2
 """Around an ellipsis: single words picked out of a sentence can be made to say anything."""
@@ -28,7 +28,7 @@ _LABEL_ONLY = re.compile(r"[\W\d_]*(?:\*\*[^*]*\*\*|__[^_]*__)?[\s:：*_—–-]
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckedSummary:
     """A text in which the person says only what they said."""
 
     text: str
@@ -38,17 +38,17 @@ class Checked:
     """The quotations that were."""
 
 
-def checked(text: str, words: Sequence[str]) -> Checked:
+def checked(text: str, words: Sequence[str]) -> CheckedSummary:
     """The text without quotations of the person that are not in their words, message by message."""
     return _Check(words).run(pieces(text))
 
 
 def is_said(quotation: str, words: Sequence[str]) -> bool:
     """Whether one of the messages holds these words: white space and the form of quotation marks aside."""
-    return _Log(words).holds(quotation)
+    return _QuoteSources(words).holds(quotation)
 
 
-class _Log:
+class _QuoteSources:
     def __init__(self, words: Sequence[str]) -> None:
         self._said = [_plain(one) for one in words]
 
@@ -66,14 +66,14 @@ class _Check:
     """One pass over the pieces of a text."""
 
     def __init__(self, words: Sequence[str]) -> None:
-        self._log = _Log(words)
+        self._log = _QuoteSources(words)
         self._dropped: list[str] = []
         self._kept = 0
 
-    def run(self, found: list[Piece]) -> Checked:
-        left: list[Piece | None] = []
-        introduced: Piece | None = None
-        dropped_item: Piece | None = None
+    def run(self, found: list[TextPiece]) -> CheckedSummary:
+        left: list[TextPiece | None] = []
+        introduced: TextPiece | None = None
+        dropped_item: TextPiece | None = None
         for piece in found:
             if piece.kind != "code" and piece.is_riddled:
                 # Who is said to say what in it cannot be told, so that none of it may pass.
@@ -93,9 +93,9 @@ class _Check:
                 dropped_item = piece
             if new and _announces(piece):
                 introduced = piece
-        return Checked(_joined(found, left), self._dropped, self._kept)
+        return CheckedSummary(_joined(found, left), self._dropped, self._kept)
 
-    def _sifted(self, piece: Piece, introduced: Piece | None) -> Piece | None:
+    def _sifted(self, piece: TextPiece, introduced: TextPiece | None) -> TextPiece | None:
         match piece.kind:
             case "blank" | "heading":
                 return piece
@@ -108,14 +108,14 @@ class _Check:
             case _:
                 return self._spoken(piece, is_introduced=introduced is not None)
 
-    def _quoted(self, piece: Piece) -> Piece | None:
+    def _quoted(self, piece: TextPiece) -> TextPiece | None:
         """A block quote under the person's name: all of it is theirs."""
         body = " ".join(line.strip().lstrip(">").strip() for line in piece.lines).strip(" *_")
         marks = quotations(body)
         inside = marks[0].words if marks and marks[0].start == 0 else body
         return piece if self._look_up(inside) else None
 
-    def _spoken(self, piece: Piece, *, is_introduced: bool) -> Piece | None:
+    def _spoken(self, piece: TextPiece, *, is_introduced: bool) -> TextPiece | None:
         text = piece.text
         if turn := turn_words(text[piece.start :]):
             marks = quotations(turn)
@@ -148,16 +148,16 @@ class _Check:
         return False
 
 
-def _mended(piece: Piece, kept: str) -> Piece | None:
+def _mended(piece: TextPiece, kept: str) -> TextPiece | None:
     """What is left of a piece, with its mark; none where only a label would be."""
     head = piece.text[: piece.start]
     body = kept.removeprefix(head).strip()
     if _LABEL_ONLY.fullmatch(body):
         return None
-    return Piece(piece.kind, tuple((head + body).split("\n")))
+    return TextPiece(piece.kind, tuple((head + body).split("\n")))
 
 
-def _is_under(piece: Piece, introduced: Piece) -> bool:
+def _is_under(piece: TextPiece, introduced: TextPiece) -> bool:
     """Whether a piece still is what an earlier one announced."""
     if piece.is_riddled:
         return False
@@ -167,16 +167,16 @@ def _is_under(piece: Piece, introduced: Piece) -> bool:
     return piece.kind == "paragraph" and bool(marks) and marks[0].start <= piece.start
 
 
-def _announces(piece: Piece) -> bool:
+def _announces(piece: TextPiece) -> bool:
     may = piece.kind in {"heading", "item", "paragraph"}
     return may and introduces(piece.text, is_heading=piece.kind == "heading")
 
 
-def _belongs(piece: Piece, item: Piece) -> bool:
+def _belongs(piece: TextPiece, item: TextPiece) -> bool:
     return piece.kind != "heading" and piece.indent > item.indent
 
 
-def _joined(found: list[Piece], left: list[Piece | None]) -> str:
+def _joined(found: list[TextPiece], left: list[TextPiece | None]) -> str:
     """The text again; an introduction whose whole list went goes, too."""
     for place in reversed(range(len(found))):
         piece = found[place]
@@ -190,7 +190,7 @@ def _joined(found: list[Piece], left: list[Piece | None]) -> str:
     return text if len(lines) == sum(len(piece.lines) for piece in found) else _closed_up(text)
 
 
-def _announced(found: list[Piece], place: int) -> list[int]:
+def _announced(found: list[TextPiece], place: int) -> list[int]:
     below: list[int] = []
     for later in range(place + 1, len(found)):
         if found[later].kind == "blank":

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from nacre.memory.purge.traces import MARK, Traces
 from nacre.messages.blocks import Json, JsonObject
-from nacre.messages.literals import Literal, Path, read_literal, span_of, strings_in, write_literal
+from nacre.messages.literals import Path, StringLiteral, read_literal, span_of, strings_in, write_literal
 
 KEPT_FIELDS = frozenset(
     """
@@ -69,7 +69,7 @@ class LineCleaner:
         return CleanedLine(_edited(line, edits), len(edits), typed)
 
     def _edit(
-        self, record: JsonObject, literal: Literal, line: bytes
+        self, record: JsonObject, literal: StringLiteral, line: bytes
     ) -> tuple[tuple[int, int, bytes] | None, bool]:
         """What a string becomes, if it changes, and whether words of the person's stay in it."""
         raw = line[literal.start : literal.end]
@@ -116,7 +116,7 @@ class LineCleaner:
         return False
 
 
-def _is_kept(literal: Literal) -> bool:
+def _is_kept(literal: StringLiteral) -> bool:
     if literal.is_key:
         # A key is a word of the format, or a path.
         return "/" not in str(literal.path[-1])

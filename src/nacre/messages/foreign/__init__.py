@@ -19,7 +19,7 @@ from nacre.messages.foreign import anthropic_messages, lean, openai_messages, sw
 from nacre.messages.foreign.recording import ForeignSession, Recording
 from nacre.messages.jsonl import UNDATED, decode
 from nacre.messages.jsonl_parse import parse_line
-from nacre.messages.records import Problem
+from nacre.messages.records import LogProblem
 
 __all__ = ["FORMATS", "ForeignSession", "read_foreign", "recognise"]
 
@@ -107,7 +107,7 @@ def _claude_code(lines: Iterable[bytes], name: str) -> ForeignSession:
     )
 
 
-def _values(lines: Iterable[bytes]) -> tuple[list[Json], list[Problem]]:
+def _values(lines: Iterable[bytes]) -> tuple[list[Json], list[LogProblem]]:
     """What a file holds: one JSON document, or one value a line; lines of single messages are one list."""
     data = b"".join(lines)
     try:
@@ -119,16 +119,16 @@ def _values(lines: Iterable[bytes]) -> tuple[list[Json], list[Problem]]:
     return values, problems
 
 
-def _by_line(data: bytes) -> tuple[list[Json], list[Problem]]:
+def _by_line(data: bytes) -> tuple[list[Json], list[LogProblem]]:
     values: list[Json] = []
-    problems: list[Problem] = []
+    problems: list[LogProblem] = []
     for number, line in enumerate(data.split(b"\n"), start=1):
         if not line.strip():
             continue
         try:
             values.append(parse_line(line)[0])
         except ValueError:
-            problems.append(Problem("bad_line", f"line {number}", "is not JSON"))
+            problems.append(LogProblem("bad_line", f"line {number}", "is not JSON"))
     return values, problems
 
 

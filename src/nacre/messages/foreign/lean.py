@@ -9,10 +9,10 @@ from collections.abc import Iterable
 
 from nacre.messages.blocks import Json, JsonObject
 from nacre.messages.foreign.recording import ForeignSession, rest
-from nacre.messages.jsonl import Reader
+from nacre.messages.jsonl import LogReader
 from nacre.messages.jsonl_encode import derived_id
 from nacre.messages.jsonl_parse import parse_line, parse_time
-from nacre.messages.records import Problem
+from nacre.messages.records import LogProblem
 
 USAGE_NAMES = {
     "input": "input_tokens",
@@ -31,8 +31,8 @@ def is_lean(value: Json) -> bool:
 def read(lines: Iterable[bytes], *, name: str) -> list[ForeignSession]:
     """The one session of a file; its full id is not in the file, so it is made from the name."""
     session_id = derived_id("session", name, "0")
-    reader = Reader(session_id=session_id)
-    problems: list[Problem] = []
+    reader = LogReader(session_id=session_id)
+    problems: list[LogProblem] = []
     started = None
     for number, raw in enumerate(lines, start=1):
         if not raw.strip():
@@ -42,7 +42,7 @@ def read(lines: Iterable[bytes], *, name: str) -> list[ForeignSession]:
         except ValueError:
             value = None
         if not isinstance(value, dict):
-            problems.append(Problem("bad_line", f"line {number}", "is not a JSON object"))
+            problems.append(LogProblem("bad_line", f"line {number}", "is not a JSON object"))
             continue
         started = started or parse_time(value.get("t"))
         reader.take(_as_claude_code(value, name, session_id))

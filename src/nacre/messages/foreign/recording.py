@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from nacre.messages.blocks import Block, Json, JsonObject, Role
 from nacre.messages.jsonl_encode import derived_id
 from nacre.messages.jsonl_parse import parse_time
-from nacre.messages.records import Noted, Problem, Record, ReplyFacts, Said
+from nacre.messages.records import LogProblem, Noted, Record, ReplyFacts, Said
 
 MADE_UP_START = datetime(2000, 1, 1, tzinfo=UTC)
 """Where a recording without times begins: a date nobody takes for real."""
@@ -21,7 +21,7 @@ class ForeignSession:
 
     session_id: str
     records: list[Record]
-    problems: list[Problem]
+    problems: list[LogProblem]
     cwd: str | None = None
     started: datetime | None = None
     """None when the file holds no times and those of the records are made up."""
@@ -35,7 +35,7 @@ class Recording:
     number: int = 0
     cwd: str | None = None
     records: list[Record] = field(default_factory=list)
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[LogProblem] = field(default_factory=list)
     started: datetime | None = None
 
     @property
@@ -69,7 +69,7 @@ class Recording:
         self.note("system_prompt", {"text": text})
 
     def report(self, kind: str, where: str, message: str) -> None:
-        self.problems.append(Problem(kind, where, message))
+        self.problems.append(LogProblem(kind, where, message))
 
     def done(self) -> ForeignSession:
         if self.started is None:
