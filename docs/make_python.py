@@ -29,6 +29,8 @@ PORTS = {
     "Clock": "nacre.clock",
 }
 """What one implements; whoever does so repeats no words of it."""
+INHERITED = {"SessionAgent": "nacre.session.agent"}
+"""Bases that are not on this page: their members are shown with the class."""
 BASES = ("Layer",)
 """Classes of this page that one derives from."""
 HEAD = """\
@@ -58,7 +60,7 @@ GROUPS = (
         "Run an agent",
         "From settings to an agent that is ready; [write a tool](../how-to/write-a-tool.md) has examples.",
         (
-            ("nacre", "open_agent Agent"),
+            ("nacre", "Agent open_agent RunResult"),
             ("nacre.app.open_agent", "OpenedAgent"),
             ("nacre.settings", "load"),
         ),
@@ -67,18 +69,16 @@ GROUPS = (
         "Read what a turn streams",
         "`agent.stream(…)` yields these, one after the other; a `TurnDone` is the last.",
         (
-            (
-                "nacre.messages.events",
-                "Event ProviderEvent TextDelta ThinkingDelta ToolCallEvent ToolResultEvent Reply Waiting "
-                "StartedOver Notice TurnDone Outcome",
-            ),
+            ("nacre", "TextDelta ToolCallEvent ToolResultEvent Notice TurnDone"),
+            ("nacre.messages.events", "Event ProviderEvent ThinkingDelta Reply Waiting StartedOver Outcome"),
         ),
     ),
     Group(
         "Use the pieces in your own loop",
         "No loop of ours, no model call of ours; [how](../how-to/use-your-own-loop.md).",
         (
-            ("nacre", "Base Session Request"),
+            ("nacre", "Base Session"),
+            ("nacre.providers.base", "Request"),
             ("nacre.session.settings", "SessionSettings"),
             ("nacre.session.meter", "Meter"),
             ("nacre.session.session_log", "RecordWriter start resume"),
@@ -89,13 +89,10 @@ GROUPS = (
     ),
     Group(
         "Keep that loop's session small",
-        "The layers that need no model, one by one.",
+        "The layers one by one; Notes and Extract need a model and come with `open_agent`.",
         (
-            ("nacre.session.layer", "Layer"),
-            ("nacre.layers.l1_offload.layer", "Offload"),
-            ("nacre.layers.l2_microcompact.layer", "Microcompact"),
+            ("nacre", "Layer Offload Microcompact Compact Recall Notes Extract"),
             ("nacre.layers.l2_microcompact.settings", "MicrocompactSettings CLEARABLE"),
-            ("nacre.layers.l4_compact.layer", "Compact"),
             ("nacre.session.compaction", "CompactionRequest"),
             ("nacre.context.plan", "Plan"),
             ("nacre.messages.draft", "Fragment"),
@@ -106,7 +103,7 @@ GROUPS = (
         "Write a tool, and guard tools",
         "[Write one](../how-to/write-a-tool.md), [allow and deny](../how-to/allow-and-deny-tools.md).",
         (
-            ("nacre", "tool Tool"),
+            ("nacre", "tool Tool ToolError"),
             ("nacre.tools", "default_tools"),
             ("nacre.tools.bash", "bash_tool"),
             ("nacre.tools.workspace", "Workspace"),
@@ -130,9 +127,9 @@ GROUPS = (
         "Work on memories",
         "Without a session; [memory from Python](../how-to/memory-from-python.md) has examples.",
         (
-            ("nacre", "open_memory Memory"),
+            ("nacre", "Memory open_memory Entry"),
             ("nacre.memory.memory", "Saved"),
-            ("nacre.memory.format.entry", "MemoryDraft MemoryChange Entry"),
+            ("nacre.memory.format.entry", "MemoryDraft MemoryChange"),
             ("nacre.memory.similarity", "ScoredEntry"),
             ("nacre.memory.recall.base", "Recalled AttachedMemory"),
         ),
@@ -156,13 +153,15 @@ GROUPS = (
             ("nacre.integrations.langchain", "NacreMiddleware"),
             ("nacre.integrations.openai_agents", "NacreSession NacreFilter reader"),
             ("nacre.integrations.pydantic_ai", "NacreCapability"),
+            ("nacre.integrations.session_logs", "read_sessions SessionReport"),
         ),
     ),
     Group(
         "Look at a conversation",
         "What was said, what happened to it, and how it is read from disk.",
         (
-            ("nacre", "Transcript View"),
+            ("nacre.messages.transcript", "Transcript"),
+            ("nacre.messages.view", "View"),
             ("nacre.messages.blocks", "Message Text Thinking Image ToolCall ToolResult Json JsonObject"),
             ("nacre.messages.records", "Said Replaced Compacted Undone Noted Change ResultOf"),
             ("nacre.messages.usage", "Usage"),
@@ -184,7 +183,7 @@ GROUPS = (
         "Test your agent",
         "Fakes that nacre's own tests use; [how](../how-to/test-your-agent.md).",
         (
-            ("nacre.testing", "ScriptedProvider say call think together Cast"),
+            ("nacre.testing", "ScriptedProvider say call think together Cast Simulator"),
             ("nacre.testing", "FrozenClock first_moved_block"),
             ("nacre.providers.scripted", "Scripted"),
             ("nacre.clock", "Clock"),
@@ -194,7 +193,7 @@ GROUPS = (
         "Simulate a provider",
         "On loopback, by the real cache rules; [how](../how-to/use-the-simulator.md).",
         (
-            ("nacre.devtools.sim", "Simulator serve SimSettings CacheRules Exchange Fault"),
+            ("nacre.devtools.sim", "serve SimSettings CacheRules Exchange Fault"),
             ("nacre.devtools.sim", "SimClock ReplySource"),
             ("nacre.devtools.sim", "ScriptedReply parse_script read_script replies_from_messages"),
             ("nacre.devtools.sim", "replies_from_provider"),
@@ -392,7 +391,12 @@ def _folded(before: str, parts: list[str], between: str) -> list[str]:
 
 
 def _members(node: ast.ClassDef) -> Iterator[str]:
-    """Fields that are explained, then whatever can be read and called."""
+    """Fields that are explained, then whatever can be read and called, inherited members first."""
+    for base in node.bases:
+        if (home := INHERITED.get(ast.unparse(base))) is not None:
+            inherited = _find(home, ast.unparse(base)).node
+            assert isinstance(inherited, ast.ClassDef)
+            yield from _members(inherited)
     for place, member in enumerate(node.body):
         if _is_field(member) and (words := _said(node.body[place + 1 : place + 2])):
             yield _row(_name(member), words)

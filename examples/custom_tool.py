@@ -1,4 +1,4 @@
-"""A tool of your own: an async function with hints; mistakes of the model become results it can read.
+"""Your own tool: a function with type hints. Mistakes of the model become results that it can read.
 
 Run it: python examples/custom_tool.py
 """
@@ -8,9 +8,7 @@ from __future__ import annotations
 import asyncio
 from typing import Annotated, Literal
 
-from nacre import Agent, Base, Session, tool
-from nacre.errors import ToolError
-from nacre.messages.events import Reply, ToolResultEvent
+from nacre import Agent, ToolError, ToolResultEvent, tool
 from nacre.testing import ScriptedProvider, call, say
 
 RATES = {"EUR": 1.0, "NOK": 11.7, "JPY": 163.0}
@@ -33,15 +31,10 @@ async def main() -> None:
         call("convert", amount=10, currency="NOK"),
         say("Ten euros are 117 kroner."),
     )
-    agent = Agent(Session(Base("scripted", "You know money.", [convert])), provider, [convert])
+    agent = Agent(instructions="You know money.", tools=[convert], provider=provider)
     async for event in agent.stream("What are ten euros in kroner?"):
-        match event:
-            case ToolResultEvent(_, result):
-                print("error " if result.is_error else "result", result.text)
-            case Reply(message=message) if message.text:
-                print("reply ", message.text)
-            case _:
-                pass
+        if isinstance(event, ToolResultEvent):
+            print("error " if event.result.is_error else "result", event.result.text)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""An agent in one file, without a network or a key: the script is played, the tools are real.
+"""nacre's own agent with its file tools, without a network or a key: the replies are scripted.
 
 Run it: python examples/library_hello.py
 """
@@ -10,21 +10,17 @@ import os
 import tempfile
 from pathlib import Path
 
-from nacre import open_agent
-from nacre.messages.events import TextDelta, ToolCallEvent, ToolResultEvent, TurnDone
-from nacre.settings import load
+from nacre import TextDelta, ToolCallEvent, ToolResultEvent, TurnDone, open_agent
 from nacre.testing import ScriptedProvider, call, say
 
 
-async def main(folder: Path) -> None:
-    (folder / "note.txt").write_text("Buy milk.\n", encoding="utf-8")
+async def main() -> None:
     provider = ScriptedProvider().script(
         call("Read", file_path="note.txt"),
         say("Your note says: buy milk."),
     )
-    settings = load(folder, os.environ)
-    async with open_agent(settings, provider=provider, session="unkept") as ready:
-        async for event in ready.agent.stream("What does my note say?"):
+    async with open_agent(provider=provider, ephemeral=True) as opened:
+        async for event in opened.agent.stream("What does my note say?"):
             match event:
                 case ToolCallEvent(tool_call):
                     print(f"call    {tool_call.name} {tool_call.input}")
@@ -39,5 +35,7 @@ async def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as name:
-        asyncio.run(main(Path(name)))
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)  # an agent works in the current directory
+        Path("note.txt").write_text("Buy milk.\n", encoding="utf-8")
+        asyncio.run(main())

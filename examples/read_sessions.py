@@ -1,4 +1,4 @@
-"""Open a Claude Code session log, or another recording nacre knows, and say what is in it; only reads.
+"""Read a session log of Claude Code or of another program that nacre knows, and say what is in it.
 
 Run it: python examples/read_sessions.py [FILE.jsonl]
 """
@@ -11,10 +11,7 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
-from nacre import View
-from nacre.inspect.context_usage import parts
-from nacre.messages.foreign import ForeignSession, read_foreign
-from nacre.session.meter import Meter
+from nacre.integrations.session_logs import SessionReport, read_sessions
 
 
 def main(arguments: list[str]) -> int:
@@ -27,23 +24,22 @@ def main(arguments: list[str]) -> int:
 
 
 def show(path: Path) -> int:
-    with path.open("rb") as lines:
-        for session in read_foreign(lines, name=path.name):
-            describe(session)
+    for session in read_sessions(path):
+        describe(session)
     return 0
 
 
-def describe(session: ForeignSession) -> None:
-    view, meter = View.of(session.records), Meter.of(session.records)
+def describe(session: SessionReport) -> None:
     kinds = Counter(type(record).__name__ for record in session.records)
-    print(f"session   {session.session_id}")
+    print(f"session   {session.id}")
     print(f"records   {', '.join(f'{count} {kind}' for kind, count in sorted(kinds.items()))}")
-    print(f"in view   {len(view.messages)} messages, about {view.count():,} tokens")
-    for kind, tokens in parts(view).items():
+    print(f"in view   {len(session.view.messages)} messages, about {session.view.count():,} tokens")
+    for kind, tokens in session.tokens_by_kind.items():
         if tokens:
             print(f"          {tokens:>9,} {kind.replace('_', ' ')}")
-    print(f"paid for  {meter.requests} requests, {meter.usage.hit_rate:.0%} read, ${meter.cost_usd:.4f}")
-    for problem in (*session.problems, *view.problems):
+    paid = session.meter
+    print(f"paid for  {paid.requests} requests, {paid.usage.hit_rate:.0%} read, ${paid.cost_usd:.4f}")
+    for problem in session.problems:
         print(f"odd       {problem.kind} at {problem.where or 'the whole file'}: {problem.message}")
 
 

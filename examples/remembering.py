@@ -1,23 +1,20 @@
-"""Remember something from Python, and be reminded of it: plain Markdown with a history, no model, no key.
+"""A memory without a model: plain Markdown files with a history. Needs no key.
 
-What is printed as recalled is what you put beside the message for your own model.
+`recalled.text` is what you add to a prompt for your own model.
 Run it: python examples/remembering.py
 """
 
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
+import os
 from tempfile import TemporaryDirectory
 
-from nacre import open_memory
-from nacre.settings import load
+from nacre import Memory
 
 
-async def main(folder: Path) -> None:
-    # A folder of its own, so that the example leaves nothing behind; without settings it is your project's.
-    memory = await open_memory(load(folder, {"NACRE_HOME": str(folder / "home")}))
-
+async def main(folder: str) -> None:
+    memory = Memory(f"{folder}/memory")
     await memory.save("The build server is heron, in the basement.")
     await memory.save("Deploys happen on Tuesday, after the stand-up.")
     await memory.save("I prefer answers in short sentences.")
@@ -37,4 +34,5 @@ async def main(folder: Path) -> None:
 
 if __name__ == "__main__":
     with TemporaryDirectory() as folder:
-        asyncio.run(main(Path(folder)))
+        os.environ["NACRE_HOME"] = folder  # the history of a memory is kept here; by default ~/.nacre
+        asyncio.run(main(folder))

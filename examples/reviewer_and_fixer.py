@@ -7,23 +7,23 @@ Run it: python examples/reviewer_and_fixer.py
 from __future__ import annotations
 
 import asyncio
+import json
+import os
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
-from nacre import Request, open_agent
-from nacre.layers.l7_mail.peek import peek
-from nacre.providers.scripted import Scripted
-from nacre.settings import load
-from nacre.testing import Cast, ScriptedProvider, call, say, together
+from nacre import open_agent
+from nacre.testing import Cast, Scripted, ScriptedProvider, call, say, together
 
 BROKEN = "def add(a, b):\n    return a - b\n"
 TEST = "from adding import add\n\nassert add(2, 3) == 5, add(2, 3)\nprint('passed')\n"
 RUN = f"{sys.executable} -B test_adding.py"
-QUIET = {"NACRE_NOTES": "0", "NACRE_EXTRACT": "0", "NACRE_PERMISSIONS_DEFAULT_MODE": "bypassPermissions"}
+SETTINGS = {"switches.notes": False, "extract.mode": "off", "permissions.defaultMode": "bypassPermissions"}
 
 
-def verdict(request: Request) -> Scripted:
+def verdict(request: Any) -> Scripted:
     """What the reviewer writes, by what the tests just said."""
     if "passed" in str(request.messages[-1]):
         return call("SendMessage", to="fixer", message="They pass now. Thank you.", summary="passed")
@@ -65,29 +65,27 @@ def people() -> Cast:
 
 
 async def main() -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        work = Path(folder)
-        (work / "adding.py").write_text(BROKEN, encoding="utf-8")
-        (work / "test_adding.py").write_text(TEST, encoding="utf-8")
-        settings = load(work, {"NACRE_HOME": str(work / "home"), "PATH": "/usr/bin:/bin", **QUIET})
-        async with open_agent(settings, provider=people()) as ready:
-            ready.agent.session.ends_with_answer = True  # nobody comes back: wait until all are done
-            async for _ in ready.agent.stream("Have it fixed."):
-                pass
-            for state in ready.team.states() if ready.team else ():
-                print(f"{state.name}: {state.status} after {state.calls} tool calls")
-        show(work)
+    async with open_agent(SETTINGS, provider=people()) as opened:
+        opened.agent.session.ends_with_answer = True  # there is no next turn: wait until all agents are done
+        await opened.agent.run("Have it fixed.")
+        for state in opened.team.states() if opened.team else ():
+            print(f"{state.name}: {state.status} after {state.calls} tool calls")
 
 
-def show(work: Path) -> None:
-    """Who wrote what, and what came of it."""
-    letters = [
-        letter for box in work.glob("home/projects/*/*/inboxes/*.jsonl") for letter in peek(box).received
-    ]
-    for letter in sorted(letters, key=lambda letter: letter.at):
-        print(f"  {letter.sender} to {letter.to}: {letter.text}")
-    print(f"adding.py: {(work / 'adding.py').read_text(encoding='utf-8').splitlines()[1].strip()}")
+def show() -> None:
+    """Print the letters and the repaired line."""
+    boxes = Path("home").rglob("inboxes/*.jsonl")
+    lines = [json.loads(line) for box in boxes for line in box.read_text("utf-8").splitlines()]
+    for letter in sorted((one for one in lines if "message" in one), key=lambda one: str(one["at"])):
+        print(f"  {letter['from']} to {letter['to']}: {letter['message']}")
+    print(f"adding.py: {Path('adding.py').read_text(encoding='utf-8').splitlines()[1].strip()}")
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        os.environ["NACRE_HOME"] = f"{folder}/home"
+        Path("adding.py").write_text(BROKEN, encoding="utf-8")
+        Path("test_adding.py").write_text(TEST, encoding="utf-8")
+        asyncio.run(main())
+        show()

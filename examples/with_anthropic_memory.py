@@ -8,15 +8,16 @@ Run it: python examples/with_anthropic_memory.py
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from anthropic import AsyncAnthropic
 
-from nacre.devtools.sim import Simulator
+from nacre import Memory
 from nacre.integrations.anthropic_memory import MemoryTool
-from nacre.memory.memory import Memory
+from nacre.testing import Simulator
 
 TEA = "/memories/tea.md"
 
@@ -35,7 +36,7 @@ SCRIPT: list[Any] = [
 
 
 async def main(folder: Path) -> None:
-    memory = await Memory.open(folder, environ={"NACRE_HOME": str(folder / "home")})
+    memory = Memory(folder / "memory")
     async with Simulator(SCRIPT) as sim, AsyncAnthropic(api_key="none", base_url=sim.url) as client:
         runner = client.beta.messages.tool_runner(
             model="claude-sonnet-5-5",
@@ -56,4 +57,5 @@ async def main(folder: Path) -> None:
 
 if __name__ == "__main__":
     with TemporaryDirectory() as folder:
+        os.environ["NACRE_HOME"] = f"{folder}/home"
         asyncio.run(main(Path(folder)))

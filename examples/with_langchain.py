@@ -8,6 +8,7 @@ Run it: python examples/with_langchain.py
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -17,11 +18,10 @@ from langchain_anthropic import ChatAnthropic
 from langchain_core.messages import HumanMessage
 from langchain_core.tools import tool
 
-from nacre.devtools.sim import Simulator
+from nacre import Memory
 from nacre.integrations.framework_session import Layers
 from nacre.integrations.langchain import NacreMiddleware
-from nacre.memory.format.entry import MemoryChange, MemoryDraft
-from nacre.memory.memory import Memory
+from nacre.testing import Simulator
 
 WINDOW = 20_000
 """Tokens: small, so that a few calls fill it."""
@@ -41,11 +41,8 @@ def script(calls: int) -> list[Any]:
 
 
 async def main(folder: Path) -> None:
-    memory = await Memory.open(folder, environ={"NACRE_HOME": str(folder / "home")})
-    wish = MemoryDraft(
-        body="When reading parts of the project, never touch generated/ files.", kind="feedback"
-    )
-    await memory.save(wish, MemoryChange(author="user", reason="said so"))
+    memory = Memory(folder / "memory")
+    await memory.save("When reading parts of the project, never touch generated/ files.")
     layers = Layers(
         results=folder / "results",
         memory=memory,
@@ -72,4 +69,5 @@ async def main(folder: Path) -> None:
 
 if __name__ == "__main__":
     with TemporaryDirectory() as folder:
+        os.environ["NACRE_HOME"] = f"{folder}/home"
         asyncio.run(main(Path(folder)))

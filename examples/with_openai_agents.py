@@ -8,6 +8,7 @@ Run it: python examples/with_openai_agents.py
 from __future__ import annotations
 
 import asyncio
+import os
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,11 +17,10 @@ from typing import Any
 from agents import Agent, OpenAIChatCompletionsModel, RunConfig, Runner, function_tool
 from openai import AsyncOpenAI
 
-from nacre.devtools.sim import Simulator
+from nacre import Memory
 from nacre.integrations.framework_session import Layers
 from nacre.integrations.openai_agents import NacreFilter, NacreSession, reader
-from nacre.memory.format.entry import MemoryChange, MemoryDraft
-from nacre.memory.memory import Memory
+from nacre.testing import Simulator
 
 SCRIPT: list[Any] = [
     {"tool_calls": [{"name": "read_log", "input": {"name": "deploy"}}]},
@@ -36,9 +36,8 @@ async def read_log(name: str) -> str:
 
 
 async def main(folder: Path) -> None:
-    memory = await Memory.open(folder, environ={"NACRE_HOME": str(folder / "home")})
-    rule = MemoryDraft(body="The billing service is never deployed on a Friday.", kind="project")
-    await memory.save(rule, MemoryChange(author="user", reason="said so"))
+    memory = Memory(folder / "memory")
+    await memory.save("The billing service is never deployed on a Friday.")
     results = folder / "results"
     layers = Layers(
         results=results, memory=memory, tell=lambda line: print("nacre", line.partition(" kept in")[0])
@@ -61,4 +60,5 @@ async def main(folder: Path) -> None:
 
 if __name__ == "__main__":
     with TemporaryDirectory() as folder:
+        os.environ["NACRE_HOME"] = f"{folder}/home"
         asyncio.run(main(Path(folder)))

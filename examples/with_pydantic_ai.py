@@ -15,9 +15,9 @@ from pydantic_ai import Agent
 from pydantic_ai.models.anthropic import AnthropicModel
 from pydantic_ai.providers.anthropic import AnthropicProvider
 
-from nacre.devtools.sim import Simulator
 from nacre.integrations.framework_session import Layers
 from nacre.integrations.pydantic_ai import NacreCapability
+from nacre.testing import Simulator
 
 WINDOW = 20_000
 """Tokens: small, so that a few calls fill it."""

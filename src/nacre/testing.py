@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 
+from nacre.devtools.sim import Simulator
 from nacre.messages.blocks import Json, JsonObject
 from nacre.messages.events import ProviderEvent
 from nacre.messages.wire import canonical
 from nacre.providers.base import Capabilities, Request
-from nacre.providers.scripted import ScriptedProvider, call, say, think, together
+from nacre.providers.scripted import Scripted, ScriptedProvider, call, say, think, together
 
 __all__ = [
     "Cast",
     "FrozenClock",
+    "Scripted",
     "ScriptedProvider",
+    "Simulator",
     "call",
     "first_moved_block",
     "say",

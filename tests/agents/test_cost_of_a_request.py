@@ -9,7 +9,7 @@ from pathlib import Path
 from types import FrameType
 
 from nacre.app.layers import kept_warm
-from nacre.app.open_agent import UNKEPT, open_agent
+from nacre.app.open_agent import open_agent
 from nacre.loop.round import heard, said
 from nacre.messages.blocks import Message, Text, ToolCall, ToolResult
 from nacre.messages.events import Reply
@@ -44,7 +44,7 @@ async def _steps(work: Path, *, rounds: int) -> int:
     )
     clock = FrozenClock()
     async with (
-        open_agent(settings, provider=ScriptedProvider(), session=UNKEPT, clock=clock) as ready,
+        open_agent(settings, provider=ScriptedProvider(), ephemeral=True, clock=clock) as ready,
         kept_warm(ready.agent, settings),
     ):
         session = ready.agent.session

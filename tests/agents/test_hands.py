@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from nacre.app.open_agent import NEW, UNKEPT, OpenedAgent, open_agent
+from nacre.app.open_agent import NEW, OpenedAgent, open_agent
 from nacre.app.permissions import FILE
 from nacre.messages.blocks import JsonObject, ToolCall, ToolResult
 from nacre.messages.events import Event, Notice, ToolResultEvent
@@ -37,11 +37,14 @@ async def at_work(
     provider: ScriptedProvider,
     *,
     session: str = NEW,
+    ephemeral: bool = False,
     ask: Ask | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> AsyncIterator[OpenedAgent]:
     settings = load(project, {"NACRE_HOME": str(home), **(environ or {})}, policy_path=home / "none")
-    async with open_agent(settings, provider=provider, session=session, ask=ask) as ready:
+    async with open_agent(
+        settings, provider=provider, session=session, ephemeral=ephemeral, ask=ask
+    ) as ready:
         yield ready
 
 
@@ -135,7 +138,7 @@ async def test_an_incognito_session_learns_nothing_for_good(
 ) -> None:
     provider.script(*[call("Bash", command="touch made")] * 2, say("done"))
     ask, asked = answering("always")
-    async with at_work(project, home, provider, session=UNKEPT, ask=ask) as ready:
+    async with at_work(project, home, provider, ephemeral=True, ask=ask) as ready:
         await played(ready, "go")
     assert len(asked) == 1
     assert list(home.iterdir()) == []

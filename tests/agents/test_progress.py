@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from nacre.agents.activity_summary import PURPOSE, Onlooker, Progress, said, summary_request
 from nacre.agents.registry import AgentState
 from nacre.app.agents import join_progress
-from nacre.app.open_agent import UNKEPT, OpenedAgent, open_agent
+from nacre.app.open_agent import OpenedAgent, open_agent
 from nacre.errors import Overloaded
 from nacre.messages.blocks import Message, Text, ToolCall
 from nacre.messages.events import Reply
@@ -257,7 +257,7 @@ def settings_in(folder: Path, **more: str) -> Settings:
 @asynccontextmanager
 async def opened(settings: Settings) -> AsyncIterator[OpenedAgent]:
     provider = ScriptedProvider([say("It is green.")])
-    async with open_agent(settings, provider=provider, session=UNKEPT) as ready:
+    async with open_agent(settings, provider=provider, ephemeral=True) as ready:
         _ = [event async for event in ready.agent.stream("What colour is it?")]
         yield ready
 

@@ -15,7 +15,7 @@ import pytest
 from nacre.agents.registry import read_states
 from nacre.agents.team import Team
 from nacre.agents.tools import Order
-from nacre.app.open_agent import UNKEPT, OpenedAgent, open_agent
+from nacre.app.open_agent import OpenedAgent, open_agent
 from nacre.errors import ProviderError, ToolError
 from nacre.messages.events import Event, ToolResultEvent, TurnDone
 from nacre.messages.jsonl import decode
@@ -38,12 +38,14 @@ def order(prompt: str, **more: object) -> object:
 
 @asynccontextmanager
 async def opened(
-    tmp_path: Path, provider: Cast, *, session: str = "new", **environ: str
+    tmp_path: Path, provider: Cast, *, session: str = "new", ephemeral: bool = False, **environ: str
 ) -> AsyncIterator[OpenedAgent]:
     cwd = tmp_path / "work"
     cwd.mkdir(exist_ok=True)
     settings = load(cwd, {**environment(cwd), **OFF, **environ}, cli={"model": MODEL})
-    async with open_agent(settings, provider=provider, session=session, clock=FrozenClock()) as ready:
+    async with open_agent(
+        settings, provider=provider, session=session, ephemeral=ephemeral, clock=FrozenClock()
+    ) as ready:
         yield ready
 
 
@@ -324,7 +326,7 @@ async def test_a_long_report_stands_in_a_file_that_is_named(tmp_path: Path) -> N
 async def test_an_unkept_session_has_agents_and_leaves_nothing(tmp_path: Path) -> None:
     main = ScriptedProvider([order("Count."), say("Done."), say("Again.")])
     child = ScriptedProvider([say("None."), say("Still none.")])
-    async with opened(tmp_path, Cast(main, {"Count.": child}), session=UNKEPT) as ready:
+    async with opened(tmp_path, Cast(main, {"Count.": child}), ephemeral=True) as ready:
         await played(ready, "Go")
         await team_of(ready).resume("general-1", "Look again.")
         await ready.background.wait("agent general-1", 20)

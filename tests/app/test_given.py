@@ -18,7 +18,7 @@ async def look(at: str) -> str:
     return f"seen {at}"
 
 
-async def undecorated(at: str) -> str:
+async def undescribed(at: str) -> str:
     return at
 
 
@@ -37,14 +37,14 @@ class Half:
         ({"provider": "claude"}, "provider takes an object, not 'claude'; leave it out and name a model"),
         ({"provider": ScriptedProvider}, "not the class itself; write ScriptedProvider(…)"),
         ({"provider": Half()}, "a Half is not a provider: it has no capabilities, count_tokens, close"),
-        ({"tools": [print]}, "print is not a tool; decorate an async function with @nacre.tool"),
-        ({"tools": [look, undecorated]}, "undecorated is not a tool"),
-        ({"tools": "Read"}, "'R' is not a tool"),
-        ({"tools": look}, "tools takes a list of tools, not a Tool; put it into one"),
-        ({"tools": lambda usual: [*usual, print]}, "print is not a tool"),
-        ({"tools": lambda usual: None}, "tools takes a list of tools, not a NoneType"),
-        ({"session": None}, "session takes 'new', 'latest', 'unkept' or an id, not a NoneType"),
-        ({"settings": {"model": "m"}}, "settings takes what nacre.settings.load returns, not a dict"),
+        ({"tools": [print]}, "print: *args cannot be given by name, so a model cannot give it"),
+        ({"tools": [look, undescribed]}, "undescribed needs a docstring"),
+        ({"tools": "Read"}, "tools takes functions and @tool objects, not a str"),
+        ({"tools": look}, "tools takes a list; write tools=["),
+        ({"tools": lambda usual: [*usual, print]}, "print: *args cannot be given by name"),
+        ({"tools": lambda usual: None}, "tools takes a list of functions and @tool objects, not a NoneType"),
+        ({"session": None}, "session takes 'new', 'latest' or an id, not a NoneType"),
+        ({"settings": "m"}, "settings takes a mapping such as {'model': …}, not 'm'"),
     ],
 )
 async def test_a_wrong_argument_is_told_in_one_line(
@@ -52,7 +52,7 @@ async def test_a_wrong_argument_is_told_in_one_line(
 ) -> None:
     settings = load(tmp_path, {"NACRE_HOME": str(home)})
     with pytest.raises(TypeError) as refused:
-        async with open_agent(**{"settings": settings, "session": "unkept", **given}):  # type: ignore[arg-type]
+        async with open_agent(**{"settings": settings, "ephemeral": True, **given}):  # type: ignore[arg-type]
             pass
     assert told in str(refused.value)
     assert "\n" not in str(refused.value)
@@ -66,6 +66,6 @@ async def test_any_collection_of_tools_will_do(tmp_path: Path, home: Path) -> No
             settings,
             provider=ScriptedProvider(),
             tools=tools,  # type: ignore[arg-type]
-            session="unkept",
+            ephemeral=True,
         ) as ready:
             assert all(isinstance(one, Tool) for one in ready.agent.tools.values())

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from nacre.app.model_for_role import Side, model_for_role
-from nacre.app.open_agent import UNKEPT, OpenedAgent, open_agent
+from nacre.app.open_agent import OpenedAgent, open_agent
 from nacre.errors import ToolError
 from nacre.loop.fork import ForkTask, branch
 from nacre.session.meter import SIDE_QUERY
@@ -30,7 +30,7 @@ def settings_in(folder: Path) -> Settings:
 @asynccontextmanager
 async def opened(tmp_path: Path) -> AsyncIterator[OpenedAgent]:
     provider = ScriptedProvider([say("It is green.")])
-    async with open_agent(settings_in(tmp_path / "work"), provider=provider, session=UNKEPT) as ready:
+    async with open_agent(settings_in(tmp_path / "work"), provider=provider, ephemeral=True) as ready:
         _ = [event async for event in ready.agent.stream("What colour is the parser?")]
         yield ready
 

@@ -15,7 +15,7 @@ import pytest
 from nacre.agents.mail_socket import socket_path
 from nacre.agents.run import Member
 from nacre.agents.team_roster import Roster
-from nacre.app.open_agent import UNKEPT, OpenedAgent, open_agent
+from nacre.app.open_agent import OpenedAgent, open_agent
 from nacre.layers.l7_mail import uds
 from nacre.layers.l7_mail.letter import Kind, Letter
 from nacre.layers.l7_mail.mailbox import Mailbox
@@ -38,13 +38,19 @@ def order(prompt: str, **more: Json) -> Scripted:
 
 @asynccontextmanager
 async def opened(
-    tmp_path: Path, provider: object, *, session: str = "new", interactive: bool = False, **environ: str
+    tmp_path: Path,
+    provider: object,
+    *,
+    session: str = "new",
+    ephemeral: bool = False,
+    interactive: bool = False,
+    **environ: str,
 ) -> AsyncIterator[OpenedAgent]:
     cwd = tmp_path / "work"
     cwd.mkdir(exist_ok=True)
     settings = load(cwd, {**environment(cwd), **OFF, **environ}, cli={"model": MODEL})
     settings = replace(settings, is_interactive=interactive)
-    async with open_agent(settings, provider=provider, session=session) as ready:  # type: ignore[arg-type]
+    async with open_agent(settings, provider=provider, session=session, ephemeral=ephemeral) as ready:  # type: ignore[arg-type]
         yield ready
 
 
@@ -221,7 +227,7 @@ async def test_a_session_without_a_place_on_disk_has_no_team_but_letters(tmp_pat
         order("Be helpful.", name="ann", team_name="crew"), order("Write to main.", name="eve"), say("Done."),
     ])  # fmt: skip
     eve = ScriptedProvider([call("SendMessage", to="main", message="Hello from eve."), say("Written.")])
-    async with opened(tmp_path, Cast(main, {"Write to main.": eve}), session=UNKEPT) as ready:
+    async with opened(tmp_path, Cast(main, {"Write to main.": eve}), ephemeral=True) as ready:
         events = await played(ready, "Go.")
     assert results(events)[0].startswith("This session leaves nothing on disk")
     assert "Hello from eve." in str(main.requests[2].messages[-1])
@@ -263,14 +269,14 @@ async def test_another_session_can_write_over_a_socket_and_be_answered(tmp_path:
 
 
 @pytest.mark.parametrize(
-    ("interactive", "session", "environ"),
-    [(False, "new", {}), (True, UNKEPT, {}), (True, "new", {"NACRE_SIMPLE": "1"})],
+    ("interactive", "ephemeral", "environ"),
+    [(False, False, {}), (True, True, {}), (True, False, {"NACRE_SIMPLE": "1"})],
 )
 async def test_nobody_listens_for_one_answer_without_a_trace_or_in_bare_mode(
-    tmp_path: Path, interactive: bool, session: str, environ: dict[str, str]
+    tmp_path: Path, interactive: bool, ephemeral: bool, environ: dict[str, str]
 ) -> None:
     """A3."""
-    async with opened(tmp_path, ScriptedProvider(), interactive=interactive, session=session, **environ):
+    async with opened(tmp_path, ScriptedProvider(), interactive=interactive, ephemeral=ephemeral, **environ):
         assert not (tmp_path / "work" / "home" / "run").exists()
 
 

@@ -262,9 +262,7 @@ async def opened_orders(scene: Scene, variant: str) -> tuple[Orders, list[str]]:
     }[variant]()
     given = {} if variant == "embedded" else {"provider": ScriptedProvider()}
     with recorded_closing() as closed:
-        async with scene.opened(
-            settings, session="unkept" if variant == "unkept" else "new", **given
-        ) as ready:
+        async with scene.opened(settings, ephemeral=variant == "unkept", **given) as ready:
             if variant == "default":
                 # As the chat does it; whoever asks once keeps nothing warm.
                 async with kept_warm(ready.agent, settings):

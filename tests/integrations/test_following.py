@@ -19,8 +19,8 @@ from nacre.integrations.framework_session import (
     Recollection,
     Standing,
     opened,
-    read_back,
 )
+from nacre.layers.l1_offload.reader import result_reader
 from nacre.layers.l2_microcompact.settings import MicrocompactSettings
 from nacre.memory.format.entry import MemoryChange, MemoryDraft
 from nacre.memory.memory import Memory
@@ -227,7 +227,7 @@ async def test_the_reader_reads_only_what_was_put_away(tmp_path: Path) -> None:
     (tmp_path / "secret.txt").write_text("SECRET")
     (folder / "link.txt").symlink_to(tmp_path / "secret.txt")
     (folder / "c1.txt").write_text("mine")
-    read = read_back(folder)
+    read = result_reader(folder)
     assert "mine" in str(await read.call({"file_path": str(folder / "c1.txt")}))
     for path in ("/etc/hostname", "../secret.txt", str(folder / "link.txt"), str(tmp_path / "secret.txt")):
         with pytest.raises(ToolError, match="Only files in"):
@@ -244,7 +244,7 @@ async def test_all_of_a_long_line_can_be_read_with_the_one_tool_there_is(tmp_pat
     assert isinstance(result, ToolResult)
     assert "Read it with Read" in result.text
     assert not any(other in result.text for other in ("Grep", "Bash"))
-    read, rows, offset = read_back(tmp_path), [], 1
+    read, rows, offset = result_reader(tmp_path), [], 1
     while True:
         shown = str(await read.call({"file_path": str(tmp_path / "c1.txt"), "offset": offset, "limit": 30}))
         page = [line.partition("\t")[2] for line in shown.split("\n") if "\t" in line]

@@ -72,7 +72,7 @@ def test_a_local_server_is_offered_and_never_used_silently() -> None:
     [
         ("claude-opus-5-5", OA, "set ANTHROPIC_API_KEY"),
         ("gpt-6-luna", A, "set OPENAI_API_KEY or OPENAI_BASE_URL"),
-        ("llama3.3", A, "write anthropic/llama3.3 or openai/llama3.3"),
+        ("llama3.3", A, "write anthropic:MODEL, openai:MODEL or embedded"),
         ("openai/", OA, "no provider is known"),
         (None, LOCAL, "set NACRE_MODEL"),
     ],

@@ -16,7 +16,7 @@ from nacre.messages.usage import Usage
 from nacre.providers.base import Provider, Request
 from nacre.providers.choose import choose
 from nacre.providers.retry import REST_SECONDS, with_fallback, with_retry
-from nacre.session.agent import Agent
+from nacre.session.agent import SessionAgent
 from nacre.session.session import Base, Session
 from nacre.settings import load
 from nacre.testing import FrozenClock, ScriptedProvider, say, together
@@ -98,7 +98,7 @@ async def test_the_turn_is_billed_at_the_price_of_who_answered_and_no_cache_is_m
     first = ScriptedProvider([together("one", usage=cached), DOWN, together("three", usage=cached)])
     second = _Elsewhere([together("two", usage=cold)])
     both = with_fallback(first, second, OTHER, clock=clock)
-    agent = Agent(Session(Base(MAIN, "s", []), clock=clock), both)
+    agent = SessionAgent(Session(Base(MAIN, "s", []), clock=clock), both)
     events: list[Event] = []
     for text in ("a", "b", "c"):
         events += [event async for event in agent.stream(text)]

@@ -14,7 +14,7 @@ from nacre.loop.round import CUT_SHORT
 from nacre.messages.events import Event, Notice, TextDelta, TurnDone
 from nacre.messages.records import Record
 from nacre.messages.usage import Usage
-from nacre.session.agent import Agent
+from nacre.session.agent import SessionAgent
 from nacre.session.layer import Layer
 from nacre.session.session import Base, Session
 from nacre.testing import FrozenClock, ScriptedProvider, call, say, together
@@ -27,16 +27,16 @@ async def look(at: str) -> str:
     return f"seen {at}"
 
 
-def agent(provider: ScriptedProvider, clock: FrozenClock, **given: object) -> Agent:
+def agent(provider: ScriptedProvider, clock: FrozenClock, **given: object) -> SessionAgent:
     session = Session(Base("claude-opus-5-5", "s", [look]), clock=clock, **given)  # type: ignore[arg-type]
-    return Agent(session, provider, [look], limits=Limits(max_rounds=3))
+    return SessionAgent(session, provider, [look], limits=Limits(max_rounds=3))
 
 
-async def played(one: Agent, text: str) -> list[Event]:
+async def played(one: SessionAgent, text: str) -> list[Event]:
     return [event async for event in one.stream(text)]
 
 
-def words(one: Agent) -> list[str]:
+def words(one: SessionAgent) -> list[str]:
     return [record.message.text for record in one.session.transcript.records]  # type: ignore[union-attr]
 
 
@@ -135,11 +135,11 @@ async def test_a_second_turn_at_once_is_refused_and_the_first_goes_on(
 
     task = asyncio.create_task(read_slowly())
     await heard.wait()
-    with pytest.raises(AgentBusy, match="a turn is under way on this agent; wait for its end"):
+    with pytest.raises(AgentBusy, match="this agent is running a turn; wait until it ends"):
         await played(one, "at once")
     read_on.set()
     await anyio.wait_all_tasks_blocked()
-    with pytest.raises(AgentBusy, match="a turn is under way"):
+    with pytest.raises(AgentBusy, match="this agent is running a turn"):
         await played(one, "while the model is waited for")
     with pytest.raises(AgentBusy, match="cancel the task that reads it"):
         await one.cancel()

@@ -14,7 +14,7 @@ from nacre.errors import SpendCapReached
 from nacre.messages.events import Reply
 from nacre.messages.records import Noted
 from nacre.session import background as supervising
-from nacre.session.agent import Agent
+from nacre.session.agent import SessionAgent
 from nacre.session.background import IN_BACKGROUND, Background, BackgroundResult
 from nacre.session.layer import Layer
 from nacre.session.session import Base, Session
@@ -223,7 +223,7 @@ async def test_a_supervised_agent_records_before_it_asks_after_its_turn_and_at_t
 ) -> None:
     """F2, F5: these are the boundaries."""
     provider.script(say("one"), say("two"))
-    agent = Agent(session, provider)
+    agent = SessionAgent(session, provider)
     settings = load(tmp_path, {"HOME": str(tmp_path)})
     seen: list[int] = []
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from nacre.app.layers import kept_warm
-from nacre.app.open_agent import UNKEPT, open_agent
+from nacre.app.open_agent import open_agent
 from nacre.cache.keep_warm import Prefix
 from nacre.cache.models import cost, profile
 from nacre.cache.warmth import KeepWarmSettings
@@ -28,7 +28,7 @@ from nacre.messages.usage import Usage
 from nacre.messages.view import View
 from nacre.providers.anthropic import AnthropicProvider
 from nacre.providers.base import Capabilities, Request
-from nacre.session.agent import Agent
+from nacre.session.agent import SessionAgent
 from nacre.session.cache_ttl import (
     LIFETIME,
     TURN_TOKENS,
@@ -56,7 +56,7 @@ STEP = 270.0
 class Scene:
     """A chat whose time is in the test's hand."""
 
-    agent: Agent
+    agent: SessionAgent
     sim: Simulator
     clock: SimClock
     waits: asyncio.Queue[float]
@@ -81,7 +81,7 @@ class Scene:
 
 
 @asynccontextmanager
-async def scene(tmp_path: Path, *, session: str = UNKEPT, **environ: str) -> AsyncIterator[Scene]:
+async def scene(tmp_path: Path, *, ephemeral: bool = True, **environ: str) -> AsyncIterator[Scene]:
     clock = SimClock(manual=True)
     waits: asyncio.Queue[float] = asyncio.Queue()
 
@@ -95,7 +95,7 @@ async def scene(tmp_path: Path, *, session: str = UNKEPT, **environ: str) -> Asy
         sim = await stack.enter_async_context(Simulator(["One.", "Two.", "Three.", "Four."], clock=clock))
         provider = AnthropicProvider(api_key="k", base_url=sim.url)
         stack.push_async_callback(provider.close)
-        opening = open_agent(settings, provider=provider, tools=[], session=session, clock=clock)
+        opening = open_agent(settings, provider=provider, tools=[], ephemeral=ephemeral, clock=clock)
         ready = await stack.enter_async_context(opening)
         warmer = await stack.enter_async_context(kept_warm(ready.agent, settings, sleep=sleep))
         yield Scene(ready.agent, sim, clock, waits, warmer)
@@ -200,7 +200,7 @@ async def test_refreshes_stop_at_a_tenth_of_what_the_conversation_cost(tmp_path:
 
 async def test_a_resumed_session_knows_what_the_refreshes_cost_and_when_the_last_was(tmp_path: Path) -> None:
     """C8b, T1: each is booked in the log, with its purpose."""
-    async with scene(tmp_path, session="new") as chat:
+    async with scene(tmp_path, ephemeral=False) as chat:
         await chat.say(LONG)
         await chat.refresh()
         session = chat.agent.session
@@ -261,7 +261,7 @@ CACHED = Usage(cache_write=50_000, input=5)
 class Alone:
     """A warmer on a scripted provider; a refresh is due as soon as somebody waits."""
 
-    agent: Agent
+    agent: SessionAgent
     warmer: KeepWarm
     provider: ScriptedProvider
     clock: FrozenClock
@@ -302,7 +302,7 @@ def alone(
     )
     settings = SessionSettings(cache_ttl=ttl)  # type: ignore[arg-type]
     session = Session(Base(model, "system", []), settings=settings, clock=clock)
-    agent = Agent(session, provider, [slow_tool(provider)])
+    agent = SessionAgent(session, provider, [slow_tool(provider)])
 
     async def sleep(seconds: float) -> None:
         clock.advance(seconds)
@@ -350,7 +350,7 @@ async def test_whoever_keeps_an_agent_warm_is_stopped_by_its_next_request_in_the
         [together(call("wait"), usage=CACHED), READ, ended],  # type: ignore[list-item]
         capabilities=Capabilities(refreshes=True, cache_markers=True),
     )
-    agent = Agent(Session(Base(MODEL, "system", []), clock=clock), provider, [slow_tool(provider)])
+    agent = SessionAgent(Session(Base(MODEL, "system", []), clock=clock), provider, [slow_tool(provider)])
     switched = {"NACRE_KEEP_WARM_MAX_SHARE": "1.0", "NACRE_KEEP_WARM_MAX_REFRESHES": "1"}
     settings = load(tmp_path, {**environment(tmp_path), **switched}, cli={"model": MODEL})
 

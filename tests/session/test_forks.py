@@ -10,7 +10,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from nacre.app.open_agent import UNKEPT, OpenedAgent, open_agent
+from nacre.app.open_agent import OpenedAgent, open_agent
 from nacre.errors import Overloaded, ToolError
 from nacre.loop.fork import ForkResult, ForkTask
 from nacre.messages.events import ProviderEvent
@@ -36,13 +36,20 @@ READ = Usage(cache_read=90, input=10, output=1)
 
 @asynccontextmanager
 async def opened(
-    tmp_path: Path, provider: ScriptedProvider, *, session: str = "new", **environ: str
+    tmp_path: Path,
+    provider: ScriptedProvider,
+    *,
+    session: str = "new",
+    ephemeral: bool = False,
+    **environ: str,
 ) -> AsyncIterator[OpenedAgent]:
     """A session that has heard one reply."""
     cwd = tmp_path / "work"
     cwd.mkdir(exist_ok=True)
     settings = load(cwd, {**environment(cwd), **OFF, **environ}, cli={"model": MODEL})
-    async with open_agent(settings, provider=provider, session=session, clock=FrozenClock()) as ready:
+    async with open_agent(
+        settings, provider=provider, session=session, ephemeral=ephemeral, clock=FrozenClock()
+    ) as ready:
         _ = [event async for event in ready.agent.stream("Hello")]
         yield ready
 
@@ -259,7 +266,7 @@ async def test_background_forks_stop_at_a_cap_and_forks_of_a_turn_do_not(
 async def test_inside_a_fork_nobody_can_send_another(tmp_path: Path, provider: ScriptedProvider) -> None:
     """F6: not even with the parent's own forker."""
     provider.script(say("Hello."))
-    async with opened(tmp_path, provider, session=UNKEPT) as ready:
+    async with opened(tmp_path, provider, ephemeral=True) as ready:
         tried: list[ToolError] = []
 
         def asked(request: object) -> object:

@@ -10,7 +10,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from nacre.app.open_agent import UNKEPT, OpenedAgent, open_agent
+from nacre.app.open_agent import OpenedAgent, open_agent
 from nacre.errors import Overloaded, ToolError
 from nacre.loop.fork import FORK, ForkResult
 from nacre.loop.round import CUT_SHORT
@@ -59,6 +59,7 @@ async def opened(
     *,
     person: Person | None = None,
     session: str = "new",
+    ephemeral: bool = False,
     **environ: str,
 ) -> AsyncIterator[OpenedAgent]:
     """A session that has heard one reply."""
@@ -69,6 +70,7 @@ async def opened(
         settings,
         provider=provider,
         session=session,
+        ephemeral=ephemeral,
         tools=lambda usual: [*usual, weave],
         ask=person,
         clock=FrozenClock(),
@@ -242,7 +244,7 @@ async def test_a_fork_of_a_forks_history_is_refused_at_once(
 ) -> None:
     """F6: not only once a supervisor runs it, where nobody would hear of it."""
     provider.script(say("Hello."), say("Done."))
-    async with opened(tmp_path, provider, session=UNKEPT) as ready:
+    async with opened(tmp_path, provider, ephemeral=True) as ready:
         forked = await ready.forker.detached("Go.")
         with pytest.raises(ToolError, match=r"A fork cannot fork \(agent\)"):
             _ = ready.forker.detached("Go on.", view=forked.view)

@@ -162,7 +162,7 @@ async def test_a_persons_own_rows_decide_about_prices_and_windows(tmp_path: Path
     }
     settings = load(tmp_path, environ, cli={"model": "claude-opus-5-5"})
     try:
-        async with open_agent(settings, provider=ScriptedProvider(), session="unkept") as ready:
+        async with open_agent(settings, provider=ScriptedProvider(), ephemeral=True) as ready:
             assert ready.agent.session.thresholds.window == 70_000
             assert ready.agent.session.profile.prices
     finally:

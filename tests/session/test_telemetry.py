@@ -24,7 +24,7 @@ from nacre.messages.records import Compacted, Noted, Said
 from nacre.messages.usage import Usage
 from nacre.messages.view import View
 from nacre.providers.base import Request, complete
-from nacre.session.agent import Agent
+from nacre.session.agent import SessionAgent
 from nacre.session.attachments import Attachment
 from nacre.session.layer import Layer
 from nacre.session.session import Base, Session
@@ -61,12 +61,12 @@ async def fail(at: str) -> str:
     raise ToolError(f"cannot {at}")
 
 
-def agent(provider: ScriptedProvider, clock: FrozenClock) -> Agent:
+def agent(provider: ScriptedProvider, clock: FrozenClock) -> SessionAgent:
     session = Session(Base(MODEL, "s", [look, fail]), clock=clock)
-    return Agent(session, provider, [look, fail])
+    return SessionAgent(session, provider, [look, fail])
 
 
-async def played(one: Agent, text: str) -> list[Event]:
+async def played(one: SessionAgent, text: str) -> list[Event]:
     return [event async for event in one.stream(text)]
 
 
@@ -125,7 +125,7 @@ async def test_a_turn_is_a_span_around_its_model_calls_and_tool_calls(
         assert span.parent is not None and span.parent.span_id == turn.context.span_id
 
 
-def calls_of(one: Agent) -> list[ToolCall]:
+def calls_of(one: SessionAgent) -> list[ToolCall]:
     blocks = [part.block for item in one.session.view.items for part in item.parts]
     return [block for block in blocks if isinstance(block, ToolCall)]
 

@@ -14,7 +14,7 @@ import pytest
 from nacre.app.open_agent import Chooser, open_agent
 from nacre.messages.blocks import Json, JsonObject
 from nacre.messages.events import Notice
-from nacre.session.agent import Agent
+from nacre.session.agent import SessionAgent
 from nacre.settings import Settings, load
 from nacre.testing import ScriptedProvider
 from nacre.tools.base import Tool
@@ -80,14 +80,14 @@ async def talk(
     return seen
 
 
-async def play(agent: Agent, text: str) -> None:
+async def play(agent: SessionAgent, text: str) -> None:
     """One turn, which leaves nothing open where it is cancelled."""
     async with aclosing(agent.stream(text)) as events:
         async for _ in events:
             pass
 
 
-async def cancel_in_the_command(agent: Agent, text: str, pid_file: Path) -> None:
+async def cancel_in_the_command(agent: SessionAgent, text: str, pid_file: Path) -> None:
     """A turn that is cancelled while a command runs which says its process ids: none of them lives on."""
     turn = asyncio.ensure_future(play(agent, text))
     await asyncio.to_thread(eventually, lambda: bool(pids(pid_file)), "the command runs")

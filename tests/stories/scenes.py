@@ -18,7 +18,7 @@ from nacre.messages.wire import canonical
 from nacre.providers.anthropic import AnthropicProvider
 from nacre.providers.base import Provider
 from nacre.providers.openai import OpenAICompatibleProvider
-from nacre.session.agent import Agent
+from nacre.session.agent import SessionAgent
 from nacre.settings import load
 
 CLAUDE, OLDER_CLAUDE, GPT = "claude-opus-5-5", "claude-sonnet-4-6", "gpt-6.1-terra"
@@ -86,7 +86,7 @@ def environment(cwd: Path) -> Mapping[str, str]:
     }
 
 
-async def say(agent: Agent, *texts: str) -> list[Event]:
+async def say(agent: SessionAgent, *texts: str) -> list[Event]:
     """A turn for every text; what happened in all of them."""
     return [event for text in texts async for event in agent.stream(text)]
 

@@ -15,7 +15,7 @@ from nacre.messages.blocks import Json
 from nacre.messages.events import Event, Reply, StartedOver, TextDelta, Waiting
 from nacre.providers.anthropic import AnthropicProvider
 from nacre.providers.retry import RetrySettings, with_retry
-from nacre.session.agent import Agent
+from nacre.session.agent import SessionAgent
 from nacre.settings import load
 from nacre.testing import ScriptedProvider
 from nacre.tools.base import Tool, tool
@@ -29,7 +29,7 @@ BROKEN = "a reply that breaks off before it has come to its end"
 @asynccontextmanager
 async def patient(
     sim: Simulator, cwd: Path, *, silence: float = 30.0, tools: list[Tool] | None = None
-) -> AsyncIterator[tuple[Agent, list[float]]]:
+) -> AsyncIterator[tuple[SessionAgent, list[float]]]:
     """An agent that retries as usual but does not really wait; how long it would have."""
     slept: list[float] = []
 

@@ -16,7 +16,7 @@ from nacre.messages.blocks import JsonObject
 from nacre.messages.events import TurnDone
 from nacre.messages.records import Noted, Said
 from nacre.messages.view import View
-from nacre.session.agent import Agent
+from nacre.session.agent import SessionAgent
 from nacre.session.compaction import CompactionRequest
 from nacre.session.session import Base, Session
 from nacre.session.session_log import SessionLogWriter, start
@@ -114,7 +114,7 @@ async def test_an_agent_that_ends_is_asked_about_and_its_tools_are_watched(
         assert isinstance(parent.keeper, SessionLogWriter)
         child = child_of(parent, keeper, tools)
         add_child_hooks(child, ready.hooks, "a1", "explore")
-        seen: list[object] = [each async for each in Agent(child, provider, tools).stream("find it")]
+        seen: list[object] = [each async for each in SessionAgent(child, provider, tools).stream("find it")]
         log = parent.keeper.path
     done = seen[-1]
     assert isinstance(done, TurnDone)
@@ -159,7 +159,7 @@ async def test_an_agent_of_another_type_is_not_asked_about(tmp_path: Path, keepe
         assert ready.hooks is not None
         child = child_of(ready.agent.session, keeper)
         add_child_hooks(child, ready.hooks, "a1", "general")
-        _ = [each async for each in Agent(child, provider).stream("do it")]
+        _ = [each async for each in SessionAgent(child, provider).stream("do it")]
         assert child.layers == []
     assert told(tmp_path) == []
 

@@ -6,12 +6,13 @@ from typing import Any
 
 from anthropic import AsyncAnthropic
 
-from nacre import Agent, Base, Session
+from nacre import Base, Session
 from nacre.devtools.sim import Simulator
 from nacre.messages.blocks import Json, Message
 from nacre.messages.events import Reply
 from nacre.messages.wire import canonical, parse_content
 from nacre.providers.anthropic import AnthropicProvider, parse_usage
+from nacre.session.agent import SessionAgent
 from nacre.testing import FrozenClock
 from nacre.tools.base import Tool, tool
 from nacre.tools.run import run_all
@@ -68,7 +69,7 @@ async def test_a_loop_of_ones_own_sends_the_bytes_that_the_agent_sends() -> None
 
     async with Simulator(SCRIPT) as theirs:
         provider = AnthropicProvider(api_key="k", base_url=theirs.url)
-        agent = Agent(Session(base([weather]), clock=FrozenClock()), provider, [weather])
+        agent = SessionAgent(Session(base([weather]), clock=FrozenClock()), provider, [weather])
         await say(agent, *ASKED)
         await provider.close()
 

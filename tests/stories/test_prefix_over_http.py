@@ -12,7 +12,7 @@ from nacre.messages.blocks import Json
 from nacre.messages.events import Event, TextDelta, ToolResultEvent
 from nacre.messages.wire import canonical
 from nacre.providers.openai_translate import translate_messages, translate_tools
-from nacre.session.agent import Agent
+from nacre.session.agent import SessionAgent
 from nacre.session.session import Session
 from tests.stories.scenes import (
     BAR,
@@ -182,7 +182,7 @@ def assert_received_as_folded(log: list[Exchange], session: Session, model: str)
             assert canonical(bare(one.body["tools"])) == canonical([*base.tools])
 
 
-async def stopped_at(agent: Agent, text: str, kind: type[Event]) -> None:
+async def stopped_at(agent: SessionAgent, text: str, kind: type[Event]) -> None:
     """Begin a turn and walk away from it when this happens."""
     async with aclosing(agent.stream(text)) as events:
         async for event in events:

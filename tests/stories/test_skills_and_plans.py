@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from nacre.app.open_agent import NEW, UNKEPT, OpenedAgent, open_agent
+from nacre.app.open_agent import NEW, OpenedAgent, open_agent
 from nacre.context.skill_list import SKILL, SKILLS
 from nacre.inspect.context_usage import contents
 from nacre.messages.blocks import ToolResult
@@ -61,9 +61,11 @@ def settings_of(project: Path, **environ: str) -> Settings:
 
 @asynccontextmanager
 async def at_work(
-    project: Path, provider: ScriptedProvider, session: str = NEW
+    project: Path, provider: ScriptedProvider, session: str = NEW, *, ephemeral: bool = False
 ) -> AsyncIterator[OpenedAgent]:
-    async with open_agent(settings_of(project), provider=provider, session=session) as ready:
+    async with open_agent(
+        settings_of(project), provider=provider, session=session, ephemeral=ephemeral
+    ) as ready:
         yield ready
 
 
@@ -281,7 +283,7 @@ async def test_a_plan_of_an_unkept_session_leaves_no_trace(project: Path) -> Non
     home = project.parent / "home"
     before = sorted(home.rglob("*"))
     provider = ScriptedProvider([say("one")])
-    async with at_work(project, provider, UNKEPT) as ready:
+    async with at_work(project, provider, ephemeral=True) as ready:
         await ready.planning.write("1. Look.")
         await turn(ready, "hello")
     assert "1. Look." in tail(provider)

@@ -151,10 +151,6 @@ async def test_an_error_inside_the_function_is_not_mistaken_for_wrong_arguments(
 
 
 def test_what_cannot_be_a_tool_is_refused_when_it_is_made():
-    def plain() -> str:
-        """Not async."""
-        return ""
-
     async def silent() -> str:
         return ""
 
@@ -166,7 +162,7 @@ def test_what_cannot_be_a_tool_is_refused_when_it_is_made():
         """No hint."""
         return ""
 
-    for function, reason in ((plain, "async"), (silent, "docstring"), (many, "by name"), (bare, "type hint")):
+    for function, reason in ((silent, "docstring"), (many, "by name"), (bare, "type hint")):
         with pytest.raises(TypeError, match=reason):
             tool(function)
 

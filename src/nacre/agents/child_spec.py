@@ -14,7 +14,7 @@ from nacre.agents.types import AgentType
 from nacre.agents.worktree_record import Worktree
 from nacre.context.privacy import OriginTracker
 from nacre.messages.records import Record
-from nacre.session.agent import Agent
+from nacre.session.agent import SessionAgent
 from nacre.session.background import Background
 from nacre.session.forks import ForkRunner
 from nacre.session.session import Session
@@ -25,7 +25,7 @@ from nacre.settings import Settings
 class Parent:
     """Whom children are opened for, and what they take over."""
 
-    agent: Agent
+    agent: SessionAgent
     hands: Toolset
     settings: Settings
     forker: ForkRunner
@@ -71,7 +71,7 @@ class ChildSpec:
 class Child:
     """A child agent, ready to run, and what belongs to it."""
 
-    agent: Agent
+    agent: SessionAgent
     hands: Toolset
     forker: ForkRunner
     settings: Settings

@@ -25,7 +25,7 @@ from nacre.layers.l7_mail.layer import MAIL, Mail
 from nacre.layers.l7_mail.letter import MAIN, Letter
 from nacre.layers.l7_mail.mailbox import Mailbox, box_path
 from nacre.layers.l7_mail.post import nobody
-from nacre.session.agent import Agent
+from nacre.session.agent import SessionAgent
 from nacre.session.attachments import Attachment
 from nacre.session.background import Background
 
@@ -35,7 +35,7 @@ class MailRoom:
 
     def __init__(
         self,
-        agent: Agent,
+        agent: SessionAgent,
         toolset: Toolset,
         background: Background,
         teams: Teams,
@@ -171,7 +171,7 @@ class MailRoom:
             child.hands.crew.crew = Enlisting(crew, self.teams, self.waking)
         self.waking.open(state.name, mailing, post)
 
-    def _attend(self, agent: Agent, mailing: Mail) -> None:
+    def _attend(self, agent: SessionAgent, mailing: Mail) -> None:
         agent.session.layers.append(mailing)
 
     def _belong(self, team: str) -> None:

@@ -29,7 +29,7 @@ from nacre.messages.records import Noted
 from nacre.messages.usage import Usage
 from nacre.process import is_alive
 from nacre.providers.choose import build, choose, leaves_machine
-from nacre.session.agent import Agent
+from nacre.session.agent import SessionAgent
 from nacre.session.background import Background
 from nacre.session.meter import SIDE_QUERY
 from nacre.session.session import Session
@@ -39,7 +39,7 @@ UNFINISHED = "It did not finish: the program ended while it was at work. It can 
 
 
 def join_team(
-    agent: Agent,
+    agent: SessionAgent,
     settings: Settings,
     staff: Staff,
     known: StartupContext,
@@ -95,7 +95,7 @@ def recover(roll: AgentRegistry, states: Iterable[AgentState]) -> None:
 
 
 async def join_mail(
-    agent: Agent,
+    agent: SessionAgent,
     staff: Staff,
     settings: Settings,
     stack: AsyncExitStack,

@@ -32,7 +32,8 @@ class Leave:
 class Reopen:
     """Go on with another session, or with a new one."""
 
-    session: str = NEW
+    session: str | None = NEW
+    """None for one that leaves nothing on disk."""
     is_clear: bool = False
     """The new session stands in for the one that is left."""
 
@@ -53,12 +54,12 @@ class Place:
             self.ready.hooks.ending = reason
 
 
-Enter: TypeAlias = Callable[[str], Awaitable[Place]]
+Enter: TypeAlias = Callable[[str | None], Awaitable[Place]]
 
 
 async def enter(
     settings: Settings,
-    session: str,
+    session: str | None,
     *,
     ask: Ask | None,
     tell: Callable[[str], None],
@@ -67,7 +68,9 @@ async def enter(
 ) -> Place:
     """Open a session for a person: its cache is kept warm, and `tell` gets the countdown at its end."""
     held = AsyncExitStack()
-    opening = open_agent(settings, provider=provider, session=session, ask=ask, clock=clock)
+    opening = open_agent(
+        settings, provider=provider, session=session or NEW, ephemeral=session is None, ask=ask, clock=clock
+    )
     try:
         ready = await held.enter_async_context(opening)
         ready.background.tell = tell

@@ -34,7 +34,7 @@ from nacre.messages.jsonl import Envelope, decode
 from nacre.messages.records import Record
 from nacre.providers.base import Provider
 from nacre.providers.choose import ModelChoice, build, choose, leaves_machine, small_model
-from nacre.session.agent import Agent
+from nacre.session.agent import SessionAgent
 from nacre.session.background import Background
 from nacre.session.forks import ForkRunner
 from nacre.session.session import Base, Session
@@ -104,7 +104,9 @@ async def open_child(birth: ChildSpec, parent: Parent, stack: AsyncExitStack) ->
     tools = outfit.tools
     session = await _session(outfit, parent)
     rounds = birth.type.max_turns or parent.agent.limits.max_rounds
-    agent = Agent(session, hired.provider, tools, limits=replace(parent.agent.limits, max_rounds=rounds))
+    agent = SessionAgent(
+        session, hired.provider, tools, limits=replace(parent.agent.limits, max_rounds=rounds)
+    )
     background = _supervised(agent, parent, stack)
     forker = _forker(agent, hands, settings, background)
     session.layers.append(forker)
@@ -314,7 +316,7 @@ def _base(outfit: _ChildSetup, clock: Clock) -> Base:
     return Base(model, words, outfit.tools, opening=opening)
 
 
-def _supervised(agent: Agent, parent: Parent, stack: AsyncExitStack) -> Background:
+def _supervised(agent: SessionAgent, parent: Parent, stack: AsyncExitStack) -> Background:
     """Owns what the child starts beside its turns; what that costs is the parent's to allow."""
     background = Background(agent.session, above=parent.background)
     agent.session.layers.append(background)
@@ -322,7 +324,7 @@ def _supervised(agent: Agent, parent: Parent, stack: AsyncExitStack) -> Backgrou
     return background
 
 
-def _forker(agent: Agent, hands: Toolset, settings: Settings, background: Background) -> ForkRunner:
+def _forker(agent: SessionAgent, hands: Toolset, settings: Settings, background: Background) -> ForkRunner:
     def make(workspace: Workspace) -> Sequence[Tool]:
         return own_tools(settings, workspace, TaskBoard(hands.board.tasks))
 

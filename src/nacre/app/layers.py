@@ -31,7 +31,7 @@ from nacre.memory.recall.drift.words import WordCache
 from nacre.memory.recall.local_index import LocalIndex
 from nacre.memory.recall.semantic.meaning import meaning
 from nacre.providers.choose import build, choose, leaves_machine, small_model
-from nacre.session.agent import Agent
+from nacre.session.agent import SessionAgent
 from nacre.session.background import Background
 from nacre.session.cache_warming import KeepWarm, Sleep
 from nacre.session.forks import ForkRunner
@@ -199,7 +199,7 @@ def _attend(session: Session, hooks: Hooks, stack: AsyncExitStack) -> None:
         stack.push_async_exit(leave)
 
 
-async def supervised(agent: Agent, settings: Settings, stack: AsyncExitStack) -> Background:
+async def supervised(agent: SessionAgent, settings: Settings, stack: AsyncExitStack) -> Background:
     """A supervisor for an agent's session: it records at its boundaries and is drained with the stack."""
     session = agent.session
     is_kept = not isinstance(session.keeper, NullRecordWriter)
@@ -213,7 +213,12 @@ async def supervised(agent: Agent, settings: Settings, stack: AsyncExitStack) ->
 
 
 async def join_forks(
-    agent: Agent, hands: Toolset, settings: Settings, stack: AsyncExitStack, *, shared: Sequence[Tool] = ()
+    agent: SessionAgent,
+    hands: Toolset,
+    settings: Settings,
+    stack: AsyncExitStack,
+    *,
+    shared: Sequence[Tool] = (),
 ) -> ForkRunner:
     """Let work go on beside an agent's turns: forks of it, under one supervisor, within what it may cost.
 
@@ -256,7 +261,7 @@ async def join_planning(session: Session, hands: Toolset, folder: Path | None) -
 
 @asynccontextmanager
 async def kept_warm(
-    agent: Agent, settings: Settings, *, sleep: Sleep = asyncio.sleep
+    agent: SessionAgent, settings: Settings, *, sleep: Sleep = asyncio.sleep
 ) -> AsyncIterator[KeepWarm | None]:
     """Between the requests of this agent, refresh the cache where that pays; not where it is switched off."""
     if settings.switches.keep_warm is False:

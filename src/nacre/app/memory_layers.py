@@ -18,13 +18,13 @@ from nacre.layers.l6_dream.dream import recover
 from nacre.layers.l6_dream.layer import Dream, DreamTarget, dream_model
 from nacre.layers.l6_dream.with_model import DreamModel
 from nacre.memory.memory import Memory
-from nacre.session.agent import Agent
+from nacre.session.agent import SessionAgent
 from nacre.session.forks import ForkRunner
 from nacre.settings import Settings
 
 
 def join_extracting(
-    agent: Agent, known: StartupContext, settings: Settings, forker: ForkRunner, *, leaves: bool
+    agent: SessionAgent, known: StartupContext, settings: Settings, forker: ForkRunner, *, leaves: bool
 ) -> Extract | None:
     """Add extraction to a session if it is enabled; `leaves` whether its model is on another machine."""
     memory = known.memory
@@ -58,7 +58,7 @@ def join_extracting(
 
 
 async def join_dreaming(
-    agent: Agent,
+    agent: SessionAgent,
     known: StartupContext,
     hands: Toolset,
     settings: Settings,

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypeVar
 
 from nacre import prompts
 from nacre.agents.mail_room import MailRoom
 from nacre.agents.team import Team
 from nacre.agents.toolset import Toolset
+from nacre.app.agent import UNNAMED
 from nacre.app.agents import join_mail, join_team
 from nacre.app.compaction import Staff, join_compacting
 from nacre.app.layers import (
@@ -25,6 +24,7 @@ from nacre.app.layers import (
     join_skills,
 )
 from nacre.app.memory_layers import join_dreaming, join_extracting
+from nacre.app.open_memory import as_settings
 from nacre.app.restored_context import join_restoring
 from nacre.app.startup_context import StartupContext, for_tools, load_startup_context
 from nacre.app.toolset import build_toolset, with_memory
@@ -45,7 +45,7 @@ from nacre.memory.recall.base import Recalled
 from nacre.providers.base import Provider
 from nacre.providers.choose import ModelChoice, build, choose, leaves_machine, require_installed
 from nacre.providers.retry import RetrySettings, with_fallback
-from nacre.session.agent import Agent
+from nacre.session.agent import SessionAgent
 from nacre.session.background import Background
 from nacre.session.forks import ForkRunner
 from nacre.session.rewind import Rewind
@@ -53,9 +53,9 @@ from nacre.session.session import Base, Session
 from nacre.session.session_log import OpenedLog, close_open_calls, start
 from nacre.session.session_log import resume as resume_log
 from nacre.session.settings import SessionSettings
-from nacre.settings import Settings, load
+from nacre.settings import Settings
 from nacre.store.sessions import Sessions
-from nacre.tools.base import Tool
+from nacre.tools.base import Function, Tool, as_tools
 from nacre.tools.guard import Ask
 
 SYSTEM = prompts.load(__package__, "system")
@@ -63,11 +63,7 @@ LATEST = "latest"
 """Stands for the newest session of the working directory."""
 NEW = "new"
 """Stands for a session that begins now."""
-UNKEPT = "unkept"
-"""Stands for a session that leaves nothing on disk."""
-UNNAMED = "unnamed"
-"""The model's name when a caller brings a provider and does not say."""
-Chooser = Callable[[list[Tool]], Sequence[Tool]]
+Chooser = Callable[[list[Tool]], Iterable[Tool | Function]]
 """Makes the tools of an agent from the usual ones: `lambda usual: [*usual, mine]`."""
 
 
@@ -75,7 +71,7 @@ Chooser = Callable[[list[Tool]], Sequence[Tool]]
 class OpenedAgent:
     """An agent, and what there is to say about it before the first turn."""
 
-    agent: Agent
+    agent: SessionAgent
     choice: ModelChoice | None
     hands: Toolset
     rewind: Rewind
@@ -111,33 +107,37 @@ class OpenedAgent:
 
 
 @asynccontextmanager
-async def open_agent(
-    settings: Settings | None = None,
+async def open_agent(  # noqa: PLR0913 - the public entry point; all but the settings are given by name
+    settings: Settings | Mapping[str, object] | None = None,
     *,
     provider: Provider | None = None,
-    tools: Sequence[Tool] | Chooser | None = None,
+    tools: Iterable[Tool | Function] | Chooser | None = None,
     session: str = NEW,
+    ephemeral: bool = False,
     ask: Ask | None = None,
     clock: Clock = SYSTEM_CLOCK,
 ) -> AsyncIterator[OpenedAgent]:
-    """An agent for the working directory; on leaving the block everything it held is let go.
+    """Open an agent for the working directory; leaving the block closes everything that it opened.
 
-    Without a provider the settings and the environment choose one. `session` takes `new`, `latest`, an id or
-    its beginning, or `unkept`. The usual tools stand behind a guard that asks `ask`; your own do not. A list
-    in `tools` is instead of the usual ones; a function gets these and returns what the agent shall have.
-    Memory and instructions do not depend on tools: recall works with any, and without one that saves, the
-    model only reads memory. `load(cwd, environ, cli={"disableAutoMemory": True})` makes settings without it.
+    `settings` are loaded from files and the environment; a mapping such as `{"model": "openai:gpt-6-luna"}`
+    overrides some of them. Without a provider they choose one. `session` takes `new`, `latest`, or an id or
+    its beginning; an ephemeral session leaves nothing on disk. The default tools ask `ask` for permission;
+    yours do not. A list in `tools` replaces the default tools; a function gets these and returns the tools of
+    the agent. Recall works with any tools; without a tool that saves, the model only reads memory.
     """
-    check_given(settings, provider, tools, session)
-    settings = _in_force(settings or load(Path.cwd(), os.environ))
+    check_given(settings, provider, session)
+    given = tools if tools is None or (callable(tools) and not isinstance(tools, Tool)) else as_tools(tools)
+    if ephemeral and session != NEW:
+        raise TypeError("an ephemeral session is always a new one; leave out session= or ephemeral=")
+    settings = _in_force(as_settings(settings))
     choice = None if provider else choose(settings.model, settings.environ)
     if choice is not None and session == NEW:
         # Only then: what is there can be looked at and compacted by rule without anybody to ask.
         require_installed(choice)
     async with AsyncExitStack() as stack:
         provider = provider or _hired(choice, settings, stack)
-        opened = None if session == UNKEPT else await _opened(settings, session, clock, stack)
-        beginning = _Beginning(settings, choice, provider, opened, tools, ask, clock)
+        opened = None if ephemeral else await _opened(settings, session, clock, stack)
+        beginning = _Beginning(settings, choice, provider, opened, given, ask, clock)
         yield await _ready(beginning, stack)
 
 
@@ -165,7 +165,7 @@ async def _ready(begun: _Beginning, stack: AsyncExitStack) -> OpenedAgent:
     hands = await build_toolset(settings, stack, ask=begun.ask, keeps=opened is not None)
     known = await load_startup_context(settings, stack, keeper=keeper, clock=begun.clock, leaves=leaves)
     usual = with_memory(hands, known)
-    tools = usual if tools is None else check_tools(tools(usual)) if callable(tools) else tools
+    tools = usual if tools is None else as_tools(tools(usual)) if callable(tools) else tools
     known = await for_tools(known, tools, settings, leaves=leaves)
     model = choice.model if choice else settings.model or UNNAMED
     base = base_of(model, known, tools, settings, begun.clock)
@@ -177,7 +177,7 @@ async def _ready(begun: _Beginning, stack: AsyncExitStack) -> OpenedAgent:
     recaller = await join_recall(talk, known, hands, settings, stack, leaves=leaves)
     hooks = join_hooks(talk, settings, hands, stack)
     rewind = hands.belong_to(talk, folder)
-    agent = Agent(talk, begun.provider, tools, limits=_limits(settings))
+    agent = SessionAgent(talk, begun.provider, tools, limits=_limits(settings))
     forker = await join_forks(agent, hands, settings, stack, shared=known.tools)
     watch_instructions(talk, hooks, forker.background)
     stack.push_async_callback(agent.cancel)
@@ -315,33 +315,18 @@ def find_log(settings: Settings, wanted: str) -> Path:
     return newest
 
 
-Given = TypeVar("Given")
 PORT = ("name", "capabilities", "stream", "count_tokens", "close")
 """What every provider has; `nacre.Provider` says what each is for."""
 
 
-def check_given(settings: object, provider: object, tools: object, session: object) -> None:
+def check_given(settings: object, provider: object, session: object) -> None:
     """Raise `TypeError` for what would fail far from where it was given."""
-    if settings is not None and not isinstance(settings, Settings):
-        raise TypeError(f"settings takes what nacre.settings.load returns, not {_shown(settings)}")
+    if settings is not None and not isinstance(settings, Settings | Mapping):
+        raise TypeError(f"settings takes a mapping such as {{'model': …}}, not {_shown(settings)}")
     if not isinstance(session, str):
-        raise TypeError(f"session takes 'new', 'latest', 'unkept' or an id, not {_shown(session)}")
+        raise TypeError(f"session takes 'new', 'latest' or an id, not {_shown(session)}")
     if provider is not None:
         _check_provider(provider)
-    if tools is not None and not _makes_tools(tools):
-        check_tools(tools)
-
-
-def check_tools(tools: Given) -> Given:
-    """These tools; raises `TypeError` where they are none: functions that they could be made of are not."""
-    if isinstance(tools, Tool) or not isinstance(tools, Collection):
-        raise TypeError(f"tools takes a list of tools, not {_shown(tools)}; put it into one")
-    for one in tools:
-        if not isinstance(one, Tool):
-            raise TypeError(
-                f"{_shown(one)} is not a tool; decorate an async function with @nacre.tool to make it one"
-            )
-    return tools
 
 
 def _check_provider(provider: object) -> None:
@@ -355,11 +340,6 @@ def _check_provider(provider: object) -> None:
     missing = [name for name in PORT if not hasattr(provider, name)]
     if missing:
         raise TypeError(f"{_shown(provider)} is not a provider: it has no {', '.join(missing)}")
-
-
-def _makes_tools(tools: object) -> bool:
-    """Whether this is a function that gets the usual tools; a single tool is no such function."""
-    return callable(tools) and not isinstance(tools, Tool)
 
 
 def _shown(value: object) -> str:

@@ -1,23 +1,52 @@
-"""A memory opened as the settings say, for a program without a session."""
+"""Opens a memory as the settings say, for a program without a session."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
+from typing import cast
 
 from nacre.app.memory_locations import Whose, memory_place
 from nacre.clock import SYSTEM_CLOCK, Clock
+from nacre.errors import ConfigError
 from nacre.memory.memory import Memory
+from nacre.messages.blocks import JsonObject
 from nacre.settings import Settings, load
+from nacre.settings.schema import KEYS, SettingsLevel
 
 
 async def open_memory(
-    settings: Settings | None = None, *, scope: Whose = "project", clock: Clock = SYSTEM_CLOCK
+    settings: Settings | Mapping[str, object] | None = None,
+    *,
+    scope: Whose = "project",
+    clock: Clock = SYSTEM_CLOCK,
 ) -> Memory:
-    """The memory that `nacre memory` shows for the working directory, made ready for use.
+    """Open the memory that `nacre memory` shows for the working directory; it is created if necessary.
 
-    `scope` says whose: this `project`'s, the `team`'s, or the `user`'s own, which holds in every project.
+    `scope` is `project`, `team`, or `user` for the memory that applies to every project. A mapping in
+    `settings` overrides some of those in files and in the environment.
     """
-    settings = settings or load(Path.cwd(), os.environ)
+    settings = as_settings(settings)
     keeps_index = scope != "project" or settings.memory.keeps_index
     return await Memory.at(memory_place(settings, scope), settings.cwd, clock=clock, keeps_index=keeps_index)
+
+
+def as_settings(given: Settings | Mapping[str, object] | None) -> Settings:
+    """Return the settings of the working directory, with a mapping above all others.
+
+    Raises `ConfigError` for a key or value in the mapping that cannot be used.
+    """
+    if isinstance(given, Settings):
+        return given
+    overrides = dict(given or {})
+    unknown = [name for name in overrides if name not in KEYS]
+    if unknown:
+        raise ConfigError(f"there is no setting named {unknown[0]!r}; see docs/reference/settings.md")
+    settings = load(Path.cwd(), os.environ, cli=cast("JsonObject", overrides))
+    wrong = [
+        one.message for one in settings.problems if one.is_error and one.place == SettingsLevel.CLI.value
+    ]
+    if wrong:
+        raise ConfigError("; ".join(wrong))
+    return settings

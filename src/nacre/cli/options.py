@@ -45,10 +45,10 @@ class RunOptions:
         return replace(self, **said)  # type: ignore[arg-type]
 
     @property
-    def session(self) -> str:
-        """Which session to open, as `open_agent` understands it."""
+    def session(self) -> str | None:
+        """The session to open, as `open_agent` takes it; None for one that leaves nothing on disk."""
         if self.incognito:
-            return "unkept"
+            return None
         return "latest" if self.continue_ else self.resume or "new"
 
     def check(self) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal, TypeAlias
 
-from nacre.clock import Clock
+from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.context.recalled import RECALLED, bytes_in_view, noted, recalled_in_view
 from nacre.memory.memory import Memory
 from nacre.memory.recall.base import (
@@ -22,6 +22,7 @@ from nacre.memory.recall.base import (
     RecallQuery,
 )
 from nacre.memory.recall.drift.words import WordCache
+from nacre.memory.recall.local_index import LocalIndex
 from nacre.memory.recall.recall import (
     AlreadySeen,
     CheckDrift,
@@ -102,18 +103,22 @@ class Recall(Layer):
 
     def __init__(
         self,
-        rankers: Sequence[MemoryRanker],
-        workspace: Workspace,
-        clock: Clock,
+        memory: Memory | Sequence[MemoryRanker],
+        workspace: Workspace | None = None,
+        clock: Clock = SYSTEM_CLOCK,
         *,
         aid: RecallOptions | None = None,
         hides_local: bool = True,
     ) -> None:
+        """Search a memory, or the given rankers; files that were just seen in the workspace are left out."""
         self.last: Recalled | None = None
         """What the last message got, and why; for people."""
         self._asked: list[Attachment] = []
         """What the small model has cost, not in the log yet."""
-        self._rankers = rankers
+        if isinstance(memory, Memory):
+            place = memory.location
+            memory = [LocalIndex(place.directory, place.cache, clock=memory.clock)]
+        self._rankers = memory
         self._workspace = workspace
         self._clock = clock
         self._hides_local = hides_local
@@ -281,7 +286,7 @@ class Recall(Layer):
         return came
 
     def _already(self, view: View) -> AlreadySeen:
-        paths = (*recalled_in_view(view), *self._workspace.recently_seen())
+        paths = (*recalled_in_view(view), *(self._workspace.recently_seen() if self._workspace else ()))
         return AlreadySeen(
             paths=frozenset(str(path) for path in paths),
             attached_bytes=bytes_in_view(view),

@@ -7,7 +7,6 @@ grows between two announced rewrites, says what to send in its place: same histo
 from __future__ import annotations
 
 import asyncio
-import os
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,9 +17,9 @@ from threading import Lock
 
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.context.recalled import RECALLED, bytes_in_view, noted, recalled_in_view
-from nacre.errors import ToolError
 from nacre.layers.l1_offload.layer import Offload
 from nacre.layers.l1_offload.policy import OffloadSettings
+from nacre.layers.l1_offload.reader import READ_ONLY_ADVICE
 from nacre.layers.l2_microcompact.layer import Microcompact
 from nacre.layers.l2_microcompact.settings import CLEARABLE, MicrocompactSettings
 from nacre.layers.l4_compact.layer import Compact
@@ -42,10 +41,7 @@ from nacre.session.layer import Layer
 from nacre.session.session import Base, Session
 from nacre.session.session_log import NullRecordWriter, RecordWriter
 from nacre.session.settings import SessionSettings
-from nacre.store.tool_results import LONG_LINE_CHARS, Advice, ToolResultStore
-from nacre.tools.base import Tool
-from nacre.tools.read import ReadSettings, read_tool
-from nacre.tools.workspace import Workspace
+from nacre.store.tool_results import ToolResultStore
 
 DIGEST_BYTES = 16
 """128 bits: no two histories will ever collide by chance."""
@@ -222,13 +218,6 @@ def _chain(told: Sequence[FrameworkMessage]) -> list[bytes]:
     return chain[1:]
 
 
-BY_READ_ALONE = Advice(
-    "Read it with Read: offset and limit choose the lines.",
-    f" Of lines with more than {LONG_LINE_CHARS:,} characters every piece of that length counts as one.",
-)
-"""A framework's agent has neither Grep nor a shell, as far as anybody knows."""
-
-
 def _to_nobody(_: str) -> None:
     return None
 
@@ -275,7 +264,7 @@ def opened(
     )
     if layers.results is not None:
         shelf = ToolResultStore(layers.results.resolve())
-        session.layers.append(Offload(shelf, layers.offload, advice=BY_READ_ALONE))
+        session.layers.append(Offload(shelf, layers.offload, advice=READ_ONLY_ADVICE))
         tools = layers.microcompact.tools | CLEARABLE | layers.clearable
         session.layers.append(Microcompact(session, shelf, replace(layers.microcompact, tools=tools)))
     if layers.compacts:
@@ -314,20 +303,3 @@ class Recollection(Layer):
     def _looked_up(self, query: RecallQuery, already: AlreadySeen) -> Recalled:
         self._index.refresh()
         return recall(query, [self._index], already=already, clock=self._clock)
-
-
-def read_back(folder: Path) -> Tool:
-    """The tool that pointers name, Read, for the files of this folder and no others."""
-    root = folder.resolve()
-    read = read_tool(Workspace(root), ReadSettings(wraps=True))
-
-    async def inside(arguments: JsonObject) -> ToolResult | str:
-        if not await asyncio.to_thread(_is_inside, root, str(arguments.get("file_path"))):
-            raise ToolError(f"Only files in {root} can be read with this tool.")
-        return await read.call(arguments)
-
-    return replace(read, call=inside, description=f"Reads a long tool result again, from {root}.")
-
-
-def _is_inside(root: Path, asked: str) -> bool:
-    return Path(os.path.realpath(root / asked)).is_relative_to(os.path.realpath(root))

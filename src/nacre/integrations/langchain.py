@@ -33,7 +33,8 @@ from langchain_core.tools import StructuredTool, ToolException
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from nacre.errors import ToolError
-from nacre.integrations.framework_session import Follower, FrameworkMessage, Layers, Standing, read_back
+from nacre.integrations.framework_session import Follower, FrameworkMessage, Layers, Standing
+from nacre.layers.l1_offload.reader import result_reader
 from nacre.messages.blocks import Block, Json, JsonObject, Text, Thinking, ToolCall, ToolResult
 from nacre.messages.usage import Usage
 from nacre.messages.wire import parse_block, parse_content, render_blocks
@@ -52,7 +53,7 @@ class NacreMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
     def __init__(self, layers: Layers) -> None:
         super().__init__()
         self._follower = Follower(layers)
-        self.tools = [] if layers.results is None else [_as_langchain(read_back(layers.results))]
+        self.tools = [] if layers.results is None else [_as_langchain(result_reader(layers.results))]
 
     async def awrap_model_call(
         self,

@@ -30,7 +30,8 @@ from agents.run import CallModelData, ModelInputData
 
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import SessionBusy, ToolError, TranscriptError
-from nacre.integrations.framework_session import Follower, FrameworkMessage, Layers, Standing, read_back
+from nacre.integrations.framework_session import Follower, FrameworkMessage, Layers, Standing
+from nacre.layers.l1_offload.reader import result_reader
 from nacre.messages.blocks import Block, Json, JsonObject, Opaque, ResultPart, Text, ToolCall, ToolResult
 from nacre.messages.jsonl import Envelope, decode
 from nacre.messages.records import Record, ReplyFacts, Said, Undone
@@ -168,7 +169,7 @@ class NacreFilter:
 
 def reader(folder: Path) -> FunctionTool:
     """The tool with which the model reads results again that were put into the folder; for `Agent.tools`."""
-    read = read_back(folder)
+    read = result_reader(folder)
 
     async def invoke(_: RunContextWrapper[Any], arguments: str) -> str:
         try:

@@ -35,7 +35,8 @@ from pydantic_ai.usage import RequestUsage
 from pydantic_core import to_jsonable_python
 
 from nacre.errors import ToolError
-from nacre.integrations.framework_session import Follower, FrameworkMessage, Layers, Standing, read_back
+from nacre.integrations.framework_session import Follower, FrameworkMessage, Layers, Standing
+from nacre.layers.l1_offload.reader import result_reader
 from nacre.messages.blocks import Block, JsonObject, Opaque, ResultPart, Text, Thinking, ToolCall, ToolResult
 from nacre.messages.usage import Usage
 from nacre.session.session import Base
@@ -194,7 +195,7 @@ def _base(request: ModelRequestContext) -> Base:
 
 def _reader(layers: Layers) -> Tool[Any]:
     assert layers.results is not None, "asked only where there is a place"
-    read = read_back(layers.results)
+    read = result_reader(layers.results)
 
     async def call(**arguments: Any) -> str:
         try:

@@ -16,7 +16,7 @@ from nacre.errors import StoreError
 from nacre.memory.corrections import parse_correction
 from nacre.memory.files.containment import inside
 from nacre.memory.files.folder import TEAM_PREFIX, Folder
-from nacre.memory.files.location import Location, MemoryPaths, claim, locate, prepare
+from nacre.memory.files.location import Location, MemoryPaths, claim, directory_location, locate, prepare
 from nacre.memory.files.scan import LOGS, Scan, ScanCache, scan
 from nacre.memory.files.transaction import Transaction, recover, transact
 from nacre.memory.files.watch import Watch
@@ -73,13 +73,22 @@ class Memory:
 
     def __init__(
         self,
-        location: Location,
+        place: str | os.PathLike[str] | Location,
         *,
         clock: Clock = SYSTEM_CLOCK,
         watch: Watch | None = None,
         keeps_index: bool = True,
         writes_cache: bool = False,
     ) -> None:
+        """Open the memory in a directory, which is created if it does not exist.
+
+        A `Location` is only looked at; `Memory.at` prepares one for use.
+        """
+        if isinstance(place, Location):
+            location = place
+        else:
+            location = _prepared(directory_location(place, home(os.environ)), Path.cwd())
+            writes_cache = True
         self.location = location
         self._cache = ScanCache(location.cache, location.directory, writes=writes_cache)
         self._subjects = Subjects(location.directory)
@@ -119,10 +128,7 @@ class Memory:
 
         Whoever stays for long brings a watch, and then pays for no look at every file before each change.
         """
-        refusal = prepare(location)
-        if refusal is not None:
-            raise StoreError(refusal)
-        claim(location, cwd)
+        _prepared(location, cwd)
         await recover(location, clock=clock)
         return cls(location, clock=clock, watch=watch, keeps_index=keeps_index, writes_cache=True)
 
@@ -342,6 +348,15 @@ class Memory:
         said = draft.description or description_of(draft.body)
         same = self._subjects.same(draft.name, said, is_named=is_named)
         return same or self._subjects.free_name(draft.name, tx)
+
+
+def _prepared(location: Location, cwd: Path) -> Location:
+    """Create the directory and write down whose it is; raises `StoreError` if it cannot be written to."""
+    refusal = prepare(location)
+    if refusal is not None:
+        raise StoreError(refusal)
+    claim(location, cwd)
+    return location
 
 
 def single_match(wanted: str, entries: Entries) -> Entry:

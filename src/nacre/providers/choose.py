@@ -182,13 +182,16 @@ def _wanted(model: str, environ: Mapping[str, str], *, because: str) -> ModelCho
 
 
 def _provider_of(model: str, environ: Mapping[str, str]) -> tuple[ProviderName, str]:
-    """Who serves a model, and its name there: by prefix, by the table, by family, by the server there is."""
-    prefix, _, rest = model.partition("/")
+    """Return who serves a model and its name there.
+
+    A prefix decides (`anthropic:…`, `openai/…`), then the table of models, the family, a configured server.
+    """
+    prefix, _, rest = model.replace("/", ":", 1).partition(":")
     if prefix == EMBEDDED:
         return "embedded", EMBEDDED
     for name in _NAMES:
         if prefix == name and rest:
-            return name, rest
+            return name, model[len(name) + 1 :]
     bare = SHIPPED_TABLE.aliases.get(model, model)
     row = profile(bare)
     for name in _NAMES:
@@ -199,7 +202,10 @@ def _provider_of(model: str, environ: Mapping[str, str]) -> tuple[ProviderName, 
             return name, bare
     if environ.get("OPENAI_BASE_URL"):
         return "openai", bare
-    raise ConfigError(f"no provider is known for {model}: write anthropic/{model} or openai/{model}")
+    raise ConfigError(
+        f"no provider is known for {model!r}; write anthropic:MODEL, openai:MODEL or embedded "
+        "(for a local server, set OPENAI_BASE_URL)"
+    )
 
 
 def _choice(name: ProviderName, model: str, because: str) -> ModelChoice:

@@ -7,10 +7,10 @@ Usable on its own by people with a loop of their own: `prepare` gives a request,
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, cast
 
 from nacre.cache.breakpoints import place_markers
 from nacre.cache.keep_warm import Prefix
@@ -21,15 +21,16 @@ from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import ContextOverflow, InvalidRequest, PromptTooLong
 from nacre.loop.limits import Thresholds, thresholds, window
 from nacre.loop.round import heard, said
-from nacre.messages.blocks import JsonObject, Text, ToolResult
+from nacre.messages.blocks import JsonObject, Message, Text, ToolResult
 from nacre.messages.events import Notice, NoticeLevel, Reply
+from nacre.messages.jsonl_parse import parse_usage
 from nacre.messages.records import Noted, Record, Said
 from nacre.messages.rewrite import drop_thinking
 from nacre.messages.tokens import Calibration, estimate_json, estimate_text
 from nacre.messages.transcript import Transcript
 from nacre.messages.usage import Usage
 from nacre.messages.view import View
-from nacre.messages.wire import without_system
+from nacre.messages.wire import parse_content, without_system
 from nacre.providers.base import Request
 from nacre.session.attachments import Attachment, with_attachments
 from nacre.session.cache_ttl import chosen, last_touched, lifetime_note, lifetime_seconds, noted_lifetime
@@ -39,7 +40,8 @@ from nacre.session.meter import SIDE_QUERY, UNFINISHED, Meter
 from nacre.session.session_log import NullRecordWriter, RecordWriter
 from nacre.session.settings import DEFAULT_SETTINGS, SessionSettings
 from nacre.session.telemetry import Telemetry
-from nacre.tools.base import Tool
+from nacre.tools.base import Function, Tool, as_tools
+from nacre.tools.run import run_all
 
 
 @dataclass(frozen=True, init=False)
@@ -56,7 +58,7 @@ class Base:
         self,
         model: str,
         instructions: str | Sequence[JsonObject] = "",
-        tools: Iterable[Tool | JsonObject] = (),
+        tools: Iterable[Tool | Function | JsonObject] = (),
         *,
         opening: str = "",
     ) -> None:
@@ -67,9 +69,9 @@ class Base:
         if isinstance(instructions, str):
             instructions = ({"type": "text", "text": instructions},) if instructions else ()
         given = tuple(tools)
-        definitions = [one.definition for one in given if isinstance(one, Tool)]
-        definitions.sort(key=lambda one: str(one["name"]))
-        definitions += [one for one in given if not isinstance(one, Tool)]
+        objects = as_tools(one for one in given if not isinstance(one, dict))
+        definitions = [one.definition for one in sorted(objects, key=lambda one: one.name)]
+        definitions += [one for one in given if isinstance(one, dict)]
         values = {
             "model": model,
             "system": tuple(instructions),
@@ -189,6 +191,15 @@ class Session:
         )
 
     @property
+    def window(self) -> int:
+        """How many tokens a request may have at most; set it to use less than the model accepts."""
+        return self.thresholds.window
+
+    @window.setter
+    def window(self, tokens: int) -> None:
+        self.settings = replace(self.settings, window_ceiling=tokens)
+
+    @property
     def tokens(self) -> int:
         """How many tokens the next request would hold."""
         return self.view.count(self.base.tokens, ratio=self.calibration.ratio)
@@ -216,8 +227,16 @@ class Session:
         await self.transcript.append(*await self.fit(self.view, None))
         return self.send(self.view)
 
-    async def record(self, reply: Reply) -> None:
-        """Take a provider's reply into the conversation."""
+    async def record(self, reply: Reply | JsonObject) -> None:
+        """Add a reply to the conversation; also as the JSON that Anthropic's SDK returns."""
+        if not isinstance(reply, Reply):
+            reply = Reply(
+                message=Message("assistant", parse_content(reply["content"])),
+                usage=parse_usage(reply.get("usage")) or Usage(),
+                stop_reason=cast("str | None", reply.get("stop_reason")),
+                id=cast("str | None", reply.get("id")),
+                model=cast("str | None", reply.get("model")),
+            )
         await self.transcript.append(said(reply, self.clock, self.view))
         self.heard(reply)
 
@@ -230,6 +249,16 @@ class Session:
     async def add_results(self, results: Sequence[ToolResult]) -> None:
         """Answer the calls of the last reply."""
         await self.transcript.append(*await self.keep(heard("user", tuple(results), self.clock)))
+
+    async def call_tools(self, tools: Iterable[Tool | Function]) -> list[ToolResult]:
+        """Run the tool calls of the last reply, record their results and return them."""
+        reply = self.view.last_reply
+        if reply is None or not reply.tool_calls:
+            return []
+        by_name = self.wrapped({one.name: one for one in as_tools(tools)})
+        results = await run_all(reply.tool_calls, by_name)
+        await self.add_results(results)
+        return results
 
     async def keep(self, said: Said) -> Sequence[Record]:
         """The loop's slot: words or results as they are recorded, with what others add to them."""

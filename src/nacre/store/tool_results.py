@@ -200,6 +200,11 @@ def _as_store_error(path: Path) -> Iterator[None]:
         raise StoreError(disk.explain(error, path)) from error
 
 
+def as_result_store(results: ToolResultStore | str | os.PathLike[str]) -> ToolResultStore:
+    """Return the store itself, or one in the given directory."""
+    return results if isinstance(results, ToolResultStore) else ToolResultStore(Path(results).resolve())
+
+
 def result_store_in(folder: Path | None) -> ToolResultStore:
     """The shelf of a session; one that leaves nothing on disk has none to speak of."""
     return ToolResultStore(folder / FOLDER if folder else None)

@@ -1,10 +1,12 @@
-"""One tool: a plain async function with type hints, and what the model is told about it."""
+"""Tools: functions with type hints, and the description and schema that the model gets."""
 
 from __future__ import annotations
 
+import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import wraps
 from typing import TYPE_CHECKING, TypeAlias, cast, get_type_hints, overload
 
 from nacre.errors import ToolError
@@ -14,7 +16,7 @@ from nacre.messages.wire import canonical
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
-Function: TypeAlias = Callable[..., Awaitable[object]]
+Function: TypeAlias = Callable[..., object]
 
 MAX_SECONDS = 900.0
 """A call that takes longer has hung: longer than the longest command Bash allows, plus the time to end it."""
@@ -71,23 +73,50 @@ def tool(
     description: str | None = None,
     read_only: bool = False,
 ) -> Tool | Callable[[Function], Tool]:
-    """Make a tool of an async function: its hints are the schema, its docstring the description.
+    """Make a tool from a function: its type hints are the schema, its docstring the description.
 
     A parameter is described by a plain string in its hint: `path: Annotated[str, "Where to look."]`.
+    A function that is not async runs in a thread.
     """
     if function is None:
         return lambda decorated: tool(decorated, name=name, description=description, read_only=read_only)
     called = name or str(getattr(function, "__name__", "tool"))
     words = description or inspect.getdoc(function)
     _check_shape(function, called, words)
-    schema, call = _schema_and_call(function, called)
+    schema, call = _schema_and_call(_as_async(function), called)
     return Tool(name=called, description=words or "", input_schema=schema, call=call, read_only=read_only)
+
+
+def as_tools(tools: Iterable[Tool | Function]) -> list[Tool]:
+    """Return tools as they are and functions as tools; raises `TypeError` for anything else."""
+    if isinstance(tools, Tool) or callable(tools):
+        raise TypeError(f"tools takes a list; write tools=[{getattr(tools, '__name__', 'mine')}]")
+    if not isinstance(tools, Iterable):
+        raise TypeError(f"tools takes a list of functions and @tool objects, not a {type(tools).__name__}")
+    made: dict[str, Tool] = {}
+    for given in tools:
+        if not isinstance(given, Tool) and not inspect.isroutine(given):
+            raise TypeError(f"tools takes functions and @tool objects, not a {type(given).__name__}")
+        one = given if isinstance(given, Tool) else tool(given)
+        if one.name in made:
+            raise TypeError(f"two tools are named {one.name}; rename one with @tool(name=…)")
+        made[one.name] = one
+    return list(made.values())
+
+
+def _as_async(function: Function) -> Callable[..., Awaitable[object]]:
+    if inspect.iscoroutinefunction(function):
+        return function
+
+    @wraps(function)
+    async def in_thread(*values: object, **named: object) -> object:
+        return await asyncio.to_thread(function, *values, **named)
+
+    return in_thread
 
 
 def _check_shape(function: Function, name: str, words: str | None) -> None:
     """Refuse early what could only fail later, in front of the model."""
-    if not inspect.iscoroutinefunction(function):
-        raise TypeError(f"{name} must be an async function to become a tool")
     if not words:
         raise TypeError(f"{name} needs a docstring: it is what the model reads about the tool")
     by_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
@@ -100,7 +129,7 @@ def _check_shape(function: Function, name: str, words: str | None) -> None:
 
 
 def _schema_and_call(
-    function: Function, name: str
+    function: Callable[..., Awaitable[object]], name: str
 ) -> tuple[JsonObject, Callable[[JsonObject], Awaitable[ToolResult | str]]]:
     # Importing pydantic takes longer than starting the rest of nacre; only those who make a tool pay.
     from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415

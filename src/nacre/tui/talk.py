@@ -37,7 +37,7 @@ class EnterPlace(Protocol):
     """Opens a session for a person."""
 
     def __call__(
-        self, settings: Settings, session: str, *, ask: Ask | None, tell: Callable[[str], None]
+        self, settings: Settings, session: str | None, *, ask: Ask | None, tell: Callable[[str], None]
     ) -> Awaitable[Place]: ...
 
 
@@ -46,7 +46,7 @@ class Start:
     """What the conversation begins with."""
 
     settings: Settings
-    session: str
+    session: str | None
     slash: Slash
     keeps: bool = True
     """Whether what is typed may be kept for the next session."""
@@ -188,7 +188,7 @@ class Talk:
             self._screen.meter(contents_of(session, booking))
             self._screen.settle(session)
 
-    async def _enter(self, session: str) -> Place:
+    async def _enter(self, session: str | None) -> Place:
         return await self._start.enter(
             self.settings, session, ask=self._screen.ask, tell=self._screen.countdown
         )

@@ -39,10 +39,16 @@ def work(tmp_path: Path) -> Path:
 
 @asynccontextmanager
 async def opened(
-    work: Path, provider: ScriptedProvider, *, session: str = "new", mode: str = "default", **environ: str
+    work: Path,
+    provider: ScriptedProvider,
+    *,
+    session: str = "new",
+    ephemeral: bool = False,
+    mode: str = "default",
+    **environ: str,
 ) -> AsyncIterator[OpenedAgent]:
     settings = load(work, environment(work, mode, environ), cli={"model": "claude-opus-5-5"})
-    async with open_agent(settings, provider=provider, session=session) as ready:
+    async with open_agent(settings, provider=provider, session=session, ephemeral=ephemeral) as ready:
         yield ready
 
 
@@ -231,7 +237,7 @@ async def test_the_settings_say_how_much_is_shown(work: Path) -> None:
 async def test_a_session_that_leaves_nothing_on_disk_refers_but_keeps_no_file(work: Path) -> None:
     short = [call("Bash", command=command) for command in ("seq 300", "seq 1 300")]
     provider = ScriptedProvider([call("Bash", **LONG), *short, "done"])
-    async with opened(work, provider, session="unkept") as ready:
+    async with opened(work, provider, ephemeral=True) as ready:
         await said(ready)
         long, _, second = results(ready)
     assert long.rstrip() == NUMBERS and second.startswith("[The same")

@@ -18,7 +18,7 @@ from nacre.loop.limits import thresholds
 from nacre.messages.events import Event, Notice
 from nacre.messages.records import Noted, Record
 from nacre.messages.view import View
-from nacre.session.agent import Agent
+from nacre.session.agent import SessionAgent
 from nacre.session.ladder import Pressure
 from nacre.session.session import Base, Session
 from nacre.session.settings import SessionSettings
@@ -45,15 +45,15 @@ def opened(
     model: str = FREE,
     records: Sequence[Record] = (),
     settings: MicrocompactSettings = NACRE,
-) -> Agent:
+) -> SessionAgent:
     base = Base(model, "s", [bash])
     session = Session(base, records, settings=SessionSettings(strict_prefix=True), clock=clock)
     rung = Microcompact(session, ToolResultStore(folder), settings)
     session.layers.append(rung)
-    return Agent(session, provider, [bash])
+    return SessionAgent(session, provider, [bash])
 
 
-async def played(agent: Agent, text: str) -> list[Event]:
+async def played(agent: SessionAgent, text: str) -> list[Event]:
     return [event async for event in agent.stream(text)]
 
 
@@ -67,7 +67,7 @@ def notices(events: list[Event]) -> list[str]:
     return [event.text for event in events if isinstance(event, Notice)]
 
 
-def clears(agent: Agent) -> list[Noted]:
+def clears(agent: SessionAgent) -> list[Noted]:
     return agent.session.view.noted("clear")
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from nacre.app.open_agent import LATEST, NEW, UNKEPT, OpenedAgent, open_agent
+from nacre.app.open_agent import LATEST, NEW, OpenedAgent, open_agent
 from nacre.errors import ProviderError
 from nacre.layers.l5_extract.layer import CURSOR, EXTRACTION, WORK, WRITTEN_BY_AGENT
 from nacre.layers.l5_extract.policy import ExtractSettings
@@ -539,23 +539,23 @@ async def test_what_somebody_changed_meanwhile_is_not_overwritten(
 
 
 @pytest.mark.parametrize(
-    ("change", "environ", "session"),
+    ("change", "environ", "ephemeral"),
     [
-        ({}, {"NACRE_EXTRACT": "false"}, NEW),
-        ({"extract": ExtractSettings(mode="off")}, {}, NEW),
-        ({}, {"NACRE_SIMPLE": "1"}, NEW),
-        ({}, {"NACRE_DISABLE_AUTO_MEMORY": "1"}, NEW),
-        ({}, {}, UNKEPT),
-        ({"is_interactive": False}, {}, NEW),
-        ({}, {"NACRE_REMOTE": "1", "NACRE_REMOTE_MEMORY_DIR": "/tmp/nowhere-at-all"}, NEW),
-        ({}, {"NACRE_MEMORY_MODE": "daily"}, NEW),
+        ({}, {"NACRE_EXTRACT": "false"}, False),
+        ({"extract": ExtractSettings(mode="off")}, {}, False),
+        ({}, {"NACRE_SIMPLE": "1"}, False),
+        ({}, {"NACRE_DISABLE_AUTO_MEMORY": "1"}, False),
+        ({}, {}, True),
+        ({"is_interactive": False}, {}, False),
+        ({}, {"NACRE_REMOTE": "1", "NACRE_REMOTE_MEMORY_DIR": "/tmp/nowhere-at-all"}, False),
+        ({}, {"NACRE_MEMORY_MODE": "daily"}, False),
     ],
     ids=["switch", "mode", "bare", "no memory", "incognito", "nobody there", "remote", "daily"],
 )
 async def test_there_are_sessions_from_which_nothing_is_drawn(
     change: dict[str, object],
     environ: dict[str, str],
-    session: str,
+    ephemeral: bool,
     provider: ScriptedProvider,
     tmp_path: Path,
 ) -> None:
@@ -565,7 +565,7 @@ async def test_there_are_sessions_from_which_nothing_is_drawn(
         name: value.replace("/tmp/nowhere-at-all", str(tmp_path / "far")) for name, value in environ.items()
     }
     settings = replace(settings_in(tmp_path, **environ), **change)  # type: ignore[arg-type]
-    async with open_agent(settings, provider=provider, session=session) as ready:
+    async with open_agent(settings, provider=provider, ephemeral=ephemeral) as ready:
         await played(ready, "I live in Lisbon.")
         assert ready.extracting is None
     assert provider.calls == 1

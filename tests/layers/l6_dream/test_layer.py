@@ -13,7 +13,7 @@ import pytest
 
 from nacre.app.memory_layers import dream_target
 from nacre.app.memory_locations import memory_place
-from nacre.app.open_agent import UNKEPT, OpenedAgent, open_agent
+from nacre.app.open_agent import OpenedAgent, open_agent
 from nacre.clock import SystemClock
 from nacre.layers.l6_dream.dream import DreamOptions, DreamResult, dream
 from nacre.layers.l6_dream.layer import DreamTarget, dream_config, dream_model, sessions_since
@@ -57,7 +57,7 @@ async def dreaming(
 ) -> AsyncIterator[tuple[DreamTarget, OpenedAgent]]:
     settings = settings_in(tmp_path / "work", NACRE_DREAM="0")
     location = filled(settings, files)
-    async with open_agent(settings, provider=provider, session=UNKEPT) as ready:
+    async with open_agent(settings, provider=provider, ephemeral=True) as ready:
         memory = await Memory.at(location, settings.cwd)
         yield dream_target(settings, memory), ready
 
@@ -396,7 +396,7 @@ async def test_a_dream_over_its_budget_of_tokens_ends(tmp_path: Path, provider: 
     """D7."""
     settings = settings_in(tmp_path / "work", NACRE_DREAM="0", NACRE_DREAM_MAX_TOKENS="1")
     location = filled(settings, dict(OTHERS))
-    async with open_agent(settings, provider=provider, session=UNKEPT) as ready:
+    async with open_agent(settings, provider=provider, ephemeral=True) as ready:
         memory = await Memory.at(location, settings.cwd)
         occasion = dream_target(settings, memory)
         provider.script(together("Looking.", usage=Usage(input=100, output=100)), say("Done."))

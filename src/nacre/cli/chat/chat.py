@@ -126,7 +126,7 @@ class _Conversation:
         """One for all turns: a question can be put in one turn and answered in another."""
         self._beside = Beside(tuple, self._history.above)
 
-    def hold(self, session: str) -> None:
+    def hold(self, session: str | None) -> None:
         here = self._open(session)
         try:
             while isinstance(ending := self._listen(here), Reopen):
@@ -144,12 +144,12 @@ class _Conversation:
         for line in (*here.beside.untold(), *(one.text for one in here.ready.agent.session.notices())):
             print_error(line)
 
-    def _open(self, session: str) -> _Here:
+    def _open(self, session: str | None) -> _Here:
         place = self._loop.call(self._enter(session))
         self._greet(place.ready)
         return _Here(place, self._told_of_agents(place.ready))
 
-    async def _enter(self, session: str) -> Place:
+    async def _enter(self, session: str | None) -> Place:
         return await enter(
             self._settings, session, ask=self._ask if self._is_person else None, tell=countdown
         )

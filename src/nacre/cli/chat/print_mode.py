@@ -10,7 +10,7 @@ import sys
 
 import click
 
-from nacre.app.open_agent import open_agent
+from nacre.app.open_agent import NEW, open_agent
 from nacre.cli.options import RunOptions, load_settings
 from nacre.cli.output import print_error, print_json
 from nacre.cli.progress import countdown
@@ -40,7 +40,7 @@ def run_prompt(options: RunOptions) -> int:
 
 async def _run(options: RunOptions) -> int:
     settings = load_settings(options)
-    async with open_agent(settings, session=options.session) as ready:
+    async with open_agent(settings, session=options.session or NEW, ephemeral=options.incognito) as ready:
         ready.background.tell = countdown
         ready.agent.session.ends_with_answer = True
         for told in (*(problem.line for problem in settings.problems), *ready.notices):

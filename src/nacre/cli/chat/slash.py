@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from nacre.app.chat_session import Ending, Leave, Reopen, others, reachable
-from nacre.app.open_agent import NEW, UNKEPT, OpenedAgent
+from nacre.app.open_agent import NEW, OpenedAgent
 from nacre.cli.memory.dream import report_lines, status_lines
 from nacre.cli.memory.recall import recalled_lines
 from nacre.cli.output import human_age, human_count, print_error, print_table, printable
@@ -102,7 +102,7 @@ def _clear(_: str, scene: Scene) -> Ending:
     session = scene.session
     stays = bool(session.view.items) and not isinstance(session.keeper, NullRecordWriter)
     print(f"new session; the old one stays: /resume {session.id[:8]}" if stays else "new session")
-    return Reopen(UNKEPT if isinstance(session.keeper, NullRecordWriter) else NEW, is_clear=True)
+    return Reopen(None if isinstance(session.keeper, NullRecordWriter) else NEW, is_clear=True)
 
 
 def _resume(wanted: str, scene: Scene) -> Ending:

@@ -120,7 +120,7 @@ async def _consolidate(target: DreamTarget, settings: Settings, asked: DreamComm
     from dataclasses import replace
 
     from nacre.app.memory_layers import model_for_dream
-    from nacre.app.open_agent import UNKEPT, open_agent
+    from nacre.app.open_agent import open_agent
     from nacre.layers.l6_dream.dream import dream as dream_once
     from nacre.layers.l6_dream.layer import dream_config
 
@@ -128,7 +128,7 @@ async def _consolidate(target: DreamTarget, settings: Settings, asked: DreamComm
     if asked.by_rule or _is_embedded(settings):
         return await dream_once(dream_config(target, is_nightly=asked.nightly), wish)
     quiet = replace(settings, mcp_servers={}, hooks={})
-    async with open_agent(quiet, session=UNKEPT) as ready:
+    async with open_agent(quiet, ephemeral=True) as ready:
         model = model_for_dream(target, settings, ready.forker, ready.hands)
         return await dream_once(dream_config(target, model=model, is_nightly=asked.nightly), wish)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -16,7 +17,15 @@ from nacre.messages.records import Said
 from nacre.messages.view import View
 from nacre.session.attachments import Attachment
 from nacre.session.layer import Layer
-from nacre.store.tool_results import CLEARED, OPENING, USUAL, Advice, ToolResultStore, pointed_to
+from nacre.store.tool_results import (
+    CLEARED,
+    OPENING,
+    USUAL,
+    Advice,
+    ToolResultStore,
+    as_result_store,
+    pointed_to,
+)
 
 GONE = "offload_gone"
 """The kind of note that says which files that the model was pointed to are no longer there: calls."""
@@ -51,14 +60,17 @@ class Offload(Layer):
 
     def __init__(
         self,
-        shelf: ToolResultStore,
+        results: ToolResultStore | str | os.PathLike[str],
         settings: OffloadSettings | None = None,
         *,
         own: Mapping[str, float] | None = None,
         advice: Advice = USUAL,
     ) -> None:
-        """`own` holds what tools say of themselves, by name; `advice`, how a file is looked into."""
-        self._shelf = shelf
+        """Keep large results in a store or a directory.
+
+        `own` are limits that tools set for themselves, by name; `advice` tells the model how to read a file.
+        """
+        self._shelf = as_result_store(results)
         self._settings = settings or OffloadSettings()
         self._own = own or {}
         self._advice = advice

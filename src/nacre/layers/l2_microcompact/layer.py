@@ -6,6 +6,7 @@ Every original goes to disk; a sentence with its path replaces it.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,7 +33,7 @@ from nacre.messages.wire import canonical, render_block
 from nacre.session.ladder import Pressure
 from nacre.session.layer import Layer
 from nacre.session.session import Session
-from nacre.store.tool_results import CLEARED, KEPT, KEPT_CUT, ToolResultStore
+from nacre.store.tool_results import CLEARED, KEPT, KEPT_CUT, ToolResultStore, as_result_store
 
 GONE = "[This old result was cleared to save room and could not be kept; make the call again if you need it.]"
 
@@ -140,12 +141,15 @@ class Microcompact(Layer):
     log_kinds = {CLEARED: "drop"}
 
     def __init__(
-        self, session: Session, shelf: ToolResultStore, settings: MicrocompactSettings = NACRE
+        self,
+        session: Session,
+        results: ToolResultStore | str | os.PathLike[str],
+        settings: MicrocompactSettings = NACRE,
     ) -> None:
         self.settings = settings
         self._session = session
-        self._shelf = shelf
-        self._pointer_tokens = pointer_tokens(shelf)
+        self._shelf = as_result_store(results)
+        self._pointer_tokens = pointer_tokens(self._shelf)
         self._marked: _Marked | None = None
 
     def can_shrink(self, view: View, pressure: Pressure) -> bool:

@@ -38,7 +38,8 @@ class Location:
     directory: Path
     """The folder of Markdown files; real, absolute."""
     source: str
-    """What decided: `override`, `setting`, `remote`, `memoryHome`, `default`, `user`, `team`, `agent`."""
+    """What decided: `override`, `setting`, `remote`, `memoryHome`, `default`, `user`, `team`, `agent`,
+    `path`."""
     history: Path
     """The bare git repository with every change (M15), outside the memory folder."""
     cache: Path
@@ -112,6 +113,15 @@ def project_location(base: Path, root: Path, *, source: str = "default") -> Loca
         cache=base / "cache" / folder.name,
         root=root,
     )
+
+
+def directory_location(path: str | os.PathLike[str], home: Path) -> Location:
+    """Return the memory in a directory that a program names; its history and locks lie below the home."""
+    directory = _real(Path(path).expanduser())
+    reason = _too_wide(directory, Bounds(user_home=_real(Path.home()), home=_real(home)), is_base=False)
+    if reason:
+        raise ConfigError(f"{str(path)!r} cannot hold a memory: it {reason}; name a folder of its own")
+    return _apart(_real(home), directory, source="path")
 
 
 def memory_base(paths: MemoryPaths) -> Path:

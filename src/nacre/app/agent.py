@@ -1,0 +1,131 @@
+"""The agent of the public API: a model, instructions, tools and, if wanted, a memory."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import weakref
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Self
+
+from nacre.clock import SYSTEM_CLOCK
+from nacre.context.privacy import LocalOnlyFilter, OriginTracker
+from nacre.context.recall import Recall
+from nacre.layers.l1_offload.layer import Offload
+from nacre.layers.l1_offload.reader import READ_ONLY_ADVICE, result_reader
+from nacre.layers.l1_offload.references import READER
+from nacre.layers.l2_microcompact.layer import Microcompact
+from nacre.layers.l2_microcompact.settings import MicrocompactSettings
+from nacre.layers.l4_compact.layer import Compact
+from nacre.memory.memory import Memory
+from nacre.memory.tools import memory_tools
+from nacre.providers.base import Provider
+from nacre.providers.choose import build, choose, leaves_machine, require_installed
+from nacre.session.agent import SessionAgent
+from nacre.session.session import Base, Session
+from nacre.session.session_log import NullRecordWriter
+from nacre.store.tool_results import ToolResultStore
+from nacre.tools.base import Function, Tool, as_tools
+
+UNNAMED = "unnamed"
+"""The model's name if a program brings a provider and does not name a model."""
+
+
+class Agent(SessionAgent):
+    """A model with instructions and tools, and one conversation with it.
+
+    ```
+    agent = Agent("anthropic:claude-sonnet-5-5", instructions="Be brief.", tools=[weather])
+    result = await agent.run("Do I need an umbrella in Bergen?")
+    ```
+
+    Every call of `run` continues the conversation, which lives in memory. The agent has the layers that need
+    no setup and no extra model requests: long tool results go to temporary files, which the model can read
+    with a tool named `Read`; old results are cleared; a full window is compacted by rule. With a memory,
+    relevant entries are attached to prompts, and the model can save, find, correct and delete entries.
+    What needs settings or background requests (permissions, sessions on disk, notes, extraction, sub-agents)
+    comes with `open_agent`.
+    """
+
+    def __init__(
+        self,
+        model: str | None = None,
+        *,
+        instructions: str = "",
+        tools: Iterable[Tool | Function] = (),
+        memory: Memory | None = None,
+        provider: Provider | None = None,
+        session: Session | None = None,
+    ) -> None:
+        """Create an agent; raises `ConfigError` if the model has no provider, key or installed package.
+
+        `model` is `"anthropic:NAME"`, `"openai:NAME"` or `"embedded"`; without one, the keys in the
+        environment decide. With `provider`, an object, it is the name that the provider gets. A `session`
+        has a model, instructions and layers of its own; `tools` must be those of its `Base`.
+        """
+        if model is not None and not isinstance(model, str):
+            raise TypeError("model takes a name such as 'openai:gpt-6-luna'; write provider=… for an object")
+        if session is not None and (model or instructions or memory):
+            raise TypeError("a session has its own model, instructions and memory; set them there")
+        self.memory = memory
+        self._owns_provider = provider is None
+        leaves = True
+        named = session.base.model if session else model
+        if provider is None:
+            choice = choose(named, os.environ)
+            require_installed(choice)
+            provider = build(choice, os.environ)
+            leaves = leaves_machine(choice, os.environ)
+            named = choice.model
+        given = as_tools(tools)
+        if session is None:
+            session, given = self._own_session(Base(named or UNNAMED, instructions), given, leaves=leaves)
+        super().__init__(session, provider, given)
+
+    def _own_session(self, base: Base, tools: Sequence[Tool], *, leaves: bool) -> tuple[Session, list[Tool]]:
+        """Return a session in memory with the default layers, and the tools with those that layers need."""
+        results = ToolResultStore(None)
+        settings = MicrocompactSettings()
+        tools = list(tools)
+        if tools:
+            folder = Path(tempfile.mkdtemp(prefix="nacre-")).resolve()
+            weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+            results = ToolResultStore(folder, sync=False)
+            settings = replace(settings, tools=settings.tools | {one.name for one in tools if one.clearable})
+            if not any(one.name == READER for one in tools):
+                tools.append(result_reader(folder))
+        origins = OriginTracker()
+        keeper = NullRecordWriter(SYSTEM_CLOCK.new_id())
+        if self.memory is not None:
+            tools += memory_tools(self.memory, session=keeper.session_id, origin_of=origins.origin_of)
+        session = Session(Base(base.model, base.system, tools), keeper=keeper)
+        origins.attend(session.transcript)
+        session.telemetry.hides_words = not leaves
+        session.layers += [
+            Offload(results, advice=READ_ONLY_ADVICE),
+            Microcompact(session, results, settings),
+        ]
+        if self.memory is not None:
+            if leaves:
+                session.redactor = LocalOnlyFilter(self.memory.location)
+            session.layers.append(Recall(self.memory, clock=session.clock, hides_local=leaves))
+        session.layers.append(Compact(session))
+        return session, tools
+
+    async def close(self) -> None:
+        """Stop what is running and close the provider's connections, unless the provider was passed in."""
+        await self.cancel()
+        recall = self.session.layer(Recall)
+        if recall is not None:
+            await recall.close()
+        if self._owns_provider:
+            await self.provider.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
