@@ -208,7 +208,7 @@ async def test_what_cannot_be_written_is_only_read_and_says_so(
 
 
 async def test_whoever_may_not_write_leaves_no_trace(base: Path, repo: Path, clock: FrozenClock) -> None:
-    kind = AgentMemorySpec(type="qa", scope="local", keeps=False)
+    kind = AgentMemorySpec(type="qa", scope="local", may_write=False)
     async with agent_memory(kind, paths(base, repo), clock=clock) as opened:
         assert [one.name for one in opened.tools] == ["recall"]
         assert not opened.notice

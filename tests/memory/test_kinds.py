@@ -8,8 +8,8 @@ import pytest
 
 from nacre.memory.checks.lint import lint
 from nacre.memory.files.location import team_location
-from nacre.memory.format.entry import Kind, MemoryDraft
-from nacre.memory.memory import Memory, kind_of
+from nacre.memory.format.entry import Kind, MemoryDraft, kind_of
+from nacre.memory.memory import Memory
 
 
 @pytest.mark.parametrize(

@@ -241,7 +241,7 @@ async def _memory(
     if scope is None or not settings.memory.is_on:
         return None
     keeps = bool(known.session)
-    kind = AgentMemorySpec(type=birth.type.name, scope=scope, session=known.session, keeps=keeps)
+    kind = AgentMemorySpec(type=birth.type.name, scope=scope, session=known.session, may_write=keeps)
     try:
         opening = agent_memory(
             kind,

@@ -1,6 +1,7 @@
-"""The memory that a type of agent has for itself: opened, contained, and told to the agent (M26).
+"""Memories of running agents: opened with a watch and a live marker (M15), and those of an agent type (M26).
 
-Its index stands in the agent's own system prompt. No selector attaches from it, nothing is extracted into it.
+The index of an agent type's own memory is part of its system prompt. Recall does not attach memories from it,
+and nothing is extracted into it.
 """
 
 from __future__ import annotations
@@ -28,43 +29,42 @@ from nacre.tools.base import Tool
 
 IGNORE_FILE = ".gitignore"
 IGNORED = b"# What an agent keeps here is for this machine only: git ignores it, this file included.\n*\n"
-"""A pattern inside the folder covers all that is in it, this file too: no file that the person tracks has to
-change, git shows nothing, and a folder that was there already hides no other file of theirs."""
+"""A `.gitignore` inside the folder needs no change to a file that the user tracks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentMemorySpec:
-    """Which agents share a memory, how far it reaches, and for which session they work now."""
+    """The agent type and scope that identify a memory, and the session that uses it."""
 
     type: str
     scope: AgentScope
     session: str = ""
-    keeps: bool = True
-    """Off: nothing may be written, and memory is only read."""
+    may_write: bool = True
+    """Off: the memory is read-only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentMemory:
-    """What goes into such an agent: same bytes from its first request to its last."""
+    """An open memory of an agent type with its tools and its part of the system prompt."""
 
     memory: Memory
     tools: tuple[Tool, ...]
     manual: str
-    """Static text; the same for every agent of this scope."""
+    """Static text, the same for every agent of this scope."""
     block: str
-    """Where the memory is and what its index says, for the system prompt, behind the manual."""
+    """Path and index of the memory, which follow the manual in the system prompt."""
     notice: str = ""
-    """Why it can only be read, if it can only be read; for the person."""
+    """Why the memory is read-only, for the user; empty when it is writable."""
 
     @property
     def system(self) -> str:
-        """Both, as they follow each other in the system prompt."""
+        """Manual and block as in the system prompt."""
         return f"{self.manual}\n\n{self.block}"
 
 
 @asynccontextmanager
 async def agent_memory(
-    kind: AgentMemorySpec,
+    spec: AgentMemorySpec,
     paths: MemoryPaths,
     *,
     clock: Clock = SYSTEM_CLOCK,
@@ -72,27 +72,27 @@ async def agent_memory(
     extra_guidelines: str = "",
     origin_of: OriginOf = by_agent,
 ) -> AsyncIterator[AgentMemory]:
-    """Open the memory of an agent type for as long as the agent works; edits meanwhile are unconfirmed (M15).
+    """Open the memory of an agent type while the agent runs; other programs' edits are unconfirmed (M15).
 
-    A directory that cannot be written is read-only and says so; one that leads out of the repository, or a
-    type that cannot name a folder, is a `ConfigError`. `origin_of` says whose words a text repeats (M16b).
+    A directory that is not writable gives a read-only memory with a notice. A directory outside the
+    repository, or a type that is no valid folder name, raises `ConfigError`.
     """
-    location = agent_location(kind.scope, kind.type, paths)
+    location = agent_location(spec.scope, spec.type, paths)
     async with AsyncExitStack() as stack:
         memory = Memory(location, clock=clock)
         notice = ""
-        if kind.keeps:
+        if spec.may_write:
             try:
                 memory = await open_live(location, paths.cwd, stack, clock=clock)
-                if kind.scope == "local":
-                    _hide(location)
+                if spec.scope == "local":
+                    _ignore_in_git(location)
             except StoreError as error:
-                notice = f"the memory of {kind.type} is read-only: {error}"
-        is_read_only = not kind.keeps or bool(notice)
-        tools = memory_tools(memory, session=kind.session, origin_of=origin_of)
+                notice = f"the memory of {spec.type} is read-only: {error}"
+        is_read_only = not spec.may_write or bool(notice)
+        tools = memory_tools(memory, session=spec.session, origin_of=origin_of)
         mode = ManualMode(
             is_read_only=is_read_only,
-            agent_scope=kind.scope,
+            agent_scope=spec.scope,
             search_tool=search_tool,
             extra_guidelines=extra_guidelines,
         )
@@ -106,11 +106,8 @@ async def agent_memory(
         )
 
 
-def _hide(location: Location) -> None:
-    """Keep a memory out of version control, before anything is in it.
-
-    `StoreError` when that cannot be done: what is meant for one machine is not to be published by accident.
-    """
+def _ignore_in_git(location: Location) -> None:
+    """Keep a memory out of version control; `StoreError` if that fails, so that nothing is published."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     path = location.directory / IGNORE_FILE
     try:
@@ -126,9 +123,9 @@ def _hide(location: Location) -> None:
 async def open_live(
     location: Location, cwd: Path, stack: AsyncExitStack, *, clock: Clock, keeps_index: bool = True
 ) -> Memory:
-    """The memory at a location, made if it is not there; leaving the stack ends the watch and the mark.
+    """Open the memory at a location with a watch and a live marker, which the stack closes.
 
-    `StoreError` when it cannot be written to; the stack then holds nothing that outlives it.
+    Raises `StoreError` when the directory is not writable.
     """
     watch = Watch(location.directory)
     stack.callback(watch.close)
@@ -145,28 +142,28 @@ async def agent_live(
     timeout: float = LOCK_WAIT,  # noqa: ASYNC109 - for the lock, not for the whole
     watch: Watch | None = None,
 ) -> AsyncIterator[None]:
-    """Hold a mark from here to the end; edits before it are the user's, edits meanwhile are unconfirmed.
+    """Mark a directory as used by an agent: edits before are the user's, edits meanwhile are unconfirmed.
 
-    A process that is killed leaves its mark, so that what it did is still told apart at the next opening.
-    The watch of the session saves looking at every file once more, here and at its end.
+    A killed process leaves its marker, so that its edits are still recognised at the next opening. With a
+    watch, the files are not compared again at the start and the end.
     """
-    async with held(location, clock=clock, timeout=timeout, watch=watch) as place:
-        await in_thread(opened, place, clock)
-        lock = await in_thread(_marked, place, clock)
+    async with held(location, clock=clock, timeout=timeout, watch=watch) as storage:
+        await in_thread(opened, storage, clock)
+        lock = await in_thread(_create_marker, storage, clock)
     try:
         yield
     finally:
         try:
-            async with held(location, clock=clock, timeout=timeout, watch=watch) as place:
-                await in_thread(opened, place, clock)
-                # Still under the directory's lock: nobody can have picked up edits in between.
+            async with held(location, clock=clock, timeout=timeout, watch=watch) as storage:
+                await in_thread(opened, storage, clock)
+                # Under the directory's lock, so that no other process records edits in between.
                 await in_thread(Path(lock.lock_file).unlink, missing_ok=True)
         finally:
             lock.release()
 
 
-def _marked(place: MemoryStorage, clock: Clock) -> FileLock:
-    folder = place.cache / LIVE
+def _create_marker(storage: MemoryStorage, clock: Clock) -> FileLock:
+    folder = storage.cache / LIVE
     with as_store_error(folder):
         disk.make_folder(folder)
         lock = FileLock(folder / clock.new_id(), mode=disk.FILE_MODE, thread_local=False)

@@ -1,6 +1,6 @@
-"""Copies of memories for somebody who works on them: nothing is changed before all of it was judged (E5, E7).
+"""Temporary copies of memories that a fork edits; its changes are checked before they apply (E5, E7).
 
-A file is copied when it is first asked for. What was written in the end, and on what, `changed` tells.
+A file is copied when it is first accessed; `MemoryCopies.changed` returns what was written.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from nacre.store import disk
 from nacre.tools.workspace import Copies
 
 WriteCheck: TypeAlias = Callable[["ChangedFile"], None]
-"""Raises `ToolError` for what may not be written."""
+"""Raises `ToolError` for a change that is not allowed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedFile:
-    """One file of a memory as somebody would have it."""
+    """One memory file before and after an edit."""
 
     memory: Memory
     file: str
@@ -35,15 +35,15 @@ class ChangedFile:
 
 
 class MemoryCopies:
-    """Work on some memories; leaving the block removes the copies."""
+    """A context manager for copies of some memories; exiting removes the copies."""
 
     def __init__(self, memories: Sequence[Memory], root: Path, check: WriteCheck) -> None:
-        """`memories`: an inner directory before the one around it; `root`: a folder of nobody else's."""
+        """`memories`: nested directories before those that contain them; `root`: an unused folder."""
         self._memories = [(memory, memory.location.directory.resolve()) for memory in memories]
         self._root = root.resolve()
         self._check = check
-        self._known: dict[Path, tuple[Memory, str, bytes | None]] = {}
-        """By the path of the copy: whose it is, its file there, and what that held."""
+        self._originals: dict[Path, tuple[Memory, str, bytes | None]] = {}
+        """By the path of the copy: its memory, its file there, and the original bytes."""
 
     def __enter__(self) -> Self:
         shutil.rmtree(self._root, ignore_errors=True)
@@ -60,24 +60,24 @@ class MemoryCopies:
 
     @property
     def copies(self) -> Copies:
-        """For whoever works on them."""
-        return Copies(self._root, self._copy_of, self._behind, self._lay_out, self._write)
+        """The path mapping for the tools of a fork."""
+        return Copies(self._root, self._copy_path, self._original_path, self._ensure_copy, self._write)
 
     @property
     def places(self) -> tuple[Path, ...]:
-        """Where may be written: the directories by their own names, and where their copies are."""
+        """The writable paths: the memory directories, which are mapped to copies, and the copies."""
         return (*(directory for _, directory in self._memories), self._root)
 
     def changed(self) -> list[ChangedFile]:
-        """The files that say something else now, in the order they were first asked for."""
+        """Return the files that were changed, in the order of first access."""
         found = []
-        for path, (memory, file, before) in self._known.items():
+        for path, (memory, file, before) in self._originals.items():
             after = path.read_bytes() if path.is_file() else None
             if after is not None and after != before:
                 found.append(ChangedFile(memory=memory, file=file, before=before, after=after))
         return found
 
-    def _copy_of(self, path: Path) -> Path:
+    def _copy_path(self, path: Path) -> Path:
         if path.is_relative_to(self._root) or path.is_dir():
             return path
         for number, (_, directory) in enumerate(self._memories):
@@ -85,22 +85,27 @@ class MemoryCopies:
                 return self._root / str(number) / path.relative_to(directory)
         return path
 
-    def _behind(self, path: Path) -> Path:
+    def _original_path(self, path: Path) -> Path:
         for number, (_, directory) in enumerate(self._memories):
             if path.is_relative_to(self._root / str(number)):
                 return directory / path.relative_to(self._root / str(number))
         return path
 
-    def _lay_out(self, path: Path) -> None:
+    def _ensure_copy(self, path: Path) -> None:
         for number, (memory, _) in enumerate(self._memories):
             folder = self._root / str(number)
-            if path.is_relative_to(folder) and path not in self._known and not path.is_dir():
-                self._make(path, memory, path.relative_to(folder).as_posix())
+            if path.is_relative_to(folder) and path not in self._originals and not path.is_dir():
+                self._copy(path, memory, path.relative_to(folder).as_posix())
 
-    def _make(self, copy: Path, memory: Memory, file: str) -> None:
+    def _copy(self, copy: Path, memory: Memory, file: str) -> None:
         folder = Folder(memory.location.directory)
         try:
-            key = _topic(folder, file)
+            key = folder.key(file)
+        except StoreError as error:
+            raise ToolError(str(error)) from error
+        if key.startswith(f"{LOGS}/"):
+            raise ToolError(f"{file} is a log of the day, which nobody edits")
+        try:
             before = folder.read(key)
             disk.make_folder(copy.parent)
             if before is not None:
@@ -109,21 +114,14 @@ class MemoryCopies:
             raise ToolError(str(error)) from error
         except OSError as error:
             raise ToolError(disk.explain(error, copy)) from error
-        self._known[copy] = (memory, key, before)
+        self._originals[copy] = (memory, key, before)
 
     async def _write(self, path: Path, content: bytes) -> None:
-        known = self._known.get(path)
-        if known is None:
+        original = self._originals.get(path)
+        if original is None:
             raise ToolError("Write to the memory directory by its own name.")
-        memory, file, before = known
+        memory, file, before = original
         await asyncio.to_thread(
             self._check, ChangedFile(memory=memory, file=file, before=before, after=content)
         )
         await asyncio.to_thread(path.write_bytes, content)
-
-
-def _topic(folder: Folder, file: str) -> str:
-    key = folder.key(file)
-    if key.startswith(f"{LOGS}/"):
-        raise StoreError(f"{file} is a log of the day, which nobody edits")
-    return key

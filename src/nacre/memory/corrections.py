@@ -1,4 +1,4 @@
-"""What a correction makes of what it corrects: "it is Friday, not Tuesday" says nothing by itself (M14c)."""
+"""Corrections that name two values without a subject, such as "it is Friday, not Tuesday" (M14c)."""
 
 from __future__ import annotations
 
@@ -6,51 +6,49 @@ import re
 from dataclasses import dataclass
 
 MAX_VALUE = 80
-"""Characters; more is no value that stands in a sentence, but a sentence."""
+"""Characters of one value; a longer text is a sentence."""
 MAX_CHARS = 240
-"""Two values and the words between them; also bounds the time that a pattern may take."""
+"""Two values and the words between them; also bounds the time of the patterns."""
 
 
 @dataclass(frozen=True, slots=True)
 class Correction:
-    """A correction that names two values and nothing they are of."""
+    """A new value that replaces an old one."""
 
     new: str
     old: str
 
     def applied(self, text: str) -> str | None:
-        """The text with the one value in place of the other; none where it is not clear where that stands."""
-        for new, old in self._spellings():
-            spots = list(re.finditer(_whole(old), text, re.IGNORECASE))
-            if len(spots) == 1:
-                return self._put(new, spots[0], text)
+        """Return the text with the new value; None unless the old value occurs exactly once."""
+        bare_new = _LEAD.sub("", self.new)
+        bare_old = _LEAD.sub("", self.old)
+        pairs = [(bare_new, bare_old)]
+        # Values that both have a preposition, or both have none, are first tried as they are.
+        if (bare_new == self.new) == (bare_old == self.old):
+            pairs.insert(0, (self.new, self.old))
+        for new, old in pairs:
+            matches = list(re.finditer(_whole(old), text, re.IGNORECASE))
+            if len(matches) == 1:
+                return self._replaced(new, matches[0], text)
         return None
 
-    def _spellings(self) -> list[tuple[str, str]]:
-        """Both as they were said, where they were said alike; then both without "on" or "in"."""
-        new = _LEAD.sub("", self.new)
-        old = _LEAD.sub("", self.old)
-        is_alike = (new == self.new) == (old == self.old)
-        return [(self.new, self.old), (new, old)] if is_alike else [(new, old)]
-
-    def _put(self, new: str, spot: re.Match[str], text: str) -> str:
-        before = text[: spot.start()]
-        was = spot.group()
+    def _replaced(self, new: str, match: re.Match[str], text: str) -> str:
+        before = text[: match.start()]
         lead = _LEAD.match(self.new)
         if lead and new != self.new and _LEAD.match(self.old) is None and not _LED.search(before):
             new = self.new
-        if was[0].isupper() and self.old[0].islower():
+        if match.group()[0].isupper() and self.old[0].islower():
             new = new[0].upper() + new[1:]
-        return before + new + text[spot.end() :]
+        return before + new + text[match.end() :]
 
 
 def parse_correction(text: str) -> Correction | None:
-    """The two values of a correction that has no subject of its own; none for any other text."""
-    said = " ".join(text.split()).rstrip(".!。！").translate(_APOSTROPHES)
-    if len(said) > MAX_CHARS:
+    """Return the two values of a correction without a subject; None for any other text."""
+    sentence = " ".join(text.split()).rstrip(".!。！").translate(_APOSTROPHES)
+    if len(sentence) > MAX_CHARS:
         return None
     for pattern in (_IT_IS, _IT_IS_NOT, _IT_IS_CHINESE, _IT_IS_NOT_CHINESE):
-        if found := pattern.fullmatch(said):
+        if found := pattern.fullmatch(sentence):
             new = found["new"].strip()
             old = found["old"].strip()
             if new and old and _is_value(new, old, has_subject=bool(found["subject"])):
@@ -59,7 +57,7 @@ def parse_correction(text: str) -> Correction | None:
 
 
 def _is_value(new: str, old: str, *, has_subject: bool) -> bool:
-    """Whether it can stand where the old one stood: with more words it may be a sentence of its own."""
+    """Return whether the new value can replace the old one; one with more words may be a sentence."""
     if _ADVERB.fullmatch(new) or _CLAUSE.search(_LEAD.sub("", new)):
         return False
     words = [len(_LEAD.sub("", value).split()) for value in (new, old)]
@@ -67,7 +65,7 @@ def _is_value(new: str, old: str, *, has_subject: bool) -> bool:
 
 
 def _whole(value: str) -> str:
-    """A value as whole words; Chinese has no blanks between them."""
+    """Return a pattern for a value as whole words; Chinese has no blanks between words."""
     escaped = re.escape(value)
     return escaped if _SIGNS.search(value) else rf"(?<![^\W{_HAN}]){escaped}(?![^\W{_HAN}])"
 

@@ -1,10 +1,12 @@
-"""A memory directory as people and programs use it: list, save, forget, correct, each a transaction (M14)."""
+"""The memory of a project, a person or a team: list, search, recall, save, forget, correct (M14).
+
+Every change is one transaction on the directory's files and one commit in its history.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import os
-import re
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
@@ -22,12 +24,12 @@ from nacre.memory.files.transaction import Transaction, recover, transact
 from nacre.memory.files.watch import Watch
 from nacre.memory.format.entry import (
     Entry,
-    Kind,
     MemoryChange,
     MemoryDraft,
     Origin,
     compose,
     description_of,
+    kind_of,
     less_trusted,
     read_entry,
     title_of,
@@ -51,25 +53,25 @@ Findings: TypeAlias = "list[ScoredEntry]"
 Commits: TypeAlias = "list[Commit]"
 Diffs: TypeAlias = "list[FileDiff]"
 MAX_FOUND = 5
-"""So many memories help with one question; more only cost tokens."""
+"""Default number of search results; more rarely help and cost tokens."""
 BY_PROGRAM = MemoryChange(author="user", reason="by a program")
-"""Stands in the history where a caller does not say who changes memory, and why."""
+"""Author and reason in the history when the caller gives none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Saved:
-    """What a save did."""
+    """The result of a save."""
 
     entry: Entry
     commit: str
     before: Entry | None = None
-    """The entry as it was, when the save updated one (M14c)."""
+    """The previous state, when the save updated an entry (M14c)."""
     feedback: str = ""
-    """What the writer should know about the index (M16c)."""
+    """A warning for the writer when the index is nearly full (M16c)."""
 
 
 class Memory:
-    """What is known about one project, one person or one team."""
+    """The memory of one project, one person or one team."""
 
     def __init__(
         self,
@@ -96,8 +98,8 @@ class Memory:
         self.clock = clock
         self.watch = watch
         self.keeps_index = keeps_index
-        """Off: what is saved gets no line in the index, because nobody loads one (M19) or only the dream
-        writes it (M17). What is forgotten still loses its line: the line tells it, too."""
+        """Off: a saved memory gets no line in the index, because no index is loaded (M19) or only the dream
+        writes it (M17). A forgotten memory still loses its line, which repeats what it says."""
 
     @classmethod
     async def open(
@@ -107,9 +109,9 @@ class Memory:
         environ: Mapping[str, str] = os.environ,
         clock: Clock = SYSTEM_CLOCK,
     ) -> Memory:
-        """The memory of the project around a directory below one home, whatever the settings say.
+        """Open the memory of the project that contains a directory, ignoring settings files.
 
-        `nacre.open_memory` goes by the settings, too, and so finds what `nacre memory list` shows.
+        `nacre.open_memory` reads the settings as well, and opens what `nacre memory list` shows.
         """
         paths = MemoryPaths(home=home(environ), cwd=cwd or Path.cwd())
         return await cls.at(locate(paths), cwd or Path.cwd(), clock=clock)
@@ -124,31 +126,31 @@ class Memory:
         watch: Watch | None = None,
         keeps_index: bool = True,
     ) -> Memory:
-        """The memory at a location: made if it is not there, whole even if a process died in the middle.
+        """Open the memory at a location: create the directory if needed and repair an interrupted change.
 
-        Whoever stays for long brings a watch, and then pays for no look at every file before each change.
+        A long-lived process passes a watch, so that no change has to compare every file first.
         """
         _prepared(location, cwd)
         await recover(location, clock=clock)
         return cls(location, clock=clock, watch=watch, keeps_index=keeps_index, writes_cache=True)
 
     def transact(self, change: MemoryChange) -> AbstractAsyncContextManager[Transaction]:
-        """Hold the directory alone for one change that none of the other calls makes."""
+        """Lock the directory for a change that no other method makes."""
         return transact(self.location, change, clock=self.clock, watch=self.watch)
 
     async def scan(self) -> Scan:
-        """Every entry without its body, newest first, and what was left out."""
+        """Return every entry without its body, newest first, and the files that were skipped."""
         return await asyncio.to_thread(scan, self.location.directory, self._cache)
 
     async def list(self) -> Entries:
-        """Every entry with its body, newest first."""
+        """Return every entry with its body, newest first."""
         found = await self.scan()
-        # In one thread: to change over for each of 10,000 files takes longer than to read them.
+        # In one thread: a thread switch for each of 10,000 files takes longer than reading them.
         whole = await asyncio.to_thread(lambda: [self._whole(entry) for entry in found.entries])
         return [entry for entry in whole if entry is not None]
 
     async def search(self, query: str, *, limit: int = MAX_FOUND) -> Findings:
-        """The entries that have to do with some words, best first; untrusted ones too."""
+        """Return the entries that match a query, best first, untrusted ones included."""
         if is_about_person(query):
             return about_person(await self.list())[:limit]
         asked = RecallQuery(text=query, now=self.clock.now())
@@ -157,34 +159,34 @@ class Memory:
         return [ScoredEntry(entry, one.score) for one, entry in found if entry is not None]
 
     async def recall(self, message: str, *, limit: int = MAX_PICKS, with_local: bool = False) -> Recalled:
-        """The few memories that surely help with a message, in words to put beside it, and why not others.
+        """Return the few memories that help with a message, as text to attach to it, and those left out.
 
-        What nobody vouches for stays out, and what is local-only unless `with_local` says that no word of it
-        leaves this machine (M16b, M27).
+        Untrusted memories are left out, and local-only ones unless `with_local` promises that nothing leaves
+        this machine (M16b, M27).
         """
         asked = RecallQuery(text=message, now=self.clock.now())
         already = AlreadySeen(hides_local=not with_local)
 
-        def looked_up() -> Recalled:
+        def rank_and_pick() -> Recalled:
             self._ranker.refresh()
             return recall_from(asked, [self._ranker], already=already, limit=limit, clock=self.clock)
 
-        return await asyncio.to_thread(looked_up)
+        return await asyncio.to_thread(rank_and_pick)
 
     async def find(self, wanted: str) -> Entry:
-        """One entry by its file, its name, or the words that only it answers to."""
-        # Whoever names one need not wait until the words of all the others are read.
-        called = entries_named(wanted, (await self.scan()).entries)
-        whole = await asyncio.to_thread(self._whole, called[0]) if called else None
+        """Return one entry by its file, its name, or a query that only it matches."""
+        # A lookup by name does not need the bodies of all other entries.
+        exact = entries_named(wanted, (await self.scan()).entries)
+        whole = await asyncio.to_thread(self._whole, exact[0]) if exact else None
         return whole or single_match(wanted, await self.list())
 
     async def save(
         self, draft: MemoryDraft | str, change: MemoryChange = BY_PROGRAM, *, allow_secret: bool = False
     ) -> Saved:
-        """Write a memory and its line in the index, together or not at all; a plain text is a draft of it.
+        """Write a memory and its line in the index, both or neither; a string is saved as the body.
 
-        A draft without a file updates the entry on the same subject if there is one. A new one without a kind
-        gets one by its words.
+        A draft without a file updates the entry on the same subject if there is one. A new entry without a
+        kind gets one by rule.
         """
         draft = MemoryDraft(body=draft) if isinstance(draft, str) else draft
         if not draft.body.strip():
@@ -211,7 +213,7 @@ class Memory:
         return Saved(entry=entry, commit=tx.commit, before=before, feedback=feedback)
 
     async def forget(self, wanted: str, change: MemoryChange = BY_PROGRAM) -> tuple[Entry, str]:
-        """Remove an entry and its line; the history still has it. Returns it and the commit."""
+        """Remove an entry and its line in the index; return it and the commit. The history keeps it."""
         entry = await self.find(wanted)
         async with self.transact(change) as tx:
             tx.delete(entry.file)
@@ -223,23 +225,23 @@ class Memory:
     async def correct(
         self, wanted: str, text: str, change: MemoryChange = BY_PROGRAM, *, origin: Origin | None = None
     ) -> Saved:
-        """Replace what an entry says; the old words stay in the history (M14c).
+        """Replace the text of an entry; the history keeps the old text (M14c).
 
-        A text that only names two values, such as "it is Friday, not Tuesday", changes the one in what the
-        entry says; where that is not clear it is added, so that the entry still says what it is about.
+        A text that only names two values, such as "it is Friday, not Tuesday", replaces the old value in the
+        entry. Where the old value is not found exactly once, the text is appended instead.
         """
         entry = await self.find(wanted)
         origin = origin or entry.origin
-        given = parse_correction(text)
-        if given is None:
+        correction = parse_correction(text)
+        if correction is None:
             body = text
             name = ""
             description = ""
         else:
-            body = given.applied(entry.body) or f"{entry.body.rstrip()}\n\n{text}"
-            name = given.applied(entry.name) or ""
-            description = given.applied(entry.description) or ""
-            # Whoever corrects one value does not vouch for the rest (M16b).
+            body = correction.applied(entry.body) or f"{entry.body.rstrip()}\n\n{text}"
+            name = correction.applied(entry.name) or ""
+            description = correction.applied(entry.description) or ""
+            # Correcting one value does not vouch for the rest of the text (M16b).
             origin = less_trusted(entry.origin, origin)
         draft = MemoryDraft(
             body=body,
@@ -260,9 +262,9 @@ class Memory:
         allow_secret: bool = False,
         written: int | None = None,
     ) -> str:
-        """Give a file these bytes, a person's or a model's own edit; returns the commit.
+        """Write the bytes of one file, as edited by a person or a model; return the commit.
 
-        `written`: the modification time that the file shall have, in nanoseconds, instead of the present.
+        `written` sets the modification time of the file, in nanoseconds.
         """
         if not allow_secret:
             refuse_secrets(data.decode(errors="replace"))
@@ -275,7 +277,7 @@ class Memory:
     async def put_all(
         self, files: Mapping[str, tuple[bytes, str]], change: MemoryChange, *, keep_time: bool = False
     ) -> str:
-        """Write several topics in one commit; `VersionConflict` where one is no longer the version given."""
+        """Write several files in one commit; `VersionConflict` if one no longer has the given version."""
         for file, (data, _) in files.items():
             refuse_secrets(data.decode(errors="replace"))
             self._refuse(file, data)
@@ -286,18 +288,18 @@ class Memory:
         return tx.commit
 
     async def index(self, *, without: frozenset[str] = frozenset()) -> LoadedIndex:
-        """The index as a conversation gets it, cut to its budget (M9), without the lines for some files."""
+        """Return the index as a conversation gets it: cut to its budget (M9), without some files."""
         data = await asyncio.to_thread(self._index_bytes)
         for file in sorted(without):
             data = MemoryIndex.parse(data).without(file)
         return load_index(data)
 
     async def log(self, *, limit: int = 50, file: str | None = None) -> Commits:
-        """Who changed what, newest first."""
+        """Return the commits of the history, newest first."""
         return await asyncio.to_thread(History(self.location.history).log, limit, file=file)
 
     async def diff(self, commit: str) -> Diffs:
-        """What a commit changed."""
+        """Return what a commit changed."""
         return await asyncio.to_thread(History(self.location.history).diff, commit)
 
     def _ranked(self, query: RecallQuery, limit: int) -> Sequence[RankedMemory]:
@@ -305,8 +307,8 @@ class Memory:
         return [one for one in self._ranker.rank(query, limit=limit) if one.parts.get("covered")]
 
     def _index_bytes(self) -> bytes:
-        """Every prompt gets it, so a link that came with a repository must not choose what is read (M6)."""
         path = self.location.directory / INDEX_FILE
+        # A symlink in a cloned repository must not choose which file reaches every prompt (M6).
         try:
             descriptor = disk.open_regular(inside(path.parent, INDEX_FILE), os.O_RDONLY)
             with os.fdopen(descriptor, "rb") as source:
@@ -317,7 +319,7 @@ class Memory:
             raise StoreError(disk.explain(error, path)) from error
 
     def _whole(self, entry: Entry) -> Entry | None:
-        """The entry with its body; none when somebody removed it meanwhile."""
+        """Return the entry with its body; None when its file was removed meanwhile."""
         try:
             data = (self.location.directory / entry.file).read_bytes()
         except FileNotFoundError:
@@ -325,12 +327,12 @@ class Memory:
         return read_entry(entry.file, data, written=entry.written, indexed=entry.indexed)
 
     def _refuse(self, file: str, data: bytes) -> None:
-        """What everybody reads has rules of its own, which no switch opens (M16, M18)."""
+        # No option lifts the rules for team memories (M16, M18).
         if self.location.source == "team":
             refuse_for_team(file, data)
 
     def _list(self, tx: Transaction, entry: Entry) -> str:
-        """Give the entry its line in the index, if it may have one; says what the writer should know."""
+        """Add, update or remove the entry's line in the index; return feedback for the writer."""
         if not self.keeps_index or entry.file == INDEX_FILE or entry.file.startswith(f"{LOGS}/"):
             return ""
         data, version = tx.read(INDEX_FILE)
@@ -345,8 +347,8 @@ class Memory:
 
     def _file_for(self, draft: MemoryDraft, tx: Transaction, is_named: bool) -> str:
         self._subjects.catch_up(tx)
-        said = draft.description or description_of(draft.body)
-        same = self._subjects.same(draft.name, said, is_named=is_named)
+        description = draft.description or description_of(draft.body)
+        same = self._subjects.same(draft.name, description, is_named=is_named)
         return same or self._subjects.free_name(draft.name, tx)
 
 
@@ -360,76 +362,41 @@ def _prepared(location: Location, cwd: Path) -> Location:
 
 
 def single_match(wanted: str, entries: Entries) -> Entry:
-    """The entry that is meant by a file, a name, or words that only it answers to."""
-    exact = entries_named(wanted, entries)
-    found = exact or [one.entry for one in rank(wanted, entries)]
+    """Return the entry that a file, a name or a query refers to; `StoreError` if that is not exactly one."""
+    if exact := entries_named(wanted, entries):
+        return exact[0]
+    found = rank(wanted, entries)
     if not found:
         raise StoreError(f"no memory answers to {wanted!r}; `nacre memory list` shows them")
-    if len(found) > 1 and not exact:
-        return _clearly_best(wanted, entries)
-    return found[0]
+    # The best match counts only if it is far better than the next.
+    if len(found) > 1 and found[0].score < 2 * found[1].score:
+        several = ", ".join(one.entry.file for one in found[:MAX_FOUND])
+        raise StoreError(f"{wanted!r} may mean several memories: {several}; name the file")
+    return found[0].entry
 
 
 def entries_named(wanted: str, entries: Sequence[Entry]) -> Entries:
-    """The entries that are called so: the one whose file it is, else those whose name or file is alike."""
+    """Return the entry with this file, else all entries with this title or file name, ignoring case."""
     by_file = [one for file in (wanted, f"{wanted}.md") for one in entries if one.file == file]
     alike = wanted.casefold()
     return by_file[:1] or [one for one in entries if alike in {one.file, one.title.casefold()}]
 
 
 def refuse_secrets(text: str) -> None:
-    """Credentials are named by their kind and line, never written (M16)."""
+    """Raise `StoreError` for a text with a credential; the message names its kind and line only (M16)."""
     if findings := find_secrets(text):
         raise StoreError(f"{findings[0]}: secrets do not belong into memory")
 
 
-def _clearly_best(wanted: str, entries: list[Entry]) -> Entry:
-    """The one that fits far better than the next; otherwise the person must say which."""
-    first, second = rank(wanted, entries)[:2]
-    if first.score < 2 * second.score:
-        several = ", ".join(one.entry.file for one in rank(wanted, entries)[:MAX_FOUND])
-        raise StoreError(f"{wanted!r} may mean several memories: {several}; name the file")
-    return first.entry
-
-
-def kind_of(body: str, *, is_shared: bool = False) -> Kind:
-    """What it is about: how to work, where to look, the person, else the project.
-
-    What is shared with a team is about no person, so that it is refused only where somebody says it is (M18).
-    """
-    said = description_of(body).translate(_APOSTROPHES)
-    if _CONDUCT.search(said):
-        return "feedback"
-    if _ADDRESS.search(body):
-        return "reference"
-    if not is_shared and _PERSON.match(said):
-        return "user"
-    return "reference" if _PLACE.search(said) else "project"
-
-
-_APOSTROPHES = str.maketrans({"’": "'", "‘": "'", "ʼ": "'"})
-_CONDUCT = re.compile(
-    r"^(?:please\b|always\b|never\b|don't\b|do not\b|use\b|avoid\b|prefer\b|stop\b|make sure\b)"
-    r"|\b(?:from now on|going forward)\b|^in (?:the )?future\b"
-    r"|^(?:以后|今后|往后|从现在|从今|总是|不要|别|永远|请)",
-    re.IGNORECASE,
-)
-_ADDRESS = re.compile(r"https?://\S")
-_PERSON = re.compile(r"(?:i|my|me|(?:the )?(?:user|person)(?:'s)?)\b|我(?!们)", re.IGNORECASE)
-_PLACE = re.compile(
-    r"\b(?:dashboards?|trackers?|wikis?|runbooks?|jira|grafana|confluence)\b|看板|仪表盘", re.IGNORECASE
-)
-
-
 @dataclass(frozen=True, slots=True)
 class Scopes:
-    """One person's memory of a project, and the team's if there is one."""
+    """The private memory of a project, and the memory of its team if there is one (M18)."""
 
     private: Memory
     team: Memory | None = None
 
     async def search(self, query: str) -> list[ScoredEntry]:
-        """The entries of both that have to do with some words, best first."""
+        """Return the entries of both memories that match a query, best first."""
         found = list(await self.private.search(query))
         for one in await self.team.search(query) if self.team else ():
             theirs = replace(one.entry, file=f"{TEAM_PREFIX}{one.entry.file}")
@@ -437,26 +404,23 @@ class Scopes:
         return sorted(found, key=lambda one: -one.score)[:MAX_FOUND]
 
     async def find(self, wanted: str) -> tuple[Memory, str, str]:
-        """The memory that holds what is meant, its file there, and what comes before its name elsewhere."""
+        """Return the memory that contains an entry, its file, and the prefix of the file in answers."""
         team = self.team
         if team is None:
             return self.private, (await self.private.find(wanted)).file, ""
         if wanted.startswith(TEAM_PREFIX):
             return team, (await team.find(wanted.removeprefix(TEAM_PREFIX))).file, TEAM_PREFIX
-        mine = [one.file for one in entries_named(wanted, await self.private.list())]
-        theirs = [one.file for one in entries_named(wanted, await team.list())]
-        if mine and theirs and wanted not in mine:
-            several = ", ".join((*mine, *(f"{TEAM_PREFIX}{file}" for file in theirs)))
+        mine = await self.private.list()
+        theirs = await team.list()
+        my_files = [one.file for one in entries_named(wanted, mine)]
+        their_files = [one.file for one in entries_named(wanted, theirs)]
+        if my_files and their_files and wanted not in my_files:
+            several = ", ".join((*my_files, *(f"{TEAM_PREFIX}{file}" for file in their_files)))
             raise StoreError(f"{wanted!r} may mean several memories: {several}; name the file")
-        if theirs and not mine:
-            return team, theirs[0], TEAM_PREFIX
-        file = single_match(wanted, await self._entries()).file
+        if their_files and not my_files:
+            return team, their_files[0], TEAM_PREFIX
+        both = [*mine, *(replace(one, file=f"{TEAM_PREFIX}{one.file}") for one in theirs)]
+        file = single_match(wanted, both).file
         if file.startswith(TEAM_PREFIX):
             return team, file.removeprefix(TEAM_PREFIX), TEAM_PREFIX
         return self.private, file, ""
-
-    async def _entries(self) -> list[Entry]:
-        mine = await self.private.list()
-        if self.team is None:
-            return mine
-        return [*mine, *(replace(one, file=f"{TEAM_PREFIX}{one.file}") for one in await self.team.list())]

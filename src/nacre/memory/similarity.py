@@ -1,4 +1,7 @@
-"""Which memory is meant by some words, and which is about the same thing; recall answers questions."""
+"""Match a query to memories by their words, and a new memory to the existing one on the same subject.
+
+Simple by intent: questions are answered by `recall`.
+"""
 
 from __future__ import annotations
 
@@ -17,43 +20,43 @@ from nacre.memory.format.index import INDEX_FILE
 from nacre.memory.recall.ranking.terms import content
 
 NAME_WEIGHT = 3.0
-"""A term in the title says what a memory is about."""
+"""Weight of a term in the title, relative to one in the body."""
 DESCRIPTION_WEIGHT = 2.0
-"""The description is the one line written to be found by."""
+"""Weight of a term in the description, which is written to be found by."""
 SAME_SUBJECT = 0.6
-"""Above this share of the terms in common two memories are about one thing."""
+"""Two memories that share more than this part of their terms are about the same subject."""
 
 _WORD = re.compile(r"[^\W_]+")
 _ASKING = frozenset(content("know remember please"))
-"""What a request for a memory is put in, not what it is about."""
+"""Words of a request for a memory that say nothing about its subject."""
 _ABOUT_THE_PERSON = frozenset({"me", "myself", "i", "我", "自己"})
 
 
 @dataclass(frozen=True, slots=True)
 class ScoredEntry:
-    """A memory and how well it fits."""
+    """A memory and how well it matches a query."""
 
     entry: Entry
     score: float
 
 
 def terms(text: str) -> list[str]:
-    """The terms of a text as recall takes them, without what a request for a memory is put in."""
+    """Return the terms of a text as recall uses them, without words such as "remember" and "please"."""
     return [term for term in content(text) if term not in _ASKING]
 
 
 def is_about_person(query: str) -> bool:
-    """Whether somebody asks what is known about themselves, and nothing more."""
+    """Return whether a query only asks what is known about the user."""
     return not terms(query) and bool({word.casefold() for word in _WORD.findall(query)} & _ABOUT_THE_PERSON)
 
 
 def about_person(entries: Sequence[Entry]) -> list[ScoredEntry]:
-    """What is known about the person."""
+    """Return the entries about the user."""
     return [ScoredEntry(entry, 1.0) for entry in entries if entry.kind in {"user", "feedback"}]
 
 
 def rank(query: str, entries: Sequence[Entry]) -> list[ScoredEntry]:
-    """The entries that share a term with the query, best first; about the person when the person asks."""
+    """Return the entries that share a term with the query, best first."""
     if is_about_person(query):
         return about_person(entries)
     wanted = set(terms(query))
@@ -70,7 +73,7 @@ def rank(query: str, entries: Sequence[Entry]) -> list[ScoredEntry]:
 
 
 def same_subject(name: str, description: str, entries: Iterable[Entry]) -> Entry | None:
-    """The entry that is about the same thing, if there is one."""
+    """Return the entry on the same subject, if there is one."""
     mine = set(terms(f"{name} {description}"))
     title = terms(name)
     best: tuple[float, Entry] | None = None
@@ -89,7 +92,7 @@ def same_subject(name: str, description: str, entries: Iterable[Entry]) -> Entry
 def has_other_subject(
     title: Sequence[str], mine: Collection[str], their_title: Sequence[str], theirs: Collection[str]
 ) -> bool:
-    """Whether the same is said of somebody or something else: neither knows what the other begins with."""
+    """Return whether two texts are about different things: neither contains the first term of the other."""
     return bool(title and their_title) and title[0] not in theirs and their_title[0] not in mine
 
 
@@ -106,7 +109,10 @@ def _weights(entry: Entry) -> Counter[str]:
 
 
 class Subjects:
-    """Derived from the files, and brought up to the commit a change stands on; used under the lock only."""
+    """Terms and titles of all memories in a directory, so that a save does not read every file (M14).
+
+    Only used while the directory is locked.
+    """
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -114,7 +120,7 @@ class Subjects:
         self._clear()
 
     def catch_up(self, tx: Transaction) -> None:
-        """Learn what changed since the last time; everything the first time, or when that cannot be said."""
+        """Update from the changes since the last call; read everything on the first, or when unknown."""
         try:
             changed = tx.changed_since(self._commit) if self._commit else None
         except StoreError:
@@ -131,10 +137,10 @@ class Subjects:
         self._commit = tx.newest
 
     def same(self, name: str, description: str, *, is_named: bool = False) -> str | None:
-        """The file of the memory about the same thing: the same title, or most of the same terms.
+        """Return the file of the memory on the same subject: the same title, or most of the same terms.
 
-        Whoever gave it a name means what is in it: "API v2" is not "API v1". A title that was made from the
-        words holds their values, and those may change.
+        With `is_named`, the title was chosen, and its numbers must match: "API v2" is not "API v1". A title
+        derived from the text contains its values, which may change.
         """
         title = tuple(terms(name))
         if title and self._by_title.get(title):
@@ -157,7 +163,7 @@ class Subjects:
         return found
 
     def free_name(self, title: str, tx: Transaction) -> str:
-        """A file name that nothing has yet, also nothing that is no memory."""
+        """Return a file name for a title that no file has."""
         free = (name for name in file_names(title) if not self._taken[normalised_name(name)])
         return next(name for name in free if tx.read(name)[0] is None)
 

@@ -1,6 +1,8 @@
-"""Instructions and memory as the model reads them: one message ahead of the conversation (M10, M25).
+"""Text about instructions and memory that a session starts with (M10, M19-M21, M25).
 
-Same files, same bytes. What stands in files is neutralised and bounded; it cannot end the block it is in.
+`manual` is static text of the system prompt: the same bytes for every project, without path, date or count.
+`render_context` is the message before the conversation; the text of files in it is neutralised and bounded,
+so that it cannot end the block that contains it.
 """
 
 from __future__ import annotations
@@ -16,11 +18,11 @@ from nacre.memory.instructions.load import InstructionChanges, Instructions
 from nacre.messages.untrusted_text import neutralise, one_line
 
 MAX_CHARS = 400_000
-"""All instructions together, about 100,000 tokens: more would leave a usual window no room to work in."""
+"""All instructions together, about 100,000 tokens."""
 MAX_LATER_CHARS = 40_000
-"""What one touched file or one change may add at the tail, in the middle of the work."""
+"""What one touched file or one change may add at the end of the conversation."""
 MAX_INDEX_CHARS = 30_000
-"""One index with its remark on what was cut (M9); only a caller's mistake is longer."""
+"""One index with its warning about what was cut (M9)."""
 EMPTY_INDEX = "(empty: nothing has been saved yet)"
 
 _CONTEXT = prompts.load(__package__, "context")
@@ -38,11 +40,11 @@ _TRANSCRIPTS = prompts.load(__package__, "memory_transcripts")
 _INDEX = prompts.load(__package__, "memory_index")
 
 AGAIN_BEGINS = _AGAIN.partition("{{")[0]
-"""How the block begins that a compaction gets back."""
+"""First characters of the block that is restored after a compaction."""
 _MEMORY_BEGINS = _WRITABLE.partition("{{")[0]
 _FILE_ENDS = _FILE.rpartition("}}")[2]
 _CONTEXT_ENDS = _CONTEXT.rpartition("}}")[2]
-"""By which the parts of the block are told apart again."""
+"""Delimiters by which the parts of a rendered block are found."""
 
 _WHOSE: dict[InstructionKind, str] = {
     "managed": "managed: set for this computer",
@@ -51,23 +53,23 @@ _WHOSE: dict[InstructionKind, str] = {
     "local": "local: the person's own, for this project",
 }
 _CLAIMS: tuple[InstructionKind, ...] = ("managed", "user", "local", "project")
-"""Who gets room first when not everything fits: a repository must not be able to crowd out the others."""
+"""Order in which files get space when not all fit: a repository must not displace the others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryFacts:
-    """What the manual leaves open because it differs between projects."""
+    """Paths and switches of a memory that differ between projects and so are not in the manual."""
 
     directory: Path
     whose: Literal["project", "agent"] = "project"
-    """What the index of that directory is labelled as: an agent type's own memory is not the project's."""
+    """The label of the index: the memory of an agent type is not the project's."""
     is_read_only: bool = False
     has_index: bool = True
-    """Off: no index is shown, and none is said to be empty."""
+    """Off: no index is shown."""
     user_directory: Path | None = None
     team_directory: Path | None = None
     transcripts: Path | None = None
-    """Where earlier sessions lie, if the manual says how to search them."""
+    """Folder of earlier sessions, if the manual says how to search them."""
 
 
 def render_context(
@@ -78,7 +80,7 @@ def render_context(
     *,
     user_index_text: str = "",
 ) -> str:
-    """The one block ahead of the conversation; empty when there is nothing to say."""
+    """Return the message before the conversation; empty without instructions and memory."""
     parts = _instructions(instructions.all_files, MAX_CHARS) if instructions else []
     if memory_facts:
         memory = render_memory(memory_facts, index_text, team_index_text, user_index_text=user_index_text)
@@ -89,9 +91,9 @@ def render_context(
 def render_memory(
     facts: MemoryFacts, index_text: str = "", team_index_text: str = "", *, user_index_text: str = ""
 ) -> str:
-    """Where memory lies and what its indexes say; by itself it goes into an agent's system prompt (M26)."""
-    place = _READ_ONLY if facts.is_read_only else _WRITABLE
-    lines = [prompts.render(place, directory=one_line(str(facts.directory)))]
+    """Return the paths and indexes of memory; also part of the system prompt of an agent type (M26)."""
+    template = _READ_ONLY if facts.is_read_only else _WRITABLE
+    lines = [prompts.render(template, directory=one_line(str(facts.directory)))]
     for template, folder in (
         (_USER, facts.user_directory),
         (_TEAM, facts.team_directory),
@@ -110,29 +112,29 @@ def render_memory(
 
 
 def memory_part(context: str) -> str:
-    """What of such a block is about memory; empty when nothing is."""
-    # A file's own text cannot end its block, so what comes behind the last one was written here.
-    behind = max(0, context.rfind(_FILE_ENDS))
-    start = context.find(_MEMORY_BEGINS, behind)
+    """Return the part of a rendered context that is about memory; empty when there is none."""
+    # The text of a file cannot end its block, so everything after the last one was written here.
+    after_files = max(0, context.rfind(_FILE_ENDS))
+    start = context.find(_MEMORY_BEGINS, after_files)
     return context[start:].removesuffix("\n").removesuffix(_CONTEXT_ENDS) if start >= 0 else ""
 
 
 def render_later(files: Sequence[InstructionFile]) -> str:
-    """What touched files brought along, for the tail of the conversation; empty when nothing did."""
+    """Return the instructions that touched files added, for the end of the conversation; empty for none."""
     parts = _instructions(files, MAX_LATER_CHARS)
     return prompts.render(_LATER, body="\n\n".join(parts)) if parts else ""
 
 
 def render_again(files: Sequence[InstructionFile]) -> str:
-    """What touched files had brought along before a compaction; empty when nothing had (C21)."""
+    """Return the instructions that touched files added before a compaction; empty for none (C21)."""
     parts = _instructions(files, MAX_LATER_CHARS)
     return prompts.render(_AGAIN, body="\n\n".join(parts)) if parts else ""
 
 
 def render_changes(changes: InstructionChanges) -> str:
-    """What became of instructions on disk, for the tail of the conversation; empty when nothing did."""
+    """Return the changes of instructions on disk, for the end of the conversation; empty for none."""
     parts = _instructions(changes.changed, MAX_LATER_CHARS)
-    # A file emptied of its text is as good as gone.
+    # A file without text counts as removed.
     gone = [*changes.gone, *(file.path for file in changes.changed if not file.text.strip())]
     if gone:
         parts.append(prompts.render(_GONE, paths=_listed(gone)))
@@ -140,8 +142,14 @@ def render_changes(changes: InstructionChanges) -> str:
 
 
 def _instructions(files: Sequence[InstructionFile], room: int) -> list[str]:
-    """Each file under its path and kind; those that find no room are named instead."""
-    shown = {file.path: _shown(file) for file in files if file.text.strip()}
+    """Render each file with its path and kind; files that do not fit are only named."""
+    shown = {
+        file.path: prompts.render(
+            _FILE, path=one_line(str(file.path)), kind=_WHOSE[file.kind], text=neutralise(file.text)
+        )
+        for file in files
+        if file.text.strip()
+    }
     left_out: set[Path] = set()
     for file in (file for kind in _CLAIMS for file in reversed(files) if file.kind == kind):
         size = len(shown.get(file.path, ""))
@@ -155,12 +163,6 @@ def _instructions(files: Sequence[InstructionFile], room: int) -> list[str]:
     return parts
 
 
-def _shown(file: InstructionFile) -> str:
-    return prompts.render(
-        _FILE, path=one_line(str(file.path)), kind=_WHOSE[file.kind], text=neutralise(file.text)
-    )
-
-
 def _index(directory: Path, scope: str, text: str) -> str:
     shown = neutralise(text[:MAX_INDEX_CHARS].strip("\n")) or EMPTY_INDEX
     return prompts.render(_INDEX, path=one_line(str(directory / "MEMORY.md")), scope=scope, text=shown)
@@ -171,12 +173,12 @@ def _listed(paths: Iterable[Path]) -> str:
 
 
 MemoryForm: TypeAlias = Literal["daily", "team", "private", "none"]
-"""How memory is kept, in the order in which the forms are considered (M19)."""
+"""How memory is organised, in the order of precedence (M19)."""
 AgentScope: TypeAlias = Literal["user", "project", "local"]
-"""How far the memory of an agent type reaches (M26)."""
+"""Scope of the memory of an agent type (M26)."""
 
 MAX_EXTRA_CHARS = 8_000
-"""Guidelines from the environment reach every request; more than this is a document, not a guideline."""
+"""Limit on guidelines from the environment, which are part of every request."""
 
 _NAMES = (
     "manual_private manual_team manual_daily manual_recall_only manual_agent manual_read_only "
@@ -194,33 +196,37 @@ _SCOPES: dict[AgentScope, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManualMode:
-    """Which manual a session needs; everything that may change its bytes."""
+    """Everything that the text of the manual depends on."""
 
     form: MemoryForm = "private"
     has_index: bool = True
-    """Off: nothing but recall finds a memory, and saving is one step."""
+    """Off: memories are found by recall only, and saving is one step."""
     is_read_only: bool = False
-    """The directory could not be made or cannot be written."""
+    """The directory could not be created or is not writable."""
     agent_scope: AgentScope | None = None
     """Set for a sub-agent with a memory of its own."""
     search_tool: str = ""
-    """The tool that searches files in this session; empty leaves the section out."""
+    """Name of the tool that searches files; empty omits the section."""
     extra_guidelines: str = ""
     """From NACRE_MEMORY_EXTRA_GUIDELINES."""
 
 
 def form_of(*, is_on: bool, is_daily: bool = False, has_team: bool = False) -> MemoryForm:
-    """The form of memory that applies: daily, then team, then private, then none."""
+    """Return the form of memory: daily, else team, else private; none when memory is off."""
     if not is_on:
         return "none"
     return "daily" if is_daily else "team" if has_team else "private"
 
 
 def manual(mode: ManualMode) -> str:
-    """The manual as it stands in the system prompt; empty without a memory."""
+    """Return the manual for the system prompt; empty without memory."""
     if mode.form == "none":
         return ""
-    sections = _reading(mode) if mode.is_read_only else _keeping(mode)
+    if mode.is_read_only:
+        scope = [_SCOPES[mode.agent_scope]] if mode.agent_scope else []
+        sections = [_TEXTS["manual_read_only"], *scope, _TEXTS["looking_read_only"], _TEXTS["before_acting"]]
+    else:
+        sections = _writable_sections(mode)
     if mode.search_tool:
         tool = f"`{neutralise(mode.search_tool)}`"
         sections.append(prompts.render(_TEXTS["searching"], tool=tool))
@@ -230,35 +236,25 @@ def manual(mode: ManualMode) -> str:
     return "\n\n".join(sections)
 
 
-def _reading(mode: ManualMode) -> list[str]:
-    """What there is to know when nothing can be saved."""
-    scope = [_SCOPES[mode.agent_scope]] if mode.agent_scope else []
-    return [_TEXTS["manual_read_only"], *scope, _TEXTS["looking_read_only"], _TEXTS["before_acting"]]
-
-
-def _keeping(mode: ManualMode) -> list[str]:
+def _writable_sections(mode: ManualMode) -> list[str]:
     form = "private" if mode.agent_scope else mode.form
+    if mode.agent_scope:
+        opening = prompts.render(_TEXTS["manual_agent"], scope=_SCOPES[mode.agent_scope])
+    elif form == "private" and not mode.has_index:
+        opening = _TEXTS["manual_recall_only"]
+    else:
+        opening = _TEXTS[f"manual_{form}"]
+    # Daily logs and the two scopes have indexes of their own; only private memory can be without one.
+    if form in {"daily", "team"}:
+        saving = _TEXTS[f"saving_{form}"]
+    else:
+        saving = _TEXTS["saving" if mode.has_index else "saving_one_step"]
     return [
-        _opening(mode),
+        opening,
         _TEXTS["kinds_team" if form == "team" else "kinds"],
         _TEXTS["not_saved"],
-        _TEXTS[_saving(form, has_index=mode.has_index)],
+        saving,
         _TEXTS["looking"],
         _TEXTS["before_acting"],
         _TEXTS["other_places"],
     ]
-
-
-def _opening(mode: ManualMode) -> str:
-    if mode.agent_scope:
-        return prompts.render(_TEXTS["manual_agent"], scope=_SCOPES[mode.agent_scope])
-    if mode.form == "private" and not mode.has_index:
-        return _TEXTS["manual_recall_only"]
-    return _TEXTS[f"manual_{mode.form}"]
-
-
-def _saving(form: MemoryForm, *, has_index: bool) -> str:
-    # The log of a day and the two scopes have indexes of their own; only private memory goes without one.
-    if form in {"daily", "team"}:
-        return f"saving_{form}"
-    return "saving" if has_index else "saving_one_step"

@@ -1,4 +1,4 @@
-"""One memory: what it says, what kind it is, and who said it."""
+"""One memory entry: its fields, its file as bytes, and the title, description, kind and file name by rule."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from nacre.memory.format.fields import FieldValue, NewValue
 from nacre.memory.format.frontmatter import MarkdownFile
 
 Kind: TypeAlias = Literal["user", "feedback", "project", "reference"]
-"""The closed taxonomy (M12); an entry of no known kind is untyped."""
+"""The closed set of kinds (M12); an entry of any other kind is untyped."""
 KINDS: tuple[Kind, ...] = ("user", "feedback", "project", "reference")
 
 Origin: TypeAlias = Literal["user", "agent", "untrusted"]
-"""Who said it (M16b): the person, an agent, or something that nobody vouches for."""
+"""Who said it (M16b): the user, an agent, or an untrusted source."""
 
 Author: TypeAlias = Literal["user", "agent", "extract", "dream", "team", "import", "unconfirmed"]
-"""Who wrote a change into the history (M15)."""
+"""Author of a commit in the history (M15)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,12 +32,12 @@ class Entry:
     """Its path in the memory directory, with forward slashes."""
     name: str = ""
     description: str = ""
-    """One specific line: it is what recall goes by."""
+    """One specific line, by which recall ranks the entry."""
     kind: Kind | None = None
     body: str = ""
     created: datetime | None = None
     modified: datetime | None = None
-    """What the frontmatter says; the file's own time is `written`."""
+    """From the frontmatter; the modification time of the file is `written`."""
     written: datetime | None = None
     origin: Origin = "user"
     pinned: bool = False
@@ -45,37 +45,37 @@ class Entry:
     """Never leaves this machine (M27)."""
     verified: datetime | None = None
     sources: tuple[str, ...] = ()
-    """The session and the messages the fact came from."""
+    """The session and messages that the fact came from."""
     bytes: int = 0
     indexed: bool = False
     """Whether the index points to it."""
     is_unlisted: bool = False
-    """Its file says `indexed: false`: left out of the index on purpose (M8)."""
+    """The file says `indexed: false`: it is left out of the index on purpose (M8)."""
 
     @property
     def changed(self) -> datetime | None:
-        """When it last changed: the earlier time of frontmatter and file, as a copy makes nothing younger."""
+        """The earlier time of frontmatter and file, because copying a file makes no memory younger."""
         return min((at for at in (self.modified, self.written) if at is not None), default=None)
 
     @property
     def title(self) -> str:
-        """What to call it: its name, else its file's name in words."""
+        """Its name, else the words of its file name."""
         stem = self.file.rpartition("/")[2].removesuffix(".md")
         return self.name or " ".join(stem.replace("_", " ").replace("-", " ").split())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryDraft:
-    """A memory to be saved: a new one, or the next state of one that is there."""
+    """A memory to save: a new entry, or the next state of an existing one."""
 
     body: str
     kind: Kind | None = None
     name: str = ""
-    """A title; worked out from the body when empty."""
+    """A title; derived from the body when empty."""
     description: str = ""
-    """Worked out from the body when empty."""
+    """Derived from the body when empty."""
     file: str = ""
-    """The topic to update; empty looks for one on the same subject, else makes a new one."""
+    """The file to update; when empty, the entry on the same subject is updated, else a file is created."""
     origin: Origin = "user"
     pinned: bool | None = None
     local_only: bool | None = None
@@ -84,7 +84,7 @@ class MemoryDraft:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryChange:
-    """Who changes memory, and why; stands in the history (M15)."""
+    """Author and reason of a change, for its commit in the history (M15)."""
 
     author: Author
     reason: str
@@ -92,7 +92,7 @@ class MemoryChange:
 
 
 def read_entry(file: str, data: bytes, *, written: datetime | None = None, indexed: bool = False) -> Entry:
-    """One memory from its bytes, whatever they are."""
+    """Parse one memory from any bytes."""
     document = MarkdownFile.parse(data)
     entry = entry_of(document.fields, file=file, written=written, size=len(data), indexed=indexed)
     return replace(entry, body=document.body)
@@ -106,7 +106,7 @@ def entry_of(
     size: int = 0,
     indexed: bool = False,
 ) -> Entry:
-    """What a frontmatter says about its memory; the body is for whoever reads the whole file."""
+    """Return an entry without its body from the fields of a frontmatter."""
     kind = _word(fields, "type").lower()
     return Entry(
         file=file,
@@ -128,9 +128,19 @@ def entry_of(
 
 
 def compose(draft: MemoryDraft, *, file: str, now: datetime, previous: MarkdownFile | None = None) -> bytes:
-    """The bytes of a topic file: a new one, or the next state of one that is there, in the shape it has."""
+    """Return the bytes of a memory file: a new one, or `previous` with the changes of the draft."""
     if previous is None:
-        return _composed_new(draft, file=file, now=now)
+        new: dict[str, NewValue | None] = {
+            "name": one_line(draft.name) or title_of(draft.body) or Entry(file=file).title,
+            "description": one_line(draft.description) or description_of(draft.body) or None,
+            "type": draft.kind,
+            "created": now,
+            "modified": now,
+            "source": draft.sources or None,
+            "origin": None if draft.origin == "user" else draft.origin,
+            **_switches(draft, Entry(file=file)),
+        }
+        return MarkdownFile.parse(MarkdownFile.parse(b"").with_fields(**new)).with_body(_ended(draft.body))
     before = replace(entry_of(previous.fields, file=file), body=previous.body)
     body = draft.body if draft.body.strip() else before.body
     changes: dict[str, NewValue | None] = {"modified": now}
@@ -143,7 +153,8 @@ def compose(draft: MemoryDraft, *, file: str, now: datetime, previous: MarkdownF
         changes["type"] = draft.kind
     if sources := tuple(dict.fromkeys((*before.sources, *draft.sources))) if draft.sources else ():
         changes["source"] = sources
-    origin = _origin_after(before.origin, draft.origin)
+    # The user can vouch for a memory; nobody else makes it more trusted (M16b).
+    origin = "user" if draft.origin == "user" else less_trusted(before.origin, draft.origin)
     if origin != before.origin:
         changes["origin"] = None if origin == "user" else origin
     changes.update(_switches(draft, before))
@@ -152,7 +163,7 @@ def compose(draft: MemoryDraft, *, file: str, now: datetime, previous: MarkdownF
 
 
 def parse_timestamp(text: str) -> datetime | None:
-    """A time as frontmatter has it: ISO, with or without a time of day; without a zone it is UTC."""
+    """Parse an ISO date or time of a frontmatter; without a zone it is UTC. None when it is no time."""
     if not text:
         return None
     try:
@@ -163,7 +174,7 @@ def parse_timestamp(text: str) -> datetime | None:
 
 
 def less_trusted(one: Origin, other: Origin) -> Origin:
-    """Who stands for words of both (M16b)."""
+    """Return the less trusted of two origins (M16b)."""
     return max(one, other, key=_TRUST.index)
 
 
@@ -172,35 +183,16 @@ _FALSE = {"false", "no", "off", "0"}
 _TRUST: tuple[Origin, ...] = ("user", "agent", "untrusted")
 
 
-def _composed_new(draft: MemoryDraft, *, file: str, now: datetime) -> bytes:
-    changes: dict[str, NewValue | None] = {
-        "name": one_line(draft.name) or title_of(draft.body) or Entry(file=file).title,
-        "description": one_line(draft.description) or description_of(draft.body) or None,
-        "type": draft.kind,
-        "created": now,
-        "modified": now,
-        "source": draft.sources or None,
-        "origin": None if draft.origin == "user" else draft.origin,
-        **_switches(draft, Entry(file=file)),
-    }
-    return MarkdownFile.parse(MarkdownFile.parse(b"").with_fields(**changes)).with_body(_ended(draft.body))
-
-
 def _switches(draft: MemoryDraft, before: Entry) -> dict[str, NewValue | None]:
-    """Switches that are to change; one that is off is not written down."""
+    """Return the switches that change; None removes one that is turned off."""
     wanted = {"pinned": (draft.pinned, before.pinned), "local-only": (draft.local_only, before.local_only)}
     return {
         key: True if new else None for key, (new, old) in wanted.items() if new is not None and new != old
     }
 
 
-def _origin_after(before: Origin, new: Origin) -> Origin:
-    """Who vouches for a changed memory: the user always can, nobody else makes it more trusted (M16b)."""
-    return new if new == "user" else less_trusted(before, new)
-
-
 def _origin(text: str) -> Origin:
-    """No word is the user's own; a word nobody knows is not to be trusted."""
+    # No value means the user; an unknown one is not trusted.
     word = text.strip().lower()
     return word if word in _TRUST else "untrusted" if word else "user"
 
@@ -224,13 +216,13 @@ def _ended(body: str) -> str:
 
 
 MAX_DESCRIPTION_CHARS = 150
-"""A description is one line of an index or a manifest; longer ones crowd out the others."""
+"""A description is one line of an index or a manifest, which have limited space."""
 MAX_TITLE_CHARS = 60
-"""A title longer than this leaves no room for the hook on its index line."""
+"""A longer title leaves no room for the hook on its index line."""
 MAX_NAME_CHARS = 60
-"""A file name longer than this is cut off in every listing."""
+"""A longer file name is cut off in listings."""
 MAX_NAME_BYTES = 200
-"""File systems stop at 255 bytes; the rest is for a suffix, `.md` and a temporary name beside it."""
+"""File systems allow 255 bytes; the rest is for a suffix, `.md` and the name of a temporary file."""
 
 _SENTENCE_END = re.compile(r"(?<=[.!?])(?=\s)|(?<=[。！？])")
 _MARKUP = re.compile(r"^(?:#{1,6}\s+|>\s+|[-*+]\s+|\d+[.)]\s+)+|(?<!\\)(?:\*\*|__|`)")
@@ -257,10 +249,22 @@ _TAKEN_BY_WINDOWS = {
     *(f"{port}{n}" for port in ("com", "lpt") for n in range(10)),
 }
 _TAKEN_BY_INDEX = "memory"
+_APOSTROPHES = str.maketrans({"’": "'", "‘": "'", "ʼ": "'"})
+_CONDUCT = re.compile(
+    r"^(?:please\b|always\b|never\b|don't\b|do not\b|use\b|avoid\b|prefer\b|stop\b|make sure\b)"
+    r"|\b(?:from now on|going forward)\b|^in (?:the )?future\b"
+    r"|^(?:以后|今后|往后|从现在|从今|总是|不要|别|永远|请)",
+    re.IGNORECASE,
+)
+_ADDRESS = re.compile(r"https?://\S")
+_PERSON = re.compile(r"(?:i|my|me|(?:the )?(?:user|person)(?:'s)?)\b|我(?!们)", re.IGNORECASE)
+_PLACE = re.compile(
+    r"\b(?:dashboards?|trackers?|wikis?|runbooks?|jira|grafana|confluence)\b|看板|仪表盘", re.IGNORECASE
+)
 
 
 def one_line(text: str) -> str:
-    """The text without breaks, runs of blanks and characters that show nothing."""
+    """Return the text on one line, without runs of blanks and invisible characters."""
     if text.isprintable() and "  " not in text:
         return text.strip()
     shown = (char if char.isprintable() else " " if char.isspace() else "" for char in text)
@@ -268,7 +272,7 @@ def one_line(text: str) -> str:
 
 
 def clipped(text: str, limit: int) -> str:
-    """At most so many characters, cut between words where there are some, and marked as cut."""
+    """Return at most `limit` characters of a text, cut between words where possible, with an ellipsis."""
     if len(text) <= limit:
         return text
     head = text[: limit - 1]
@@ -277,28 +281,46 @@ def clipped(text: str, limit: int) -> str:
 
 
 def title_of(body: str) -> str:
-    """A title: the first heading or line, up to the end of its sentence."""
+    """Return a title for a body: the first sentence of its first heading or line."""
     first = next(_lines(body, with_headings=True), "")
     return clipped(_sentence(first).rstrip(".。:："), MAX_TITLE_CHARS)
 
 
 def description_of(body: str) -> str:
-    """One line on what it says: the first sentence below the headings, else the heading."""
+    """Return a description of a body: the first sentence below the headings, else the heading."""
     first = next(_lines(body, with_headings=False), "") or next(_lines(body, with_headings=True), "")
     return clipped(_sentence(first), MAX_DESCRIPTION_CHARS)
 
 
+def kind_of(body: str, *, is_shared: bool = False) -> Kind:
+    """Return the kind of a memory by its words: feedback, reference, user, else project.
+
+    A memory for the team is never classified as `user`, because team memories of that kind are refused (M18).
+    """
+    first = description_of(body).translate(_APOSTROPHES)
+    if _CONDUCT.search(first):
+        return "feedback"
+    if _ADDRESS.search(body):
+        return "reference"
+    if not is_shared and _PERSON.match(first):
+        return "user"
+    return "reference" if _PLACE.search(first) else "project"
+
+
 def file_name(title: str, *, taken: Iterable[str] = ()) -> str:
-    """A readable `snake_case.md` that is not taken."""
+    """Return a readable `snake_case.md` name that is not taken."""
     used = {normalised_name(name) for name in taken}
     return next(name for name in file_names(title) if normalised_name(name) not in used)
 
 
 def file_names(title: str) -> Iterator[str]:
-    """Readable names for a file, best first, without end; letters of other scripts stay as they are."""
+    """Yield readable file names for a title, best first, without end; non-Latin letters are kept."""
     folded = "".join(_folded(char) for char in unicodedata.normalize("NFKC", title).lower())
-    words = (_without_loose_marks(word) for word in unicodedata.normalize("NFC", folded).split())
-    stem = _bounded("_".join(filter(None, words))) or "untitled"
+    words = (_without_leading_marks(word) for word in unicodedata.normalize("NFC", folded).split())
+    stem = "_".join(filter(None, words))[:MAX_NAME_CHARS]
+    while len(stem.encode()) > MAX_NAME_BYTES:
+        stem = stem[:-1]
+    stem = stem.strip("_") or "untitled"
     if stem in _TAKEN_BY_WINDOWS or stem == _TAKEN_BY_INDEX:
         stem += "_note"
     yield f"{stem}.md"
@@ -306,7 +328,7 @@ def file_names(title: str) -> Iterator[str]:
 
 
 def _lines(body: str, *, with_headings: bool) -> Iterator[str]:
-    """The lines of a body that say something, without their markup."""
+    """Yield the lines of a body that contain text, without their markup."""
     in_code = False
     for line in body.splitlines():
         if _FENCE.match(line):
@@ -322,7 +344,7 @@ def _sentence(line: str) -> str:
 
 
 def _folded(char: str) -> str:
-    """A letter or digit as it goes into a file name; everything else parts words."""
+    """Return a letter or digit as it appears in a file name; other characters separate words."""
     if char in "'’ʼ":
         return ""
     if char.isascii():
@@ -337,20 +359,13 @@ def _folded(char: str) -> str:
     return char if unicodedata.category(char)[0] in "LMN" else " "
 
 
-def _bounded(stem: str) -> str:
-    stem = stem[:MAX_NAME_CHARS]
-    while len(stem.encode()) > MAX_NAME_BYTES:
-        stem = stem[:-1]
-    return stem.strip("_")
-
-
-def _without_loose_marks(word: str) -> str:
-    """An accent whose letter was dropped would settle on whatever stands before it."""
+def _without_leading_marks(word: str) -> str:
+    # An accent whose letter was dropped would combine with the character before it.
     while word and unicodedata.category(word[0])[0] == "M":
         word = word[1:]
     return word
 
 
 def normalised_name(name: str) -> str:
-    """Names that some file system takes for one and the same."""
+    """Return the form in which two names are the same file on some file system."""
     return unicodedata.normalize("NFC", name.rpartition("/")[2]).casefold()
